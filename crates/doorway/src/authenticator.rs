@@ -1,5 +1,5 @@
-//! Decides whether a request is let in, and as which principal. The token is looked up once for a
-//! connection, and again when the tokens change.
+//! Authenticates requests: decides if a request is admitted, and as which principal. The token is looked up
+//! once for each connection, and again when the tokens change.
 
 use std::time::SystemTime;
 
@@ -11,16 +11,16 @@ use tokio::sync::watch;
 
 use crate::browser;
 
-/// When a path asks for a token.
+/// The condition under which a path demands a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     Never,
-    /// Once there are clients' tokens.
+    /// Once there are client tokens.
     WithTokens,
     Always,
 }
 
-/// What the doors of one listener ask for.
+/// The demands for tokens of the doors of one listener.
 #[derive(Debug)]
 pub struct Authenticator {
     tokens: Tokens,
@@ -28,7 +28,7 @@ pub struct Authenticator {
     pub metrics: Demand,
 }
 
-/// Answered with 401.
+/// The request is answered with 401.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthorized {
     #[error("a token is needed: Authorization: Bearer TOKEN (`mainstay token add` makes one)")]
@@ -47,26 +47,26 @@ impl Unauthorized {
     }
 }
 
-/// The principal of the last request on one connection. HTTP/1.1 answers in order, so that is also the
-/// one that is answered.
+/// The principal of the last request on one connection. HTTP/1.1 answers requests in order, so this is also
+/// the principal of the request that is being answered.
 #[derive(Debug, Default)]
 pub struct Visit(Mutex<Last>);
 
 #[derive(Debug, Default)]
 enum Last {
-    /// No request, or one to a path that demands no token.
+    /// No request yet, or a request to a path that demands no token.
     #[default]
     Anyone,
-    /// One without a token, where this was demanded.
+    /// A request without a valid token, to a path with this demand.
     Anonymous(Demand),
-    Bearer(Seen),
-    /// The page of a browser that is signed in, by the secret of its cookie.
+    Bearer(CheckedToken),
+    /// A request of a signed-in browser, by the secret of its cookie.
     Browser(Secret),
 }
 
 /// A token that was looked up.
 #[derive(Debug)]
-struct Seen {
+struct CheckedToken {
     header: HeaderValue,
     pass: Pass,
     edition: Edition,
@@ -74,13 +74,14 @@ struct Seen {
 
 impl Visit {
     fn last(&self) -> MutexGuard<'_, Last> {
-        // Held for a comparison or an assignment, never across an await.
+        // Locked for a comparison or an assignment, never across an await.
         self.0.lock()
     }
 }
 
 impl Authenticator {
-    /// `required` is what the configuration says; `exposed` is whether others can reach the address.
+    /// `required` is the setting of the configuration. `exposed` is true if other machines can reach the
+    /// address.
     pub fn new(tokens: Tokens, required: Option<bool>, exposed: bool) -> Self {
         let mcp = match (required, exposed) {
             (Some(false), _) => Demand::Never,
@@ -99,17 +100,17 @@ impl Authenticator {
         }
     }
 
-    /// The principal of a request with these headers to a path with this demand.
+    /// Returns the principal of a request with these headers to a path with this demand.
     pub fn admit(
         &self,
         demand: Demand,
         headers: &HeaderMap,
         visit: &Visit,
     ) -> Result<Principal, Unauthorized> {
-        let why = match self.look_up(headers, visit) {
+        let refusal = match self.look_up(headers, visit) {
             Some(Ok(principal)) => return Ok(principal),
-            // A token of Mainstay's own form is meant for Mainstay. Any other may be meant for another
-            // program.
+            // A token with Mainstay's prefix is meant for Mainstay, so an unknown one is refused. Any other token may
+            // be for another program.
             Some(Err(token)) if token.starts_with(PREFIX.as_bytes()) => {
                 return Err(Unauthorized::Invalid);
             }
@@ -118,14 +119,14 @@ impl Authenticator {
         };
         *visit.last() = Last::Anonymous(demand);
         if self.is_in_force(demand) {
-            Err(why)
+            Err(refusal)
         } else {
             Ok(Principal::Anonymous)
         }
     }
 
-    /// Remembers whose connection it is, for a door that asks by itself. There, a request without
-    /// `Authorization` may come in by a cookie.
+    /// Stores the principal of a connection for a door that authenticates requests by itself. At that door, a
+    /// request without `Authorization` may be admitted by a cookie.
     pub fn note(&self, headers: &HeaderMap, visit: &Visit) {
         if headers.contains_key(header::AUTHORIZATION) {
             if !matches!(self.look_up(headers, visit), Some(Ok(_))) {
@@ -137,19 +138,19 @@ impl Authenticator {
         *visit.last() = session.map_or(Last::Anyone, |session| Last::Browser(session.secret));
     }
 
-    /// Whether the last principal may still be answered.
+    /// True if the last principal may still be answered.
     pub fn is_open_to(&self, visit: &Visit) -> bool {
         match &*visit.last() {
             Last::Anyone => true,
             Last::Anonymous(demand) => !self.is_in_force(*demand),
             Last::Browser(secret) => self.tokens.session(secret.expose().as_bytes()).is_some(),
-            Last::Bearer(seen) => {
-                bearer(&seen.header).is_some_and(|token| self.tokens.bearer(token).is_some())
+            Last::Bearer(checked) => {
+                bearer(&checked.header).is_some_and(|token| self.tokens.bearer(token).is_some())
             }
         }
     }
 
-    /// Changes whenever [`Authenticator::is_open_to`] may.
+    /// Notifies whenever the result of [`Authenticator::is_open_to`] may have changed.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.tokens.changes()
     }
@@ -162,7 +163,7 @@ impl Authenticator {
         }
     }
 
-    /// The principal of a request's token, if it has one; an unknown token is given back.
+    /// The principal of a request's token, or the token if it is unknown. `None` without a token.
     fn look_up<'h>(
         &self,
         headers: &'h HeaderMap,
@@ -170,19 +171,19 @@ impl Authenticator {
     ) -> Option<Result<Principal, &'h [u8]>> {
         let header = headers.get(header::AUTHORIZATION)?;
         let mut last = visit.last();
-        if let Last::Bearer(seen) = &*last
-            && seen.holds(header, &self.tokens)
+        if let Last::Bearer(checked) = &*last
+            && checked.holds(header, &self.tokens)
         {
-            return Some(Ok(seen.pass.principal.clone()));
+            return Some(Ok(checked.pass.principal.clone()));
         }
         let token = bearer(header)?;
-        // Taken first: what changes meanwhile is looked up again.
+        // Read the edition first: if the tokens change meanwhile, the token is looked up again.
         let edition = self.tokens.edition();
         let Some(pass) = self.tokens.bearer(token) else {
             return Some(Err(token));
         };
         let principal = pass.principal.clone();
-        *last = Last::Bearer(Seen {
+        *last = Last::Bearer(CheckedToken {
             header: header.clone(),
             pass,
             edition,
@@ -191,7 +192,7 @@ impl Authenticator {
     }
 }
 
-impl Seen {
+impl CheckedToken {
     fn holds(&self, header: &HeaderValue, tokens: &Tokens) -> bool {
         let has_ended = |end| end <= SystemTime::now();
         self.edition.is_current(tokens)
@@ -200,7 +201,7 @@ impl Seen {
     }
 }
 
-/// The token of an `Authorization: Bearer` header; the scheme is case-insensitive (RFC 9110).
+/// The token of an `Authorization: Bearer` header. The scheme is case-insensitive (RFC 9110).
 pub fn bearer(header: &HeaderValue) -> Option<&[u8]> {
     let (scheme, token) = header.as_bytes().split_at_checked(b"Bearer ".len())?;
     scheme
@@ -231,7 +232,7 @@ mod tests {
         }
     }
 
-    /// When a token is demanded, by the configuration and by the address's reach.
+    /// A token is demanded by the configuration, or depending on the reach of the address.
     #[test]
     fn a_token_is_demanded_where_others_reach_or_clients_have_one() {
         for (required, exposed, has_clients, expected) in [
@@ -248,33 +249,33 @@ mod tests {
                 tokens.add("a", None).expect("added");
             }
             let authenticator = Authenticator::new(tokens, required, exposed);
-            for (given, why) in [
+            for (authorization, error) in [
                 ("", "missing"),
                 ("Basic eA==", "missing"),
                 ("Bearer x", "invalid"),
             ] {
-                let expected = if expected { why } else { "anonymous" };
-                let found = admitted(&authenticator, given, &Visit::default());
+                let expected = if expected { error } else { "anonymous" };
+                let found = admitted(&authenticator, authorization, &Visit::default());
                 assert_eq!(
                     found, expected,
-                    "{required:?} {exposed} {has_clients} {given:?}"
+                    "{required:?} {exposed} {has_clients} {authorization:?}"
                 );
             }
-            // A token of ours is never taken for none, nor a good one ignored.
-            for (given, expected) in [
+            // A token of Mainstay's own form is always checked, and so is a valid one.
+            for (authorization, expected) in [
                 ("Bearer mst_x", "invalid"),
                 ("bearer  control ", "operator"),
             ] {
                 assert_eq!(
-                    admitted(&authenticator, given, &Visit::default()),
+                    admitted(&authenticator, authorization, &Visit::default()),
                     expected,
-                    "{given}"
+                    "{authorization}"
                 );
             }
         }
     }
 
-    /// What is remembered of a connection is the whole header, and holds until the tokens change.
+    /// A connection stores the whole header. The stored result holds until the tokens change.
     #[test]
     fn a_connection_is_known_by_its_token_until_the_tokens_change() {
         let tokens = Tokens::from(Secret::new("control"));
@@ -284,33 +285,37 @@ mod tests {
         let (token, _) = tokens.add("a", None).expect("added");
         assert!(!authenticator.is_open_to(&stranger) && authenticator.is_open_to(&visit));
 
-        let given = format!("Bearer {}", token.expose());
+        let authorization = format!("Bearer {}", token.expose());
         for _ in 0..2 {
-            assert_eq!(admitted(&authenticator, &given, &visit), "client:a");
+            assert_eq!(admitted(&authenticator, &authorization, &visit), "client:a");
         }
         assert_eq!(
             admitted(&authenticator, "Bearer control", &visit),
             "operator"
         );
         assert_eq!(
-            admitted(&authenticator, &given[..given.len() - 1], &visit),
+            admitted(
+                &authenticator,
+                &authorization[..authorization.len() - 1],
+                &visit
+            ),
             "invalid"
         );
-        assert_eq!(admitted(&authenticator, &given, &visit), "client:a");
+        assert_eq!(admitted(&authenticator, &authorization, &visit), "client:a");
         tokens.add("b", None).expect("added");
         assert!(authenticator.is_open_to(&visit));
         tokens.remove("a").expect("removed");
         assert!(!authenticator.is_open_to(&visit));
-        assert_eq!(admitted(&authenticator, &given, &visit), "invalid");
+        assert_eq!(admitted(&authenticator, &authorization, &visit), "invalid");
     }
 
-    /// What a cookie opened ends with its session. At MCP's paths it opens nothing.
+    /// A connection that a cookie opened ends with the session. A cookie opens nothing at the paths of MCP.
     #[test]
     fn a_connection_of_the_page_lasts_as_long_as_its_session() {
         let tokens = Tokens::from(Secret::new("control"));
         let authenticator = Authenticator::new(tokens.clone(), Some(true), false);
         let sign_in = |lifetime| tokens.sign_in(None, lifetime).expect("signed in").secret;
-        let noted = |secret: &Secret, authorization: &str| {
+        let visit_with_cookie = |secret: &Secret, authorization: &str| {
             let mut headers = headers(authorization);
             let cookie = format!("mainstay-7420={}", secret.expose());
             headers.insert(header::COOKIE, cookie.parse().expect("a header"));
@@ -321,12 +326,12 @@ mod tests {
             (visit, at_mcp.is_ok())
         };
         let long = sign_in(Duration::from_hours(1));
-        let (visit, at_mcp) = noted(&long, "");
-        let (bearer, _) = noted(&long, "Bearer control");
+        let (visit, at_mcp) = visit_with_cookie(&long, "");
+        let (bearer, _) = visit_with_cookie(&long, "Bearer control");
         assert!(!at_mcp && authenticator.is_open_to(&visit));
         tokens.sign_out(&long).expect("signed out");
         assert!(!authenticator.is_open_to(&visit));
-        // The cookie does not count beside a token.
+        // Beside a token, the cookie does not count.
         assert!(authenticator.is_open_to(&bearer));
 
         let short = sign_in(Duration::from_millis(1));
@@ -336,7 +341,7 @@ mod tests {
         }
         assert!(!authenticator.is_open_to(&visit));
 
-        let (visit, _) = noted(&sign_in(Duration::from_hours(1)), "");
+        let (visit, _) = visit_with_cookie(&sign_in(Duration::from_hours(1)), "");
         tokens.rotate().expect("rotated");
         assert!(!authenticator.is_open_to(&visit));
     }

@@ -1,5 +1,4 @@
-//! Reads request bodies whole, within time limits and within bounds that one client cannot use up for
-//! all.
+//! Reads whole request bodies, within time limits and within size limits that one client cannot use up alone.
 
 use std::{collections::HashMap, future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
@@ -12,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::peer::{Peer, Visitor};
 
-/// Why a body was not read.
+/// The reason that a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// Holds the limit in bytes.
@@ -29,49 +28,49 @@ pub enum BodyError {
     BrokeOff,
 }
 
-/// A body up to this size counts nothing: a connection may hold as much in its own buffers, and the number
-/// of connections is bounded.
+/// A body up to this size is not counted: a connection may hold as much in its own buffers, and the number of
+/// connections is bounded.
 pub const FREE: usize = 64 * 1024;
 
-/// The slowest that a body may come, on the average, once [`GRACE`] is over: slower than any network that
-/// is of use, and a bound on how long a client can hold what it has sent.
+/// The lowest average speed of a body once [`GRACE`] is over. It is slower than any usable network, and
+/// limits the time that a client can hold memory.
 const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
-/// When the average begins to count.
+/// Time after which the average counts.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What is still read of a body that was refused, so that its client reads why: a client that finds the
-/// connection closed while it writes may not.
+/// Limits for reading the rest of a refused body. Mainstay reads on so that the client receives the error: a
+/// client may not read it if the connection is closed while the client still writes.
 const DISCARD_LIMIT: Duration = Duration::from_secs(5);
 const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
-/// What bodies may take.
+/// The limits of request bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of one (`http.maxBodyBytes`).
+    /// Bytes of one body (`http.maxBodyBytes`).
     pub of_body: usize,
-    /// Bytes of all that are being read or answered (`http.maxBodiesBytes`).
+    /// Bytes of all bodies that are being read or answered (`http.maxBodiesBytes`).
     pub of_all: usize,
-    /// Time of one (`http.bodyTimeoutMs`).
+    /// Time for one body (`http.bodyTimeoutMs`).
     pub time: Duration,
-    /// How long one may stand still.
+    /// The longest pause in one body.
     pub pause: Duration,
 }
 
-/// The bodies that are being read or answered.
+/// The request bodies that are being read or answered.
 #[derive(Debug)]
 pub struct Bodies {
     limits: Limits,
-    taken: Mutex<Taken>,
+    in_use: Mutex<UsedRoom>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct UsedRoom {
     all: usize,
     by_peer: HashMap<Peer, usize>,
 }
 
-/// What one body takes, until its bytes are dropped.
+/// The counted bytes of one body. Dropping the share stops the count.
 #[derive(Debug)]
 struct Share {
     bodies: Arc<Bodies>,
@@ -79,19 +78,19 @@ struct Share {
     bytes: usize,
 }
 
-/// Bytes, and the room that they take.
-struct Held {
+/// A body, together with its share.
+struct CountedBytes {
     bytes: Bytes,
     _share: Share,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Why there is no room for a body.
+/// There is no room for a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Full;
 
@@ -99,7 +98,7 @@ impl Bodies {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            taken: Mutex::default(),
+            in_use: Mutex::default(),
         }
     }
 
@@ -107,13 +106,13 @@ impl Bodies {
         &self.limits
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Held for a few operations, never across an await.
-        self.taken.lock()
+    fn in_use(&self) -> MutexGuard<'_, UsedRoom> {
+        // Locked for a few operations, never across an await.
+        self.in_use.lock()
     }
 
-    /// What one peer may take of all: half of it, so that one peer leaves room for others, but no less than
-    /// one body.
+    /// The limit of one peer: half of `of_all`, so that there is room for other peers, but no less than one
+    /// body.
     fn of_peer(&self) -> usize {
         let Limits {
             of_body, of_all, ..
@@ -121,7 +120,7 @@ impl Bodies {
         (of_all / 2).max(of_body).min(of_all)
     }
 
-    /// Reads a body, which mostly comes in one piece and with its head.
+    /// Reads a body. Most bodies come in one piece together with the head.
     pub async fn read(
         self: &Arc<Self>,
         body: Incoming,
@@ -130,7 +129,8 @@ impl Bodies {
         self.read_counted(body, visitor, FREE).await
     }
 
-    /// The same for a body that outlives its request, and with it its connection: it counts, however small it is.
+    /// Like [`Self::read`], for a body that is stored longer than its request and connection: it counts even
+    /// if it is small.
     pub async fn read_kept(
         self: &Arc<Self>,
         body: Incoming,
@@ -139,7 +139,7 @@ impl Bodies {
         self.read_counted(body, visitor, 0).await
     }
 
-    /// Bodies up to `free` bytes count nothing.
+    /// Reads a body. Bodies up to `free` bytes are not counted.
     async fn read_counted(
         self: &Arc<Self>,
         mut body: Incoming,
@@ -188,19 +188,19 @@ impl Bodies {
                 return Ok(data);
             }
             if length > free && length > share.as_ref().map_or(0, |share: &Share| share.bytes) {
-                // Room is taken as the body comes, twofold each time.
+                // Take room while the body arrives. The room doubles each time.
                 let bytes = length.next_power_of_two().min(of_body);
-                let share = share.get_or_insert_with(|| Share::none(self, visitor.peer()));
+                let share = share.get_or_insert_with(|| Share::empty(self, visitor.peer()));
                 share.grow(bytes).map_err(|Full| BodyError::NoRoom)?;
-                let wanted = capacity(length, body.size_hint().exact()).min(of_body);
-                read.reserve(wanted.max(length) - read.len());
+                let target = capacity(length, body.size_hint().exact()).min(of_body);
+                read.reserve(target.max(length) - read.len());
             }
             read.extend_from_slice(&data);
         }
         let bytes = read.freeze();
         Ok(match share {
             None => bytes,
-            Some(share) => Bytes::from_owner(Held {
+            Some(share) => Bytes::from_owner(CountedBytes {
                 bytes,
                 _share: share,
             }),
@@ -208,9 +208,9 @@ impl Bodies {
     }
 }
 
-/// How large a buffer is asked for when `length` bytes have come, and `rest` more are announced. What a
-/// growing buffer leaves behind costs, so it grows in few steps where the length is known. But no step is
-/// more than fourfold: a length is only announced, and address space can be short (`ulimit -v`).
+/// The capacity of the buffer once `length` bytes have come and `rest` more are announced. The memory that a growing
+/// buffer leaves behind has a cost, so the buffer grows in few steps if the length is announced. But one step is at
+/// most fourfold: the announced length may be false, and address space can be short (`ulimit -v`).
 fn capacity(length: usize, rest: Option<u64>) -> usize {
     match rest {
         None | Some(0) => length.next_power_of_two(),
@@ -223,7 +223,7 @@ fn capacity(length: usize, rest: Option<u64>) -> usize {
 
 type Next = Option<Result<http_body::Frame<Bytes>, hyper::Error>>;
 
-/// The next piece, if it is there.
+/// The next piece, if it has arrived.
 async fn ready(body: &mut Incoming) -> Option<Next> {
     poll_fn(|context| {
         Poll::Ready(match Pin::new(&mut *body).poll_frame(context) {
@@ -234,7 +234,7 @@ async fn ready(body: &mut Incoming) -> Option<Next> {
     .await
 }
 
-/// How long a body may take.
+/// The time limits of one body.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     since: Instant,
@@ -252,7 +252,7 @@ impl Pace {
         }
     }
 
-    /// When the next piece must have come, if so many bytes have come by now.
+    /// The time by which the next piece must have arrived, after `bytes` bytes.
     pub fn until(self, bytes: usize) -> Instant {
         let earned = Duration::from_millis(bytes as u64 * 1000 / MIN_BYTES_PER_SECOND);
         let average = self.since + GRACE + earned;
@@ -260,7 +260,7 @@ impl Pace {
     }
 }
 
-/// Reads what comes of a body within a short time, and keeps none of it.
+/// Reads and drops a body for a short time.
 pub async fn discard(mut body: Incoming) {
     let end = Instant::now() + DISCARD_LIMIT;
     loop {
@@ -273,7 +273,7 @@ pub async fn discard(mut body: Incoming) {
 }
 
 impl Share {
-    fn none(bodies: &Arc<Bodies>, peer: Peer) -> Self {
+    fn empty(bodies: &Arc<Bodies>, peer: Peer) -> Self {
         Self {
             bodies: Arc::clone(bodies),
             peer,
@@ -281,16 +281,16 @@ impl Share {
         }
     }
 
-    /// Takes so many bytes in all.
+    /// Takes room until the share has `bytes` bytes.
     fn grow(&mut self, bytes: usize) -> Result<(), Full> {
         let more = bytes.saturating_sub(self.bytes);
-        let mut taken = self.bodies.taken();
-        let of_peer = taken.by_peer.get(&self.peer).copied().unwrap_or_default();
-        if taken.all + more > self.bodies.limits.of_all || of_peer + more > self.bodies.of_peer() {
+        let mut in_use = self.bodies.in_use();
+        let of_peer = in_use.by_peer.get(&self.peer).copied().unwrap_or_default();
+        if in_use.all + more > self.bodies.limits.of_all || of_peer + more > self.bodies.of_peer() {
             return Err(Full);
         }
-        taken.all += more;
-        taken.by_peer.insert(self.peer.clone(), of_peer + more);
+        in_use.all += more;
+        in_use.by_peer.insert(self.peer.clone(), of_peer + more);
         self.bytes += more;
         Ok(())
     }
@@ -298,12 +298,12 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut taken = self.bodies.taken();
-        taken.all -= self.bytes;
-        if let Some(of_peer) = taken.by_peer.get_mut(&self.peer) {
+        let mut in_use = self.bodies.in_use();
+        in_use.all -= self.bytes;
+        if let Some(of_peer) = in_use.by_peer.get_mut(&self.peer) {
             *of_peer -= self.bytes;
             if *of_peer == 0 {
-                taken.by_peer.remove(&self.peer);
+                in_use.by_peer.remove(&self.peer);
             }
         }
     }
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn one_peer_leaves_room_for_others_and_gives_back_what_it_took() {
         let bodies = bodies(100, 400);
-        let share = |number| Share::none(&bodies, peer(number));
+        let share = |number| Share::empty(&bodies, peer(number));
         let (mut first, mut second, mut third) = (share(1), share(1), share(1));
         assert_eq!(first.grow(60), Ok(()));
         assert_eq!(first.grow(100), Ok(()));
@@ -344,8 +344,8 @@ mod tests {
         drop(first);
         assert_eq!(third.grow(1), Ok(()));
         drop((second, third, other, another, last));
-        let taken = bodies.taken();
-        assert_eq!((taken.all, taken.by_peer.len()), (0, 0));
+        let in_use = bodies.in_use();
+        assert_eq!((in_use.all, in_use.by_peer.len()), (0, 0));
     }
 
     #[test]
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(after(steady, 0), GRACE);
         assert_eq!(after(steady, 80 * 1024), GRACE * 2);
         assert_eq!(after(steady, 1 << 30), minute);
-        // However much has come, it may not stand still for long.
+        // The limit of one pause does not depend on the bytes that have come.
         assert_eq!(after(halting, 1 << 30), GRACE);
         tokio::time::advance(GRACE).await;
         assert_eq!(after(halting, 1 << 30), GRACE * 2);

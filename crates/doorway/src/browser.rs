@@ -1,6 +1,6 @@
-//! Requests of the web page. A browser that is signed in sends a cookie to every port of the host, also on behalf of
-//! pages of other ports and origins. So the cookie alone opens nothing: each request has the page key as well, which
-//! only our own page can read; a download has a ticket in its place.
+//! Requests of the web page. A signed-in browser sends the cookie to every port of the host, even for pages
+//! of other ports and origins. The cookie alone therefore opens nothing: each request also needs the page
+//! key, which only Mainstay's own page can read. A download needs a ticket instead.
 
 use std::time::SystemTime;
 
@@ -10,13 +10,13 @@ use mainstay_tokens::{BrowserSession, SESSION_LIFETIME, Tokens};
 
 use crate::guard;
 
-/// The header in which the page sends the key that it got when it signed in.
+/// The header with the page key, which the page got when it signed in.
 pub const PAGE_KEY_HEADER: &str = "x-page-key";
 
-/// The last parameter of an address that the browser downloads by itself.
+/// The last query parameter of a URL that the browser downloads by itself.
 pub const TICKET: &str = "ticket";
 
-/// Cookies of our name that are tried. Programs at other ports can set more of them.
+/// Cookies with Mainstay's name that are tried. Programs at other ports can set more of them.
 const MAX_COOKIES: usize = 8;
 
 /// The browser session of a request.
@@ -26,7 +26,7 @@ pub struct SignedIn {
     session: BrowserSession,
 }
 
-/// Why a cookie opens nothing.
+/// The reason that a request of a browser was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("there is no cookie of a session, or the session has ended")]
@@ -44,8 +44,8 @@ pub enum Refused {
     WrongTicket,
 }
 
-/// Lets a request of the page in by its cookie and its page key. A GET may have a ticket in place of the key, which
-/// is taken out of the address.
+/// Admits a request of the page by its cookie and its page key. A GET may have a ticket instead of the key.
+/// The ticket is removed from `uri`.
 pub fn admit(
     tokens: &Tokens,
     method: &Method,
@@ -70,7 +70,7 @@ pub fn admit(
     }
 }
 
-/// The path and query of an address that ends with a ticket.
+/// The path and query of a URL that ends with a ticket, and the ticket.
 fn without_ticket(uri: &Uri) -> Option<(String, Secret)> {
     let whole = uri.path_and_query()?.as_str();
     let (path, ticket) = whole.rsplit_once(TICKET)?;
@@ -78,12 +78,14 @@ fn without_ticket(uri: &Uri) -> Option<(String, Secret)> {
     Some((path.to_owned(), Secret::new(ticket.strip_prefix('=')?)))
 }
 
-/// The session that a request's cookie names.
+/// The browser session that a request's cookie names.
 pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
     let name = cookie_name(headers)?;
-    let cookies = headers.get_all(header::COOKIE).iter();
-    let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
-    let values = cookies
+    let values = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|cookies| cookies.to_str().ok())
+        // A header has several cookies.
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|cookie| cookie.trim().split_once('='))
         .filter(|(found, _)| *found == name)
@@ -96,7 +98,8 @@ pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
     })
 }
 
-/// `mainstay-PORT`: browsers send the cookies of a host to all of its ports, and there may be a Mainstay at each.
+/// `mainstay-PORT`: browsers send the cookies of a host to all of its ports, and each port may be another
+/// Mainstay.
 fn cookie_name(headers: &HeaderMap) -> Option<String> {
     let host = headers.get(header::HOST)?.to_str().ok()?;
     Some(format!("mainstay-{}", guard::port(host)?))
@@ -108,12 +111,12 @@ impl SignedIn {
     }
 }
 
-/// The `Set-Cookie` that signs the browser of this request in.
+/// The `Set-Cookie` header that signs the browser of this request in.
 pub fn cookie(headers: &HeaderMap, secret: &Secret) -> Option<HeaderValue> {
     set_cookie(headers, secret.expose(), SESSION_LIFETIME.as_secs())
 }
 
-/// The `Set-Cookie` that removes the cookie.
+/// The `Set-Cookie` header that removes the cookie.
 pub fn no_cookie(headers: &HeaderMap) -> Option<HeaderValue> {
     set_cookie(headers, "", 0)
 }
@@ -139,9 +142,9 @@ mod tests {
 
     const HOST: (&str, &str) = ("host", "127.0.0.1:7420");
 
-    fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        for (name, value) in given {
+        for (name, value) in pairs {
             headers.append(*name, HeaderValue::from_str(value).expect("a header"));
         }
         headers
@@ -186,10 +189,10 @@ mod tests {
         tokens: &Tokens,
         method: &Method,
         address: &str,
-        given: &[(&'static str, &str)],
+        pairs: &[(&'static str, &str)],
     ) -> Result<String, Refused> {
         let mut uri = address.parse().expect("an address");
-        admit(tokens, method, &mut uri, &headers(given)).map(|_| uri.to_string())
+        admit(tokens, method, &mut uri, &headers(pairs)).map(|_| uri.to_string())
     }
 
     #[test]
@@ -198,9 +201,9 @@ mod tests {
         let cookie = format!("mainstay-7420={}", session.secret.expose());
         let key = session.page_key.expose();
         let check = |more: &[(&'static str, &str)], expected: Option<Refused>| {
-            let mut given = vec![HOST, ("cookie", &*cookie), (PAGE_KEY_HEADER, key)];
-            given.extend(more);
-            let found = admitted(&tokens, &Method::GET, "/api/x", &given).err();
+            let mut sent = vec![HOST, ("cookie", &*cookie), (PAGE_KEY_HEADER, key)];
+            sent.extend(more);
+            let found = admitted(&tokens, &Method::GET, "/api/x", &sent).err();
             assert_eq!(found, expected, "{more:?}");
         };
         let other = Some(Refused::OtherOrigin);
@@ -225,7 +228,7 @@ mod tests {
         check(&[origin, ("sec-fetch-site", "same-site")], other);
     }
 
-    /// A program at another port gets the cookie from the browser, and leaves the browser's headers out.
+    /// A program at another port gets the cookie from the browser, and omits the browser's headers.
     #[test]
     fn a_cookie_opens_nothing_without_its_page_key() {
         let (tokens, session) = signed_in();
@@ -239,7 +242,7 @@ mod tests {
             Method::PUT,
             Method::DELETE,
         ] {
-            for (given, expected) in [
+            for (page_key, expected) in [
                 (None, Some(Refused::NoPageKey)),
                 (Some(""), Some(Refused::WrongPageKey)),
                 (Some(&key[1..]), Some(Refused::WrongPageKey)),
@@ -248,9 +251,9 @@ mod tests {
                 (Some(key), None),
             ] {
                 let mut all = vec![HOST, ("cookie", cookie.as_str())];
-                all.extend(given.map(|given| (PAGE_KEY_HEADER, given)));
+                all.extend(page_key.map(|key| (PAGE_KEY_HEADER, key)));
                 let found = admitted(&tokens, &method, "/api/x", &all).err();
-                assert_eq!(found, expected, "{method} {given:?}");
+                assert_eq!(found, expected, "{method} {page_key:?}");
             }
         }
         tokens.sign_out(&session.secret).expect("signed out");

@@ -1,7 +1,7 @@
-//! Checks `Host` and `Origin` on every path, against web pages that reach for loopback (DNS rebinding).
+//! Checks `Host` and `Origin` on every path, against web pages that call loopback addresses (DNS rebinding).
 //!
-//! Both headers are parsed by the grammar of RFC 3986 and compared part by part. Searching them for a
-//! known name would let `localhost:80@evil.com` and `[::1].evil.com` in.
+//! Both headers are parsed by the grammar of RFC 3986 and compared part by part. A search for a known name in
+//! them would admit `localhost:80@evil.com` and `[::1].evil.com`.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -10,16 +10,16 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 
-/// Which names and origins are served.
+/// The host names and origins that are served.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
-    /// What most clients say: the address as it stands in our URLs.
+    /// The `Host` of most requests: the address as it stands in Mainstay's URLs.
     authority: Option<String>,
     hosts: Allowed<Host>,
     origins: Allowed<String>,
 }
 
-/// What the configuration adds to loopback names.
+/// The names that the configuration allows in addition to loopback names.
 #[derive(Clone, Debug)]
 enum Allowed<T> {
     All,
@@ -32,10 +32,10 @@ impl<T> Default for Allowed<T> {
     }
 }
 
-/// Why a request is not served.
+/// The reason that a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Forbidden {
-    /// The request is not valid (RFC 9112, section 3.2): answered with 400, all others with 403.
+    /// The request is not valid (RFC 9112, section 3.2). It is answered with 400, all others with 403.
     #[error("a request needs one Host header, which is a host name or address and maybe a port")]
     Malformed,
     #[error("Host is not one of this server's names")]
@@ -45,9 +45,9 @@ pub enum Forbidden {
 }
 
 impl Guard {
-    /// A guard for a door at `address`; `*` allows everything.
+    /// A guard for a door at `address`. The entry `*` allows everything.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
-        let mut allowed = Allowed::of(hosts, Host::configured);
+        let mut allowed = Allowed::from_config(hosts, Host::configured);
         let mut authority = None;
         if !address.ip().is_unspecified() {
             if let Allowed::These(hosts) = &mut allowed {
@@ -58,20 +58,20 @@ impl Guard {
         Self {
             authority,
             hosts: allowed,
-            origins: Allowed::of(origins, |origin| Some(origin.to_owned())),
+            origins: Allowed::from_config(origins, |origin| Some(origin.to_owned())),
         }
     }
 
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Forbidden> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (host, second) = (hosts.next(), hosts.next());
-        // A request line in absolute form says the host once more, and both must be ours.
-        let of_line = uri.authority().map(http::uri::Authority::as_str);
-        let of_header = host.map(|host| host.to_str().map_err(|_| Forbidden::Malformed));
-        if second.is_some() || of_header.is_none() && of_line.is_none() {
+        // A request line in absolute form names the host once more. Both names must be allowed.
+        let line_host = uri.authority().map(http::uri::Authority::as_str);
+        let header_host = host.map(|host| host.to_str().map_err(|_| Forbidden::Malformed));
+        if second.is_some() || header_host.is_none() && line_host.is_none() {
             return Err(Forbidden::Malformed);
         }
-        for host in of_line.map(Ok).into_iter().chain(of_header) {
+        for host in line_host.map(Ok).into_iter().chain(header_host) {
             self.check_host(host?)?;
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -87,37 +87,39 @@ impl Guard {
             return Ok(());
         }
         let (host, _) = authority(host).ok_or(Forbidden::Malformed)?;
-        if host.is_loopback() || self.hosts.any(|known| *known == host) {
+        if host.is_loopback() || self.hosts.any(|allowed| *allowed == host) {
             Ok(())
         } else {
             Err(Forbidden::Host)
         }
     }
 
-    /// Whether pages of this origin may call us; programs send none.
+    /// True if pages of this origin may send requests. Programs send no origin.
     pub fn allows(&self, origin: &str) -> bool {
         let parsed = web_origin(origin);
         parsed.as_ref().is_some_and(|(_, host, _)| host.is_loopback())
-            // Origins of applications, such as `app://x`, have no grammar that we know.
-            || self.origins.any(|known| {
-                known == origin || parsed.is_some() && web_origin(known) == parsed
+            // Origins of applications, such as `app://x`, have no known grammar.
+            || self.origins.any(|allowed| {
+                allowed == origin || parsed.is_some() && web_origin(allowed) == parsed
             })
     }
 }
 
-/// Whether this can be a request of a page that Mainstay itself serves: `Origin` and `Sec-Fetch-Site`, where
-/// they are given, name the host and port of `Host`. Another port is another origin.
+/// True if the request may come from a page that Mainstay itself serves: `Origin` and `Sec-Fetch-Site`, if
+/// present, match the host and port of `Host`. Another port is another origin.
 pub fn is_same_origin(headers: &HeaderMap) -> bool {
     let sites = headers.get_all("sec-fetch-site").iter();
     let mut origins = headers.get_all(header::ORIGIN).iter();
-    let host = headers.get(header::HOST).and_then(|it| it.to_str().ok());
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
     let host = host.and_then(authority);
     let is_ours = |origin: &HeaderValue| {
         let origin = origin.to_str().ok().and_then(web_origin)?;
         let (_, name, port) = &origin;
-        let (host, of_host) = host.as_ref()?;
-        let of_host = of_host.map_or(default_port(origin.0), NonZeroU16::get);
-        Some(name == host && *port == of_host)
+        let (host, host_port) = host.as_ref()?;
+        let host_port = host_port.map_or(default_port(origin.0), NonZeroU16::get);
+        Some(name == host && *port == host_port)
     };
     sites
         .map(HeaderValue::as_bytes)
@@ -125,15 +127,15 @@ pub fn is_same_origin(headers: &HeaderMap) -> bool {
         && origins.all(|origin| is_ours(origin) == Some(true))
 }
 
-/// Whether this is a request of a page of another origin that does not say which: such as a picture, or `fetch`
-/// with `no-cors`. The page reads no answer, but it may open streams.
+/// True for a request of a page of another origin that does not name its origin, for example for a picture,
+/// or `fetch` with `no-cors`. Such a page cannot read the answer, but it may open streams.
 pub fn is_of_unnamed_page(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     !headers.contains_key(header::ORIGIN)
         && sites.any(|site| matches!(site.as_bytes(), b"cross-site" | b"same-site"))
 }
 
-/// The port that a `Host` header names; without one, that of HTTP.
+/// The port in a `Host` header, or the port of HTTP if it has none.
 pub fn port(host: &str) -> Option<u16> {
     let (_, port) = authority(host)?;
     Some(port.map_or(default_port(false), NonZeroU16::get))
@@ -144,18 +146,18 @@ const fn default_port(is_tls: bool) -> u16 {
 }
 
 impl<T> Allowed<T> {
-    /// Entries that nothing can match are left out.
-    fn of(configured: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
-        if configured.iter().any(|it| it == "*") {
+    /// Omits entries that can never match.
+    fn from_config(configured: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
+        if configured.iter().any(|entry| entry == "*") {
             return Self::All;
         }
-        Self::These(configured.iter().filter_map(|it| parse(it)).collect())
+        Self::These(configured.iter().filter_map(|entry| parse(entry)).collect())
     }
 
-    fn any(&self, is_it: impl Fn(&T) -> bool) -> bool {
+    fn any(&self, matches: impl Fn(&T) -> bool) -> bool {
         match self {
             Self::All => true,
-            Self::These(these) => these.iter().any(is_it),
+            Self::These(these) => these.iter().any(matches),
         }
     }
 }
@@ -164,12 +166,12 @@ impl<T> Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
     Address(IpAddr),
-    /// A name in lower case, without the dot that may end it.
+    /// A name in lower case, without a final dot.
     Name(String),
 }
 
 impl Host {
-    /// A host from the configuration, where an IPv6 address may stand without its brackets.
+    /// Parses a host of the configuration, in which an IPv6 address may have no brackets.
     fn configured(text: &str) -> Option<Self> {
         match text.parse() {
             Ok(address) => Some(Self::Address(address)),
@@ -177,8 +179,8 @@ impl Host {
         }
     }
 
-    /// `None` if the text is no host. An IPv6 address has no zone here: zones are the sender's own
-    /// (RFC 6874, section 4).
+    /// Parses a host. Returns `None` if the text is not a host. IPv6 addresses with a zone are refused: zones
+    /// only have a meaning on the sender's machine (RFC 6874, section 4).
     fn parse(text: &str) -> Option<Self> {
         if let Some(inner) = text.strip_prefix('[') {
             let address: Ipv6Addr = inner.strip_suffix(']')?.parse().ok()?;
@@ -189,8 +191,8 @@ impl Host {
         }
         let name = text.strip_suffix('.').unwrap_or(text);
         let is_label = |label: &str| {
-            let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-            !label.is_empty() && label.bytes().all(known)
+            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            !label.is_empty() && label.bytes().all(is_allowed)
         };
         name.split('.')
             .all(is_label)
@@ -205,10 +207,10 @@ impl Host {
     }
 }
 
-/// Host and port (RFC 3986, section 3.2) without user information, which neither `Host` nor `Origin`
-/// can have. `None` if it is something else.
+/// Parses host and port (RFC 3986, section 3.2). Returns `None` for any other text, also for one with user
+/// information, which neither `Host` nor `Origin` can have.
 fn authority(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
-    // The colons of an IPv6 address end with its bracket.
+    // An IPv6 address contains colons, but only inside of its brackets.
     let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = text[after_brackets..].find(':') else {
         return Some((Host::parse(text)?, None));
@@ -217,14 +219,14 @@ fn authority(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
     let port = &port[1..];
     let port = match port {
         "" => None,
-        // `parse` alone would take a sign.
+        // `parse` alone would accept a sign.
         _ if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(port.parse().ok()?),
         _ => return None,
     };
     Some((Host::parse(host)?, port))
 }
 
-/// Scheme, host and port of an origin of the web.
+/// Scheme (`true` for HTTPS), host and port of a web origin.
 fn web_origin(origin: &str) -> Option<(bool, Host, u16)> {
     let (scheme, rest) = origin.split_once("://")?;
     let is_tls = scheme.eq_ignore_ascii_case("https");
@@ -364,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Pages at other ports of the same host are others' pages.
+    /// Pages at other ports of the same host do not have the same origin.
     #[test]
     fn the_same_origin_has_the_same_host_and_port() {
         for (host, origin, expected) in [
@@ -412,7 +414,7 @@ mod tests {
         }
     }
 
-    /// `*` allows every host and origin, but not two, nor what is none.
+    /// `*` allows every host and origin, but neither two of them nor an invalid one.
     #[test]
     fn a_star_allows_all_that_are_well_formed() {
         let star = ["*".to_owned()];

@@ -1,5 +1,5 @@
-//! What the MCP doors and the REST door share: who may come in, what a request may take, and the gateway's
-//! facts as JSON.
+//! The parts that the MCP doors and the REST door share: authentication, limits of requests, and the
+//! gateway's data as JSON.
 
 pub mod authenticator;
 pub mod bodies;
@@ -11,5 +11,5 @@ pub mod trace;
 
 use http::HeaderValue;
 
-/// Seconds after which a client that is turned away now may come again.
+/// Value of `Retry-After`, in seconds, for a client that is turned away.
 pub const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");

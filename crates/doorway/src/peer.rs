@@ -1,4 +1,4 @@
-//! The senders of requests, and which of them share limits.
+//! The senders of requests, and the peers that share limits.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -8,12 +8,12 @@ use mainstay_core::principal::Principal;
 #[derive(Clone, Debug)]
 pub struct Visitor {
     pub principal: Principal,
-    /// `None` is the client on stdio.
+    /// `None` for the client on stdio.
     pub address: Option<IpAddr>,
 }
 
 impl Visitor {
-    /// The peers that share its limits.
+    /// The peer whose limits the visitor shares.
     pub fn peer(&self) -> Peer {
         match self.address {
             Some(address) => Peer::of(&self.principal, address),
@@ -22,7 +22,7 @@ impl Visitor {
     }
 }
 
-/// Which clients share a limit: those with the same token or, without a token, at the same address.
+/// Clients that share limits: those with the same token, or without a token those at the same address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
     Bearer(Principal),
@@ -32,7 +32,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// A network that is given out as a whole counts as one address.
+    /// A network that is assigned as a whole counts as one address; see [`network`].
     pub fn of(principal: &Principal, address: IpAddr) -> Self {
         match principal {
             Principal::Client(_) | Principal::Operator => Self::Bearer(principal.clone()),
@@ -41,7 +41,7 @@ impl Peer {
     }
 }
 
-/// Addresses that are given out as a whole count as one: of IPv6, 64 bits.
+/// The network that is usually assigned as a whole: one IPv4 address, or the 64-bit prefix of an IPv6 address.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

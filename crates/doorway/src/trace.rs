@@ -1,4 +1,4 @@
-//! The trace context that a request's HTTP headers carry.
+//! The trace context in the HTTP headers of a request.
 
 use http::{HeaderMap, HeaderName};
 use mainstay_core::trace::{self, TraceContext};
@@ -6,7 +6,7 @@ use mainstay_core::trace::{self, TraceContext};
 const TRACEPARENT: HeaderName = HeaderName::from_static(trace::TRACEPARENT);
 const TRACESTATE: HeaderName = HeaderName::from_static(trace::TRACESTATE);
 
-/// `traceparent`, as a context and as it came, and `tracestate` of any length ([W3C Trace Context][1], 3).
+/// `traceparent`, parsed and as text, and `tracestate` of any length ([W3C Trace Context][1], 3).
 ///
 /// [1]: https://www.w3.org/TR/trace-context/
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct TraceHeaders {
 }
 
 impl TraceHeaders {
-    /// `None` where `traceparent` is missing or not understood.
+    /// Returns `None` if `traceparent` is missing or invalid.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let parent = text(TRACEPARENT)?;

@@ -11,12 +11,12 @@ use mainstay_core::{
 
 use crate::Frame;
 
-/// Some processes ignore requests that they do not know: after this time `initialize` follows
-/// `server/discover`. The latter may still be answered, because a process may take long to start.
+/// Time after which `initialize` follows an unanswered `server/discover`: some processes ignore unknown
+/// requests. `server/discover` may still be answered later, because a process may start slowly.
 pub const PIPE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time limit of `server/discover` over HTTP, where a server may let a request without a session hang.
-/// It allows for a network and a cold start.
+/// The time limit of `server/discover` over HTTP. A server may never answer a request without a session. The
+/// limit allows for a slow network and a cold start.
 pub const POST_LIMIT: Duration = Duration::from_secs(5);
 
 /// The request that opens a session: `initialize`, or `server/discover`.
@@ -24,11 +24,11 @@ pub const POST_LIMIT: Duration = Duration::from_secs(5);
 pub enum Approach {
     Legacy,
     Modern,
-    /// Detect the era. The known era is tried first, and the other one only if that fails.
+    /// Detect the era. A known era is tried first, and the other one only if that fails.
     Detect(Option<Era>),
 }
 
-/// Why a server was not opened, and what was learned about it nevertheless.
+/// The reason that a session was not opened, and the eras that the attempt has shown.
 #[derive(Clone, Debug)]
 pub struct Unopened {
     pub loss: Loss,
@@ -44,20 +44,20 @@ impl From<Loss> for Unopened {
     }
 }
 
-/// What an answer to `server/discover` shows.
+/// The evidence in an answer to `server/discover`.
 #[derive(Debug)]
 pub enum Evidence {
     Modern(Greeting),
-    /// The server offers these revisions instead of the one it was asked in.
+    /// The server refuses the revision of the request and offers these revisions.
     Offers(Vec<Revision>),
-    /// The server is modern, and no session is possible for this reason.
+    /// The server is modern, and refuses a session for this reason.
     Refuses(String),
-    /// The answer is not one of a modern server.
+    /// No modern server gives this answer.
     None,
 }
 
-/// Only answers that no legacy server gives are evidence. Legacy servers answer unknown requests with any
-/// error, or with an empty result.
+/// Evaluates an answer to `server/discover`. Only answers that no legacy server gives are evidence. Legacy
+/// servers answer unknown requests with any error, or with an empty result.
 pub fn evidence(answer: &Frame) -> Evidence {
     if let Some(result) = answer.result() {
         return match Greeting::discovered(result) {
@@ -80,50 +80,50 @@ pub fn evidence(answer: &Frame) -> Evidence {
     }
 }
 
-/// What follows from the first answer and, where the server offers what it was asked in, the second.
+/// The era that follows from the first answer, or from the second if the first offered a modern revision.
 #[derive(Debug)]
-pub enum Found {
+pub enum DetectedEra {
     Modern(Greeting),
-    /// `initialize` is next. The server may have named its revisions.
+    /// Send `initialize` next. The server may have named its revisions.
     Legacy(Eras),
     Refused(Unopened),
 }
 
 impl Evidence {
-    /// Whether the server is to be asked once more: it offers what it has just refused.
+    /// True if the server offers a modern revision after it has refused one. The caller asks once more.
     pub fn is_offer(&self) -> bool {
         matches!(self, Self::Offers(offered) if offered.iter().any(|revision| revision.era() == Era::Modern))
     }
 
-    /// What follows from the last answer.
-    pub fn settle(self) -> Found {
+    /// Decides by the last answer.
+    pub fn settle(self) -> DetectedEra {
         let refused = |reason| {
             let eras = Eras {
                 modern: Some(true),
                 legacy: None,
             };
-            Found::Refused(Unopened {
+            DetectedEra::Refused(Unopened {
                 loss: Loss::Rejected(reason),
                 eras,
             })
         };
         match self {
-            Self::Modern(greeting) => Found::Modern(greeting),
-            Self::None => Found::Legacy(Eras {
+            Self::Modern(greeting) => DetectedEra::Modern(greeting),
+            Self::None => DetectedEra::Legacy(Eras {
                 modern: Some(false),
                 legacy: None,
             }),
             offer @ Self::Offers(_) if offer.is_offer() => {
                 refused("the server refuses the protocol revision that it offers".to_owned())
             }
-            // The server knows `server/discover`, and wants `initialize`.
-            Self::Offers(_) => Found::Legacy(Eras::only(Era::Legacy)),
+            // The server knows `server/discover`, and asks for `initialize`.
+            Self::Offers(_) => DetectedEra::Legacy(Eras::only(Era::Legacy)),
             Self::Refuses(reason) => refused(reason),
         }
     }
 }
 
-/// What is known of a server with this greeting.
+/// The eras that a server speaks according to its greeting.
 pub fn eras_of(greeting: &Greeting) -> Eras {
     Eras::named(&greeting.supported)
 }
@@ -139,7 +139,8 @@ pub fn read_greeting(answer: &Frame) -> Result<Greeting, Loss> {
     }
 }
 
-/// Why a refused `initialize` opened no session. An error that only modern servers have shows the era.
+/// Adds the eras to the loss after a refused `initialize`. An error that only modern servers give shows the
+/// era.
 pub fn refused_initialize(answer: &Frame, loss: Loss) -> Unopened {
     let is_modern = answer.error().is_some_and(modern::is_modern_error);
     let eras = if is_modern {
@@ -161,12 +162,13 @@ pub fn own_request(era: Era, id: &str, method: Method, params: Option<&str>) -> 
     );
     match era {
         Era::Legacy => text,
-        Era::Modern => to_modern(&text, &ourselves()),
+        Era::Modern => to_modern(&text, &mainstay_caller()),
     }
 }
 
-/// Nothing that asks a person is declared: Mainstay's own requests have no person behind them.
-fn ourselves() -> Caller {
+/// Mainstay as a caller. It declares no capability for questions, because no person is behind Mainstay's own
+/// requests.
+fn mainstay_caller() -> Caller {
     let info = format!(
         r#"{{"name":"mainstay","version":"{}"}}"#,
         env!("CARGO_PKG_VERSION")
@@ -187,9 +189,9 @@ mod tests {
         let evidence = evidence(&answer);
         let offer = evidence.is_offer();
         let found = match evidence.settle() {
-            Found::Modern(greeting) => format!("modern {}", greeting.revision),
-            Found::Legacy(eras) => format!("legacy {:?}", eras.legacy),
-            Found::Refused(unopened) => {
+            DetectedEra::Modern(greeting) => format!("modern {}", greeting.revision),
+            DetectedEra::Legacy(eras) => format!("legacy {:?}", eras.legacy),
+            DetectedEra::Refused(unopened) => {
                 assert_eq!(unopened.eras.first(), Some(Era::Modern));
                 format!("refused: {}", unopened.loss)
             }
@@ -240,7 +242,7 @@ mod tests {
             let (offer, found) = settled(&body);
             assert!(!offer && found.starts_with("refused: "), "{body}: {found}");
         }
-        // Asked once more; the second time it is a refusal, and `initialize` never follows.
+        // The first time it is an offer. The second time it is a refusal, and `initialize` does not follow.
         let offers = error(-32022, r#"{"supported":["2025-11-25","2026-07-28"]}"#);
         let (offer, found) = settled(&offers);
         assert!(offer && found.starts_with("refused: "), "{found}");

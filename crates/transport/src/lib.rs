@@ -2,8 +2,8 @@
 //!
 //! A transport opens a connection, performs the handshake, and then offers a [`Session`]. A request
 //! becomes an [`Exchange`], which yields the server's messages about it, in order. The [`Running`] future
-//! reports how a connection ended. It returns only when nothing of the connection is left (invariant
-//! 9).
+//! resolves to the reason of the end. It resolves only after the connection, with all its processes, has ended
+//! (invariant 9).
 
 mod detect;
 mod exchanges;

@@ -18,12 +18,12 @@ use crate::{
     streamable::streamable_http,
 };
 
-/// The most bytes that are kept of a server's reason for refusing a session. The reason is in its
-/// status, in events and in its log.
+/// The most bytes of a server's reason for refusing a session. The reason appears in its status, in events
+/// and in its log.
 const MAX_REFUSAL: usize = 1024;
 
-/// Opens a connection and performs the handshake, in the era that the server speaks. Returns an error
-/// only when nothing of the attempt is left.
+/// Opens a connection and performs the handshake, in the era that the server speaks. Returns an error only
+/// after everything that the attempt started has ended.
 pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
     let span = opening.span();
     let over = opening.stop.over.clone().drop_guard();
@@ -76,8 +76,8 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
                 .map_err(|_| refused),
             other => other,
         },
-        Approach::Detect(known) => {
-            let limit = known.is_none().then_some(POST_LIMIT);
+        Approach::Detect(era) => {
+            let limit = era.is_none().then_some(POST_LIMIT);
             match modern_http::open(opening, launch, limit).await {
                 Ok(opened) => Ok(opened),
                 Err(NotModern::Refused(unopened)) => Err(unopened),
@@ -118,7 +118,7 @@ async fn open_legacy(
                         streamable_http::NotOpened::NotSpoken(refusal).into()
                     }
                     Loss::ConnectFailed(sse) => Unopened {
-                        loss: Loss::ConnectFailed(refusal.neither(&sse)),
+                        loss: Loss::ConnectFailed(refusal.with_older_transport(&sse)),
                         ..streamable_http::NotOpened::NotSpoken(refusal).into()
                     },
                     other => other.into(),
@@ -129,7 +129,7 @@ async fn open_legacy(
     }
 }
 
-/// Ends every process of every server at once, where there is no time for an orderly end.
+/// Kills every process of every server at once, if there is no time for an orderly end.
 pub async fn kill_all(lineage: &Lineage) {
     process::end_marked(&lineage.marks_of_all()).await;
 }

@@ -1,4 +1,4 @@
-//! What it takes to open a session, and what the openers of all transports share.
+//! The parameters for opening a session, and the parts that the openers of all transports share.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -18,67 +18,68 @@ use crate::{
     logs::ServerLog,
 };
 
-/// The most bytes that the lists of one server may have, all pages of all four kinds together. It is as
-/// much as one message may have by default. The lists of known servers have less than a hundredth of it.
+/// The most bytes of all lists of one server: all pages of all four kinds together. It equals the default limit
+/// of one message. The lists of known servers have less than a hundredth of it.
 pub const MAX_LIST_BYTES: usize = 64 * 1024 * 1024;
 
-/// The most bytes of a server's answer to `initialize` or `server/discover`. The answer is kept as long
-/// as its session, and clients of the transparent path get it whole.
+/// The most bytes of a server's answer to `initialize` or `server/discover`. The answer is stored as long
+/// as its session, and clients of the transparent endpoint get all of it.
 pub const MAX_GREETING: usize = 1024 * 1024;
 
-/// Resolves to the reason when the connection, with everything it started, is gone.
+/// Resolves to the reason of the loss once the connection, with everything that it started, has ended.
 pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
 
-/// What it takes to open a connection.
+/// The parameters for opening a session.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub server: ServerName,
     pub lineage: Lineage,
-    /// Names this opening among all of this Mainstay. A server's processes have it as a mark.
+    /// Identifies this opening among all openings of this Mainstay. The server's processes carry it as a
+    /// mark.
     pub tag: String,
     pub launch: Launch,
-    /// Credentials beside the headers of the configuration, where the server is reached over HTTP.
+    /// Credentials in addition to the headers of the configuration, for a server over HTTP.
     pub credentials: Option<Arc<dyn CredentialSource>>,
     pub approach: Approach,
     /// The `params` of `initialize`, as JSON text.
     pub initialize: Arc<str>,
-    /// Whether another revision is asked for if the server refuses the one in `initialize`.
+    /// True if another revision is tried after the server has refused the one in `initialize`.
     pub steps_down: bool,
     pub max_message_bytes: usize,
     /// After a silence of this length a server is suspect, even while calls are in flight.
     pub hang_after: Duration,
-    /// Takes the server's messages that belong to no call.
+    /// Receives the server's messages that belong to no call.
     pub listener: Arc<dyn Listener>,
     /// The server's log.
     pub log: Arc<ServerLog>,
-    /// What is seen of its process before the handshake.
+    /// Signs of work of the server's process before the handshake.
     pub signs: Arc<SignsOfWork>,
-    /// Limits how often the connection may try again by itself.
+    /// Limits the attempts that the connection makes by itself.
     pub attempt_limiter: Arc<AttemptLimiter>,
     pub stop: Stop,
 }
 
 impl Opening {
-    /// Takes answers to what the server asks, as long as the connection is to last.
+    /// Returns the sink for answers to the server's questions. It works while the connection lasts.
     pub fn reply_sink(&self, queue: ReplyQueue) -> ReplySink {
         ReplySink::new(self.server.clone(), queue, self.stop.over.clone())
     }
 
-    /// Puts the server's name beside all events in it. Only around rare work: entering a span costs time,
-    /// and the tasks that carry messages name the server in each event.
+    /// Adds the server's name to all events inside. Enter it only around rare work: entering a span costs
+    /// time, and the tasks that carry messages name the server in each event.
     ///
-    /// It has the highest level, so that a filter that shows an event does not hide its server.
+    /// The span has the highest level, so that a filter that shows an event does not hide its server.
     pub fn span(&self) -> Span {
         tracing::error_span!("transport", server = %self.server)
     }
 }
 
-/// Asks a connection to end: `close` politely, `kill` at once.
+/// Asks a connection to end: `close` in order, `kill` at once.
 #[derive(Clone, Debug)]
 pub struct Stop {
     pub close: CancellationToken,
     pub kill: CancellationToken,
-    /// Cancelled when the connection has ended or is to end: its server awaits no answer any more.
+    /// Cancelled when the connection has ended or is about to end: the server awaits no answer any more.
     pub over: CancellationToken,
 }
 
@@ -94,7 +95,7 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Asks one of several connections to end. It ends with the others, too.
+    /// A signal for one of several connections. It is also given when `self` is given.
     #[must_use]
     pub fn child(&self) -> Self {
         Self {
@@ -105,7 +106,7 @@ impl Stop {
     }
 }
 
-/// `params` of an `initialize` of our own.
+/// The `params` of Mainstay's own `initialize`.
 pub fn own_initialize(revision: Revision, capabilities: &ClientCapabilities) -> Arc<str> {
     format!(
         r#"{{"protocolVersion":"{revision}","capabilities":{},"clientInfo":{{"name":"mainstay","version":"{}"}}}}"#,

@@ -36,23 +36,23 @@ impl Listener for Nobody {
     fn ask(&self, _: Question) {}
 }
 
-/// The token that the server takes, and the refusals and requests that it has seen.
+/// The token that the server accepts, and its refused and accepted requests.
 #[derive(Debug, Default)]
 struct Gate {
-    /// `None` once no token is good enough.
+    /// `None` if the server accepts no token.
     token: Option<u32>,
     refused: usize,
     /// `token method` of every request that passed.
     passed: Vec<String>,
 }
 
-/// A source whose token is what the server takes now, once it is refreshed.
+/// A source that gets the server's present token when it is refreshed.
 #[derive(Debug)]
 struct RotatingToken {
     held: Mutex<u32>,
     gate: Arc<Mutex<Gate>>,
     challenges: Mutex<HashSet<String>>,
-    /// The token cannot be used any more.
+    /// True once the source has no valid token any more.
     is_revoked: Mutex<bool>,
 }
 
@@ -112,7 +112,7 @@ fn answer(request: &serde_json::Value) -> Option<String> {
 
 type EventStreams = Arc<Mutex<Vec<mpsc::UnboundedSender<String>>>>;
 
-/// Serves requests of one connection. On `/sse`, answers go to the event stream.
+/// Serves the requests of one connection. On `/sse`, answers go to the event stream.
 async fn serve(stream: TcpStream, gate: Arc<Mutex<Gate>>, streams: EventStreams) {
     let mut stream = BufReader::new(stream);
     loop {
@@ -192,7 +192,7 @@ struct Served {
     url: String,
 }
 
-/// A server that takes token 1. The source holds token 0.
+/// A server that accepts token 1. The source holds token 0.
 async fn served(path: &str) -> Served {
     let gate = Arc::new(Mutex::new(Gate {
         token: Some(1),
@@ -202,7 +202,7 @@ async fn served(path: &str) -> Served {
     let address = listener.local_addr().expect("an address");
     let streams = EventStreams::default();
     let accepting = Arc::clone(&gate);
-    // The runtime of the test ends it.
+    // The task ends with the runtime of the test.
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(serve(stream, Arc::clone(&accepting), Arc::clone(&streams)));
@@ -261,7 +261,7 @@ impl Served {
     }
 }
 
-const WAYS: [(&str, HttpTransport, Approach); 3] = [
+const TRANSPORTS: [(&str, HttpTransport, Approach); 3] = [
     ("/mcp", HttpTransport::StreamableHttp, Approach::Legacy),
     ("/mcp", HttpTransport::StreamableHttp, Approach::Modern),
     ("/sse", HttpTransport::Sse, Approach::Legacy),
@@ -269,7 +269,7 @@ const WAYS: [(&str, HttpTransport, Approach); 3] = [
 
 #[tokio::test]
 async fn a_refused_request_is_sent_once_more_with_new_credentials() {
-    for (path, transport, approach) in WAYS {
+    for (path, transport, approach) in TRANSPORTS {
         let served = served(path).await;
         let (session, running) = served.open(transport, approach).await.expect("opened");
         let running = tokio::spawn(running);
@@ -294,7 +294,7 @@ async fn a_refused_request_is_sent_once_more_with_new_credentials() {
             assert!(served.gate().passed.contains(&"1 GET".to_owned()), "{path}");
         }
 
-        // A notification, too, is sent with the credentials of its time.
+        // A notification, too, is sent with the present credentials.
         served.gate().token = Some(3);
         let text = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
         timeout(LIMIT, session.notify(text.to_owned()))
@@ -308,7 +308,7 @@ async fn a_refused_request_is_sent_once_more_with_new_credentials() {
 
 #[tokio::test]
 async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
-    for (path, transport, approach) in WAYS {
+    for (path, transport, approach) in TRANSPORTS {
         let served = served(path).await;
         let (session, running) = served.open(transport, approach).await.expect("opened");
         let running = tokio::spawn(running);
@@ -318,11 +318,18 @@ async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
         for is_revoked in [false, true] {
             *served.source.is_revoked.lock().expect("no panic") = is_revoked;
             let list = timeout(LIMIT, session.ask(Method::ToolsList, None)).await;
-            let why = list.expect("in time").expect_err("no credentials");
-            assert_eq!(why.state, CallState::NotSent, "{path}: {why:?}");
+            let interruption = list.expect("in time").expect_err("no credentials");
+            assert_eq!(
+                interruption.state,
+                CallState::NotSent,
+                "{path}: {interruption:?}"
+            );
             assert!(
-                matches!(why.kind, InterruptionKind::Refused { status: 401, .. }),
-                "{path}: {why:?}"
+                matches!(
+                    interruption.kind,
+                    InterruptionKind::Refused { status: 401, .. }
+                ),
+                "{path}: {interruption:?}"
             );
         }
         assert!(served.gate().refused > refused_before, "{path}");
@@ -332,7 +339,7 @@ async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
 
 #[tokio::test]
 async fn a_server_is_not_opened_without_valid_credentials() {
-    for (path, transport, approach) in WAYS {
+    for (path, transport, approach) in TRANSPORTS {
         let served = served(path).await;
         for is_revoked in [false, true] {
             served.gate().token = None;

@@ -1,4 +1,4 @@
-//! Every event about a server says which server it is about.
+//! Every event about a server names the server.
 
 #![cfg(unix)]
 
@@ -47,7 +47,7 @@ type Named = (String, Option<String>);
 #[derive(Clone, Default)]
 struct Events(Arc<Mutex<Vec<Named>>>);
 
-/// What is read of the fields of an event or a span.
+/// The fields that the test reads of an event or a span.
 #[derive(Clone, Default)]
 struct Fields {
     text: String,
@@ -126,12 +126,13 @@ fn process(command: &str, args: &[&str]) -> Launch {
 async fn start(events: &Events, name: &str, launch: Launch) -> Vec<Named> {
     let opened = transport::open(opening(name, launch));
     let opened = tokio::time::timeout(Duration::from_secs(60), opened).await;
-    // One of them may be open for a moment, before its end is noticed.
+    // A session may be open for a moment, before its end is noticed.
     drop(opened.expect("it ends in time"));
     std::mem::take(&mut *events.0.lock().expect("no panic"))
 }
 
-/// A server that greets, so that it is told `notifications/initialized`, and ends its connection at that.
+/// A server that answers `initialize`, and then closes the connection, so that `notifications/initialized` is
+/// lost.
 async fn serve_one_greeting(listener: TcpListener) {
     let (mut stream, _) = listener.accept().await.expect("a connection");
     let mut request = [0; 4096];

@@ -9,7 +9,7 @@ use mainstay_gateway::resource_not_found;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The first of a resource's contents.
+/// The first item in the contents of a resource.
 pub fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failure> {
     #[derive(Deserialize)]
     struct Contents {

@@ -1,4 +1,4 @@
-//! The history of servers, as REST has it.
+//! The history of servers, in the format of REST.
 
 use std::time::SystemTime;
 
@@ -15,14 +15,14 @@ pub fn wire(history: History) -> api::History {
         event: mark.as_str().to_owned(),
     };
     api::History {
-        servers: history.servers.into_iter().map(of_one).collect(),
+        servers: history.servers.into_iter().map(server_history).collect(),
         daemon: history.daemon.into_iter().map(mark).collect(),
         gaps: history.gaps.iter().map(gap).collect(),
         truncated: history.truncated,
     }
 }
 
-/// A time of which calls are not on record.
+/// A time in which calls were not recorded.
 pub fn gap(gap: &Gap) -> api::RecordGap {
     api::RecordGap {
         since: utc::rfc3339(gap.since),
@@ -32,22 +32,25 @@ pub fn gap(gap: &Gap) -> api::RecordGap {
     }
 }
 
-fn of_one(history: ServerHistory) -> api::ServerHistory {
-    let transition = |it: Transition| api::Transition {
-        at: utc::rfc3339(it.at),
-        status: it.status.into_owned(),
-        degraded: it.degraded,
-        unauthorized: it.reason.as_deref().is_some_and(Loss::says_unauthorized),
-        reason: it.reason,
-        exit_code: it.exit_code,
-        exit_signal: it.exit_signal,
-        attempt: it.attempt,
-        next_retry_ms: it.next_retry.map(millis),
-        stderr: it.stderr,
+fn server_history(history: ServerHistory) -> api::ServerHistory {
+    let to_wire = |transition: Transition| api::Transition {
+        at: utc::rfc3339(transition.at),
+        status: transition.status.into_owned(),
+        degraded: transition.degraded,
+        unauthorized: transition
+            .reason
+            .as_deref()
+            .is_some_and(Loss::says_unauthorized),
+        reason: transition.reason,
+        exit_code: transition.exit_code,
+        exit_signal: transition.exit_signal,
+        attempt: transition.attempt,
+        next_retry_ms: transition.next_retry.map(millis),
+        stderr: transition.stderr,
     };
     api::ServerHistory {
         server: history.server,
-        transitions: history.transitions.into_iter().map(transition).collect(),
+        transitions: history.transitions.into_iter().map(to_wire).collect(),
         truncated: history.truncated,
     }
 }

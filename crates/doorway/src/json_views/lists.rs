@@ -23,19 +23,19 @@ pub fn text(item: &Item, member: &str) -> String {
     item.text(member).unwrap_or_default()
 }
 
-/// Part of an item as it came, which was valid JSON as a whole.
+/// A part of a received item, which was valid JSON as a whole.
 pub fn raw(json: &str) -> Raw {
     RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// The server has no tool of this name for any client.
+/// The failure if the server has no tool of this name.
 pub fn unknown_tool(server: &Server, tool: &str) -> Failure {
     Failure::new(FailureKind::ToolNotFound, format!("Unknown tool: {tool}"))
         .of_server(&server.name)
         .with("tool", tool)
 }
 
-/// Something of this server is not there: how the server is says more.
+/// Adds the status of the server to a failure because something of this server is missing.
 pub fn of_absent(registry: &Registry, failure: Failure, server: &ServerName) -> Failure {
     let Some(server) = registry.named(server) else {
         let message = format!("{} (there is no server '{server}')", failure.message);
@@ -50,33 +50,34 @@ pub fn of_absent(registry: &Registry, failure: Failure, server: &ServerName) -> 
             .of_server(&server.name)
             .with("status", State::Connected.as_str());
     }
-    let mut why = server.not_connected();
-    why.details.extend(failure.details);
+    let mut failure_of_server = server.not_connected();
+    failure_of_server.details.extend(failure.details);
     Failure {
-        message: format!("{} ({})", failure.message, why.message),
+        message: format!("{} ({})", failure.message, failure_of_server.message),
         kind: failure.kind,
-        ..why
+        ..failure_of_server
     }
 }
 
-/// Why there is no tool or prompt of this name.
+/// The reason that a tool or prompt was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
-    /// Neither `server/tool` nor another spelling that means one tool.
+    /// The name is neither `server/tool` nor another spelling of exactly one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     Unclear { name: String, reason: String },
     #[error(transparent)]
     Failed(#[from] Failure),
 }
 
-/// The server of `server/tool`, or the one that the name names in another spelling.
+/// The server in `server/tool`, or else `named`, the server that another spelling names.
 pub fn named_server<'a>(name: &'a str, named: Option<&'a str>) -> Option<&'a str> {
     let before_slash = name.split_once('/').map(|(server, _)| server);
     before_slash.or(named)
 }
 
-/// The server is unknown, or down, or does not have it, or the name cannot be understood. `named` is
-/// the server that the name names in another spelling than `server/tool`.
+/// The error for a name that leads to no tool or prompt: the server is unknown or not connected, or has no
+/// such item, or the name is ambiguous. `named` is the server that the name contains in another spelling than
+/// `server/tool`.
 pub fn not_found(
     server: impl FnOnce(&str) -> Result<Arc<Server>, Failure>,
     kind: ListKind,
@@ -84,13 +85,13 @@ pub fn not_found(
     name: &str,
     unresolved: Unresolved,
 ) -> NotFound {
-    let (what, failure) = match kind {
+    let (item_kind, failure) = match kind {
         ListKind::Prompts => ("prompt", FailureKind::PromptNotFound),
         _ => ("tool", FailureKind::ToolNotFound),
     };
     let unclear = match unresolved {
         Unresolved::Ambiguous(candidates) => format!("it may mean {}", candidates.join(" or ")),
-        Unresolved::Unknown => format!("expected server/{what}"),
+        Unresolved::Unknown => format!("expected server/{item_kind}"),
     };
     let failure = match named_server(name, named).map(server) {
         Some(Err(failure)) => failure,
@@ -99,12 +100,12 @@ pub fn not_found(
         }
         Some(Ok(server)) => {
             let message = format!(
-                "Server '{}' has no {what} of that name: {name}",
+                "Server '{}' has no {item_kind} of that name: {name}",
                 server.name
             );
             Failure::new(failure, message)
                 .of_server(&server.name)
-                .with(what, name)
+                .with(item_kind, name)
         }
         None if kind == ListKind::Tools => {
             return NotFound::Unclear {
@@ -112,7 +113,8 @@ pub fn not_found(
                 reason: unclear,
             };
         }
-        None => Failure::new(failure, format!("Unknown {what} {name}: {unclear}")).with(what, name),
+        None => Failure::new(failure, format!("Unknown {item_kind} {name}: {unclear}"))
+            .with(item_kind, name),
     };
     failure.into()
 }

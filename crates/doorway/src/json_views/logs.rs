@@ -1,4 +1,4 @@
-//! What servers say, as REST has it.
+//! Lines of servers' logs, in the format of REST.
 
 use mainstay_api::LogLine;
 use mainstay_transport::logs::Line;

@@ -1,5 +1,5 @@
-//! Servers as plain JSON: their status, lists, events and requests. REST and own tools share it, so
-//! that both say the same.
+//! Servers as plain JSON: their status, lists, events and requests. REST and own tools share this module, so
+//! that both return the same data.
 
 pub mod calls;
 pub mod events;

@@ -22,15 +22,15 @@ use tokio::time::Instant;
 /// The status of a server that is not approved yet.
 pub const PENDING: &str = KeptDown::Unapproved.as_str();
 
-/// Which client is told. A server that waits for approval may hold secrets in the clear.
+/// The reader of a server's details. A server that waits for approval may contain secrets in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disclosure {
-    /// The bearer of the control token, which may approve it.
+    /// The bearer of the control token, who may approve the server.
     Operator,
     Client,
 }
 
-/// How a server is. What is pending is shown as it will be.
+/// The status and settings of a server. A pending server is shown with its new settings.
 pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> api::Server {
     let view = server.view();
     let standing = registry.standing(&server.name);
@@ -43,7 +43,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         .as_ref()
         .map_or(&**stored, |runtime| &runtime.config);
     let (command, url) = match (&pending, &config.launch) {
-        // It is not approved yet, so its references stay unexpanded.
+        // The server is not approved yet, so its references are not expanded.
         (Some(runtime), _) => (
             text(&runtime.entry, "command"),
             text(&runtime.entry, "url").as_deref().map(shown_url),
@@ -56,11 +56,11 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
     let connected = status.state == State::Connected;
     let degraded = view.is_degraded();
     let catalog = view.catalog.as_deref();
-    let count = |kind| catalog.map_or(0, |it| it.shown(kind, &config.withheld).count());
+    let count = |kind| catalog.map_or(0, |catalog| catalog.shown(kind, &config.withheld).count());
     let refused = || {
         catalog
             .into_iter()
-            .flat_map(|it| it.refused_names(&config.withheld))
+            .flat_map(|catalog| catalog.refused_names(&config.withheld))
     };
     let health = status.health.as_ref();
     let ago = |at: std::time::Instant| Instant::now().into_std().saturating_duration_since(at);
@@ -81,7 +81,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         ephemeral: standing != Standing::Configured,
         pending: pending
             .as_deref()
-            .map(|runtime| wanted(runtime, disclosure)),
+            .map(|runtime| pending_entry(runtime, disclosure)),
         wanted: view.wanted,
         status: if pending.is_some() {
             PENDING
@@ -110,7 +110,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         last_ping_ms: health.and_then(|health| health.last_ping).map(millis),
         last_success_at: view
             .heard()
-            .and_then(|heard| SystemTime::now().checked_sub(ago(heard)))
+            .and_then(|at| SystemTime::now().checked_sub(ago(at)))
             .map(utc::rfc3339),
         last_error: last_error(&view).map(|reason| server.with_foreign_ids(reason, &view)),
         listening: listening(&view),
@@ -120,7 +120,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .as_ref()
             .and_then(|step| step.words(server.name.as_str())),
         next_action: step.as_ref().map(action),
-        // A loss may not have been noticed yet.
+        // The end of the session may not have been detected yet.
         retried: view.wanted
             && (status.retried || view.state() == State::Reconnecting)
             && !matches!(step, Some(NextStep::CorrectEntry(_))),
@@ -140,8 +140,8 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         asked_at: view
             .session
             .as_ref()
-            .and_then(|session| session.liveness.asked())
-            .and_then(|asked| SystemTime::now().checked_sub(asked.elapsed()))
+            .and_then(|session| session.liveness.waiting_since())
+            .and_then(|since| SystemTime::now().checked_sub(since.elapsed()))
             .map(unix_millis),
         open_question: server
             .open_question()
@@ -154,7 +154,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         tool_count: count(ListKind::Tools),
         unmatched_tools: catalog
             .filter(|_| view.listed.is_some())
-            .map_or_else(Vec::new, |it| it.unmatched(&config.withheld)),
+            .map_or_else(Vec::new, |catalog| catalog.unmatched(&config.withheld)),
         hidden_tools: told_names(refused()),
         hidden_tool_count: refused().count(),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
@@ -164,7 +164,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
     }
 }
 
-/// A question that waits for its answer.
+/// A question that waits for its answer, as JSON.
 pub fn open_question(open: OpenQuestion, disclosure: Disclosure) -> api::OpenQuestion {
     let (client, principal) = match (&open.answerer, disclosure) {
         (Answerer::Client { name, principal }, Disclosure::Operator) => {
@@ -187,7 +187,7 @@ pub fn open_question(open: OpenQuestion, disclosure: Disclosure) -> api::OpenQue
     }
 }
 
-/// The code of a step, as programs compare it.
+/// The code of a step, for programs.
 fn action(step: &NextStep) -> api::NextAction {
     match step {
         NextStep::Approve => api::NextAction::Approve,
@@ -204,7 +204,7 @@ fn action(step: &NextStep) -> api::NextAction {
 /// The advice for a server that fails after `server/discover`.
 const SPARE_PROBE: &str = "it fails after server/discover, and is spoken to without; \"protocol\": \"legacy\" in its entry spares it that at every start";
 
-/// Whether the server can tell of changes.
+/// The state of the stream on which the server announces changes.
 fn listening(view: &ServerView) -> Option<api::Listening> {
     let state = view.session.as_ref()?.stream_state()?;
     Some(api::Listening {
@@ -213,7 +213,7 @@ fn listening(view: &ServerView) -> Option<api::Listening> {
     })
 }
 
-/// What is wrong with the server, or else what is to be noted of its lists.
+/// The error of the server. Without an error, the note about its lists.
 fn last_error(view: &ServerView) -> Option<String> {
     let is_connected = view.status.state == State::Connected;
     let note = || view.list_note().filter(|_| is_connected);
@@ -228,8 +228,8 @@ fn last_error(view: &ServerView) -> Option<String> {
     }
 }
 
-/// What a person approves, to the letter: values of references are not shown.
-fn wanted(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
+/// The exact entry that a person approves. References are not expanded.
+fn pending_entry(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
     let entry = &*runtime.entry;
     let command = text(entry, "command").into_iter();
     let url = text(entry, "url");
@@ -258,7 +258,10 @@ fn wanted(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
                 entry: entry.clone(),
                 formerly: runtime.formerly.clone().map(formerly),
                 requested_by: runtime.requested.as_ref().map(requested_by),
-                requested_at: runtime.requested.as_ref().map(|it| unix_millis(it.at)),
+                requested_at: runtime
+                    .requested
+                    .as_ref()
+                    .map(|requested| unix_millis(requested.at)),
             }
         }
     }
@@ -298,12 +301,12 @@ fn text(entry: &Entry, key: &str) -> Option<String> {
     entry.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// Without the part in which people put keys.
+/// The URL without query and fragment, which may contain keys.
 fn shown_url(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// As the wire types have times: whole milliseconds.
+/// The duration in whole milliseconds, as in the wire types.
 pub fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

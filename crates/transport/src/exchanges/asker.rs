@@ -1,14 +1,14 @@
-//! Who asks on a connection that several clients share.
+//! Identifies the client that makes requests on a connection that several clients share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells the clients of a shared connection apart: a server's question goes to the only one that can
-/// have caused it.
+/// Identifies one client of a shared connection. A server's question goes to the only client that can have
+/// caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Asker(u64);
 
 impl Asker {
-    /// Another than all before.
+    /// Returns an id that no other client has.
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))

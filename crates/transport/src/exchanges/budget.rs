@@ -1,15 +1,15 @@
 //! Bounds the bytes of answers to Mainstay's own requests.
 //!
-//! A piece of an answer is counted when it comes and before it is kept: an answer that exceeds its
-//! budget is given up in the middle.
+//! A piece of an answer is counted when it arrives, before it is stored. An answer that exceeds its budget is
+//! given up in the middle.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// Bytes that one reader may have, and that are counted as long as it, or what came of it, lives.
-/// Cloning shares it.
+/// The bytes that one reader may use. They stay counted as long as the reader, or the value it read, lives.
+/// Clones share the count.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Counted>);
 
@@ -18,28 +18,28 @@ struct Counted {
     limit: usize,
     used: AtomicUsize,
     reserve: Option<Reserve>,
-    /// The reserve refused, though the limit had room.
+    /// True once the reserve has refused bytes although `limit` had room.
     reserve_refused: AtomicBool,
 }
 
-/// Bytes that many budgets share, beside what each has for itself. Cloning shares it.
+/// Bytes that many budgets share, in addition to the own part of each budget. Clones share the count.
 #[derive(Clone, Debug)]
 pub struct Reserve(Arc<Pool>);
 
 #[derive(Debug)]
 struct Pool {
     limit: usize,
-    /// What a budget takes before it takes anything of the pool.
-    own: usize,
+    /// The bytes that each budget has for itself, before it takes bytes of the pool.
+    own_part: usize,
     used: AtomicUsize,
 }
 
 impl Reserve {
-    /// `limit` bytes for all budgets together, beside `own` bytes for each.
-    pub fn new(limit: usize, own: usize) -> Self {
+    /// `limit` bytes for all budgets together, and `own_part` bytes for each.
+    pub fn new(limit: usize, own_part: usize) -> Self {
         Self(Arc::new(Pool {
             limit,
-            own,
+            own_part,
             used: AtomicUsize::new(0),
         }))
     }
@@ -48,15 +48,15 @@ impl Reserve {
         self.0.limit
     }
 
-    /// What a budget that has used so much has of the pool.
+    /// The bytes of the pool that a budget with `used` bytes holds.
     fn part(&self, used: usize) -> usize {
-        used.saturating_sub(self.0.own)
+        used.saturating_sub(self.0.own_part)
     }
 
     fn take(&self, bytes: usize) -> bool {
-        let taken = |used: usize| used.checked_add(bytes).filter(|it| *it <= self.0.limit);
+        let sum = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.0.limit);
         let used = &self.0.used;
-        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken)
+        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum)
             .is_ok()
     }
 
@@ -70,7 +70,7 @@ impl Budget {
         Self::with(limit, None)
     }
 
-    /// One that takes of the reserve what exceeds its own part.
+    /// A budget that takes bytes of the reserve beyond its own part.
     pub fn of(limit: usize, reserve: &Reserve) -> Self {
         Self::with(limit, Some(reserve.clone()))
     }
@@ -96,7 +96,8 @@ impl Budget {
         self.0.limit.saturating_sub(self.used())
     }
 
-    /// Counts bytes that have come; `false` if they are more than may be had. One task takes at a time.
+    /// Counts bytes that have arrived. Returns `false` if they exceed the budget or the reserve. Only one
+    /// task may call this at a time.
     #[must_use]
     pub fn take(&self, bytes: usize) -> bool {
         let used = self.used();
@@ -114,7 +115,7 @@ impl Budget {
         true
     }
 
-    /// Gives back all but `bytes`: what is kept of an answer may be less than its text.
+    /// Gives back all but `bytes`: the part of an answer that is stored may be smaller than its text.
     pub fn shrink_to(&self, bytes: usize) {
         let used = self.used();
         if bytes < used {
@@ -125,7 +126,7 @@ impl Budget {
         }
     }
 
-    /// Whether it was the reserve that refused.
+    /// True if the reserve has refused bytes.
     pub fn was_refused_by_reserve(&self) -> bool {
         self.0.reserve_refused.load(Ordering::Relaxed)
     }
@@ -161,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and given back, in whatever order: the sums hold, and nothing stays.
+        /// The sums hold after any sequence of taking and giving back, and no byte stays counted at the end.
         #[test]
         fn no_budget_and_no_reserve_is_exceeded(
             steps in prop::collection::vec((0..4usize, prop::option::of(0..80usize), 0..120usize), 0..60),
@@ -175,8 +176,8 @@ mod tests {
                     None if bytes > 110 => budgets[index] = make(),
                     None => drop(budgets[index].take(bytes)),
                 }
-                prop_assert!(budgets.iter().all(|it| it.used() <= 100));
-                let shared: usize = budgets.iter().map(|it| it.used().saturating_sub(20)).sum();
+                prop_assert!(budgets.iter().all(|budget| budget.used() <= 100));
+                let shared: usize = budgets.iter().map(|budget| budget.used().saturating_sub(20)).sum();
                 prop_assert!(shared <= 150);
                 prop_assert_eq!(reserve.0.used.load(Ordering::Relaxed), shared);
             }

@@ -1,4 +1,4 @@
-//! One request and everything that the server says about it, over any transport.
+//! One request and all messages of the server about it, over any transport.
 
 use mainstay_core::{health::Policy, ids::ServerName, message};
 
@@ -8,52 +8,52 @@ use crate::{
     process::cpu::cpu_time,
 };
 
-/// A request on its way. Yields the server's messages about it, in the order in which the server wrote
-/// them. The last one is the response.
+/// A request on its way. Yields the server's messages about the request, in the order in which the server
+/// wrote them. The last message is the response.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Our id of the request, and its progress token if it has one.
+    /// Mainstay's id of the request, and its progress token if it has one.
     pub id: u64,
-    way: Way,
-    /// Set if it is a call, which keeps the server busy.
+    transport: ExchangeTransport,
+    /// Set if the request is a call, which keeps the server busy.
     pub(crate) in_flight: Option<InFlight>,
 }
 
 #[derive(Debug)]
-enum Way {
+enum ExchangeTransport {
     Multiplexed(MultiplexedExchange),
     PerRequest(PerRequestExchange),
 }
 
 impl From<MultiplexedExchange> for Exchange {
     fn from(exchange: MultiplexedExchange) -> Self {
-        Self::over(exchange.id(), Way::Multiplexed(exchange))
+        Self::over(exchange.id(), ExchangeTransport::Multiplexed(exchange))
     }
 }
 
 impl From<PerRequestExchange> for Exchange {
     fn from(exchange: PerRequestExchange) -> Self {
-        Self::over(exchange.id(), Way::PerRequest(exchange))
+        Self::over(exchange.id(), ExchangeTransport::PerRequest(exchange))
     }
 }
 
 impl Exchange {
-    fn over(id: u64, way: Way) -> Self {
+    fn over(id: u64, transport: ExchangeTransport) -> Self {
         Self {
             id,
-            way,
+            transport,
             in_flight: None,
         }
     }
 
-    /// The response, if it is within the budget, which it uses up. Where exchanges share a line, whole messages are
-    /// counted instead of what is read.
+    /// The response, if it fits into the budget. The response's bytes are counted in the budget. Where
+    /// exchanges share a line, whole messages are counted instead of the bytes read.
     pub async fn answer_within(&mut self, budget: &Budget) -> Result<Frame, Interruption> {
-        if let Way::PerRequest(exchange) = &mut self.way {
-            exchange.count(budget.clone());
+        if let ExchangeTransport::PerRequest(exchange) = &mut self.transport {
+            exchange.set_budget(budget.clone());
         }
         let answer = self.answer().await?;
-        let is_counted = matches!(self.way, Way::PerRequest(_));
+        let is_counted = matches!(self.transport, ExchangeTransport::PerRequest(_));
         if is_counted || budget.take(answer.text().len()) {
             Ok(answer)
         } else {
@@ -64,9 +64,9 @@ impl Exchange {
 
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
-        let said = self.read().await;
+        let message = self.read().await;
         if let Some(in_flight) = &self.in_flight {
-            match &said {
+            match &message {
                 Ok(ServerMessage::Message(frame)) if frame.method().is_none() => {
                     if frame.names_nothing() || frame.says_uninitialized() {
                         in_flight.refused(frame.error().unwrap_or_default());
@@ -78,17 +78,17 @@ impl Exchange {
                 Err(interruption) => in_flight.interrupted(interruption),
             }
         }
-        said
+        message
     }
 
     async fn read(&mut self) -> Result<ServerMessage, Interruption> {
-        match &mut self.way {
-            Way::Multiplexed(exchange) => exchange.next().await,
-            Way::PerRequest(exchange) => exchange.next().await,
+        match &mut self.transport {
+            ExchangeTransport::Multiplexed(exchange) => exchange.next().await,
+            ExchangeTransport::PerRequest(exchange) => exchange.next().await,
         }
     }
 
-    /// The request has run out of time; see [`InFlight::timed_out`].
+    /// Reports that the request has run out of time; see [`InFlight::timed_out`].
     pub async fn timed_out(&mut self, policy: &Policy, pid: Option<u32>) {
         if let Some(in_flight) = &self.in_flight {
             let cpu = pid.map(|pid| move || cpu_time(pid));
@@ -96,45 +96,44 @@ impl Exchange {
         }
     }
 
-    /// The questions that the request may have caused, where requests share the connection and there was
-    /// a question.
+    /// The questions that the request may have caused. `None` if no question came, or if the request has a
+    /// connection of its own.
     pub fn open_questions(&self) -> Option<&OpenQuestions> {
-        match &self.way {
-            Way::Multiplexed(exchange) => exchange.open_questions(),
-            Way::PerRequest(_) => None,
+        match &self.transport {
+            ExchangeTransport::Multiplexed(exchange) => exchange.open_questions(),
+            ExchangeTransport::PerRequest(_) => None,
         }
     }
 
     /// Resumes a stream that the server has closed, without waiting for the time that it named.
     pub fn resume_now(&mut self) {
-        if let Way::PerRequest(exchange) = &mut self.way {
+        if let ExchangeTransport::PerRequest(exchange) = &mut self.transport {
             exchange.resume_now();
         }
     }
 
-    /// Whether the server answers with a stream of its own, which a transparent path mirrors.
+    /// True if the server answers with a stream. A transparent endpoint then answers with a stream, too.
     pub fn is_stream(&self) -> bool {
-        match &self.way {
-            Way::Multiplexed(_) => false,
-            Way::PerRequest(exchange) => exchange.is_stream(),
+        match &self.transport {
+            ExchangeTransport::Multiplexed(_) => false,
+            ExchangeTransport::PerRequest(exchange) => exchange.is_stream(),
         }
     }
 
-    /// The HTTP status of the answer, where it means something: a modern server's, which a transparent
-    /// path copies.
+    /// The HTTP status of the answer, for a modern server. A transparent endpoint copies it.
     pub fn http_status(&self) -> Option<u16> {
-        match &self.way {
-            Way::Multiplexed(_) => None,
-            Way::PerRequest(exchange) => exchange.http_status(),
+        match &self.transport {
+            ExchangeTransport::Multiplexed(_) => None,
+            ExchangeTransport::PerRequest(exchange) => exchange.http_status(),
         }
     }
 
-    /// The response, where nothing but the response is of interest.
+    /// The response. Other messages about the request are dropped.
     pub async fn response(mut self) -> Result<Frame, Interruption> {
         self.answer().await
     }
 
-    /// The answer, for callers that may not wait for it. Cancel-safe.
+    /// Like [`Self::response`], for callers that may stop waiting. Cancel-safe.
     async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
             // Dropping a question refuses it.
@@ -147,7 +146,7 @@ impl Exchange {
     }
 }
 
-/// `notifications/cancelled` for our request `id`.
+/// The text of `notifications/cancelled` for the request `id`.
 pub(crate) fn cancelled(server: &ServerName, id: u64, reason: &str) -> String {
     tracing::debug!(%server, id, reason, "cancelling a request");
     let reason = message::quote(reason);

@@ -1,4 +1,4 @@
-//! One JSON-RPC message as it came off a wire: its text and its envelope.
+//! One JSON-RPC message as it was received: its text and its envelope.
 
 use std::pin::Pin;
 
@@ -13,7 +13,7 @@ use mainstay_core::{
 };
 use mainstay_platform::blocking::{LONG, off_the_runtime, off_the_runtime_if_long};
 
-/// A message, owned; cloning shares the bytes.
+/// A message, owned. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub struct Frame {
     text: ByteString,
@@ -28,39 +28,39 @@ pub enum Unreadable {
     Malformed(#[from] Malformed),
 }
 
-/// A long message of a server that is being read on a thread that may block.
+/// A long message of a server that a blocking thread is reading.
 pub struct Reading {
     pub bytes: Bytes,
     read: Pin<Box<dyn Future<Output = Result<Frame, Unreadable>> + Send>>,
 }
 
 impl Reading {
-    /// Whether the message is read on such a thread.
+    /// True if the message is long enough for a blocking thread.
     pub fn is_long(bytes: &Bytes) -> bool {
         bytes.len() > LONG
     }
 
-    /// Has `read` read the message.
-    pub fn of(
+    /// Starts `read` on a blocking thread.
+    pub fn start(
         bytes: Bytes,
         read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
     ) -> Self {
-        let own = bytes.clone();
+        let copy = bytes.clone();
         Self {
             bytes,
-            read: Box::pin(off_the_runtime(move || read(own))),
+            read: Box::pin(off_the_runtime(move || read(copy))),
         }
     }
 
-    /// Has `read` read the message; `None` if it is not long.
-    pub fn of_long(
+    /// Like [`Self::start`], but returns `None` if the message is not long.
+    pub fn start_if_long(
         bytes: &Bytes,
         read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
     ) -> Option<Self> {
-        Self::is_long(bytes).then(|| Self::of(bytes.clone(), read))
+        Self::is_long(bytes).then(|| Self::start(bytes.clone(), read))
     }
 
-    /// Returns what was read, once. Cancel-safe.
+    /// Returns the message. Must not be called again after it has returned. Cancel-safe.
     pub async fn done(&mut self) -> Result<Frame, Unreadable> {
         self.read.as_mut().await
     }
@@ -73,11 +73,11 @@ impl Frame {
         Ok(Self { text, envelope })
     }
 
-    /// Reads a server's message, as generously as it can be meant in one way only. An answer that cannot be
-    /// passed on becomes an error, so that the call does not wait for another.
+    /// Reads a server's message. Mistakes are tolerated if the message has only one possible meaning. An
+    /// answer that cannot be passed on becomes an error, so that the call does not wait for another answer.
     pub fn of_server(bytes: Bytes) -> Result<Self, Unreadable> {
         let bytes = without_margins(bytes);
-        // Text in another encoding can stand in strings alone: what is not in a string would be no JSON.
+        // Text in another encoding can only stand in strings: outside of strings it would not be JSON.
         let text = ByteString::try_from(bytes.clone())
             .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into());
         match message::peek(&text) {
@@ -100,7 +100,7 @@ impl Frame {
         }
     }
 
-    /// The same without holding up other tasks where the message is long. Not cancel-safe.
+    /// Like [`Self::of_server`], but reads a long message on a blocking thread. Not cancel-safe.
     pub async fn of_server_aside(bytes: Bytes) -> Result<Self, Unreadable> {
         off_the_runtime_if_long(bytes.len(), move || Self::of_server(bytes)).await
     }
@@ -117,7 +117,7 @@ impl Frame {
         span.get(&self.text)
     }
 
-    /// A part of this text, sharing its bytes.
+    /// A part of this text that shares its bytes.
     pub fn share(&self, part: &str) -> ByteString {
         self.text.slice_ref(part)
     }
@@ -186,31 +186,31 @@ impl Frame {
         message::member(self.error()?, "code")?.parse().ok()
     }
 
-    /// Whether it is the response to our request of this id, which alone was posted: a response whose id is
-    /// `null` can be no one else's.
+    /// True if this is the response to the request `id`, where `id` was the only request in its POST. A
+    /// response whose id is `null` can only belong to that request.
     pub fn answers(&self, id: u64) -> bool {
         self.answered_id()
             .is_some_and(|named| is_spelling_of(named, id) || named == "null")
     }
 
-    /// Whether it is a response with this id.
+    /// True if this is a response with this id.
     pub fn names(&self, id: u64) -> bool {
         self.answered_id()
             .is_some_and(|named| is_spelling_of(named, id))
     }
 
-    /// Whether it is a response, whatever its id.
+    /// True if this is a response with any id.
     pub fn is_response(&self) -> bool {
         matches!(self.envelope.kind, Kind::Response { .. })
     }
 
-    /// Whether it is an error of `id: null`, which refuses a request as a whole.
+    /// True if this is an error with `id: null`, which refuses a request as a whole.
     pub fn names_nothing(&self) -> bool {
         self.error().is_some() && self.answered_id() == Some("null")
     }
 
-    /// Whether it is an error that says that `initialize` is missing: a wrapper may have restarted the server behind
-    /// its pipe.
+    /// True if this is an error because `initialize` is missing: a wrapper may have restarted the server
+    /// behind its pipe.
     pub fn says_uninitialized(&self) -> bool {
         let words = self
             .error()
@@ -223,7 +223,7 @@ impl Frame {
         })
     }
 
-    /// This message under another id (JSON text), on one line; a notification as it is.
+    /// This message under another id (JSON text), on one line. A notification is unchanged.
     pub fn with_id(&self, id: &str) -> String {
         match self.id_span() {
             Some(span) => message::splice(&self.text, &mut [(span, id)]),
@@ -231,7 +231,7 @@ impl Frame {
         }
     }
 
-    /// This response with another result or error (JSON text), whichever it has.
+    /// This response with another result or error (JSON text), in place of the present one.
     #[must_use]
     pub fn with_body(&self, body: &str) -> Self {
         if let Some((text, envelope)) = message::with_body(&self.text, &self.envelope, body) {
@@ -249,8 +249,8 @@ impl Frame {
         message::one_line(&self.text).into_owned()
     }
 
-    /// This message with another value (JSON text) of one of its parameters, on one line; as it is
-    /// where it has none of that name.
+    /// This message with another value (JSON text) of the parameter `name`, on one line. Unchanged if there
+    /// is no such parameter.
     pub fn with_param(&self, name: &str, value: &str) -> String {
         match self.param_span(&[name]) {
             Some(span) => message::splice(&self.text, &mut [(span, value)]),
@@ -258,7 +258,7 @@ impl Frame {
         }
     }
 
-    /// This message with other `params` (JSON text), on one line; as it is where it has none.
+    /// This message with other `params` (JSON text), on one line. Unchanged if it has no `params`.
     pub fn with_params(&self, params: &str) -> String {
         match message::locate(&self.text, Span::whole(&self.text), &["params"]) {
             Some(span) => message::splice(&self.text, &mut [(span, params)]),
@@ -271,7 +271,7 @@ impl Frame {
         message::member(&self.text, "params")
     }
 
-    /// Where `params.<path>` stands.
+    /// The position of `params.<path>` in the text.
     pub fn param_span(&self, path: &[&str]) -> Option<Span> {
         let params = message::locate(&self.text, Span::whole(&self.text), &["params"])?;
         message::locate(&self.text, params, path)
@@ -290,7 +290,7 @@ impl Frame {
 
 /// A message without white space, byte order marks and escape sequences around it.
 fn without_margins(bytes: Bytes) -> Bytes {
-    // As nearly all messages come.
+    // Nearly all messages take this path.
     if bytes.first() == Some(&b'{') && bytes.last() == Some(&b'}') {
         return bytes;
     }
@@ -298,7 +298,7 @@ fn without_margins(bytes: Bytes) -> Bytes {
     bytes.slice(message)
 }
 
-/// Whether an id (JSON text) of a server stands for an id of ours.
+/// True if the id (JSON text) of a server's message is a spelling of `id`.
 fn is_spelling_of(named: &str, id: u64) -> bool {
     named.parse() == Ok(id) || whole_number(named) == Some(id)
 }
@@ -315,11 +315,12 @@ mod tests {
             let text = "x".repeat(bytes);
             Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{text}"}}"#))
         };
-        assert!(Reading::of_long(&text(100), Frame::of_server).is_none());
+        assert!(Reading::start_if_long(&text(100), Frame::of_server).is_none());
         let long = text(8 * LONG);
         let (runtime, release) = mainstay_testkit::runtime_that_waits();
         runtime.block_on(async {
-            let mut reading = Reading::of_long(&long, Frame::of_server).expect("a long message");
+            let mut reading =
+                Reading::start_if_long(&long, Frame::of_server).expect("a long message");
             assert!(reading.done().now_or_never().is_none(), "it is read here");
             drop(release);
             let frame = reading.done().await.expect("a message");

@@ -1,17 +1,17 @@
-//! Why a request has no answer, and how far it got.
+//! The reason that a request has no answer, and the state of the call at that moment.
 
 use mainstay_core::health::{Fault, FaultKind};
 
-/// How far a call got before it was lost (invariant 6).
+/// The state of a call when it was lost (invariant 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallState {
-    /// The server cannot have seen it.
+    /// The server cannot have received the call.
     NotSent,
-    /// It may have run.
+    /// The call may have run.
     Sent,
 }
 
-/// Why there will be no answer.
+/// The reason that a request will get no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct Interruption {
@@ -25,27 +25,27 @@ pub enum InterruptionKind {
     Lost,
     #[error("cannot connect: {0}")]
     Unreachable(String),
-    /// HTTP 307 or 308 within the origin. The next request goes where it leads.
+    /// HTTP 307 or 308 within the origin. The next request goes to the new URL.
     #[error("the server redirected the request")]
     Redirected,
-    /// The server does not know the session any more, as it showed by this answer.
+    /// The server has forgotten the session. The text is the answer that shows it.
     #[error("the server ended the session: it answered {0}")]
     SessionExpired(String),
     #[error("the server answered HTTP {status}{}{}", detail(body), advice(*status))]
     Refused { status: u16, body: String },
     #[error("the server's answer is not a JSON-RPC message: {0}")]
     Unreadable(String),
-    /// Answers came under these ids (JSON texts), which name none of the requests that wait.
+    /// The ids (JSON texts) of answers that belong to no waiting request.
     #[error("the server answers under ids that no request has: {0}")]
     Misaddressed(String),
     #[error("the server's answer exceeds {0} bytes")]
     TooLarge(usize),
     #[error("the server ended its answer without a result")]
     Unanswered,
-    /// 2026-07-28 forbids requests of servers. A server asks in its result instead.
+    /// A request of a server of 2026-07-28. That revision forbids them: a server asks in its result instead.
     #[error("the server made a request of its own, which its protocol revision forbids")]
     Asked,
-    /// The request itself came back.
+    /// The server sent the request itself back.
     #[error(
         "the request came back as it was sent: a program that only repeats its input is no MCP server"
     )]
@@ -55,7 +55,7 @@ pub enum InterruptionKind {
     InvalidTool(String),
 }
 
-/// The advice for 401 and 403, where it is not known whether credentials were sent.
+/// The advice for 401 and 403, for callers that do not know whether credentials were sent.
 pub fn advice(status: u16) -> &'static str {
     match status {
         401 => "; set or renew `bearerToken` or `headers`",
@@ -87,13 +87,13 @@ impl Interruption {
         }
     }
 
-    /// Whether the request was redirected, and is to be sent again.
+    /// True if the server redirected the request. The caller sends it again.
     pub fn is_redirect(&self) -> bool {
         self.kind == InterruptionKind::Redirected
     }
 
-    /// What the interruption shows against the server's health. `None` if the server followed the protocol,
-    /// or if the interruption shows nothing about it.
+    /// The fault of the server that the interruption shows. `None` if the server followed the protocol, or if
+    /// the interruption says nothing about the server's health.
     pub fn fault(&self) -> Option<Fault> {
         let kind = match &self.kind {
             InterruptionKind::Lost => FaultKind::Cut,
@@ -119,7 +119,8 @@ impl Interruption {
 }
 
 impl InterruptionKind {
-    /// The reason as text, without "cannot connect", which callers that quote it add themselves.
+    /// The reason as text, without "cannot connect". Callers that quote the reason add these words
+    /// themselves.
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable(reason) => reason.clone(),

@@ -8,16 +8,16 @@ use crate::{
     streamable::http_exchange::Purpose,
 };
 
-/// Cloning shares it.
+/// The sending side of a connection. Clones share it.
 #[derive(Clone, Debug)]
-pub enum Link {
+pub enum UpstreamLink {
     /// One line carries many exchanges.
     Multiplexed(Multiplexed),
     /// Each exchange is an HTTP request of its own.
     PerRequest(PerRequest),
 }
 
-impl Link {
+impl UpstreamLink {
     /// The transport in use: `stdio`, `http` or `sse`.
     pub fn transport(&self) -> &'static str {
         match self {
@@ -26,7 +26,8 @@ impl Link {
         }
     }
 
-    /// Sends a client's request, which `render` writes for the id given to it. `work` is what a crash may come of.
+    /// Sends a client's request, which `render` writes for the id that it gets. `work` describes the call,
+    /// for the case that it crashes the server.
     pub async fn start(
         &self,
         asker: Asker,
@@ -39,7 +40,7 @@ impl Link {
         })
     }
 
-    /// Sends a request of our own, which `render` writes for the id given to it.
+    /// Sends a request of Mainstay's own, which `render` writes for the id that it gets.
     pub async fn ask(
         &self,
         method: Method,
@@ -51,7 +52,8 @@ impl Link {
         })
     }
 
-    /// Sends a request of our own over a connection of its own. `None` if the transport has only one.
+    /// Sends a request of Mainstay's own on a new connection. `None` if the transport has only one
+    /// connection.
     pub fn start_afresh(
         &self,
         render: impl FnOnce(&str) -> String,
@@ -62,14 +64,14 @@ impl Link {
         }
     }
 
-    /// No open connection is used again, if the transport has more than one.
+    /// Stops the use of the connections that are open now, if the transport has more than one.
     pub fn forget_connections(&self) {
         if let Self::PerRequest(link) = self {
             link.forget_connections();
         }
     }
 
-    /// Sends a notification or an answer. A failure is the connection's, and is reported there.
+    /// Sends a notification or an answer. A failure is reported as a failure of the connection.
     pub async fn send(&self, server: &ServerName, text: String) {
         match self {
             Self::Multiplexed(line) => line.send(server, text).await,
@@ -77,17 +79,18 @@ impl Link {
         }
     }
 
-    /// Gives a request up: the server is told, and a late answer is dropped.
+    /// Gives a request up. The server gets a cancellation, and a late answer is dropped.
     pub async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
         let id = exchange.id;
         drop(exchange);
-        // The end of the stream tells a server without sessions.
+        // For a server without sessions, the end of the stream is the cancellation.
         if !self.is_stateless() {
             self.send(server, cancelled(server, id, reason)).await;
         }
     }
 
-    /// The state of the stream for messages that belong to no call. `None` where they need no stream of their own.
+    /// The state of the stream for messages that belong to no call. `None` if such messages need no separate
+    /// stream.
     pub fn stream_state(&self) -> Option<StreamState> {
         match self {
             Self::Multiplexed(_) => None,
@@ -95,7 +98,7 @@ impl Link {
         }
     }
 
-    /// The server knows no session.
+    /// True if the server knows no session.
     pub fn is_stateless(&self) -> bool {
         match self {
             Self::Multiplexed(_) => false,
@@ -103,7 +106,8 @@ impl Link {
         }
     }
 
-    /// The calls in flight when the server's process ended, the latest first. Given out once.
+    /// The calls in flight when the server's process ended, the latest first. Only the first call of this
+    /// method returns them.
     pub fn take_lost(&self) -> Vec<PossibleSuspect> {
         match self {
             Self::Multiplexed(line) => line.take_lost(),

@@ -16,31 +16,31 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::{
     Frame, Listener, Notice, Question, Unreadable,
     exchanges::{
-        pending::{Addressee, Pending},
+        pending::{Addressee, PendingRequests},
         question::AskedQuestions,
         reply_sink::ReplySink,
     },
     logs::{MESSAGE_COST, ServerLog, TokenBucket},
 };
 
-/// Sorts a server's messages on a connection that carries more than one call.
+/// Routes the messages of a server on a connection that carries more than one call.
 #[derive(Debug)]
 pub struct MessageRouter {
     replies: ReplySink,
     questions: AskedQuestions,
     listener: Arc<dyn Listener>,
-    /// Set once it is known. Until then the connection counts as legacy.
+    /// Set once the era is known. Until then the connection counts as legacy.
     era: Arc<OnceLock<Era>>,
     log: Arc<ServerLog>,
     limits: Mutex<Limits>,
 }
 
-/// How much the server may still send that answers no call.
+/// Limits of the messages that answer no call.
 #[derive(Debug)]
 struct Limits {
     reading: TokenBucket,
     log_messages: TokenBucket,
-    /// Log messages are being dropped, and the clients know it.
+    /// True while log messages are dropped and the clients know about it.
     dropping: bool,
 }
 
@@ -69,13 +69,13 @@ impl MessageRouter {
         self.limits.lock()
     }
 
-    /// Counts bytes that belong to no call. Returns how long to wait before more is read.
+    /// Counts bytes that belong to no call. Returns the time to wait before the next read.
     pub fn count(&self, bytes: usize) -> Duration {
         self.limits().reading.spend(bytes)
     }
 
-    /// Returns a log message that is to be passed on. Beyond the rate it is dropped. The first dropped
-    /// message is replaced by one that tells the clients about it.
+    /// Returns the log message to pass on. Beyond the rate, log messages are dropped. The first dropped
+    /// message is replaced by a warning to the clients.
     pub fn within_rate(&self, frame: Frame) -> Option<Frame> {
         let mut limits = self.limits();
         if limits.log_messages.is_full() {
@@ -104,12 +104,12 @@ impl MessageRouter {
         Frame::read(text.into()).ok()
     }
 
-    /// Counts a mistake of the server. Returns how many to report, if a report is due.
+    /// Counts a mistake of the server. Returns the number of mistakes if a report is due.
     pub fn fault(&self) -> Option<u64> {
         self.log.fault()
     }
 
-    /// The cell to set the connection's era in.
+    /// The cell that holds the connection's era. The caller sets it.
     pub fn era(&self) -> Arc<OnceLock<Era>> {
         Arc::clone(&self.era)
     }
@@ -118,26 +118,26 @@ impl MessageRouter {
         self.era.get() == Some(&Era::Modern)
     }
 
-    /// Takes any message: answers and questions reach their calls, notices their readers. Returns how long
-    /// to wait before more is read: answers to calls cost nothing.
-    pub fn sort(&self, frame: Frame, pending: &Pending) -> Duration {
+    /// Routes any message: answers and questions go to their calls, notices to their readers. Returns the
+    /// time to wait before the next read. Answers to calls cost no time.
+    pub fn route(&self, frame: Frame, pending: &PendingRequests) -> Duration {
         let length = frame.text().len();
-        if self.is_answer(frame, pending) {
+        if self.deliver(frame, pending) {
             Duration::ZERO
         } else {
             self.count(length + MESSAGE_COST)
         }
     }
 
-    /// Hands a message to its readers. Returns whether it was the answer to a call.
-    fn is_answer(&self, frame: Frame, pending: &Pending) -> bool {
+    /// Hands a message to its readers. Returns `true` if it was the answer to a call.
+    fn deliver(&self, frame: Frame, pending: &PendingRequests) -> bool {
         match frame.envelope().kind {
             Kind::Response { .. } => {
                 let id = frame.id().unwrap_or_default().to_owned();
                 match pending.answer(&id, frame) {
                     Addressee::Call => return true,
-                    // The call was given up.
-                    Addressee::GaveUp => {
+                    // The call was abandoned.
+                    Addressee::AbandonedCall => {
                         tracing::debug!(server = %self.server(), id, "an answer came too late");
                     }
                     // No request asked for this answer.
@@ -148,34 +148,35 @@ impl MessageRouter {
                 method: Method::Progress,
             } => {
                 let token = frame.param("progressToken").unwrap_or_default().to_owned();
-                if !pending.about(&token, frame) {
+                if !pending.notify(&token, frame) {
                     tracing::debug!(server = %self.server(), token, "progress of no call in flight");
                 }
             }
-            // With one call in flight it is that call's, and stays in order with its result.
+            // If exactly one call is in flight, the message belongs to that call and stays in order with its
+            // result.
             Kind::Notification {
                 method: Method::LogMessage,
             } => {
                 if let Some(frame) = self.within_rate(frame)
                     && let Some(frame) = pending.to_only_call(frame)
                 {
-                    self.hear(Method::LogMessage, frame);
+                    self.pass_on(Method::LogMessage, frame);
                 }
             }
             Kind::Notification { method } => {
                 match subscription(&frame).filter(|_| self.is_modern()) {
                     Some(id) => {
-                        if !pending.about(&id, frame) {
+                        if !pending.notify(&id, frame) {
                             tracing::debug!(server = %self.server(), id, "a notification of no subscription");
                         }
                     }
-                    None => self.hear(method, frame),
+                    None => self.pass_on(method, frame),
                 }
             }
-            Kind::Request { .. } if pending.echoed(&frame) => {}
+            Kind::Request { .. } if pending.break_off_echo(&frame) => {}
             Kind::Request { .. } if self.is_modern() => {
                 let method = frame.method_name();
-                let failed = pending.violated();
+                let failed = pending.fail_only_call();
                 if let Some(times) = self.fault() {
                     tracing::warn!(server = %self.server(), method, failed, times, "the server made a request, which 2026-07-28 forbids");
                 }
@@ -191,19 +192,19 @@ impl MessageRouter {
         false
     }
 
-    fn hear(&self, method: Method, frame: Frame) {
+    fn pass_on(&self, method: Method, frame: Frame) {
         match method {
             Method::Cancelled => self.questions.take_back(frame),
             method => self.listener.hear(Notice { method, frame }),
         }
     }
 
-    /// The question that a request of the server is. `None` for a `ping`, which is answered at once.
+    /// Makes a question of a server's request. Returns `None` for a `ping`, which is answered at once.
     pub fn question(&self, frame: Frame) -> Option<Question> {
         Question::read(frame, &self.replies, &self.questions)
     }
 
-    /// Reports a response that answers no request of ours.
+    /// Reports a response that answers no request of Mainstay.
     pub fn unknown_id(&self, id: Option<&str>) {
         let id = shown_id(id.unwrap_or_default());
         self.log.foreign_answer(&id);
@@ -214,15 +215,15 @@ impl MessageRouter {
         }
     }
 
-    /// Reports a message that cannot be read on the stream of a call.
+    /// Reports an unreadable message on the stream of a call.
     pub fn unreadable(&self, error: &Unreadable) {
         if let Some(times) = self.fault() {
             tracing::warn!(server = %self.server(), %error, times, "an event that is no JSON-RPC message was skipped");
         }
     }
 
-    /// A message that cannot be read, of so many bytes, came outside of calls. Returns how long to wait
-    /// before more is read.
+    /// Skips an unreadable message of this length outside of calls. Returns the time to wait before the next
+    /// read.
     pub fn skip(&self, bytes: usize, error: &Unreadable) -> Duration {
         tracing::debug!(server = %self.server(), %error, "an event that is no JSON-RPC message was skipped");
         self.count(bytes + MESSAGE_COST)
@@ -230,7 +231,7 @@ impl MessageRouter {
 
     /// Passes on a notification that came on the stream of a call and is not about that call.
     pub fn notice(&self, method: Method, frame: Frame) {
-        self.hear(method, frame);
+        self.pass_on(method, frame);
     }
 
     /// Passes on a question that belongs to no call.
@@ -239,10 +240,10 @@ impl MessageRouter {
     }
 }
 
-/// The `subscriptions/listen` that a notification belongs to.
+/// The id of the `subscriptions/listen` request that a notification belongs to.
 fn subscription(frame: &Frame) -> Option<String> {
     let id = match frame.method()? {
-        // A server may end a subscription in this way, too.
+        // A server may also end a subscription by `notifications/cancelled`.
         Method::Cancelled => frame.param("requestId")?,
         _ => message::member(frame.param("_meta")?, SUBSCRIPTION_ID)?,
     };

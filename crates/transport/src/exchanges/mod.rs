@@ -1,5 +1,5 @@
-//! Requests on their way, over any transport: the link that sends them, the messages about them, and the questions
-//! that a server asks in return.
+//! Requests on their way, over any transport: the link that sends them, the messages about them, and the
+//! questions that a server asks meanwhile.
 
 pub mod asker;
 pub mod budget;

@@ -7,27 +7,27 @@ use mainstay_core::ids::ServerName;
 use crate::{
     Asker, CallState, Interruption, InterruptionKind, LineWriter, OpenQuestions, PossibleSuspect,
     ServerMessage, WriterClosed,
-    exchanges::pending::{Broken, Pending, Ticket},
+    exchanges::pending::{Broken, PendingRequests, Ticket},
     http_sse::sse_link::{Accepting, SseLink},
     lines::line_writer::Mark,
 };
 
-/// One line to a server, and the requests that wait for answers on it. Cloning shares the line.
+/// One line to a server, and the requests that wait for answers on it. Clones share the line.
 #[derive(Clone, Debug)]
 pub struct Multiplexed {
     /// The transport in use: `stdio` or `sse`.
     pub transport: &'static str,
-    pending: Arc<Pending>,
+    pending: Arc<PendingRequests>,
     outgoing: Outgoing,
     owner: LineOwner,
 }
 
-/// How messages leave.
+/// The way that messages reach the server.
 #[derive(Clone, Debug)]
 enum Outgoing {
-    /// As lines of a byte stream.
+    /// Each message is a line of a byte stream.
     Lines(Arc<LineWriter>),
-    /// Each in a POST of its own.
+    /// Each message is a POST.
     Posts(Arc<SseLink>),
 }
 
@@ -36,7 +36,7 @@ enum Outgoing {
 pub enum LineOwner {
     /// A child process, which ends together with its line. Its end may be a crash.
     Process { pid: Option<u32> },
-    /// Something that is not ours to start and to end.
+    /// An owner that Mainstay neither starts nor ends.
     Elsewhere,
 }
 
@@ -54,7 +54,7 @@ impl Multiplexed {
     pub fn over_lines(
         transport: &'static str,
         owner: LineOwner,
-        pending: Arc<Pending>,
+        pending: Arc<PendingRequests>,
         writer: Arc<LineWriter>,
     ) -> Self {
         Self {
@@ -65,8 +65,8 @@ impl Multiplexed {
         }
     }
 
-    /// Sends the request that `render` writes for the id given to it. `work` is what a crash of the owner may come
-    /// of.
+    /// Sends the request that `render` writes for the id that it gets. `work` describes the call, for the
+    /// case that it crashes the owner.
     pub async fn start(
         &self,
         asker: Option<Asker>,
@@ -98,7 +98,7 @@ impl Multiplexed {
     ) -> Result<MultiplexedExchange, Interruption> {
         let lost = || Interruption::not_sent(InterruptionKind::Lost);
         let mut registered = None;
-        // Only a call that is sent can cause questions.
+        // Register the call when it is written: only a call that is sent can cause questions.
         let render = || {
             let ticket = self
                 .pending
@@ -110,17 +110,17 @@ impl Multiplexed {
         };
         let mark = writer.send_with(render).await.map_err(|_| lost())?;
         let ticket = registered.ok_or_else(lost)?;
-        ticket.queued(mark);
+        ticket.set_mark(mark);
         let writer = Arc::clone(writer);
         let delivery = Delivery::Queued { writer, mark };
         Ok(MultiplexedExchange { ticket, delivery })
     }
 
-    /// Sends a notification or an answer. A failure is the connection's, and is reported there.
+    /// Sends a notification or an answer. A failure is reported as a failure of the connection.
     pub async fn send(&self, server: &ServerName, text: String) {
         match &self.outgoing {
             Outgoing::Lines(writer) => {
-                self.pending.sent_answerless();
+                self.pending.note_answerless();
                 if writer.send(&text).await.is_err() {
                     tracing::debug!(%server, "a message for a closed connection was dropped");
                 }
@@ -129,14 +129,16 @@ impl Multiplexed {
         }
     }
 
-    /// The calls in flight when the owner ended, the latest first: those of which a byte was written. Given out
-    /// once.
+    /// The calls in flight when the owner ended, the latest first, if a byte of them was written. Only the
+    /// first call of this method returns them.
     pub fn take_lost(&self) -> Vec<PossibleSuspect> {
         let Outgoing::Lines(writer) = &self.outgoing else {
             return Vec::new();
         };
-        let lost = self.pending.take_lost().into_iter();
-        lost.filter(|(_, mark)| writer.has_begun(*mark))
+        self.pending
+            .take_lost()
+            .into_iter()
+            .filter(|(_, mark)| writer.has_begun(*mark))
             .map(|(work, _)| work)
             .collect()
     }
@@ -149,7 +151,7 @@ impl Multiplexed {
     }
 }
 
-/// A link whose messages leave in POSTs.
+/// A link that sends messages by POST.
 impl From<Arc<SseLink>> for Multiplexed {
     fn from(link: Arc<SseLink>) -> Self {
         Self {
@@ -161,19 +163,19 @@ impl From<Arc<SseLink>> for Multiplexed {
     }
 }
 
-/// A request that shares its line with others.
+/// A request that shares its line with other requests.
 pub struct MultiplexedExchange {
     ticket: Ticket,
     delivery: Delivery,
 }
 
-/// How far a request has left.
+/// The progress of a request on its way to the server.
 enum Delivery {
-    /// It was queued at this place of what is written.
+    /// The request was queued at this mark of the writer.
     Queued { writer: Arc<LineWriter>, mark: Mark },
-    /// Its POST has not been answered yet.
+    /// The POST of the request has no answer yet.
     Posting(Accepting),
-    /// The server has taken its POST.
+    /// The server has accepted the POST.
     Posted,
 }
 
@@ -190,7 +192,7 @@ impl MultiplexedExchange {
         self.ticket.id
     }
 
-    /// The questions that the request may have caused, if there was a question.
+    /// The questions that the request may have caused. `None` if no question came.
     pub fn open_questions(&self) -> Option<&OpenQuestions> {
         self.ticket.open_questions()
     }
@@ -231,12 +233,15 @@ impl Delivery {
 mod tests {
     use super::*;
 
-    /// A call that waits for room in the pipe has not reached its server: it is not among those that can have
-    /// caused a question, also after it was cancelled.
+    /// A call that waits for room in the pipe has not reached its server. It cannot have caused a question,
+    /// even after it was cancelled.
     #[tokio::test]
     async fn a_call_that_is_not_sent_is_not_in_flight() {
         let server = ServerName::new("x").expect("a name");
-        let (pending, writer) = (Arc::new(Pending::new(server)), Arc::<LineWriter>::default());
+        let (pending, writer) = (
+            Arc::new(PendingRequests::new(server)),
+            Arc::<LineWriter>::default(),
+        );
         writer.send(&"x".repeat(16 << 20)).await.expect("open");
         let owner = LineOwner::Process { pid: None };
         let line = Multiplexed::over_lines("stdio", owner, Arc::clone(&pending), writer);

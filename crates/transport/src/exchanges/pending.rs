@@ -33,50 +33,50 @@ use crate::{
     Asker, Frame, OpenQuestions, PossibleSuspect, Question, ServerMessage, lines::line_writer::Mark,
 };
 
-/// Calls of other clients that may be given up before their answers come; with more, a server that
-/// answers none is not told apart from one that is slow.
+/// Abandoned calls that are remembered, of all clients. Of further ones, only the highest id is remembered.
 const MAX_ABANDONED: usize = 256;
 
-/// How long a call that was given up may cause questions. A server need not answer a cancelled call, and one
-/// that obeys never does (2025-11-25, "Cancellation"): nothing tells when it has stopped.
+/// Time for which an abandoned call may cause questions. A server need not answer a cancelled call, and a server
+/// that obeys the cancellation never does (2025-11-25, "Cancellation"). Mainstay therefore cannot know when the
+/// call has stopped.
 const ABANDONED_FOR: Duration = Duration::from_mins(1);
 
 /// The receiver of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressee {
     Call,
-    /// A call that did not wait for it.
-    GaveUp,
-    /// No call: the answer came twice, or its id is unknown.
+    /// A call that was abandoned before the answer came.
+    AbandonedCall,
+    /// No call: the call has its answer already, or the id is unknown.
     Nobody,
 }
 
 /// All calls in flight on one connection.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingRequests {
     server: ServerName,
     next_id: AtomicU64,
     calls: Mutex<Calls>,
-    /// Beside the calls: a question is refused while these are locked.
+    /// Not a part of `calls`: a question may be refused while `calls` is locked, and its refusal locks this.
     answerless: Mutex<Answerless>,
 }
 
 #[derive(Debug, Default)]
 struct Calls {
     by_id: foldhash::HashMap<u64, Arc<Inbox>>,
-    /// Calls that were given up and not answered yet: they may still cause questions.
+    /// Abandoned calls without an answer. They may still cause questions.
     abandoned: HashMap<u64, Abandoned>,
-    /// Up to this id, some calls were given up that are no longer in `abandoned`.
+    /// The highest id of the abandoned calls that are no longer in `abandoned`.
     forgotten: u64,
     unaddressed: Unaddressed,
     ended: bool,
-    /// The calls that were in flight at the end.
+    /// The calls that were in flight when the connection ended.
     lost: Vec<(PossibleSuspect, Mark)>,
 }
 
 #[derive(Debug)]
 struct Abandoned {
-    /// `None` for requests of our own, as a list that was not awaited.
+    /// `None` for requests of Mainstay's own.
     asker: Option<Asker>,
     since: Instant,
 }
@@ -88,7 +88,7 @@ impl Abandoned {
 }
 
 impl Calls {
-    /// The id of the only call that waits.
+    /// The id of the waiting call, if exactly one call waits.
     fn only_id(&self) -> Option<u64> {
         let mut ids = self.by_id.keys();
         let only = ids.next().copied();
@@ -111,32 +111,32 @@ impl Calls {
         }
     }
 
-    /// The receiver of an answer that no call waits for. If it may answer a call that was given up, it is
-    /// no mistake of the server.
+    /// The receiver of an answer for which no call waits. An answer to an abandoned call is no mistake of the
+    /// server.
     fn addressee(&mut self, id: u64) -> Addressee {
         if self.abandoned.remove(&id).is_some() || id <= self.forgotten {
-            Addressee::GaveUp
+            Addressee::AbandonedCall
         } else {
             Addressee::Nobody
         }
     }
 
-    /// The id, where a call waits for its answer. An answer to a call that was given up ends that call, even
-    /// if it cannot be used.
+    /// Returns the id if a call waits for this answer. An answer to an abandoned call ends that call, even if
+    /// the answer cannot be used.
     fn awaited(&mut self, id: u64) -> Option<u64> {
         self.abandoned.remove(&id);
         self.by_id.contains_key(&id).then_some(id)
     }
 
-    /// The requests up to this id that wait for an answer.
+    /// The requests up to this id that wait for an answer. Subscriptions do not count.
     fn waiting(&self, last_id: u64) -> Vec<u64> {
-        let waiting = self.by_id.iter();
-        let waiting = waiting.filter(|(id, inbox)| **id <= last_id && !inbox.is_subscribed());
+        let inboxes = self.by_id.iter();
+        let waiting = inboxes.filter(|(id, inbox)| **id <= last_id && !inbox.is_subscribed());
         waiting.map(|(id, _)| *id).collect()
     }
 
-    /// The calls that wait, where as many answers have come that do not say whose they are: none of these
-    /// calls will get another.
+    /// Removes and returns the waiting calls if as many answers without an id have come as calls wait. None
+    /// of these calls will get another answer.
     fn all_answered(&mut self) -> Vec<Arc<Inbox>> {
         if !self.unaddressed.is_any() {
             return Vec::new();
@@ -150,16 +150,18 @@ impl Calls {
         inboxes.collect()
     }
 
-    /// How long ago the latest call of another client than `asker` was given up that may still be at work.
-    fn given_up_by_others(&self, asker: Asker) -> Option<Duration> {
-        let abandoned = self.abandoned.values();
-        let others = abandoned.filter(|call| call.asker.is_some_and(|other| other != asker));
+    /// Time since the latest recent call of another client than `asker` was abandoned.
+    fn abandoned_by_others(&self, asker: Asker) -> Option<Duration> {
+        let others = self
+            .abandoned
+            .values()
+            .filter(|call| call.asker.is_some_and(|other| other != asker));
         let recent = others.filter(|call| call.is_recent());
         recent.map(|call| call.since.elapsed()).min()
     }
 }
 
-impl Pending {
+impl PendingRequests {
     pub fn new(server: ServerName) -> Self {
         Self {
             server,
@@ -169,7 +171,7 @@ impl Pending {
         }
     }
 
-    /// Ids are ours, per connection, increasing.
+    /// Returns the next id. The ids of a connection are Mainstay's own and increase.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -178,7 +180,7 @@ impl Pending {
         self.calls.lock()
     }
 
-    /// Registers a call before it is sent, so that no answer can come too early.
+    /// Registers a call before it is sent, so that its answer cannot come before the registration.
     pub fn register(
         self: &Arc<Self>,
         asker: Option<Asker>,
@@ -198,7 +200,8 @@ impl Pending {
         })
     }
 
-    /// Hands an answer to its call. An id counts in every spelling: no two of ours have the same value.
+    /// Hands an answer to its call. `id` may be any spelling of the number: no two ids of Mainstay have the
+    /// same value.
     pub fn answer(&self, id: &str, frame: Frame) -> Addressee {
         let Some(id) = id.parse().ok().or_else(|| whole_number(id)) else {
             return if id == "null" {
@@ -218,13 +221,13 @@ impl Pending {
         Addressee::Call
     }
 
-    /// An answer whose id is `null`: it is the answer to the only request that waits, unless it may answer what
-    /// needed no answer.
+    /// Takes an answer whose id is `null`. It goes to the only waiting request, unless it may answer a
+    /// message that needed no answer.
     fn answer_without_id(&self, frame: Frame) -> Addressee {
         let last_id = self.next_id.load(Ordering::Relaxed);
         let mut calls = self.calls();
         let waiting = calls.waiting(u64::MAX);
-        // A result answers a request, whatever else was sent.
+        // A result always answers a request. Only an error may answer another message.
         let is_error = frame.error().is_some();
         if is_error && self.answerless.lock().may_be_answered(last_id, &waiting) {
             return Addressee::Nobody;
@@ -242,22 +245,23 @@ impl Pending {
         if waiting.is_empty() {
             return Addressee::Nobody;
         }
-        calls.unaddressed.came(last_id);
+        calls.unaddressed.add(last_id);
         let answered = calls.all_answered();
         drop(calls);
         misaddressed(answered);
         Addressee::Nobody
     }
 
-    /// A message was sent that needs no answer. Some servers answer it all the same, under the id `null`.
-    pub fn sent_answerless(&self) {
+    /// Counts a message to the server that needs no answer. Some servers answer such messages, under the id
+    /// `null`.
+    pub fn note_answerless(&self) {
         let last_id = self.next_id.load(Ordering::Relaxed);
-        self.answerless.lock().sent(last_id);
+        self.answerless.lock().add(last_id);
     }
 
-    /// Breaks the call off whose answer came and cannot be read, if it says which it is, or if there is only one
-    /// and the answer has an id that no call has.
-    pub fn unreadable(&self, text: &[u8], why: &str) -> Option<u64> {
+    /// Breaks off the call whose answer cannot be read: the call with the answer's id. If that id is null or a string,
+    /// it is the only call in flight, unless there are abandoned calls. Returns the id of the call.
+    pub fn break_off_unreadable(&self, text: &[u8], reason: &str) -> Option<u64> {
         let is_message = memchr::memmem::find(text, b"\"jsonrpc\"").is_some();
         if !is_message || is_request(text) {
             return None;
@@ -266,17 +270,18 @@ impl Pending {
         let mut calls = self.calls();
         let id = match id {
             UnreadableId::Number(id) => calls.awaited(id)?,
-            // It may be the late answer to a call that nobody waits for.
+            // The answer may be a late answer to an abandoned call.
             UnreadableId::Foreign => calls.only_id().filter(|_| calls.abandoned.is_empty())?,
         };
         let inbox = calls.by_id.remove(&id)?;
         drop(calls);
-        inbox.break_off(Broken::Unreadable(why.into()));
+        inbox.break_off(Broken::Unreadable(reason.into()));
         Some(id)
     }
 
-    /// Hands a notification to the request that it names, by a progress token or a subscription's id.
-    pub fn about(&self, id: &str, frame: Frame) -> bool {
+    /// Hands a notification to the request that its progress token or subscription id names. Returns `false`
+    /// if there is no such request.
+    pub fn notify(&self, id: &str, frame: Frame) -> bool {
         let Some(id) = id.parse().ok().or_else(|| whole_number(id)) else {
             return false;
         };
@@ -291,9 +296,9 @@ impl Pending {
             .is_some()
     }
 
-    /// A server made a request that it must not make: the only call that can have caused it fails.
-    /// Returns whether there is one.
-    pub fn violated(&self) -> bool {
+    /// Handles a request that the server must not make: the only call that can have caused it fails. Returns
+    /// `false` if there is no such call, or more than one.
+    pub fn fail_only_call(&self) -> bool {
         let calls = self.calls();
         let mut by_clients = calls
             .by_id
@@ -305,13 +310,14 @@ impl Pending {
         };
         drop(by_clients);
         drop(calls);
-        only.break_off(Broken::Asked);
+        only.break_off(Broken::ForbiddenRequest);
         true
     }
 
-    /// Breaks the call off that has come back as it was sent: a request of a server that no server makes, under the
-    /// id of a call. Returns whether there is one. It is not answered, because the answer would come back, too.
-    pub fn echoed(&self, request: &Frame) -> bool {
+    /// Breaks off a call whose request came back as it was sent: `request` has the id of a call and a method
+    /// that only clients use. Returns `false` if it is not such a request. The caller must not answer
+    /// `request`, because the answer would come back, too.
+    pub fn break_off_echo(&self, request: &Frame) -> bool {
         let is_foreign = request.method().is_some_and(Method::is_client_request);
         let id = request.id().filter(|_| is_foreign);
         let Some(id) = id.and_then(|id| id.parse().ok()) else {
@@ -323,8 +329,8 @@ impl Pending {
             .is_some()
     }
 
-    /// Hands a notification that names no call to the only one in flight of a client; gives it back when
-    /// there is none, or more than one.
+    /// Hands a notification that names no call to the only call of a client in flight. Returns the
+    /// notification if there is no such call, or more than one.
     pub fn to_only_call(&self, frame: Frame) -> Option<Frame> {
         let calls = self.calls();
         let mut inboxes = calls
@@ -340,13 +346,16 @@ impl Pending {
         }
     }
 
-    /// Hands a question that names no call to the only client that can have caused it; gives it back
-    /// when there is none, or more than one. Either way it names the calls that can have caused it.
+    /// Hands a question that names no call to the only client that can have caused it. Returns the question
+    /// if there is no such client, or more than one. In both cases the question keeps the calls that can have
+    /// caused it.
     pub fn ask(&self, mut question: Question) -> Result<(), Question> {
         let calls = self.calls();
-        let live = calls.by_id.iter();
-        let live = live.filter_map(|(id, inbox)| Some((id, inbox.asker?, inbox)));
-        question.of_calls(live.clone().map(|(.., inbox)| inbox.take_questions()));
+        let live = calls
+            .by_id
+            .iter()
+            .filter_map(|(id, inbox)| Some((id, inbox.asker?, inbox)));
+        question.set_calls(live.clone().map(|(.., inbox)| inbox.take_questions()));
         let mut askers = live.clone().map(|(_, asker, _)| asker);
         let Some(asker) = askers.next() else {
             question.hindered("no call is in flight that can have caused it");
@@ -357,11 +366,11 @@ impl Pending {
             question.hindered(ambiguous(waiting.max()));
             return Err(question);
         }
-        if let Some(ago) = calls.given_up_by_others(asker) {
-            question.hindered(maybe_of_given_up(ago));
+        if let Some(ago) = calls.abandoned_by_others(asker) {
+            question.hindered(maybe_from_abandoned_call(ago));
             return Err(question);
         }
-        // Of one client's calls the latest is as good as any.
+        // Any of the client's calls may deliver the question. Take the latest.
         let Some((_, _, latest)) = live.max_by_key(|(id, ..)| **id) else {
             return Err(question);
         };
@@ -369,15 +378,15 @@ impl Pending {
         Ok(())
     }
 
-    /// Breaks the call off whose answer exceeds `limit` bytes, if the answer's beginning says which
-    /// it is.
-    pub fn too_large(&self, head: &[u8], limit: usize) -> Option<u64> {
+    /// Breaks off the call whose answer exceeds `limit` bytes, if the beginning of the answer identifies the
+    /// call. Returns the id of the call.
+    pub fn break_off_too_large(&self, head: &[u8], limit: usize) -> Option<u64> {
         let mut calls = self.calls();
         let id = match id_in_head(head) {
-            // The server's own request, which answers none of ours.
+            // The message is a request of the server, and answers no call.
             _ if is_request(head) => return None,
             Some(id) => calls.awaited(id)?,
-            // Part of the only call there is.
+            // Without an id, the answer belongs to the only call in flight.
             None => calls.only_id()?,
         };
         let inbox = calls.by_id.remove(&id)?;
@@ -386,8 +395,8 @@ impl Pending {
         Some(id)
     }
 
-    /// Whether a call may wait for the message that begins in this way: it is the answer to a call, may
-    /// be one, or may be asked for the sake of one.
+    /// True if a call may wait for the message that begins with `head`: the message answers a call, may
+    /// answer one, or is a request that a call may have caused.
     pub fn may_await(&self, head: &[u8]) -> bool {
         let calls = self.calls();
         match id_in_head(head) {
@@ -401,7 +410,7 @@ impl Pending {
         let ended = {
             let mut calls = self.calls();
             calls.ended = true;
-            // Servers answer what is open when their stdin ends.
+            // Servers answer open requests when their stdin ends. Such answers are no mistakes.
             calls.forgotten = calls.forgotten.max(self.next_id.load(Ordering::Relaxed));
             let ended = std::mem::take(&mut calls.by_id);
             calls.lost.extend(lost(&ended));
@@ -412,8 +421,8 @@ impl Pending {
         }
     }
 
-    /// The calls that were in flight at the end, the latest first, as far as they may be suspects. Told
-    /// once.
+    /// The calls that were in flight when the connection ended, the latest first, as far as they may be
+    /// suspects. Only the first call of this method returns them.
     pub fn take_lost(&self) -> Vec<(PossibleSuspect, Mark)> {
         std::mem::take(&mut self.calls().lost)
     }
@@ -423,21 +432,21 @@ impl Pending {
     }
 }
 
-/// One registered call. Dropping it forgets the call, and a late answer is dropped.
+/// One registered call. Dropping the ticket abandons the call, and a late answer is dropped.
 #[derive(Debug)]
 pub struct Ticket {
     pub id: u64,
     inbox: Arc<Inbox>,
-    pending: Arc<Pending>,
+    pending: Arc<PendingRequests>,
 }
 
 impl Ticket {
-    /// The call has been given to the writer, at this place.
-    pub fn queued(&self, mark: Mark) {
-        self.inbox.queued(mark);
+    /// Notes that the call was queued in the writer, at this mark.
+    pub fn set_mark(&self, mark: Mark) {
+        self.inbox.set_mark(mark);
     }
 
-    /// The questions that this call may have caused, if there was one.
+    /// The questions that this call may have caused. `None` if no question came.
     pub fn open_questions(&self) -> Option<&OpenQuestions> {
         self.inbox.open_questions()
     }
@@ -466,15 +475,15 @@ impl Drop for Ticket {
     }
 }
 
-/// Breaks calls off whose answers came without an id.
+/// Breaks off calls whose answers came without an id.
 fn misaddressed(calls: Vec<Arc<Inbox>>) {
     for inbox in calls {
         inbox.break_off(Broken::Misaddressed("null".into()));
     }
 }
 
-/// Why a question has no addressee. The call that has waited for its client for the longest is named: it may
-/// be why calls of several clients are in flight.
+/// The reason that nobody can be asked while calls of several clients are in flight. It mentions the longest
+/// time that a call has waited for its client: that call may be the cause.
 fn ambiguous(waiting: Option<Duration>) -> String {
     let reason = "calls of several clients are in flight on the server's connection, and nobody can tell whose question this is";
     match waiting {
@@ -486,8 +495,9 @@ fn ambiguous(waiting: Option<Duration>) -> String {
     }
 }
 
-/// Why a question has no addressee that may be of a call that another client gave up so long ago.
-fn maybe_of_given_up(ago: Duration) -> String {
+/// The reason that nobody can be asked while another client's call, abandoned `ago`, may have caused the
+/// question.
+fn maybe_from_abandoned_call(ago: Duration) -> String {
     format!(
         "another client's call was cancelled or given up {} s ago, the server has not answered it, and nobody can tell whether this is a question of that call (told apart once the server answers it, or {} s after it was given up)",
         ago.as_secs(),
@@ -495,7 +505,7 @@ fn maybe_of_given_up(ago: Duration) -> String {
     )
 }
 
-/// The latest of the calls that were queued, for a server that crashed.
+/// The latest queued calls. They are the suspects if the server crashed.
 fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(PossibleSuspect, Mark)> {
     let mut calls: Vec<_> = ended
         .iter()

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The sending side towards one URL. Cloning shares it.
+/// The sending side of a connection to one URL. Clones share it.
 #[derive(Clone, Debug)]
 pub enum PerRequest {
     /// Revisions up to 2025-11-25.
@@ -21,7 +21,7 @@ pub enum PerRequest {
 }
 
 impl PerRequest {
-    /// Sends the request that `render` writes for the id given to it.
+    /// Sends the request that `render` writes for the id that it gets.
     pub fn start(
         &self,
         purpose: Purpose,
@@ -38,7 +38,7 @@ impl PerRequest {
         })
     }
 
-    /// Sends a request of our own over a connection of its own.
+    /// Sends a request of Mainstay's own on a new connection.
     pub fn start_afresh(
         &self,
         render: impl FnOnce(&str) -> String,
@@ -52,7 +52,7 @@ impl PerRequest {
         })
     }
 
-    /// No open connection is used again.
+    /// Stops the use of the connections that are open now.
     pub fn forget_connections(&self) {
         match self {
             Self::Legacy(link) => link.forget_connections(),
@@ -60,7 +60,7 @@ impl PerRequest {
         }
     }
 
-    /// Sends a notification or an answer. A failure is the connection's, and is reported there.
+    /// Sends a notification or an answer. A failure is reported as a failure of the connection.
     pub async fn send(&self, text: String) {
         match self {
             Self::Legacy(link) => link.send(text).await,
@@ -76,7 +76,7 @@ impl PerRequest {
         }
     }
 
-    /// The server knows no session. The end of an answer's stream cancels its request.
+    /// True if the server knows no session. There, the end of an answer's stream cancels its request.
     pub fn is_stateless(&self) -> bool {
         matches!(self, Self::Modern(_))
     }
@@ -116,11 +116,11 @@ impl PerRequestExchange {
         }
     }
 
-    /// Reads no more of the answer than `budget` has.
-    pub fn count(&mut self, budget: Budget) {
+    /// Reads no more of the answer than `budget` allows.
+    pub fn set_budget(&mut self, budget: Budget) {
         match self {
-            Self::Legacy(exchange) => exchange.count(budget),
-            Self::Modern(exchange) => exchange.count(budget),
+            Self::Legacy(exchange) => exchange.set_budget(budget),
+            Self::Modern(exchange) => exchange.set_budget(budget),
         }
     }
 
@@ -140,7 +140,7 @@ impl PerRequestExchange {
         }
     }
 
-    /// Whether the server answers with a stream.
+    /// True if the server answers with a stream.
     pub fn is_stream(&self) -> bool {
         match self {
             Self::Legacy(exchange) => exchange.is_stream(),
@@ -148,7 +148,7 @@ impl PerRequestExchange {
         }
     }
 
-    /// The HTTP status of the answer, where it means something: a modern server's.
+    /// The HTTP status of the answer, for a modern server.
     pub fn http_status(&self) -> Option<u16> {
         match self {
             Self::Legacy(_) => None,

@@ -1,4 +1,4 @@
-//! What is kept of a call while it is in flight. If its server crashes, the call is a suspect.
+//! A call in flight, as it is kept in case that its server crashes. Then the call is a suspect.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,16 +6,16 @@ use mainstay_core::{message::Method, suspects::CallSignature};
 
 use crate::Frame;
 
-/// A call of a tool, a prompt or a resource, which may crash its server. Cloning shares the message.
+/// A call of a tool, a prompt or a resource, which may crash its server. Clones share the message.
 #[derive(Clone, Debug)]
 pub struct PossibleSuspect {
     frame: Frame,
-    /// The server's own name of what is called, where it is not the one in the message.
+    /// The original name of the tool, prompt or resource, if the message has another one.
     original: Option<Arc<str>>,
 }
 
 impl PossibleSuspect {
-    /// `None` if the request is for anything else.
+    /// Returns `None` for any other request.
     pub fn of(frame: &Frame, original: Option<&Arc<str>>) -> Option<Self> {
         member_of_name(frame.method()?)?;
         Some(Self {
@@ -24,7 +24,7 @@ impl PossibleSuspect {
         })
     }
 
-    /// The server's own name of what is called.
+    /// The original name of the tool, prompt or resource.
     pub fn name(&self) -> Option<Cow<'_, str>> {
         if let Some(original) = &self.original {
             return Some(Cow::Borrowed(original));
@@ -33,7 +33,7 @@ impl PossibleSuspect {
         self.frame.text_param(member).map(Cow::Owned)
     }
 
-    /// What the call asks for, with everything that identifies it.
+    /// The call's method, name and arguments, which identify it.
     pub fn asked<'a>(&'a self, name: &'a str) -> Option<CallSignature<'a>> {
         let arguments = self.frame.envelope().arguments();
         Some(CallSignature {

@@ -21,8 +21,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{Frame, exchanges::reply_sink::ReplySink};
 
-/// A server's question. It is answered once. Dropping it refuses it, so that no server waits for an
-/// answer that cannot come.
+/// A server's question. It is answered at most once. Dropping a question refuses it, so that the server does
+/// not wait for an answer that cannot come.
 #[derive(Debug)]
 pub struct Question(Box<AskedQuestion>);
 
@@ -30,67 +30,67 @@ pub struct Question(Box<AskedQuestion>);
 struct AskedQuestion {
     server: ServerName,
     frame: Frame,
-    /// Until it is answered.
-    way_back: Option<WayBack>,
+    /// `None` once the question is answered.
+    answer_path: Option<AnswerPath>,
     life: Arc<QuestionLife>,
-    /// The calls that may have caused it, where several share the connection.
+    /// The calls that may have caused the question, if several calls share the connection.
     calls: Vec<Arc<OpenQuestions>>,
-    /// Whether these calls wait for people as long as the question is open.
+    /// True while `calls` wait for people.
     keeps_waiting: bool,
-    /// Why nobody can be asked, if it is another reason than what the client supports.
+    /// The reason that nobody can be asked, unless it is that the client does not support the method.
     obstacle: Option<Box<str>>,
-    /// Dropped with the question.
+    /// Shows the question to people. Dropped with the question.
     note: Option<Box<dyn Note>>,
 }
 
-/// Whether an answer would still reach the server.
+/// Tells if an answer would still reach the server.
 #[derive(Debug, Default)]
 struct QuestionLife {
     /// The server's own id, as JSON text.
     id: Box<str>,
-    /// Cancelled with the connection, and when the server takes the question back.
+    /// Cancelled when the connection ends, and when the server withdraws the question.
     over: CancellationToken,
-    /// The server's `notifications/cancelled`.
-    taken_back: OnceLock<Frame>,
+    /// The server's `notifications/cancelled`, if the server has withdrawn the question.
+    withdrawal: OnceLock<Frame>,
 }
 
-/// The questions that a server has asked on one connection, as long as they are open.
+/// The open questions of a server on one connection.
 #[derive(Debug, Default)]
 pub(super) struct AskedQuestions(Mutex<Vec<Weak<QuestionLife>>>);
 
 impl AskedQuestions {
     fn enter(&self, life: &Arc<QuestionLife>) {
-        // Held for a walk over the few that are open, never across an await.
-        let mut asked = self.0.lock();
-        asked.retain(|life| life.strong_count() > 0);
-        asked.push(Arc::downgrade(life));
+        // Held for a walk over the few open questions, never across an await.
+        let mut questions = self.0.lock();
+        questions.retain(|life| life.strong_count() > 0);
+        questions.push(Arc::downgrade(life));
     }
 
-    /// The server takes a question back (2025-11-25, "Cancellation").
+    /// Handles the server's withdrawal of a question (2025-11-25, "Cancellation").
     pub(super) fn take_back(&self, cancelled: Frame) {
         let Some(id) = cancelled.param("requestId") else {
             return;
         };
-        // The lock ends with the statement.
-        let asked: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
-        if let Some(life) = asked.iter().find(|life| *life.id == *id) {
-            // Once is enough.
-            life.taken_back.set(cancelled).ok();
+        // The lock is released at the end of this statement.
+        let questions: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        if let Some(life) = questions.iter().find(|life| *life.id == *id) {
+            // Keep the first withdrawal.
+            life.withdrawal.set(cancelled).ok();
             life.over.cancel();
         }
     }
 }
 
-/// What shows an open question to people, for as long as it lives.
+/// Shows an open question to people until it is dropped.
 pub trait Note: Debug + Send + Sync {}
 
 #[derive(Debug)]
-enum WayBack {
+enum AnswerPath {
     Server(ReplySink),
     Call(oneshot::Sender<Frame>),
 }
 
-impl WayBack {
+impl AnswerPath {
     fn send(self, text: String) {
         match self {
             Self::Server(replies) => replies.reply(text),
@@ -105,14 +105,14 @@ impl WayBack {
 }
 
 impl Question {
-    /// A question that a server asks by its answer to a call (2026-07-28), as a request. Returns the
-    /// receiver of its answer, too.
+    /// Makes a question of a request in a server's `input_required` result (2026-07-28). Also returns the
+    /// receiver of the answer.
     pub fn of_round(server: ServerName, request: Frame) -> (Self, oneshot::Receiver<Frame>) {
         let (call, answer) = oneshot::channel();
         let question = Self(Box::new(AskedQuestion {
             server,
             frame: request,
-            way_back: Some(WayBack::Call(call)),
+            answer_path: Some(AnswerPath::Call(call)),
             life: Arc::default(),
             calls: Vec::new(),
             keeps_waiting: false,
@@ -122,8 +122,8 @@ impl Question {
         (question, answer)
     }
 
-    /// A request of the server. `None` for a `ping`, which is answered at once.
-    pub(super) fn read(frame: Frame, replies: &ReplySink, asked: &AskedQuestions) -> Option<Self> {
+    /// Makes a question of a server's request. Returns `None` for a `ping`, which is answered at once.
+    pub(super) fn read(frame: Frame, replies: &ReplySink, open: &AskedQuestions) -> Option<Self> {
         let (id, method) = (frame.id()?, frame.method()?);
         if method == Method::Ping {
             replies.reply(message::response(id, "{}"));
@@ -132,13 +132,13 @@ impl Question {
         let life = Arc::new(QuestionLife {
             id: id.into(),
             over: replies.over().child_token(),
-            taken_back: OnceLock::new(),
+            withdrawal: OnceLock::new(),
         });
-        asked.enter(&life);
+        open.enter(&life);
         Some(Self(Box::new(AskedQuestion {
             server: replies.server().clone(),
             frame,
-            way_back: Some(WayBack::Server(replies.clone())),
+            answer_path: Some(AnswerPath::Server(replies.clone())),
             life,
             calls: Vec::new(),
             keeps_waiting: false,
@@ -156,14 +156,14 @@ impl Question {
         self.0.frame.method().unwrap_or(Method::Other)
     }
 
-    /// Names the calls that were in flight on the connection when the question came. Any of them may
-    /// have caused it.
-    pub(super) fn of_calls(&mut self, calls: impl Iterator<Item = Arc<OpenQuestions>>) {
+    /// Sets the calls that were in flight on the connection when the question came. Any of them may have
+    /// caused it.
+    pub(super) fn set_calls(&mut self, calls: impl Iterator<Item = Arc<OpenQuestions>>) {
         self.0.calls = calls.collect();
     }
 
-    /// The calls that may have caused the question wait for people as long as the question is open:
-    /// those that were in flight on its connection, or `call` where a connection has one call.
+    /// Stops the time of the calls that may have caused the question, as long as the question is open. These
+    /// are the calls that were in flight on its connection, or `call` where a connection has one call.
     pub fn keep_waiting(&mut self, call: Option<&Arc<OpenQuestions>>) {
         if self.0.keeps_waiting {
             return;
@@ -172,10 +172,11 @@ impl Question {
         if self.0.calls.is_empty() {
             self.0.calls.extend(call.cloned());
         }
-        self.0.calls.iter().for_each(|call| call.asked());
+        self.0.calls.iter().for_each(|call| call.add());
     }
 
-    /// No person is asked after all: the calls' time goes on as if the question had not come.
+    /// Undoes [`Self::keep_waiting`] because no person is asked: the calls' time goes on as if the question
+    /// had not come.
     pub fn keep_waiting_no_more(&mut self) {
         if std::mem::take(&mut self.0.keeps_waiting) {
             for call in &self.0.calls {
@@ -184,35 +185,36 @@ impl Question {
         }
     }
 
-    /// The reason for the refusal, should nobody answer the question.
+    /// Sets the reason of the refusal, for the case that nobody answers the question.
     pub fn hindered(&mut self, reason: impl Into<Box<str>>) {
         self.0.obstacle = Some(reason.into());
     }
 
-    /// Why nobody can be asked, where it is known.
+    /// The reason that nobody can be asked, if one was set.
     pub fn obstacle(&self) -> Option<&str> {
         self.0.obstacle.as_deref()
     }
 
-    /// Shows the question to people, in place of what showed it before.
+    /// Shows the question to people by `note`, instead of the note before.
     pub fn noted(&mut self, note: Option<Box<dyn Note>>) {
         self.0.note = note;
     }
 
-    /// Whether an answer would reach nobody: the connection has ended, or the server has taken the question back.
+    /// True if an answer would reach nobody: the connection has ended, or the server has withdrawn the
+    /// question.
     pub fn is_over(&self) -> bool {
         self.0.life.over.is_cancelled()
     }
 
-    /// The server's `notifications/cancelled`, if it has taken the question back.
+    /// The server's `notifications/cancelled`, if it has withdrawn the question.
     pub fn taken_back(&self) -> Option<&Frame> {
-        self.0.life.taken_back.get()
+        self.0.life.withdrawal.get()
     }
 
-    /// Runs `end` when an answer would reach nobody any more, unless the handle is dropped before. `None` for the
+    /// Runs `end` once an answer would reach nobody, unless the handle is dropped before. `None` for a
     /// question of a round, which belongs to no connection.
     pub fn when_over(&self, end: impl FnOnce() + Send + 'static) -> Option<AbortOnDropHandle<()>> {
-        if !matches!(self.0.way_back, Some(WayBack::Server(_))) {
+        if !matches!(self.0.answer_path, Some(AnswerPath::Server(_))) {
             return None;
         }
         let over = self.0.life.over.clone();
@@ -223,17 +225,18 @@ impl Question {
         Some(AbortOnDropHandle::new(tokio::spawn(waiting)))
     }
 
-    /// Ends a question whose answer would reach nobody. It is refused, unless its server has taken it back: then the
-    /// server does not want an answer.
+    /// Ends a question whose answer would reach nobody. The question is refused, unless the server has
+    /// withdrawn it: then the server awaits no answer.
     pub fn end(mut self) {
         if self.taken_back().is_some() {
-            self.0.way_back = None;
+            self.0.answer_path = None;
         } else {
             self.refuse(code::INTERNAL_ERROR, DISCONNECTED);
         }
     }
 
-    /// What tells a client that knows the question by this id that it is over (JSON text).
+    /// The notification (JSON text) that tells a client that the question is over. `id` is the question's id
+    /// towards that client.
     pub fn cancellation(&self, id: &str) -> String {
         match self.taken_back() {
             Some(cancelled) => cancelled.with_param("requestId", id),
@@ -250,7 +253,7 @@ impl Question {
         self.send(text);
     }
 
-    /// `result` is JSON text.
+    /// Answers with a result (JSON text).
     pub fn result(mut self, result: &str) {
         let text = message::response(self.id(), result);
         self.send(text);
@@ -261,7 +264,7 @@ impl Question {
         self.send(text);
     }
 
-    /// Refuses a question that no client has declared to support.
+    /// Refuses a question that no client supports.
     pub fn unsupported(self) {
         let reason = unsupported(&self.0.frame.method_name());
         self.refuse(code::METHOD_NOT_FOUND, &reason);
@@ -273,13 +276,13 @@ impl Question {
     }
 
     fn send(&mut self, text: String) {
-        if let Some(way_back) = self.0.way_back.take() {
-            way_back.send(text);
+        if let Some(answer_path) = self.0.answer_path.take() {
+            answer_path.send(text);
         }
     }
 }
 
-/// The reason for the refusal of what a server asked that has gone.
+/// The reason of a refusal after the server is gone.
 const DISCONNECTED: &str = "Server disconnected";
 
 fn unsupported(method: &str) -> String {
@@ -288,7 +291,7 @@ fn unsupported(method: &str) -> String {
 
 impl Drop for Question {
     fn drop(&mut self) {
-        if self.0.way_back.is_some() {
+        if self.0.answer_path.is_some() {
             let name = self.0.frame.method_name();
             let (code, reason) = match self.0.obstacle.take() {
                 Some(obstacle) => (code::INTERNAL_ERROR, obstacle),
@@ -299,32 +302,32 @@ impl Drop for Question {
             self.send(text);
         }
         if self.0.keeps_waiting {
-            self.0.calls.iter().for_each(|call| call.answered());
+            self.0.calls.iter().for_each(|call| call.remove());
         }
     }
 }
 
-/// The open questions that one call may have caused. The call waits for people as long as one of them is
-/// open.
+/// The open questions that one call may have caused. The call waits for people while one of them is open.
 #[derive(Debug, Default)]
 pub struct OpenQuestions {
     open: AtomicU32,
-    /// When a question came while none was open.
+    /// Time at which the first of the open questions came.
     since: Mutex<Option<Instant>>,
-    answered: Mutex<Option<Instant>>,
+    last_answer: Mutex<Option<Instant>>,
 }
 
 impl OpenQuestions {
-    /// `None` while a question is open; else when the last was answered, if there was any.
+    /// `None` while a question is open. Else the time of the last answer, if there was any.
     pub fn last_answer(&self) -> Option<Option<Instant>> {
         if self.open.load(Ordering::Relaxed) > 0 {
             return None;
         }
         // Held for a copy, never across an await.
-        Some(*self.answered.lock())
+        Some(*self.last_answer.lock())
     }
 
-    /// How long the call has waited for people; `None` while it does not.
+    /// Time that the call has waited for people since the first open question. `None` while no question is
+    /// open.
     pub fn waiting(&self) -> Option<Duration> {
         if self.open.load(Ordering::Relaxed) == 0 {
             return None;
@@ -333,27 +336,27 @@ impl OpenQuestions {
         self.since.lock().map(|since| since.elapsed())
     }
 
-    fn asked(&self) {
+    fn add(&self) {
         if self.open.fetch_add(1, Ordering::Relaxed) == 0 {
             *self.since.lock() = Some(Instant::now());
         }
     }
 
-    fn answered(&self) {
-        *self.answered.lock() = Some(Instant::now());
+    fn remove(&self) {
+        *self.last_answer.lock() = Some(Instant::now());
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// What a server says about a call.
+/// A message of a server about a call.
 #[derive(Debug)]
 pub enum ServerMessage {
     /// Progress, a log message, or the response. The response comes last.
     Message(Frame),
-    /// The call goes on when it is answered.
+    /// A question. The call goes on once it is answered.
     Question(Question),
-    /// The server has closed the stream without an answer. The rest is asked for after this time
-    /// (SEP-1699). The caller need not do anything.
+    /// The server has closed the stream without an answer. After `retry`, the exchange asks for the rest by
+    /// itself (SEP-1699).
     Parted { retry: Duration },
 }
 

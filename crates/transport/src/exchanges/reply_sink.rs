@@ -1,4 +1,4 @@
-//! Takes Mainstay's answers to a server's requests.
+//! Sends Mainstay's answers to a server's requests.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{LineWriter, exchanges::pending::Pending, logs::Throttle};
+use crate::{LineWriter, exchanges::pending::PendingRequests, logs::Throttle};
 
-/// Sends answers to a server's requests without waiting: the reader of the server's messages must not be
-/// delayed. Cloning shares the queue.
+/// Sends answers to a server's requests without waiting: it must not delay the reader of the server's
+/// messages. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct ReplySink {
     server: ServerName,
@@ -19,19 +19,19 @@ pub struct ReplySink {
     over: CancellationToken,
 }
 
-/// The way of an answer to its server.
+/// The path of an answer to its server.
 #[derive(Clone, Debug)]
 pub enum ReplyQueue {
     /// Standard input of a process.
-    Pipe(Arc<LineWriter>, Arc<Pending>),
-    /// A task of the session posts what is sent here.
+    Pipe(Arc<LineWriter>, Arc<PendingRequests>),
+    /// The queue of a task of the session, which posts each answer.
     Posts(mpsc::Sender<String>),
-    /// Servers of 2026-07-28 make no requests. Those that they make have no answers.
+    /// No path. Servers of 2026-07-28 must not make requests. Their requests get no answers.
     None,
 }
 
 impl ReplySink {
-    /// `over` is cancelled when nobody awaits an answer any more.
+    /// `over` is cancelled when the server awaits no answer any more.
     pub fn new(server: ServerName, queue: ReplyQueue, over: CancellationToken) -> Self {
         Self {
             server,
@@ -40,7 +40,7 @@ impl ReplySink {
         }
     }
 
-    /// Cancelled when nobody awaits an answer any more.
+    /// Cancelled when the server awaits no answer any more.
     pub fn over(&self) -> &CancellationToken {
         &self.over
     }
@@ -49,23 +49,23 @@ impl ReplySink {
         &self.server
     }
 
-    /// Queues an answer (JSON text). Drops it if too many wait already.
+    /// Queues an answer (JSON text). Drops it if the queue is full.
     pub fn reply(&self, text: String) {
-        let taken = match &self.queue {
+        let is_queued = match &self.queue {
             ReplyQueue::Pipe(writer, pending) => {
-                pending.sent_answerless();
+                pending.note_answerless();
                 matches!(writer.try_send(&text), Ok(Some(_)))
             }
             ReplyQueue::Posts(posts) => posts.try_send(text).is_ok(),
             ReplyQueue::None => false,
         };
-        if !taken && let Some(times) = replies_dropped() {
+        if !is_queued && let Some(times) = replies_dropped() {
             tracing::warn!(server = %self.server, times, "an answer to a server was dropped: it does not read");
         }
     }
 }
 
-/// Counts an answer that was dropped. Returns how many to report, if a report is due.
+/// Counts a dropped answer. Returns the number of dropped answers if a report is due.
 fn replies_dropped() -> Option<u64> {
     static DROPPED: LazyLock<Mutex<Throttle>> = LazyLock::new(Mutex::default);
     // Held for a few operations, never across an await.

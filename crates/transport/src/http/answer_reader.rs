@@ -21,39 +21,40 @@ use crate::{
     },
 };
 
-/// Before a stream that has ended is asked for again, unless the server names another time.
+/// The wait before an ended stream is resumed, unless the server names another time.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The shortest time that a server can name.
+/// The shortest wait that a server can name.
 const MIN_RETRY: Duration = Duration::from_millis(100);
 
-/// How a successful body that is no event stream is read.
+/// The format of a successful body that is not an event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonBody {
-    /// As one message, once it is complete.
+    /// One message, which is read once it is complete.
     Whole,
-    /// As a stream of JSON objects. A subscription lasts: its body has no end to wait for.
+    /// A stream of JSON objects. The body of a subscription does not end, so Mainstay cannot wait for its
+    /// end.
     Stream,
 }
 
 /// The answer to one POST.
 pub struct AnswerReader {
-    state: State,
+    state: ReaderState,
     json: JsonBody,
-    /// The most bytes that one message may have.
+    /// The most bytes of one message.
     limit: usize,
     budget: Option<Budget>,
     status: Option<u16>,
     /// The head of an answer that redirects the request.
     redirect: Option<Head>,
     is_stream: bool,
-    /// A long message that is being read, with the status if it is a whole body.
+    /// A long message that a blocking thread is reading. The status is set if the message is a whole body.
     long: Option<(Option<u16>, Reading)>,
     position: StreamPosition,
     next_read: NextRead,
 }
 
-enum State {
+enum ReaderState {
     Head(Sending),
     Body {
         response: Response,
@@ -61,11 +62,11 @@ enum State {
     },
     Events(Box<Events>),
     Values(Box<JsonValues>),
-    /// Nothing more will come.
+    /// No more data will come.
     Done,
 }
 
-/// How far an event stream was read, and when it may be asked for again.
+/// The position in an event stream, and the wait before the stream may be resumed.
 pub struct StreamPosition {
     /// The id of the last event that had one.
     pub last_event: Option<String>,
@@ -82,7 +83,7 @@ impl Default for StreamPosition {
 }
 
 impl StreamPosition {
-    fn pass(&mut self, event: &mut Event) {
+    fn update(&mut self, event: &mut Event) {
         if let Some(id) = event.id.take() {
             self.last_event = Some(id).filter(|id| !id.is_empty());
         }
@@ -94,36 +95,36 @@ impl StreamPosition {
 
 /// A part of an answer.
 pub enum Piece {
-    /// The body of an answer that is no stream. It is the last piece.
+    /// The body of an answer that is not a stream. It is the last piece.
     Body {
         status: u16,
         body: Bytes,
         read: Result<Frame, Unreadable>,
     },
-    /// One message of a stream, of so many bytes.
+    /// One message of a stream, with its length.
     Message {
         bytes: usize,
         read: Result<Frame, Unreadable>,
     },
     /// The server has ended the stream.
     Ended,
-    /// The stream broke off.
+    /// The connection broke off in the stream.
     Broken(Error),
-    /// There will be no answer.
+    /// There will be no answer, for this reason.
     Failed(Interruption),
 }
 
 impl AnswerReader {
     /// Reads the answer to a request that is on its way.
     pub fn new(response: Sending, json: JsonBody, limit: usize) -> Self {
-        let state = State::Head(response);
+        let state = ReaderState::Head(response);
         Self {
             state,
             ..Self::idle(json, limit, None)
         }
     }
 
-    /// Reads an answer whose head has come.
+    /// Reads an answer whose head has arrived.
     pub fn answered(response: Response, json: JsonBody, limit: usize, budget: Budget) -> Self {
         let mut reader = Self::idle(json, limit, Some(budget));
         reader.read(response);
@@ -132,7 +133,7 @@ impl AnswerReader {
 
     fn idle(json: JsonBody, limit: usize, budget: Option<Budget>) -> Self {
         Self {
-            state: State::Done,
+            state: ReaderState::Done,
             json,
             limit,
             budget,
@@ -145,8 +146,8 @@ impl AnswerReader {
         }
     }
 
-    /// Reads no more of the answer than this.
-    pub fn count(&mut self, budget: Budget) {
+    /// Reads no more of the answer than `budget` allows.
+    pub fn set_budget(&mut self, budget: Budget) {
         self.budget = Some(budget);
     }
 
@@ -159,7 +160,7 @@ impl AnswerReader {
         self.status
     }
 
-    /// The head of the answer, if it redirects the request.
+    /// The head of the answer, if it is a redirect.
     pub fn redirect(&self) -> Option<&Head> {
         self.redirect.as_ref()
     }
@@ -170,12 +171,12 @@ impl AnswerReader {
 
     /// Reads the answer to a repeated request.
     pub fn restart(&mut self, response: Sending) {
-        self.state = State::Head(response);
+        self.state = ReaderState::Head(response);
     }
 
     /// Reads this response from now on.
     pub fn read(&mut self, mut response: Response) {
-        response.count(self.budget.clone());
+        response.set_budget(self.budget.clone());
         self.status = Some(response.head.status);
         if http_client::is_redirect(response.head.status) {
             self.redirect = Some(response.head.clone());
@@ -184,34 +185,34 @@ impl AnswerReader {
         let is_stream = is_events || self.json == JsonBody::Stream;
         self.is_stream = response.head.is_success() && is_stream;
         self.state = match (self.is_stream, is_events) {
-            (true, true) => State::Events(Box::new(Events::new(response, self.limit))),
-            (true, false) => State::Values(Box::new(JsonValues::new(response, self.limit))),
-            (false, _) => State::Body {
+            (true, true) => ReaderState::Events(Box::new(Events::new(response, self.limit))),
+            (true, false) => ReaderState::Values(Box::new(JsonValues::new(response, self.limit))),
+            (false, _) => ReaderState::Body {
                 response,
                 read: BytesMut::new(),
             },
         };
     }
 
-    /// Reads no more, because the stream has brought the response. Its connection is used again.
+    /// Stops reading because the stream has brought the response. The connection is used again.
     pub fn finish(&mut self) {
-        if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
+        if let ReaderState::Events(events) = std::mem::replace(&mut self.state, ReaderState::Done) {
             events.finish();
         }
     }
 
-    /// Reads no more, and closes the connection unless the answer has come to its end.
+    /// Stops reading. Closes the connection unless the answer is complete.
     pub fn close(&mut self) {
-        self.state = State::Done;
+        self.state = ReaderState::Done;
     }
 
-    /// Waits so long before more of the stream is read.
+    /// Sets a pause before the next read of the stream.
     pub fn pause(&mut self, pause: Duration) {
-        self.next_read.after(pause);
+        self.next_read.delay(pause);
     }
 
-    /// The next piece. `parse` reads a message, off the runtime's threads if it is long. Cancel-safe:
-    /// what has come stays in `self`.
+    /// Returns the next piece. `parse` reads a message, on a blocking thread if the message is long.
+    /// Cancel-safe: arrived data stays in `self`.
     pub async fn next(
         &mut self,
         parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
@@ -221,19 +222,19 @@ impl AnswerReader {
         }
         let piece = loop {
             match &mut self.state {
-                State::Head(response) => match response.await {
+                ReaderState::Head(response) => match response.await {
                     Ok(response) => self.read(response),
                     Err(error) => break Piece::Failed(http_client::interruption(&error)),
                 },
-                State::Body { response, read } => {
+                ReaderState::Body { response, read } => {
                     let status = response.head.status;
                     let body = response.collect(read, self.limit).await;
                     let read = std::mem::take(read).freeze();
-                    self.state = State::Done;
+                    self.state = ReaderState::Done;
                     return match body {
                         Ok(body) => self.body(status, body, parse).await,
                         Err(CollectError::TooLarge) => Piece::Failed(too_large(self.limit)),
-                        // A whole message counts, though its body ends early.
+                        // A complete message counts even if the body ends early.
                         Err(CollectError::Broken(_)) if Frame::of_server(read.clone()).is_ok() => {
                             self.body(status, read, parse).await
                         }
@@ -242,13 +243,13 @@ impl AnswerReader {
                         }
                     };
                 }
-                State::Events(events) => {
+                ReaderState::Events(events) => {
                     self.next_read.wait().await;
                     match events.next().await {
                         None => break Piece::Ended,
                         Some(Err(broken)) => break Piece::from(broken),
                         Some(Ok(mut event)) => {
-                            self.position.pass(&mut event);
+                            self.position.update(&mut event);
                             // An empty event primes the stream for resumption (2025-11-25).
                             if let Some(data) = event.data.filter(|data| !data.is_empty()) {
                                 return self.message(data, parse).await;
@@ -256,7 +257,7 @@ impl AnswerReader {
                         }
                     }
                 }
-                State::Values(values) => {
+                ReaderState::Values(values) => {
                     self.next_read.wait().await;
                     match values.next().await {
                         None => break Piece::Ended,
@@ -264,12 +265,12 @@ impl AnswerReader {
                         Some(Ok(value)) => return self.message(value, parse).await,
                     }
                 }
-                State::Done => {
+                ReaderState::Done => {
                     break Piece::Failed(Interruption::sent(InterruptionKind::Unanswered));
                 }
             }
         };
-        self.state = State::Done;
+        self.state = ReaderState::Done;
         piece
     }
 
@@ -280,7 +281,7 @@ impl AnswerReader {
         parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
     ) -> Piece {
         if Reading::is_long(&body) {
-            self.long = Some((Some(status), Reading::of(body, parse)));
+            self.long = Some((Some(status), Reading::start(body, parse)));
             return self.long_message().await;
         }
         let read = parse(body.clone());
@@ -299,14 +300,14 @@ impl AnswerReader {
             return Piece::Message { bytes, read };
         }
         if Reading::is_long(&data) {
-            self.long = Some((None, Reading::of(data, parse)));
+            self.long = Some((None, Reading::start(data, parse)));
             return self.long_message().await;
         }
         let read = parse(data);
         Piece::Message { bytes, read }
     }
 
-    /// Waits for the long message that is being read. Cancel-safe.
+    /// Waits for the blocking thread that reads the long message. Cancel-safe.
     async fn long_message(&mut self) -> Piece {
         let Some((status, reading)) = &mut self.long else {
             return Piece::Failed(Interruption::sent(InterruptionKind::Unanswered));
@@ -339,22 +340,22 @@ fn too_large(limit: usize) -> Interruption {
     Interruption::sent(InterruptionKind::TooLarge(limit))
 }
 
-/// When more of a stream may be read.
+/// Time of the next read of a stream, if there is a pause before it.
 #[derive(Debug, Default)]
 struct NextRead(Option<Instant>);
 
 impl NextRead {
-    fn after(&mut self, pause: Duration) {
+    fn delay(&mut self, pause: Duration) {
         if !pause.is_zero() {
             self.0 = Some(Instant::now() + pause);
         }
     }
 
-    /// Returns at that time. Cancel-safe.
+    /// Waits until that time. Cancel-safe.
     async fn wait(&mut self) {
         match self.0 {
             Some(time) => sleep_until(time).await,
-            // Once in a while others have their turn.
+            // Let other tasks run from time to time.
             None => consume_budget().await,
         }
         self.0 = None;

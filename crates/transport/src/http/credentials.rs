@@ -1,4 +1,4 @@
-//! The credentials of requests to a server: header lines that are fixed, or lines that a source renews.
+//! The credentials of requests to a server: fixed header lines, or lines that a source renews.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -9,8 +9,8 @@ use std::{
 
 use crate::http::http1::{Error, Responding, Response};
 
-/// Header lines, each `name: value` with its line break. They may hold secrets, which `Debug` hides. Cloning shares
-/// them.
+/// Header lines, each `name: value` with its line break. They may contain secrets, which `Debug` hides.
+/// Clones share them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderLines(Arc<str>);
 
@@ -36,7 +36,7 @@ impl Debug for HeaderLines {
     }
 }
 
-/// There are no valid credentials, and only a person can get new ones. The text says why, for people.
+/// There are no valid credentials, and only a person can get new ones. The text gives the reason, for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoLongerValid(pub String);
@@ -47,13 +47,13 @@ pub type RenewedLines<'a> =
 
 /// Credentials that change, such as tokens that expire. All requests to one server share the source.
 pub trait CredentialSource: Debug + Send + Sync {
-    /// The lines of the next request. May wait, such as for a token. Must be cancel-safe: a call that is given up
-    /// drops the future.
+    /// The lines of the next request. May wait, for example for a token. Must be cancel-safe: a call that is
+    /// given up drops the future.
     fn lines(&self) -> RenewedLines<'_>;
 
-    /// Other lines in the place of `refused`, to which the server has answered 401 with this `WWW-Authenticate`.
-    /// Many requests may be refused at the same time: where the lines have changed since, the source returns
-    /// those it has. Must be cancel-safe.
+    /// Returns other lines instead of `refused`, to which the server has answered 401 with this
+    /// `WWW-Authenticate`. Many requests may be refused at the same time: if the lines have changed since,
+    /// the source returns the present ones. Must be cancel-safe.
     fn refresh<'a>(
         &'a self,
         refused: &'a HeaderLines,
@@ -66,7 +66,7 @@ pub trait CredentialSource: Debug + Send + Sync {
 pub enum Credentials {
     /// The headers of the configuration. A 401 to them is final.
     Fixed(HeaderLines),
-    /// The headers of the configuration, and those of a source.
+    /// The headers of the configuration, and the lines of a source.
     Renewed {
         fixed: HeaderLines,
         source: Arc<dyn CredentialSource>,
@@ -88,8 +88,8 @@ impl Credentials {
     }
 }
 
-/// Sends a request with the lines of a source. After a 401 it is sent once more, with other lines: the server says
-/// that it has not run. If there are none, the 401 is the answer.
+/// Sends a request with the lines of a source. After a 401 the request has not run, so it is sent once more,
+/// with other lines. If there are none, the 401 is the answer.
 pub async fn send_renewed(
     source: Arc<dyn CredentialSource>,
     send: impl Fn(&HeaderLines) -> Responding,
@@ -113,7 +113,7 @@ pub async fn send_renewed(
     }
 }
 
-/// A request with its credentials on its way; resolves to its response.
+/// A request with its credentials, on its way. Resolves to its response.
 pub enum Sending {
     Plain(Responding),
     Renewed(Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>),

@@ -1,4 +1,4 @@
-//! GETs a page or a file from a place that is no MCP server: a registry. Everything about it is bounded.
+//! Downloads a page or a file over HTTP from a registry. Its size, its time and its redirects are limited.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use http::Uri;
 use mainstay_core::config::{HttpLaunch, HttpTransport};
 
 use crate::http::{
-    http_client::{self, Target},
+    http_client::{self, HttpTarget},
     http1::{self, CollectError},
     urls::{self, resolve},
 };
 
-/// Redirects that are followed, also to other hosts: nothing secret is sent.
+/// Redirects that are followed, even to other hosts: the requests contain no secrets.
 const MAX_REDIRECTS: usize = 5;
 
-/// How much of an error page is shown, in characters.
+/// The most characters of an error page that are shown.
 const SHOWN: usize = 200;
 
-/// Why nothing was downloaded. URLs are shown without user and query.
+/// The reason that a download failed. URLs are shown without user and query.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    // The reasons are part of these texts, and not their sources.
+    // The reasons are part of these texts, so they are not sources.
     #[error("{url} cannot be used: {reason}")]
     Url {
         url: String,
-        reason: http1::Unusable,
+        reason: http1::UnusableUrl,
     },
     #[error("{url} cannot be reached: {reason}")]
     Lost { url: String, reason: http1::Error },
@@ -33,11 +33,11 @@ pub enum DownloadError {
     Late { url: String, limit: Duration },
     #[error("{url} answered with more than {limit} bytes")]
     TooLarge { url: String, limit: usize },
-    #[error("{url} answered {status}{}", of(.said))]
+    #[error("{url} answered {status}{}", detail(.text))]
     Refused {
         url: String,
         status: u16,
-        said: String,
+        text: String,
     },
     #[error("{url} redirects to {to}, which is not followed")]
     Redirect { url: String, to: String },
@@ -45,15 +45,15 @@ pub enum DownloadError {
     Loop { url: String },
 }
 
-fn of(said: &str) -> String {
-    if said.is_empty() {
+fn detail(text: &str) -> String {
+    if text.is_empty() {
         String::new()
     } else {
-        format!(": {said}")
+        format!(": {text}")
     }
 }
 
-/// What is asked for.
+/// A download: the URL and the limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     pub url: &'a str,
@@ -61,32 +61,32 @@ pub struct Wanted<'a> {
     pub accept: &'a str,
     /// The most bytes of the answer.
     pub bytes: usize,
-    /// The longest time that all of it may take.
+    /// The longest time for the whole download.
     pub time: Duration,
 }
 
-/// The body of a successful answer. Redirects are followed, never from HTTPS to HTTP.
-pub async fn download(wanted: Wanted<'_>) -> Result<Bytes, DownloadError> {
-    let limit = wanted.time;
-    let downloaded = tokio::time::timeout(limit, follow(wanted)).await;
+/// Downloads the body of a successful answer. Redirects are followed, but never from HTTPS to HTTP.
+pub async fn download(request: Wanted<'_>) -> Result<Bytes, DownloadError> {
+    let limit = request.time;
+    let downloaded = tokio::time::timeout(limit, follow(request)).await;
     downloaded.unwrap_or_else(|_| {
         Err(DownloadError::Late {
-            url: shown(wanted.url),
+            url: url_in_error(request.url),
             limit,
         })
     })
 }
 
-async fn follow(wanted: Wanted<'_>) -> Result<Bytes, DownloadError> {
-    let mut url = wanted.url.to_owned();
+async fn follow(request: Wanted<'_>) -> Result<Bytes, DownloadError> {
+    let mut url = request.url.to_owned();
     for _ in 0..=MAX_REDIRECTS {
         let launch = HttpLaunch {
             url: url.clone(),
             headers: Vec::new(),
             transport: HttpTransport::StreamableHttp,
         };
-        let target = Target::new(&launch).map_err(|reason| DownloadError::Url {
-            url: shown(&url),
+        let target = HttpTarget::new(&launch).map_err(|reason| DownloadError::Url {
+            url: url_in_error(&url),
             reason,
         })?;
         let place = urls::place(&target.uri());
@@ -94,7 +94,7 @@ async fn follow(wanted: Wanted<'_>) -> Result<Bytes, DownloadError> {
             url: urls::place(&target.uri()),
             reason,
         };
-        let template = target.template("GET", &[("accept", wanted.accept)]);
+        let template = target.template("GET", &[("accept", request.accept)]);
         let mut response = target.send_afresh(&template).await.map_err(lost)?;
         let status = response.head.status;
         if let (301 | 302 | 303 | 307 | 308, Some(location)) =
@@ -109,35 +109,35 @@ async fn follow(wanted: Wanted<'_>) -> Result<Bytes, DownloadError> {
             continue;
         }
         if !http_client::is_success(status) {
-            let said = http_client::error_text(response).await;
+            let text = http_client::error_text(response).await;
             return Err(DownloadError::Refused {
                 url: place,
                 status,
-                said: said_in_short(&said),
+                text: first_line(&text),
             });
         }
-        let body = response.collect(&mut BytesMut::new(), wanted.bytes).await;
+        let body = response.collect(&mut BytesMut::new(), request.bytes).await;
         return body.map_err(|error| match error {
             CollectError::TooLarge => DownloadError::TooLarge {
                 url: place,
-                limit: wanted.bytes,
+                limit: request.bytes,
             },
             CollectError::Broken(source) => lost(source),
         });
     }
     Err(DownloadError::Loop {
-        url: shown(wanted.url),
+        url: url_in_error(request.url),
     })
 }
 
-/// Whether a redirect keeps to HTTP, and to TLS where there was TLS.
+/// True for a redirect to HTTPS, or from HTTP to HTTP.
 fn is_followed(from: &Uri, to: &Uri) -> bool {
     let schemes = (from.scheme_str(), to.scheme_str());
     matches!(schemes, (_, Some("https")) | (Some("http"), Some("http")))
 }
 
-/// The URL without the parts that may hold keys.
-fn shown(url: &str) -> String {
+/// The URL without the parts that may contain keys.
+fn url_in_error(url: &str) -> String {
     let uri: Result<Uri, _> = url.parse();
     uri.map_or_else(
         |_| url.chars().take(SHOWN).collect(),
@@ -145,12 +145,12 @@ fn shown(url: &str) -> String {
     )
 }
 
-/// The first line of an error, and nothing of a page for browsers.
-fn said_in_short(said: &str) -> String {
-    if said.starts_with('<') {
+/// The first line of an error text. Empty for an HTML page.
+fn first_line(text: &str) -> String {
+    if text.starts_with('<') {
         return String::new();
     }
-    let line = said.lines().next().unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
     line.chars().take(SHOWN).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum StreamBroken {
-    /// One event; the stream goes on after it.
+    /// One event is too large. The stream goes on after it.
     #[error("an event exceeds {limit} bytes")]
     TooLarge { limit: usize, head: Bytes },
     #[error(transparent)]
@@ -22,12 +22,12 @@ pub enum StreamBroken {
 pub struct Events {
     response: Response,
     parser: EventParser,
-    ended: Option<Ended>,
+    ended: Option<StreamEnd>,
 }
 
-/// The end of a stream, which follows its last event.
+/// The end of the response, which follows the last event.
 #[derive(Debug)]
-enum Ended {
+enum StreamEnd {
     InOrder,
     Broken(http1::Error),
 }
@@ -41,12 +41,12 @@ impl Events {
         }
     }
 
-    /// The next event; `None` when the server has ended the stream. Cancel-safe.
+    /// The next event. `None` after the server has ended the stream. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Event, StreamBroken>> {
         loop {
             match self.ended.take() {
-                Some(Ended::InOrder) => return None,
-                Some(Ended::Broken(error)) => return Some(Err(error.into())),
+                Some(StreamEnd::InOrder) => return None,
+                Some(StreamEnd::Broken(error)) => return Some(Err(error.into())),
                 None => {}
             }
             if let Some(event) = self.parser.next_event() {
@@ -60,24 +60,24 @@ impl Events {
                     self.parser.push(data);
                     continue;
                 }
-                None => Ended::InOrder,
-                Some(Err(error)) => Ended::Broken(error),
+                None => StreamEnd::InOrder,
+                Some(Err(error)) => StreamEnd::Broken(error),
             };
             self.ended = Some(ended);
-            // Some servers leave the last blank line out.
+            // Some servers omit the last blank line.
             if let Some(event) = self.parser.last_event().filter(is_whole) {
                 return Some(Ok(event));
             }
         }
     }
 
-    /// What follows is of no interest: the connection is kept for the next request.
+    /// Stops reading. The connection is used again once the rest of the stream has arrived.
     pub fn finish(self) {
         self.response.linger();
     }
 }
 
-/// Whether the data of an event without its blank line is a whole message.
+/// True if an event without its blank line holds a whole message.
 fn is_whole(event: &Event) -> bool {
     let data = event.data.clone();
     data.is_some_and(|data| Frame::of_server(data).is_ok())

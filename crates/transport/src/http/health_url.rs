@@ -1,4 +1,4 @@
-//! A health URL beside a server's endpoint.
+//! The health URL of a server, besides its MCP endpoint.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -6,19 +6,19 @@ use bytes::BytesMut;
 use mainstay_core::config::{HttpLaunch, HttpTransport, Secret};
 
 use crate::http::{
-    http_client::{Target, Template},
+    http_client::{HttpTarget, RequestTemplate},
     urls::same_origin,
 };
 
-/// How much of a health page is read, so that its connection can be used again.
+/// The most bytes of a health page that are read, so that its connection can be used again.
 const READ_LIMIT: usize = 64 * 1024;
 
-/// A URL that tells by HTTP whether a server is well. The request has the server's configured headers
-/// if the URL has the server's own origin, and none of them elsewhere.
+/// A URL whose HTTP status shows if a server is healthy. The request has the server's configured headers if
+/// the URL has the same origin as the server, and none of them otherwise.
 #[derive(Clone)]
 pub struct HealthUrl {
-    target: Target,
-    get: Arc<Template>,
+    target: HttpTarget,
+    get: Arc<RequestTemplate>,
 }
 
 impl std::fmt::Debug for HealthUrl {
@@ -28,9 +28,10 @@ impl std::fmt::Debug for HealthUrl {
 }
 
 impl HealthUrl {
-    /// `None` if the URL cannot be used; the configuration was checked, so that is an odd host.
+    /// Returns `None` if the URL cannot be used. The configuration was checked, so this only happens for
+    /// unusual hosts.
     pub fn new(url: &Secret, server: Option<&HttpLaunch>) -> Option<Self> {
-        // The server's headers hold its secrets, and another origin is not the server.
+        // The server's headers contain secrets. Do not send them to another origin.
         let server = server.filter(|server| is_same_origin(url.expose(), &server.url));
         let launch = HttpLaunch {
             url: url.expose().to_owned(),
@@ -39,23 +40,23 @@ impl HealthUrl {
                 .unwrap_or_default(),
             transport: HttpTransport::Detect,
         };
-        let target = Target::new(&launch).ok()?;
+        let target = HttpTarget::new(&launch).ok()?;
         let get = Arc::new(target.template("GET", &[("accept", "*/*")]));
         Some(Self { target, get })
     }
 
-    /// What the server's clock says, in its answer's `Date`. `None` where it does not say.
+    /// The time of the server's clock, from the `Date` of the answer. `None` without a `Date`.
     pub async fn date(&self) -> Result<Option<SystemTime>, HealthError> {
         let response = self.target.send(&self.get).await.map_err(HealthError)?;
         let date = response.head.get("date");
         Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()))
     }
 
-    /// The status of the answer, or why there is none.
+    /// The status of the answer, or the error.
     pub async fn get(&self) -> Result<u16, HealthError> {
         let mut response = self.target.send(&self.get).await.map_err(HealthError)?;
         let status = response.head.status;
-        // What it says beside is of no interest.
+        // Read the body so that the connection can be used again.
         response
             .collect(&mut BytesMut::new(), READ_LIMIT)
             .await
@@ -71,7 +72,7 @@ fn is_same_origin(url: &str, server: &str) -> bool {
     }
 }
 
-/// No answer from a health URL.
+/// The error of a health URL that does not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the health URL does not answer: {0}")]
 pub struct HealthError(#[source] crate::http1::Error);

@@ -1,4 +1,4 @@
-//! Speaks HTTP to a server: its URL, the configured headers, redirects at the start.
+//! HTTP requests to a server: its URL, the configured headers, and redirects.
 
 use std::{
     fmt::Write as _,
@@ -16,7 +16,7 @@ use crate::{
     CredentialSource, Frame, Interruption, InterruptionKind, Opening, Unreadable,
     http::{
         credentials::{Credentials, HeaderLines, Sending, send_renewed},
-        http1::{Client, Error, Head, Responding, Response, Unusable},
+        http1::{Client, Error, Head, Responding, Response, UnusableUrl},
         refusals,
         urls::{resolve, same_origin},
     },
@@ -31,48 +31,48 @@ pub const POST_HEADERS: [(&str, &str); 2] = [
 /// Redirects that one request follows.
 pub const MAX_REDIRECTS: usize = 3;
 
-/// The longest time that the delivery of a notification may take.
+/// The longest time for the delivery of a notification.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(10);
 
-/// How much of an error page is kept to be shown.
+/// The most bytes of an error page that are stored.
 const SHOWN_ERROR: usize = 16 * 1024;
 
-/// The longest time that reading an error page may take.
+/// The longest time for reading an error page.
 const ERROR_LIMIT: Duration = Duration::from_secs(2);
 
-/// How much of an error page a failed call shows, in characters.
+/// The most characters of an error page that a failed call shows.
 const SHOWN_REFUSAL: usize = 300;
 
-/// One URL of a server, and the credentials of requests to it. Clones share the URL, which changes where the
-/// server redirects.
+/// One URL of a server, and the credentials of requests to it. Clones share the URL, which a redirect of the
+/// server changes.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct HttpTarget {
     client: Arc<Client>,
     uri: Arc<ArcSwap<Uri>>,
-    /// The header line of our chain, or nothing.
+    /// The header line with the lineage of this Mainstay. Empty if the target is not an MCP server.
     chain: Arc<str>,
     credentials: Credentials,
 }
 
-/// The head of a request, complete but for its URL, its credentials, its cookies and its length.
+/// The head of a request without its path, its credentials, its cookies and its length.
 #[derive(Clone)]
-pub struct Template {
+pub struct RequestTemplate {
     method: &'static str,
     headers: Arc<[u8]>,
-    /// Where the credentials stand among the headers.
+    /// The position of the credentials in `headers`.
     credentials_at: usize,
 }
 
-impl Target {
-    /// The endpoint of an MCP server. Requests to it carry our chain, so that a Mainstay that is led back to itself
-    /// notices.
-    pub fn of_server(opening: &Opening, launch: &HttpLaunch) -> Result<Self, Unusable> {
+impl HttpTarget {
+    /// The endpoint of an MCP server. Requests to it carry the lineage, so that a Mainstay notices when it is
+    /// reached through itself.
+    pub fn of_server(opening: &Opening, launch: &HttpLaunch) -> Result<Self, UnusableUrl> {
         let chain = format!("{CHAIN_HEADER}: {}\r\n", opening.lineage.chain());
         Self::build(launch, &chain, opening.credentials.clone())
     }
 
-    /// A place that is no MCP endpoint.
-    pub fn new(launch: &HttpLaunch) -> Result<Self, Unusable> {
+    /// A target that is not an MCP endpoint.
+    pub fn new(launch: &HttpLaunch) -> Result<Self, UnusableUrl> {
         Self::build(launch, "", None)
     }
 
@@ -80,16 +80,18 @@ impl Target {
         launch: &HttpLaunch,
         chain: &str,
         source: Option<Arc<dyn CredentialSource>>,
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, UnusableUrl> {
         let uri: Uri = launch
             .url
             .parse()
-            .map_err(|_| Unusable("the URL cannot be parsed"))?;
+            .map_err(|_| UnusableUrl("the URL cannot be parsed"))?;
         // Names and values were checked when the configuration was read.
-        let headers = launch.headers.iter();
-        let headers = headers.map(|(name, value)| (name.as_str(), value.expose()));
+        let configured = launch
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.expose()));
         let (cookies, others): (Vec<_>, Vec<_>) =
-            headers.partition(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+            configured.partition(|(name, _)| name.eq_ignore_ascii_case("cookie"));
         let cookies: Vec<_> = cookies.into_iter().map(|(_, value)| value).collect();
         let cookie = (!cookies.is_empty()).then(|| cookies.join("; "));
         Ok(Self {
@@ -100,7 +102,7 @@ impl Target {
         })
     }
 
-    /// This origin under another URL.
+    /// The same origin with another URL.
     pub fn at(&self, uri: Uri) -> Self {
         Self {
             uri: Arc::new(ArcSwap::from_pointee(uri)),
@@ -112,7 +114,7 @@ impl Target {
         self.uri.load_full()
     }
 
-    pub fn template(&self, method: &'static str, headers: &[(&str, &str)]) -> Template {
+    pub fn template(&self, method: &'static str, headers: &[(&str, &str)]) -> RequestTemplate {
         let mut head = format!(
             "host: {}\r\nuser-agent: mainstay/{}\r\n{}",
             self.client.authority(),
@@ -123,15 +125,15 @@ impl Target {
         for (name, value) in headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }
-        Template {
+        RequestTemplate {
             method,
             headers: head.into_bytes().into(),
             credentials_at,
         }
     }
 
-    /// A request, ready to be written. `renewed` are the lines of a source of credentials.
-    fn request(&self, template: &Template, renewed: &[u8], body: Option<&str>) -> Vec<u8> {
+    /// The bytes of a request. `renewed` holds the header lines of a credential source.
+    fn request(&self, template: &RequestTemplate, renewed: &[u8], body: Option<&str>) -> Vec<u8> {
         const ROOM: usize = 64;
         let uri = self.uri.load();
         let path = uri
@@ -161,7 +163,7 @@ impl Target {
 
     fn send_by(
         &self,
-        template: &Template,
+        template: &RequestTemplate,
         body: Option<&str>,
         send: fn(&Arc<Client>, Vec<u8>) -> Responding,
     ) -> Sending {
@@ -183,21 +185,21 @@ impl Target {
     }
 
     /// Sends a request without a body.
-    pub fn send(&self, template: &Template) -> Sending {
+    pub fn send(&self, template: &RequestTemplate) -> Sending {
         self.send_by(template, None, Client::send)
     }
 
-    /// Over a connection of its own.
-    pub fn send_afresh(&self, template: &Template) -> Sending {
+    /// Sends a request without a body on a new connection.
+    pub fn send_afresh(&self, template: &RequestTemplate) -> Sending {
         self.send_by(template, None, Client::send_afresh)
     }
 
-    pub fn send_body(&self, template: &Template, body: &str) -> Sending {
+    pub fn send_body(&self, template: &RequestTemplate, body: &str) -> Sending {
         self.send_by(template, Some(body), Client::send)
     }
 
-    /// Over a connection of its own.
-    pub fn send_body_afresh(&self, template: &Template, body: &str) -> Sending {
+    /// Sends a request with a body on a new connection.
+    pub fn send_body_afresh(&self, template: &RequestTemplate, body: &str) -> Sending {
         self.send_by(template, Some(body), Client::send_afresh)
     }
 
@@ -205,10 +207,11 @@ impl Target {
         self.client.forget();
     }
 
-    /// Takes a redirect of a server. Later requests go where it leads. `false` if it is not followed.
+    /// Handles a redirect of a server. Later requests go to the new URL. Returns `false` if the redirect is
+    /// not followed.
     ///
-    /// Some servers redirect `/mcp` to `/mcp/`. Elsewhere than to the same origin a redirect is not followed,
-    /// because our headers hold secrets.
+    /// Some servers redirect `/mcp` to `/mcp/`. A redirect to another origin is not followed, because the
+    /// configured headers contain secrets.
     pub fn redirect(&self, head: &Head) -> bool {
         let from = self.uri();
         let target = is_redirect(head.status)
@@ -223,21 +226,25 @@ impl Target {
         is_followed
     }
 
-    /// Sends a request, and again where the server redirects it.
-    pub async fn follow(&self, template: &Template, body: Option<&str>) -> Result<Response, Error> {
-        let mut hops = 0;
+    /// Sends a request, again after each redirect.
+    pub async fn follow(
+        &self,
+        template: &RequestTemplate,
+        body: Option<&str>,
+    ) -> Result<Response, Error> {
+        let mut redirects = 0;
         loop {
             let response = self.send_by(template, body, Client::send).await?;
-            if hops == MAX_REDIRECTS || !self.redirect(&response.head) {
+            if redirects == MAX_REDIRECTS || !self.redirect(&response.head) {
                 return Ok(response);
             }
-            hops += 1;
+            redirects += 1;
         }
     }
 }
 
-impl Target {
-    /// What an answer that redirects a request means for that request. Nothing has run.
+impl HttpTarget {
+    /// The interruption of a request that was answered by a redirect. The request has not run.
     pub fn redirected(&self, head: &Head) -> Interruption {
         let uri = self.uri();
         if self.redirect(head) {
@@ -251,24 +258,24 @@ impl Target {
     }
 }
 
-/// Whether the request is to be sent to another URL as it is (RFC 9110, 15.4.8 and 15.4.9).
+/// True if the request must be repeated unchanged at another URL (RFC 9110, 15.4.8 and 15.4.9).
 pub fn is_redirect(status: u16) -> bool {
     matches!(status, 307 | 308)
 }
 
-/// The body of an unsuccessful answer, as far as a person reads.
+/// The body of an unsuccessful answer, up to a length that people read.
 pub async fn error_text(mut response: Response) -> String {
     let mut read = BytesMut::new();
     let body = response.collect(&mut read, SHOWN_ERROR);
-    // A body that does not end is not waited for.
+    // Do not wait for a body without an end.
     let body = tokio::time::timeout(ERROR_LIMIT, body).await;
     let body = body.ok().and_then(Result::ok).unwrap_or_default();
     String::from_utf8_lossy(&body).trim().to_owned()
 }
 
-/// The loss that follows from an answer to the first request, `asked`, that is neither a success nor
-/// final. A server that names a time in `Retry-After` is tried again then.
-pub async fn unavailable(uri: &Uri, response: Response, asked: &str) -> Loss {
+/// The loss after an answer to the first request that is neither a success nor final. `request` names that
+/// request. A server that names a time in `Retry-After` is tried again at that time.
+pub async fn unavailable(uri: &Uri, response: Response, request: &str) -> Loss {
     let head = &response.head;
     let status = head.status;
     let wait = match status {
@@ -278,7 +285,8 @@ pub async fn unavailable(uri: &Uri, response: Response, asked: &str) -> Loss {
     let wait = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
     let reason = match refusals::redirected(uri, head) {
         Some(reason) => reason,
-        None => refusals::Refusal::new(uri, status, asked, &error_text(response).await).whole(),
+        None => refusals::HttpRefusal::new(uri, status, request, &error_text(response).await)
+            .with_advice(),
     };
     match wait {
         Some(retry_after) => Loss::Unavailable {
@@ -289,7 +297,7 @@ pub async fn unavailable(uri: &Uri, response: Response, asked: &str) -> Loss {
     }
 }
 
-/// Seconds, or the time of day (RFC 9110, 10.2.3).
+/// Reads a `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
@@ -300,18 +308,18 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     Some(at.duration_since(now).unwrap_or_default())
 }
 
-/// Posts a notification or an answer. Returns the HTTP status of a refusal. A failure is only logged: a
-/// lost connection shows elsewhere.
+/// Posts a notification or an answer. Returns the HTTP status of a refusal. A failure is only logged: other
+/// requests report a lost connection.
 pub async fn deliver(
     server: &ServerName,
-    target: &Target,
-    template: &Template,
+    target: &HttpTarget,
+    template: &RequestTemplate,
     text: &str,
 ) -> Option<u16> {
     let delivering = async {
         let mut response = target.follow(template, Some(text)).await?;
         let status = response.head.status;
-        // Read to its end, so that its connection can be used again.
+        // Read the body to its end, so that the connection can be used again.
         response
             .collect(&mut BytesMut::new(), SHOWN_ERROR)
             .await
@@ -330,7 +338,7 @@ pub async fn deliver(
     None
 }
 
-/// What a failed request means for the call it carried (invariant 6).
+/// The interruption of the call whose request failed (invariant 6).
 pub fn interruption(error: &Error) -> Interruption {
     match error {
         Error::Connect(reason) => {
@@ -338,7 +346,7 @@ pub fn interruption(error: &Error) -> Interruption {
         }
         Error::NotWritten(_) => Interruption::not_sent(InterruptionKind::Lost),
         Error::Broken(_) => Interruption::sent(InterruptionKind::Lost),
-        // As if the server had said so.
+        // Reported like a 401 of the server.
         Error::Unauthorized(reason) => Interruption::not_sent(InterruptionKind::Refused {
             status: 401,
             body: reason.clone(),
@@ -350,8 +358,8 @@ pub fn interruption(error: &Error) -> Interruption {
     }
 }
 
-/// An answer in one piece: the response to the request of this id, or an HTTP error. The response to one POST
-/// is the response to its request, whatever id it names.
+/// Evaluates an answer in one piece: the response to the request `id`, or an HTTP error. In the answer to one
+/// POST, any response belongs to the request of that POST, whatever id it has.
 pub fn answer(
     status: u16,
     body: &Bytes,
@@ -372,8 +380,8 @@ pub fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// The interruption of a call by an HTTP error without a JSON-RPC response. After 401 and 429 nothing has
-/// run. After any other status the call may have run (invariant 6).
+/// The interruption of a call by an HTTP error without a JSON-RPC response. After 401 and 429 the call has
+/// not run. After any other status it may have run (invariant 6).
 pub fn refused(status: u16, body: &[u8]) -> Interruption {
     let text = String::from_utf8_lossy(body);
     let kind = InterruptionKind::Refused {

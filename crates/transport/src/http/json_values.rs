@@ -1,15 +1,15 @@
 //! Splits a body into JSON objects, each as soon as it is complete.
 //!
-//! A server may answer `subscriptions/listen` with `application/json` and write one message after the
-//! other, with or without line ends between them, or as the items of an array. Text between objects is
-//! skipped. The reader decides whether an object is a message.
+//! A server may answer `subscriptions/listen` with `application/json` and write one message after the other,
+//! with or without line ends between them, or as the items of an array. Text between objects is skipped. The
+//! reader decides if an object is a message.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::http::{events::StreamBroken, http1::Response};
 
-/// How much of an oversized object is kept, to say whose answer it was.
-const KEPT_HEAD: usize = 1024;
+/// The most bytes of an oversized object that are stored, so that its id may be found.
+const STORED_HEAD: usize = 1024;
 
 /// The objects of one response.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl JsonValues {
         }
     }
 
-    /// The next object; `None` when the server has ended the body. Cancel-safe.
+    /// The next object. `None` after the server has ended the body. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Bytes, StreamBroken>> {
         loop {
             if let Some(value) = self.parser.next_value() {
@@ -41,20 +41,20 @@ impl JsonValues {
     }
 }
 
-/// Splits pieces of a body into objects, and holds no more than one piece and what `limit` allows.
+/// Splits pieces of a body into objects. Holds at most one piece and `limit` bytes.
 #[derive(Debug)]
 struct JsonParser {
-    /// The most that one object may have.
+    /// The most bytes of one object.
     limit: usize,
-    /// What has not been looked at.
+    /// Bytes that were not read yet.
     input: Bytes,
-    /// The beginning of an object whose end has not come; its head alone, once it is too large.
+    /// The beginning of an incomplete object. Only its head if the object is too large.
     value: BytesMut,
     is_too_large: bool,
-    /// Braces that are open.
+    /// Number of open braces.
     depth: usize,
     in_string: bool,
-    /// The next byte of the string stands for itself.
+    /// The next byte of the string is escaped.
     is_escaped: bool,
 }
 
@@ -71,13 +71,13 @@ impl JsonParser {
         }
     }
 
-    /// Takes the next piece, once [`JsonParser::next_value`] has nothing more to say of the last.
+    /// Adds the next piece, after [`JsonParser::next_value`] has returned `None`.
     fn push(&mut self, piece: Bytes) {
         debug_assert!(self.input.is_empty(), "one piece after the other");
         self.input = piece;
     }
 
-    /// The next object that has come whole; of one that is too large, the head.
+    /// The next complete object, or the head of an object that is too large.
     fn next_value(&mut self) -> Option<Result<Bytes, Bytes>> {
         if self.depth == 0 {
             let begin = memchr::memchr(b'{', &self.input).unwrap_or(self.input.len());
@@ -86,10 +86,10 @@ impl JsonParser {
         let end = self.end();
         let part = self.input.split_to(end.unwrap_or(self.input.len()));
         if end.is_some() && self.value.is_empty() && part.len() <= self.limit {
-            // Most come in one piece, and are not copied.
+            // Most objects come in one piece and are not copied.
             return Some(Ok(part));
         }
-        self.keep(&part);
+        self.store(&part);
         end?;
         let value = std::mem::take(&mut self.value).freeze();
         Some(if std::mem::take(&mut self.is_too_large) {
@@ -99,21 +99,21 @@ impl JsonParser {
         })
     }
 
-    fn keep(&mut self, part: &[u8]) {
+    fn store(&mut self, part: &[u8]) {
         if self.is_too_large {
             return;
         }
         if self.value.len() + part.len() > self.limit {
             self.is_too_large = true;
-            let room = KEPT_HEAD.saturating_sub(self.value.len());
+            let room = STORED_HEAD.saturating_sub(self.value.len());
             self.value.extend_from_slice(&part[..part.len().min(room)]);
-            self.value = BytesMut::from(&self.value[..self.value.len().min(KEPT_HEAD)]);
+            self.value = BytesMut::from(&self.value[..self.value.len().min(STORED_HEAD)]);
         } else {
             self.value.extend_from_slice(part);
         }
     }
 
-    /// Where the object ends that has begun, counted from the beginning of the input.
+    /// The end of the present object, as a position in the input.
     fn end(&mut self) -> Option<usize> {
         for (index, byte) in self.input.iter().enumerate() {
             if self.in_string {
@@ -147,7 +147,8 @@ mod tests {
 
     use super::*;
 
-    /// The objects of a body that comes in pieces of `size` bytes, and how many were too large.
+    /// The objects of a body that comes in pieces of `size` bytes, and the number of objects that were too
+    /// large.
     fn values(body: &[u8], size: usize, limit: usize) -> (Vec<String>, usize) {
         let mut parser = JsonParser::new(limit);
         let (mut values, mut too_large) = (Vec::new(), 0);
@@ -157,12 +158,12 @@ mod tests {
                 match value {
                     Ok(value) => values.push(String::from_utf8_lossy(&value).into_owned()),
                     Err(head) => {
-                        assert!(head.len() <= KEPT_HEAD);
+                        assert!(head.len() <= STORED_HEAD);
                         too_large += 1;
                     }
                 }
             }
-            assert!(parser.value.len() <= limit.max(KEPT_HEAD));
+            assert!(parser.value.len() <= limit.max(STORED_HEAD));
         }
         (values, too_large)
     }
@@ -209,7 +210,7 @@ mod tests {
                 prop::collection::vec(inner, 0..3)
                     .prop_map(|items| format!("[{}]", items.join(","))),
                 prop::collection::vec(member, 0..3)
-                    .prop_map(|it| format!("{{ {} }}", it.join(" ,"))),
+                    .prop_map(|members| format!("{{ {} }}", members.join(" ,"))),
             ]
         });
         prop::collection::vec(value, 0..3)

@@ -1,25 +1,25 @@
-//! What the stream of one request brought that was not its response.
+//! The messages on the stream of one request that were not its response.
 
 use mainstay_core::message::lenient::shown_id;
 
 use crate::{Frame, Interruption, InterruptionKind, Unreadable};
 
-/// Ids that a failed call names.
+/// The most ids that the error of a failed call names.
 const MAX_NAMED: usize = 3;
 
-/// What a stream brought beside the response.
+/// Responses under foreign ids, and unreadable messages, of one stream.
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    /// The only response, under a foreign id.
+    /// The response under a foreign id, if there is exactly one.
     only: Option<Frame>,
     /// The ids of foreign responses.
     ids: Vec<String>,
-    /// Why a message could not be read.
+    /// The reason that the last unreadable message could not be read.
     unreadable: Option<String>,
 }
 
 impl Leftovers {
-    /// A response under a foreign id.
+    /// Adds a response under a foreign id.
     pub fn foreign(&mut self, frame: Frame) {
         if self.ids.len() < MAX_NAMED {
             let id = frame.id().unwrap_or_default();
@@ -36,8 +36,8 @@ impl Leftovers {
         self.only.is_some()
     }
 
-    /// The stream has ended. If it brought one response, that was the answer: the request was the only one
-    /// that it could answer.
+    /// Decides at the end of the stream. A single response under a foreign id is the answer, because the
+    /// stream belongs to one request.
     pub fn settle(&mut self) -> Result<Frame, Interruption> {
         let kind = match (self.only.take(), self.unreadable.take()) {
             (Some(frame), _) => return Ok(frame),

@@ -1,4 +1,4 @@
-//! HTTP answers that open no session, in words: the URL, the reason, and what to set.
+//! HTTP answers that open no session, as texts for people: the URL, the reason, and the setting to change.
 
 use http::Uri;
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss, message};
@@ -10,76 +10,76 @@ use crate::http::{
     urls::{place, resolve, same_origin},
 };
 
-/// What is quoted of an answer's body, in bytes.
+/// The most bytes of an answer's body that are quoted.
 const MAX_WORDS: usize = 200;
 
-/// The next step where a server answers, and speaks no MCP.
+/// The advice if a server answers but does not speak MCP.
 const CHECK_PATH: &str = "; check the path of `url`";
 
 /// An HTTP answer to the first request that does not open a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct HttpRefusal {
     place: String,
     status: u16,
-    /// What was answered to which question, and the words of the answer if it has any.
-    pub said: String,
-    /// The server gives a reason itself.
+    /// The answer as text: its status, the request, and the text of its body, if any.
+    pub answer: String,
+    /// True if the body contains a reason.
     pub has_reason: bool,
 }
 
-impl Refusal {
-    /// The answer to the question `asked`, with this body.
-    pub fn new(uri: &Uri, status: u16, asked: &str, body: &str) -> Self {
-        let words = words_of(body);
-        let mut said = match (status, is_html(body)) {
-            (200..300, true) => format!("a web page (HTML) in answer to {asked}"),
-            _ => format!("HTTP {status} to {asked}"),
+impl HttpRefusal {
+    /// The answer to `request`, with this body.
+    pub fn new(uri: &Uri, status: u16, request: &str, body: &str) -> Self {
+        let words = first_words(body);
+        let mut answer = match (status, is_html(body)) {
+            (200..300, true) => format!("a web page (HTML) in answer to {request}"),
+            _ => format!("HTTP {status} to {request}"),
         };
         if let Some(words) = &words {
-            said = format!("{said}: {words}");
+            answer = format!("{answer}: {words}");
         }
         Self {
             place: place(uri),
             status,
-            said,
+            answer,
             has_reason: words.is_some(),
         }
     }
 
-    /// An answer that was accepted and is no message of MCP.
-    pub fn unreadable(uri: &Uri, said: String) -> Self {
+    /// A successful answer that is not an MCP message.
+    pub fn unreadable(uri: &Uri, answer: String) -> Self {
         Self {
             place: place(uri),
             status: 200,
-            said,
+            answer,
             has_reason: false,
         }
     }
 
-    /// Whether the status finds fault with what was asked, not with where.
+    /// True if the status is about the request and not about the URL.
     pub fn is_about_request(&self) -> bool {
         matches!(self.status, 400 | 406 | 415)
     }
 
-    /// Neither this transport nor the older one, which failed with these words.
-    pub fn neither(&self, older: &str) -> String {
-        let Self { place, said, .. } = self;
+    /// The text if the older transport failed, too. `older` is the text of its failure.
+    pub fn with_older_transport(&self, older: &str) -> String {
+        let Self { place, answer, .. } = self;
         let older = older.strip_prefix(place.as_str()).unwrap_or(older);
         let older = older.strip_prefix(": ").unwrap_or(older);
         let older = older.strip_suffix(CHECK_PATH).unwrap_or(older);
         format!(
-            "neither Streamable HTTP ({said}) nor HTTP+SSE ({older}) is spoken at {place}{CHECK_PATH}"
+            "neither Streamable HTTP ({answer}) nor HTTP+SSE ({older}) is spoken at {place}{CHECK_PATH}"
         )
     }
 
-    /// With the URL and the next step.
-    pub fn whole(&self) -> String {
-        let Self { place, said, .. } = self;
+    /// The text with the URL and the advice.
+    pub fn with_advice(&self) -> String {
+        let Self { place, answer, .. } = self;
         let step = match self.status {
             404 | 405 | 200..300 => CHECK_PATH,
             _ => "",
         };
-        format!("{place}: {said}{step}")
+        format!("{place}: {answer}{step}")
     }
 }
 
@@ -87,8 +87,8 @@ fn is_html(body: &str) -> bool {
     body.trim_start().starts_with('<')
 }
 
-/// The first line of a body that is no page, or all of one in JSON.
-fn words_of(body: &str) -> Option<String> {
+/// The text of a body: its first line, or all of it if it is JSON. `None` for an HTML page.
+fn first_words(body: &str) -> Option<String> {
     let body = body.trim();
     if body.is_empty() || is_html(body) {
         return None;
@@ -105,9 +105,11 @@ fn words_of(body: &str) -> Option<String> {
     Some(message::shortened(line, MAX_WORDS))
 }
 
-/// Why there was no answer at all to the first request.
+/// The loss if the first request got no HTTP answer.
 pub fn unanswered(uri: &Uri, error: &Error) -> Loss {
-    let authority = uri.authority().map_or("the server", |it| it.as_str());
+    let authority = uri
+        .authority()
+        .map_or("the server", http::uri::Authority::as_str);
     Loss::ConnectFailed(match error {
         Error::Unauthorized(_) => return Loss::Unauthorized(error.to_string()),
         Error::Connect(error) => error.to_string(),
@@ -126,40 +128,43 @@ fn speaks_tls(authority: &str) -> String {
     format!("the server at {authority} speaks TLS; write https:// in `url`")
 }
 
-/// The hint for a server that asks for TLS in an HTTP error, as nginx and Go do.
-pub fn wants_tls(uri: &Uri, body: &str) -> Option<Loss> {
-    let says = [
+/// The loss, with a hint, if a server asks for TLS in an HTTP error, as nginx and Go do.
+pub fn tls_loss(uri: &Uri, body: &str) -> Option<Loss> {
+    let phrases = [
         "plain HTTP request was sent to HTTPS",
         "HTTP request to an HTTPS server",
     ];
     let authority = uri.authority()?.as_str();
-    says.iter()
+    phrases
+        .iter()
         .any(|words| body.contains(words))
         .then(|| Loss::ConnectFailed(speaks_tls(authority)))
 }
 
-/// HTTP 508 to the first request: a Mainstay is reached through itself, or too many stand one behind the other.
-/// Another attempt leads there again.
-pub async fn led_back(uri: &Uri, response: Response) -> Loss {
+/// The loss after HTTP 508 to the first request: a Mainstay is reached through itself, or the chain of
+/// Mainstays is too long. Another attempt would end in the same way.
+pub async fn loop_loss(uri: &Uri, response: Response) -> Loss {
     let status = response.head.status;
     let text = http_client::error_text(response).await;
     let message = serde_json::from_str::<Value>(&text).ok();
     let message = message
         .as_ref()
-        .and_then(|it| it["error"]["message"].as_str());
-    let refusal = Refusal::new(uri, status, "the first request", message.unwrap_or(&text));
-    Loss::Misconfigured(refusal.whole())
+        .and_then(|message| message["error"]["message"].as_str());
+    let refusal = HttpRefusal::new(uri, status, "the first request", message.unwrap_or(&text));
+    Loss::Misconfigured(refusal.with_advice())
 }
 
-/// HTTP 401 or 403 to the first request.
+/// The loss after HTTP 401 or 403 to the first request.
 pub fn unauthorized(head: &Head, launch: &HttpLaunch) -> Loss {
     let status = head.status;
     let marks = ["authorization", "key", "token", "cookie"];
-    let mut headers = launch.headers.iter();
-    let sends = headers.any(|(name, _)| marks.iter().any(|mark| name.contains(mark)));
+    let sends = launch
+        .headers
+        .iter()
+        .any(|(name, _)| marks.iter().any(|mark| name.contains(mark)));
     let wants_oauth = head
         .get("www-authenticate")
-        .is_some_and(|wanted| wanted.contains("resource_metadata"));
+        .is_some_and(|challenge| challenge.contains("resource_metadata"));
     let oauth = if wants_oauth && status == 401 {
         "; it names an OAuth server, where Mainstay cannot sign in: get a token elsewhere"
     } else {
@@ -178,7 +183,7 @@ pub fn unauthorized(head: &Head, launch: &HttpLaunch) -> Loss {
     Loss::Unauthorized(format!("HTTP {status}: {words}{oauth}"))
 }
 
-/// The target of a redirect that is not followed, without the part that may hold keys.
+/// The text for a redirect that is not followed. It shows the target without the parts that may contain keys.
 pub fn redirected(uri: &Uri, head: &Head) -> Option<String> {
     if !(300..400).contains(&head.status) {
         return None;
@@ -232,15 +237,15 @@ mod tests {
                 "a web page (HTML) in answer to initialize; check the path of `url`",
             ),
         ] {
-            let refusal = Refusal::new(&uri, status, "initialize", body);
-            let whole = refusal.whole();
+            let refusal = HttpRefusal::new(&uri, status, "initialize", body);
+            let whole = refusal.with_advice();
             assert_eq!(whole, format!("https://host:1/mcp: {expected}"));
-            let neither = refusal.neither(&whole);
-            let said = &refusal.said;
+            let neither = refusal.with_older_transport(&whole);
+            let answer = &refusal.answer;
             assert_eq!(
                 neither,
                 format!(
-                    "neither Streamable HTTP ({said}) nor HTTP+SSE ({said}) is spoken at https://host:1/mcp; check the path of `url`"
+                    "neither Streamable HTTP ({answer}) nor HTTP+SSE ({answer}) is spoken at https://host:1/mcp; check the path of `url`"
                 )
             );
         }

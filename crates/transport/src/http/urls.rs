@@ -1,8 +1,8 @@
-//! URLs of servers: references, origins, and what may be shown of them.
+//! URLs of servers: resolving references, comparing origins, and showing URLs without secrets.
 
 use http::Uri;
 
-/// A reference (RFC 3986) against a base URI: absolute, or a path with its query.
+/// Resolves a reference (RFC 3986) against a base URI. The reference is absolute, or a path with its query.
 pub fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     if reference.contains("://") {
         return reference.parse().ok();
@@ -36,10 +36,10 @@ pub fn same_origin(one: &Uri, other: &Uri) -> bool {
     one.scheme() == other.scheme() && host(one) == host(other) && port(one) == port(other)
 }
 
-/// The URL without the parts that may hold keys: user, password and query.
+/// The URL without the parts that may contain keys: user, password and query.
 pub fn place(uri: &Uri) -> String {
     let scheme = uri.scheme_str().unwrap_or("http");
-    let authority = uri.authority().map_or("", |it| it.as_str());
+    let authority = uri.authority().map_or("", http::uri::Authority::as_str);
     let host = authority
         .rsplit_once('@')
         .map_or(authority, |(_, host)| host);

@@ -1,19 +1,19 @@
-//! POSTs to a receiver that is no MCP server: a webhook.
+//! Sends POST requests to a webhook.
 
 use std::time::{Duration, SystemTime};
 
 use mainstay_core::config::{self, HttpLaunch, HttpTransport};
 
 use crate::http::{
-    http_client::{self, Target, retry_after},
+    http_client::{self, HttpTarget, retry_after},
     http1,
 };
 
-/// A receiver, and what it takes to reach it. Shows neither URL nor headers: both may be secret.
+/// The receiver of a webhook. Does not show the URL and the headers, because both may be secret.
 #[derive(Debug)]
-pub struct Webhook(Target);
+pub struct Webhook(HttpTarget);
 
-/// Why a POST was not taken.
+/// The reason that a POST was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
     #[error("it cannot be reached: {0}")]
@@ -23,13 +23,13 @@ pub enum NotTaken {
     #[error("status {status}")]
     Refused {
         status: u16,
-        /// It asks to be left alone for so long.
+        /// Time for which the receiver asks for no further requests.
         retry_after: Option<Duration>,
     },
 }
 
 impl NotTaken {
-    /// Whether the same POST may fare better later.
+    /// True if the same POST may succeed later.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Lost(_) | Self::Late(_) => true,
@@ -46,8 +46,8 @@ impl NotTaken {
 }
 
 impl Webhook {
-    pub fn new(webhook: &config::Webhook) -> Result<Self, http1::Unusable> {
-        Target::new(&HttpLaunch {
+    pub fn new(webhook: &config::Webhook) -> Result<Self, http1::UnusableUrl> {
+        HttpTarget::new(&HttpLaunch {
             url: webhook.url.expose().to_owned(),
             headers: webhook.headers.clone(),
             transport: HttpTransport::StreamableHttp,
@@ -55,19 +55,19 @@ impl Webhook {
         .map(Self)
     }
 
-    /// Posts JSON text; what takes longer than `limit` is given up.
+    /// Posts JSON text. Gives up after `limit`.
     pub async fn post(&self, json: &str, limit: Duration) -> Result<(), NotTaken> {
-        // Each message begins at the configured URL.
+        // Each message is sent to the configured URL first, not to the target of an earlier redirect.
         let target = self.0.at((*self.0.uri()).clone());
         let template = target.template("POST", &[("content-type", "application/json")]);
         let exchange = async {
             let response = target.follow(&template, Some(json)).await?;
-            let (status, taken) = (response.head.status, response.head.is_success());
+            let (status, is_accepted) = (response.head.status, response.head.is_success());
             let wait = response.head.get("retry-after");
             let retry_after = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
-            // Read to its end, so that the connection can be used again.
+            // Read the body to its end, so that the connection can be used again.
             http_client::error_text(response).await;
-            if taken {
+            if is_accepted {
                 return Ok(());
             }
             Err(NotTaken::Refused {

@@ -1,5 +1,5 @@
-//! Servers behind HTTP+SSE, the transport of revision 2024-11-05: one event stream for everything that
-//! the server says, and a POST for every message to it.
+//! Servers behind HTTP+SSE, the transport of revision 2024-11-05: one event stream for all messages of the
+//! server, and a POST for every message to it.
 
 use std::sync::Arc;
 
@@ -17,11 +17,12 @@ use crate::{
     Budget, Frame, Interruption, InterruptionKind, Liveness, Opening, Running, Session,
     detect::read_greeting,
     exchanges::{
-        interruption::advice, link::Link, message_router::MessageRouter, reply_sink::ReplyQueue,
+        interruption::advice, link::UpstreamLink, message_router::MessageRouter,
+        reply_sink::ReplyQueue,
     },
     http::{
         events::{Events, StreamBroken},
-        http_client::{self, Target},
+        http_client::{self, HttpTarget},
         refusals,
         urls::{resolve, same_origin},
     },
@@ -31,7 +32,7 @@ use crate::{
     sessions::initialize::Initialize,
 };
 
-/// Answers to a server's requests that may wait to be posted.
+/// Queued answers to a server's requests.
 const MAX_OUTGOING: usize = 64;
 
 pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
@@ -43,7 +44,7 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 }
 
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
-    let target = Target::of_server(opening, launch)
+    let target = HttpTarget::of_server(opening, launch)
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let mut events = subscribe(&target, launch, opening.max_message_bytes).await?;
     let endpoint = target.at(endpoint(&mut events, &target.uri()).await?);
@@ -65,7 +66,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
             Arc::clone(&opening.log),
         ),
     };
-    // From here on a task reads the stream. On failure, return only after that task has ended.
+    // From here on a task reads the stream. After a failure, return only after that task has ended.
     let close = opening.stop.close.child_token();
     let running = tokio::spawn(stream.run(answers, close.clone()));
     let ended = async move {
@@ -74,8 +75,8 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
             .unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
     };
 
-    let session_link = Link::Multiplexed(Arc::clone(&link).into());
-    let greeted = greet(&session_link, Initialize::of(opening)).await;
+    let session_link = UpstreamLink::Multiplexed(Arc::clone(&link).into());
+    let greeted = greet(&session_link, Initialize::for_opening(opening)).await;
     match greeted {
         Ok((greeting, initialize_answer)) => {
             let session = Session {
@@ -90,7 +91,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
                 link: session_link,
                 listening: None,
             };
-            session.initialized().await;
+            session.send_initialized().await;
             Ok((session, Box::pin(ended)))
         }
         Err(loss) => {
@@ -101,8 +102,8 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     }
 }
 
-/// Greets the server, and again for another revision where it refuses the one that was asked for.
-async fn greet(link: &Link, mut initialize: Initialize) -> Result<(Greeting, Frame), Loss> {
+/// Sends `initialize`, and again with another revision if the server refuses the first one.
+async fn greet(link: &UpstreamLink, mut initialize: Initialize) -> Result<(Greeting, Frame), Loss> {
     let mut first_refusal = None;
     loop {
         let refused = match handshake(link, &initialize).await {
@@ -127,7 +128,7 @@ async fn greet(link: &Link, mut initialize: Initialize) -> Result<(Greeting, Fra
             Loss::Rejected(reason) | Loss::ConnectFailed(reason) => reason.as_str(),
             _ => "",
         };
-        // The first refusal says which revisions the server speaks.
+        // The first refusal names the revisions that the server speaks.
         if !initialize.step_down(words) {
             return Err(first_refusal.unwrap_or(refused));
         }
@@ -135,7 +136,7 @@ async fn greet(link: &Link, mut initialize: Initialize) -> Result<(Greeting, Fra
     }
 }
 
-async fn handshake(link: &Link, initialize: &Initialize) -> Result<Frame, Interruption> {
+async fn handshake(link: &UpstreamLink, initialize: &Initialize) -> Result<Frame, Interruption> {
     let render = |id: &str| initialize.request(id);
     link.ask(Method::Initialize, render)
         .await?
@@ -143,7 +144,7 @@ async fn handshake(link: &Link, initialize: &Initialize) -> Result<Frame, Interr
         .await
 }
 
-async fn subscribe(target: &Target, launch: &HttpLaunch, limit: usize) -> Result<Events, Loss> {
+async fn subscribe(target: &HttpTarget, launch: &HttpLaunch, limit: usize) -> Result<Events, Loss> {
     let get = target.template("GET", &[("accept", "text/event-stream")]);
     let response = target
         .follow(&get, None)
@@ -151,21 +152,22 @@ async fn subscribe(target: &Target, launch: &HttpLaunch, limit: usize) -> Result
         .map_err(|error| refusals::unanswered(&target.uri(), &error))?;
     match response.head.status {
         401 | 403 => Err(refusals::unauthorized(&response.head, launch)),
-        508 => Err(refusals::led_back(&target.uri(), response).await),
+        508 => Err(refusals::loop_loss(&target.uri(), response).await),
         200..300 if response.head.is_event_stream => Ok(Events::new(response, limit)),
         status @ 200..300 => {
             let body = http_client::error_text(response).await;
-            let mut refusal = refusals::Refusal::new(&target.uri(), status, "GET", &body);
-            if !refusal.said.starts_with("a web page") {
-                "the answer to GET is no event stream".clone_into(&mut refusal.said);
+            let mut refusal = refusals::HttpRefusal::new(&target.uri(), status, "GET", &body);
+            if !refusal.answer.starts_with("a web page") {
+                "the answer to GET is no event stream".clone_into(&mut refusal.answer);
             }
-            Err(Loss::ConnectFailed(refusal.whole()))
+            Err(Loss::ConnectFailed(refusal.with_advice()))
         }
         _ => Err(http_client::unavailable(&target.uri(), response, "GET").await),
     }
 }
 
-/// The first event names the URL for POSTs. It must have the same origin, because our headers go there.
+/// Reads the first event, which names the URL for POSTs. The URL must have the same origin, because the
+/// configured headers are sent to it.
 async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
     while let Some(Ok(event)) = events.next().await {
         if event.name.as_deref() == Some("endpoint") {
@@ -215,7 +217,7 @@ impl Stream {
             let event = match self.events.next().await {
                 None => return Loss::Disconnected("the server ended the event stream".to_owned()),
                 Some(Err(StreamBroken::TooLarge { limit, head })) => {
-                    let id = self.link.pending.too_large(&head, limit);
+                    let id = self.link.pending.break_off_too_large(&head, limit);
                     if let Some(times) = self.router.fault() {
                         tracing::warn!(server = %self.router.server(), id, limit, times, "an event exceeds maxMessageBytes");
                     }
@@ -232,11 +234,13 @@ impl Stream {
             let bytes = data.len();
             let wait = match Frame::of_server_aside(data.clone()).await {
                 Ok(frame) => {
-                    self.liveness.hear();
-                    self.router.sort(frame, &self.link.pending)
+                    self.liveness.note_message();
+                    self.router.route(frame, &self.link.pending)
                 }
                 Err(error) => {
-                    self.link.pending.unreadable(&data, &error.to_string());
+                    self.link
+                        .pending
+                        .break_off_unreadable(&data, &error.to_string());
                     self.router.skip(bytes, &error)
                 }
             };

@@ -7,10 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Frame, Interruption, InterruptionKind, detect,
-    exchanges::pending::Pending,
+    exchanges::pending::PendingRequests,
     http::{
         credentials::Sending,
-        http_client::{self, Target, Template},
+        http_client::{self, HttpTarget, RequestTemplate},
     },
     logs::ServerLog,
     streamable::session_doubt::{ProofTurns, Refused},
@@ -18,11 +18,11 @@ use crate::{
 
 /// The sending side of one connection.
 pub struct SseLink {
-    endpoint: Target,
-    post: Template,
+    endpoint: HttpTarget,
+    post: RequestTemplate,
     server: ServerName,
-    pub pending: Arc<Pending>,
-    /// Cancelled when the server does not know the session of the stream any more.
+    pub pending: Arc<PendingRequests>,
+    /// Cancelled when the server has forgotten the session of the stream.
     pub expired: CancellationToken,
     proofs: ProofTurns,
     log: Arc<ServerLog>,
@@ -37,10 +37,10 @@ impl std::fmt::Debug for SseLink {
 }
 
 impl SseLink {
-    /// `endpoint` is where to post, as the server's `endpoint` event said.
-    pub fn new(server: ServerName, endpoint: Target, log: Arc<ServerLog>) -> Self {
+    /// `endpoint` is the URL for POSTs, from the server's `endpoint` event.
+    pub fn new(server: ServerName, endpoint: HttpTarget, log: Arc<ServerLog>) -> Self {
         let post = endpoint.template("POST", &[("content-type", "application/json")]);
-        let pending = Arc::new(Pending::new(server.clone()));
+        let pending = Arc::new(PendingRequests::new(server.clone()));
         Self {
             endpoint,
             post,
@@ -60,7 +60,7 @@ impl SseLink {
 
     /// Posts a notification or an answer.
     pub async fn send(&self, text: String) {
-        self.pending.sent_answerless();
+        self.pending.note_answerless();
         let status = self.deliver(&text).await;
         if let Some(refused) = status.and_then(Refused::of_status) {
             self.loses_session(&refused).await;
@@ -71,8 +71,8 @@ impl SseLink {
         http_client::deliver(&self.server, &self.endpoint, &self.post, text).await
     }
 
-    /// Whether the session is lost in which a message was refused in this way. A server may forget a session
-    /// whose stream goes on: a `ping` shows whether it still takes messages.
+    /// Resolves to `true` if the session is lost after a message in it was refused. A server may forget a
+    /// session whose stream is still open: a `ping` shows if the server still accepts messages.
     async fn loses_session(&self, refused: &Refused) -> bool {
         let shows_loss = async {
             let Ok(ticket) = self.pending.register(None, None) else {
@@ -86,8 +86,9 @@ impl SseLink {
             };
             let status = response.head.status;
             let body = http_client::error_text(response).await;
-            // A server that has the session answers on the stream.
-            let is_refused = Frame::of_server(body.into()).is_ok_and(|it| it.error().is_some());
+            // A server that knows the session answers on the stream.
+            let is_refused =
+                Frame::of_server(body.into()).is_ok_and(|frame| frame.error().is_some());
             match status {
                 200..300 => is_refused,
                 _ => Refused::of_status(status).is_some(),
@@ -97,7 +98,7 @@ impl SseLink {
         if is_lost && !self.is_over() {
             let server = &self.server;
             tracing::info!(%server, %refused, "the server does not know its session any more");
-            self.log.note(&refused.lost_session());
+            self.log.note(&refused.log_line());
             self.expired.cancel();
         }
         is_lost
@@ -108,11 +109,11 @@ impl SseLink {
     }
 }
 
-/// Resolves once the server has taken a request, with its answer if that came in the body of the POST.
+/// Resolves once the server has accepted a request, to its answer if that came in the body of the POST.
 pub type Accepting = Pin<Box<dyn Future<Output = Result<Option<Frame>, Interruption>> + Send>>;
 
-/// Waits until the server has taken a request. Some servers answer in the body of the POST, most of them to refuse
-/// the session.
+/// Waits until the server has accepted a request. Some servers answer in the body of the POST, most of them
+/// to refuse the session.
 async fn accept(link: Arc<SseLink>, posted: Sending) -> Result<Option<Frame>, Interruption> {
     let posted = posted.await;
     let response = posted.map_err(|error| http_client::interruption(&error))?;

@@ -1,4 +1,4 @@
-//! Lines of a byte stream: messages, and stray text, without ever holding more than a limit.
+//! Reads the lines of a byte stream: messages and stray text, without ever holding more than a limit.
 
 use std::{io, mem, time::Duration};
 
@@ -9,24 +9,24 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::{Frame, logs::rest};
 
-/// A line that is longer than this is read into its own buffer, and others through [`scratch`].
+/// A longer line is read into its own buffer. Shorter ones are read through [`scratch`].
 const READ_SIZE: usize = scratch::SIZE;
 
-/// From this size on a buffer grows twofold, and fourfold before. Memory that is not written is no cost,
-/// but address space can be short (`ulimit -v`), and what a growing buffer leaves behind is a cost, too.
+/// Up to this size a buffer grows fourfold, and twofold beyond. Unwritten memory costs nothing, but address space can
+/// be short (`ulimit -v`), and the memory that a growing buffer leaves behind has a cost, too.
 const LARGE: usize = 4 * 1024 * 1024;
 
-/// How much that means nothing may stand before a message: blanks, escape sequences.
+/// The most bytes of blanks and escape sequences before a message.
 const MAX_MARGIN: usize = READ_SIZE;
 
-/// How much of an oversized line is kept, to say whose answer it was.
+/// Bytes of an oversized line that are stored, so that its id may be found.
 const KEPT_HEAD: usize = 1024;
 
 /// One line of input, without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     Whole(Bytes),
-    /// Longer than allowed. Only its beginning was kept, and the rest is skipped.
+    /// A line beyond the limit. Only its beginning was stored, and the rest is skipped.
     TooLong {
         head: Bytes,
         limit: usize,
@@ -36,9 +36,9 @@ pub enum Line {
 /// Input that is not part of a message.
 #[derive(Clone, Copy, Debug)]
 pub enum Stray<'a> {
-    /// Text that does not begin as a message does.
+    /// Text that does not begin like a message.
     Text(&'a [u8]),
-    /// More bytes of a line that was too long.
+    /// The length of a skipped part of a line that was too long.
     Rest(usize),
 }
 
@@ -56,24 +56,24 @@ impl Stray<'_> {
 pub struct LineReader<R> {
     input: R,
     buffer: BytesMut,
-    /// A line was taken from `buffer`, and shares its memory.
+    /// True if a line was taken from `buffer` and shares its memory.
     is_shared: bool,
-    /// How far `buffer` has been searched for a line end.
+    /// The position up to which `buffer` has been searched for a line end.
     searched: usize,
     max_line: usize,
     line: LineKind,
 }
 
-/// What is known of the line at the beginning of the buffer.
+/// The kind of the line at the beginning of the buffer.
 #[derive(Debug)]
 enum LineKind {
-    /// Only blanks of it, or nothing, have come.
+    /// Only blanks have arrived so far, or nothing.
     Unknown,
-    /// It begins as a message does.
+    /// The line begins like a message.
     Message,
-    /// It is no message, and has been handed over so far.
+    /// The line is not a message. Its bytes so far have been handed over.
     Stray,
-    /// It is longer than allowed, and is skipped.
+    /// The line is longer than allowed, and is being skipped.
     TooLong,
 }
 
@@ -89,7 +89,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line; `None` at the end of input, which ends the last line as well.
+    /// The next line. `None` at the end of input, which also ends the last line.
     pub async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             self.skip();
@@ -106,10 +106,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line that begins as a message does. Other text goes to `stray` as it comes and is
-    /// never held: whole lines, or the part of one that has come. `stray` returns how long to wait
-    /// before more is read. A line that grows large is held up to the limit that `limit` gives for its
-    /// beginning.
+    /// The next line that begins like a message. Other text goes to `stray` as soon as it arrives and is
+    /// never held: whole lines, or a part of a line. `stray` returns the time to wait before the next read.
+    /// `limit` returns the limit of a large line from its beginning.
     pub async fn message(
         &mut self,
         mut stray: impl FnMut(Stray<'_>) -> Duration,
@@ -133,7 +132,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 return Ok(Some(line));
             }
             if self.fill().await? == 0 {
-                // The last line counts without its end if it is a whole message.
+                // The last line counts without a line end if it is a whole message.
                 self.searched = 0;
                 let last = self.buffer.split().freeze();
                 let is_whole = matches!(self.line, LineKind::Message)
@@ -144,7 +143,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Skips the part of a line that was too long. Returns its length.
+    /// Skips a part of a line that was too long. Returns the length of the part.
     fn skip(&mut self) -> usize {
         if !matches!(self.line, LineKind::TooLong) {
             return 0;
@@ -160,7 +159,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         skipped
     }
 
-    /// How much of the buffer, from its beginning, is stray text.
+    /// Length of the stray text at the beginning of the buffer.
     fn stray_length(&mut self) -> usize {
         let mut from = 0;
         loop {
@@ -171,7 +170,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if !matches!(self.line, LineKind::Stray) {
                 return from;
             }
-            // A carriage return ends text, as of a progress bar, and is white space in a message.
+            // A carriage return ends text such as a progress bar. In a message it is white space.
             match memchr::memchr2(b'\n', b'\r', rest) {
                 Some(end) => {
                     from += end + 1;
@@ -182,7 +181,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Takes a line from the buffer, if a whole one is there.
+    /// Removes and returns the first line of the buffer, if it is complete.
     fn take_line(&mut self, limit: impl Fn(&[u8]) -> usize) -> Option<Line> {
         if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             let mut line = self.buffer.split_to(self.searched + at).freeze();
@@ -193,7 +192,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if line.last() == Some(&b'\r') {
                 line.truncate(line.len() - 1);
             }
-            // It may have come whole with one read.
+            // The line may have arrived in a single read.
             if line.len() > self.max_line {
                 let head = Bytes::copy_from_slice(&line[..line.len().min(KEPT_HEAD)]);
                 let limit = self.max_line;
@@ -218,10 +217,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Some(Line::TooLong { head, limit })
     }
 
-    /// Reads more. Returns how many bytes.
+    /// Reads more bytes. Returns their number.
     async fn fill(&mut self) -> io::Result<usize> {
         if mem::take(&mut self.is_shared) || self.buffer.is_empty() {
-            // While it waits it holds no more than the beginning of the next line.
+            // While the reader waits, the buffer holds no more than the beginning of the next line.
             self.buffer = BytesMut::from(&*self.buffer);
         }
         let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
@@ -248,14 +247,14 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-/// What a line is that begins in this way.
+/// The kind of a line with this beginning.
 fn kind(text: &[u8]) -> LineKind {
     let margin = lenient::margin(&text[..text.len().min(MAX_MARGIN)]);
     match margin.map(|length| text.get(length)) {
         Some(Some(b'{' | b'[')) => LineKind::Message,
         Some(Some(_)) => LineKind::Stray,
         Some(None) | None if text.len() < MAX_MARGIN => LineKind::Unknown,
-        // A message with more than this before it is none.
+        // A line with a longer margin is not a message.
         Some(None) | None => LineKind::Stray,
     }
 }
@@ -287,7 +286,7 @@ mod tests {
         );
     }
 
-    /// An oversized message is skipped, and its head says whose it was.
+    /// An oversized message is skipped, and its head identifies the call.
     #[tokio::test]
     async fn an_oversized_line_is_skipped_and_the_next_one_read() {
         let mut input = br#"{"id":7,"#.to_vec();
@@ -301,13 +300,13 @@ mod tests {
         assert_eq!(*next, whole("{}"));
     }
 
-    /// The messages of `pieces`, and everything else.
+    /// The messages in `pieces`, and all other text.
     async fn sorted(pieces: &[Vec<u8>], max_line: usize) -> (Vec<Line>, Vec<u8>) {
-        let pieces = pieces
+        let input = pieces
             .iter()
             .cloned()
             .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
-        let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces));
+        let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(input));
         let mut reader = LineReader::new(input, max_line);
         let (mut messages, mut stray_text) = (Vec::new(), Vec::new());
         while let Some(line) = reader
@@ -328,8 +327,8 @@ mod tests {
         (messages, stray_text)
     }
 
-    /// However stray text and messages are mixed and cut, the messages are found, and the rest is
-    /// handed over as it came.
+    /// Messages and stray text may be mixed and cut at any place: the messages are found, and the rest is
+    /// handed over unchanged.
     #[test]
     fn messages_are_found_in_stray_text() {
         use proptest::prelude::*;
@@ -353,7 +352,7 @@ mod tests {
         });
     }
 
-    /// What is no message is never held, nor is a message beyond its limit for long.
+    /// Text that is not a message is never held, and neither is a message beyond its limit.
     #[tokio::test]
     async fn a_flood_is_not_held() {
         for begin in ["x", " ", r#"{"id":7,"#] {
@@ -386,8 +385,8 @@ mod tests {
         }
     }
 
-    /// A line without an end is reported when it exceeds its limit, and is not held beyond it. A
-    /// waiting call has no use for it, and without a waiting call its limit is lower.
+    /// A line without an end is reported when it exceeds its limit, and is not held beyond it. The limit is
+    /// lower if no call waits for the line.
     #[tokio::test]
     async fn a_line_that_is_too_long_is_told_of_before_its_end() {
         const MAX: usize = 16 * 1024 * 1024;
@@ -408,7 +407,7 @@ mod tests {
         }
     }
 
-    /// The buffer of a long line is never more than four times what has come, whatever the limit.
+    /// The buffer of a long line never exceeds four times the arrived bytes, whatever the limit.
     #[tokio::test]
     async fn a_buffer_grows_with_its_line() {
         const MAX: usize = 512 * 1024 * 1024;
@@ -425,7 +424,7 @@ mod tests {
         }
     }
 
-    /// While a reader waits it holds the beginning of the next line at most, whatever came before.
+    /// While a reader waits, it holds at most the beginning of the next line.
     #[tokio::test]
     async fn a_reader_that_waits_holds_no_buffer() {
         let (near, mut far) = tokio::io::duplex(1024 * 1024);
@@ -439,9 +438,9 @@ mod tests {
         for line in ["{}\n", &long, "{}\n", "{\"id\":"] {
             far.write_all(line.as_bytes()).await.expect("room");
         }
-        let mut kept = Vec::new();
+        let mut messages = Vec::new();
         for _ in 0..3 {
-            kept.push(message().await);
+            messages.push(message().await);
         }
         let waits = |reader: &mut LineReader<_>| {
             let waiting = reader.message(|_| Duration::ZERO, |_| usize::MAX);

@@ -1,4 +1,4 @@
-//! Opens a session over a byte stream in each direction, whatever is at its other end.
+//! Opens a session over a byte stream in each direction, with any kind of server at its other end.
 
 use std::{io, sync::Arc};
 
@@ -11,10 +11,10 @@ use tokio::{
 use crate::{
     Approach, LineWriter, Liveness, Opening, Running, Session, Unopened,
     exchanges::{
-        link::Link,
+        link::UpstreamLink,
         message_router::MessageRouter,
         multiplexed::{LineOwner, Multiplexed},
-        pending::Pending,
+        pending::PendingRequests,
         reply_sink::ReplyQueue,
     },
     lines::{stdout_reader::StdoutReader, stray_output::StrayOutput},
@@ -29,31 +29,31 @@ pub struct Duplex<R, W> {
     /// The name of the transport, such as `stdio`.
     pub transport: &'static str,
     pub owner: LineOwner,
-    /// What the server writes.
+    /// The server's output.
     pub reader: R,
-    /// What the server reads.
+    /// The server's input.
     pub writer: W,
 }
 
 /// The tasks that carry the two directions of a line.
 pub struct LineTasks {
-    pub pending: Arc<Pending>,
+    pub pending: Arc<PendingRequests>,
     pub writer: Arc<LineWriter>,
     pub write: JoinHandle<io::Result<()>>,
     pub read: JoinHandle<()>,
 }
 
 impl LineTasks {
-    /// Nothing can be answered any more, so no call waits. A call that is not sent by now never will be: it may
-    /// be sent again elsewhere (invariant 6).
+    /// Ends all calls, because no answer can come any more. A call that is not sent by now is never sent: the
+    /// caller may send it again on another connection (invariant 6).
     pub fn break_off(&self) {
         self.writer.abandon();
         self.pending.end();
     }
 }
 
-/// Opens a session. `keep` makes the task that lasts as long as the line and what owns it: it returns when nothing
-/// of both is left. On failure, returns only after that task has ended.
+/// Opens a session. `keep` returns the future that runs until the line and its owner have ended. On failure,
+/// returns only after that future has ended.
 pub async fn open<R, W, K>(
     opening: &Opening,
     duplex: Duplex<R, W>,
@@ -65,9 +65,9 @@ where
     K: Future<Output = Loss> + Send + 'static,
 {
     let writer = Arc::new(LineWriter::default());
-    let pending = Arc::new(Pending::new(opening.server.clone()));
+    let pending = Arc::new(PendingRequests::new(opening.server.clone()));
     let liveness = Arc::new(Liveness::new(opening.hang_after));
-    let link = Link::Multiplexed(Multiplexed::over_lines(
+    let link = UpstreamLink::Multiplexed(Multiplexed::over_lines(
         duplex.transport,
         duplex.owner,
         Arc::clone(&pending),
@@ -123,13 +123,13 @@ where
         avoids_probe: false,
         is_probed: false,
     };
-    // No other place sets it.
+    // The era is set only here.
     era.set(session.era()).ok();
     match session.era() {
         Era::Legacy => {
             session.is_probed =
                 matches!(opening.approach, Approach::Detect(None | Some(Era::Modern)));
-            session.initialized().await;
+            session.send_initialized().await;
             Ok((session, Box::pin(ended)))
         }
         Era::Modern => {

@@ -1,4 +1,4 @@
-//! Lines to a byte stream: callers queue them, and one task writes what has gathered.
+//! Writes lines to a byte stream: callers queue them, and one task writes all queued lines at once.
 
 use std::{
     io, mem,
@@ -11,40 +11,39 @@ use tokio::{
     sync::Notify,
 };
 
-/// Bytes that may queue for a reader that does not read; a message that finds the queue this full
-/// waits for room.
+/// The most queued bytes while the peer does not read. If the queue is this full, a message waits for room.
 const MAX_QUEUED: usize = 8 * 1024 * 1024;
 
-/// Room that a writer keeps for the next message. It has two buffers of this size.
+/// Capacity that a writer reserves for the next message. It has two buffers of this size.
 const KEPT_ROOM: usize = 1024;
 
-/// A queue of lines that one task writes out, everything that has queued in one go.
+/// A queue of lines. One task writes all queued lines at once.
 #[derive(Debug, Default)]
 pub struct LineWriter {
     queue: Mutex<Queue>,
-    /// Of all bytes ever queued, those that have been written or may yet be. Never too few, because a
-    /// message may be written before this is known.
-    begun: AtomicU64,
+    /// Number of queued bytes that have been written or may be written at this moment. The number is never
+    /// too small, because a message may be written before the write returns.
+    possibly_written: AtomicU64,
     not_empty: Notify,
     room: Notify,
-    /// Held by the one sender that waits for room with a message in hand.
+    /// Locked by the sender that waits for room with a message in its hands.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     bytes: Vec<u8>,
-    /// Bytes ever queued.
+    /// Number of bytes that were ever queued.
     queued: u64,
     closed: bool,
 }
 
-/// The writer has closed; nothing of this message was written.
+/// The writer has closed, and no byte of this message was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is closed")]
 pub struct WriterClosed;
 
-/// Where in the stream a message begins.
+/// The position of a message in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(u64);
 
@@ -54,13 +53,13 @@ impl LineWriter {
         self.queue.lock()
     }
 
-    /// Queues one message, waiting for room first. Cancel-safe: a message is queued whole or not.
+    /// Queues one message, after waiting for room. Cancel-safe: a message is queued completely or not at all.
     pub async fn send(&self, message: &str) -> Result<Mark, WriterClosed> {
         self.send_with(|| Ok(message)).await
     }
 
-    /// Sends a message that is made when its turn has come: many callers that wait for a reader that
-    /// does not read must not each take the memory of a message. An error of `message` is returned.
+    /// Sends a message that `message` makes once there is room: many callers that wait for a peer that does
+    /// not read must not each hold a message in memory. An error of `message` is returned.
     pub async fn send_with<T: AsRef<str>>(
         &self,
         message: impl FnOnce() -> Result<T, WriterClosed>,
@@ -116,13 +115,13 @@ impl LineWriter {
         Ok(Some(mark))
     }
 
-    /// Whether the first byte of the message at `mark` may have been written (invariant 6: "sent").
-    /// After [`LineWriter::abandon`] the answer is final.
+    /// True if the first byte of the message at `mark` may have been written (invariant 6: "sent"). After
+    /// [`LineWriter::abandon`] the answer is final.
     pub fn has_begun(&self, mark: Mark) -> bool {
-        self.begun.load(Ordering::Acquire) > mark.0
+        self.possibly_written.load(Ordering::Acquire) > mark.0
     }
 
-    /// Refuses further messages, and drops those of which nothing has been written.
+    /// Refuses further messages, and drops the messages of which no byte has been written.
     pub fn abandon(&self) {
         let mut queue = self.queue();
         queue.closed = true;
@@ -131,7 +130,7 @@ impl LineWriter {
         self.wake();
     }
 
-    /// Refuses further messages; what is queued is still written.
+    /// Refuses further messages. The queued messages are still written.
     pub fn close(&self) {
         self.queue().closed = true;
         self.wake();
@@ -142,7 +141,7 @@ impl LineWriter {
         self.room.notify_waiters();
     }
 
-    /// Writes until [`LineWriter::close`], then what is left, then shuts the output down.
+    /// Writes until [`LineWriter::close`], then writes the queued messages, then shuts the output down.
     pub async fn run(&self, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
         let result = self.write_all(&mut output).await;
         self.close();
@@ -157,8 +156,9 @@ impl LineWriter {
             let closed = {
                 let mut queue = self.queue();
                 mem::swap(&mut queue.bytes, &mut batch);
-                let begun = written + batch.len() as u64;
-                self.begun.store(begun, Ordering::Release);
+                let possibly_written = written + batch.len() as u64;
+                self.possibly_written
+                    .store(possibly_written, Ordering::Release);
                 queue.closed
             };
             if batch.is_empty() {
@@ -166,25 +166,26 @@ impl LineWriter {
                     return Ok(());
                 }
                 self.not_empty.notified().await;
-                // Tasks that are ready now add to the batch: one write for many messages.
+                // Tasks that are ready now can add to the batch: one write for many messages.
                 tokio::task::yield_now().await;
                 continue;
             }
             self.room.notify_waiters();
             let mut left = batch.as_slice();
             while !left.is_empty() {
-                let taken = match output.write(left).await {
+                let count = match output.write(left).await {
                     Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-                    taken => taken,
+                    count => count,
                 };
                 // The rest of the batch will never be written.
-                let taken = taken.inspect_err(|_| self.begun.store(written, Ordering::Release))?;
-                written += taken as u64;
-                left = &left[taken..];
+                let count = count
+                    .inspect_err(|_| self.possibly_written.store(written, Ordering::Release))?;
+                written += count as u64;
+                left = &left[count..];
             }
             output.flush().await?;
             batch.clear();
-            // Each of thousands of writers keeps room for a small message.
+            // There may be thousands of writers. Each keeps capacity for a small message only.
             batch.shrink_to(KEPT_ROOM);
         }
     }
@@ -198,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// A writer gives the room of a large message back.
+    /// A writer releases the memory of a large message.
     #[tokio::test]
     async fn a_writer_that_waits_keeps_little_room() {
         let writer = LineWriter::default();
@@ -209,7 +210,7 @@ mod tests {
             while !writer.queue().bytes.is_empty() {
                 assert!(futures_util::poll!(&mut running).is_pending());
             }
-            // It has two buffers, which take turns.
+            // The writer has two buffers, which it uses alternately.
             room = room.max(writer.queue().bytes.capacity());
         }
         assert!(room <= KEPT_ROOM, "{room}");
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(writer.send("three").await, Err(WriterClosed));
     }
 
-    /// Invariant 6: what has not begun when a connection is given up never will.
+    /// Invariant 6: a message of which no byte was written when the connection was given up is never written.
     #[tokio::test]
     async fn what_is_abandoned_is_never_written() {
         let writer = LineWriter::default();
@@ -247,7 +248,8 @@ mod tests {
         assert!(output.is_empty() && !writer.has_begun(first));
     }
 
-    /// A message may be read, and its reader gone, before we hear that it was written.
+    /// The peer may read a message and close the connection before the writer knows that the message was
+    /// written.
     #[tokio::test]
     async fn a_message_has_begun_before_its_write_ends() {
         let writer = Arc::new(LineWriter::default());
@@ -260,7 +262,8 @@ mod tests {
         let mut read = [0; 1];
         far.read_exact(&mut read).await.expect("a byte");
         assert!(writer.has_begun(mark));
-        // The reader goes: what follows is not written, and what was written stays so.
+        // After the peer has closed the connection, the rest is not written, and the written part still
+        // counts.
         drop(far);
         running.await.expect("no panic").expect_err("a broken pipe");
         assert!(writer.has_begun(mark));
@@ -280,14 +283,14 @@ mod tests {
         sent.expect("sent once there was room");
     }
 
-    /// A caller that waits for a reader that does not read holds no message.
+    /// A caller that waits for room holds no message.
     #[tokio::test]
     async fn a_message_is_made_when_there_is_room_for_it() {
         let writer = LineWriter::default();
         writer.send(&"x".repeat(MAX_QUEUED)).await.expect("open");
-        let made = AtomicU64::new(0);
+        let rendered = AtomicU64::new(0);
         let message = || {
-            made.fetch_add(1, Ordering::Relaxed);
+            rendered.fetch_add(1, Ordering::Relaxed);
             Ok("next")
         };
         let waiting = async {
@@ -298,9 +301,9 @@ mod tests {
         };
         let mut waiting = std::pin::pin!(waiting);
         assert!(futures_util::poll!(&mut waiting).is_pending());
-        assert_eq!(made.load(Ordering::Relaxed), 0);
+        assert_eq!(rendered.load(Ordering::Relaxed), 0);
         let (_, sent) = tokio::join!(writer.run(tokio::io::sink()), waiting);
-        assert_eq!(sent.iter().filter(|it| it.is_ok()).count(), 100);
-        assert_eq!(made.load(Ordering::Relaxed), 100);
+        assert_eq!(sent.iter().filter(|result| result.is_ok()).count(), 100);
+        assert_eq!(rendered.load(Ordering::Relaxed), 100);
     }
 }

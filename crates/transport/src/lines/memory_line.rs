@@ -1,5 +1,5 @@
-//! A transport of the test's own: a line in memory to a server in the same process. This file and one arm of
-//! `transport::open` are all that such a transport takes.
+//! A transport for this test: a line in memory to a server in the same process. A new transport needs no more
+//! than such a file and one arm in `transport::open`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ async fn open_memory(
     open(opening, duplex, |line| keep(line, stop)).await
 }
 
-/// Lasts as long as the line.
+/// Runs as long as the line.
 async fn keep(mut line: LineTasks, stop: Stop) -> Loss {
     let reason = tokio::select! {
         () = stop.close.cancelled() => "stopped",
@@ -82,7 +82,7 @@ fn opening() -> Opening {
     }
 }
 
-/// The request of the next line.
+/// Reads the request on the next line.
 async fn request(lines: &mut tokio::io::Lines<BufReader<DuplexStream>>) -> serde_json::Value {
     let line = lines.next_line().await.expect("readable").expect("a line");
     serde_json::from_str(&line).expect("JSON")
@@ -99,7 +99,7 @@ async fn answer(
     stream.write_all(text.as_bytes()).await.expect("open");
 }
 
-/// Greets, answers two calls in the opposite order, takes a third and closes the line.
+/// Greets, answers two calls in the opposite order, reads a third and closes the line.
 async fn serve(stream: DuplexStream) {
     let mut lines = BufReader::new(stream).lines();
     let initialize = request(&mut lines).await;

@@ -1,4 +1,4 @@
-//! Messages as lines of a byte stream: the reader, the writer, and the sorting of what was read.
+//! Messages as lines of a byte stream: the reader, the writer, and the split of output into messages and stray text.
 
 pub mod line_reader;
 pub mod line_session;

@@ -11,21 +11,21 @@ use tokio::io::AsyncRead;
 
 use crate::{
     Frame, Line, LineReader, Liveness, Stray, Unreadable,
-    exchanges::{message_router::MessageRouter, pending::Pending},
+    exchanges::{message_router::MessageRouter, pending::PendingRequests},
     lines::stray_output::StrayOutput,
     logs::{MESSAGE_COST, ServerLog, pause},
 };
 
-/// The longest message that no call can be waiting for.
-const MAX_UNASKED: usize = 4 * 1024 * 1024;
+/// The longest message that no call waits for.
+const MAX_UNAWAITED: usize = 4 * 1024 * 1024;
 
-/// Messages on one line, as they come of threads that write at the same time.
+/// The most messages on one line. Threads that write at the same time produce such lines.
 const MAX_ON_A_LINE: usize = 1000;
 
 /// Reads the messages of one process.
 pub struct StdoutReader {
     pub server: ServerName,
-    pub pending: Arc<Pending>,
+    pub pending: Arc<PendingRequests>,
     pub router: MessageRouter,
     pub max_message_bytes: usize,
     pub log: Arc<ServerLog>,
@@ -42,7 +42,7 @@ impl StdoutReader {
         loop {
             let stray = |stray: Stray<'_>| {
                 if let Stray::Text(piece) = stray {
-                    self.stray_output.hear(piece);
+                    self.stray_output.add(piece);
                 }
                 self.router.count(stray.bytes())
             };
@@ -50,7 +50,7 @@ impl StdoutReader {
                 if self.pending.may_await(head) {
                     usize::MAX
                 } else {
-                    MAX_UNASKED
+                    MAX_UNAWAITED
                 }
             };
             match lines.message(stray, limit).await {
@@ -58,7 +58,7 @@ impl StdoutReader {
                     if line.len() > self.max_message_bytes / 2 {
                         self.note_long(line.len());
                     }
-                    // What follows is read after it, however long it is: messages keep their order.
+                    // The next lines wait for a long message, so that messages keep their order.
                     let read = Frame::of_server_aside(line.clone()).await;
                     pause(self.line(&line, read)).await;
                 }
@@ -73,7 +73,7 @@ impl StdoutReader {
         self.stray_output.end();
     }
 
-    /// Takes a line that begins as a message; returns how long to wait before more is read.
+    /// Handles a line that begins like a message. Returns the time to wait before the next read.
     fn line(&mut self, line: &Bytes, read: Result<Frame, Unreadable>) -> Duration {
         match read {
             Ok(frame) => self.frame(frame),
@@ -95,33 +95,36 @@ impl StdoutReader {
 
     fn frame(&mut self, frame: Frame) -> Duration {
         self.messages += 1;
-        self.liveness.hear();
-        self.router.sort(frame, &self.pending)
+        self.liveness.note_message();
+        self.router.route(frame, &self.pending)
     }
 
-    /// A line that begins as a message, and is none. The call that it may answer does not wait for another.
-    fn broken(&mut self, line: &[u8], why: &str) -> Duration {
-        self.pending.unreadable(line, why);
-        self.stray_output.broken(line, why);
+    /// Handles a line that begins like a message but is not one. The call that it may answer fails, because
+    /// no other answer will come.
+    fn broken(&mut self, line: &[u8], reason: &str) -> Duration {
+        self.pending.break_off_unreadable(line, reason);
+        self.stray_output.add_broken_line(line, reason);
         self.router.count(line.len() + MESSAGE_COST)
     }
 
-    /// A batch, as a server of revision 2025-03-26 may send it. A batch inside a batch is stray
-    /// output: Mainstay does not read nested arrays again at each level.
+    /// Handles a batch, which a server of revision 2025-03-26 may send. A batch inside a batch is stray
+    /// output: Mainstay does not parse nested arrays again at each level.
     fn batch(&mut self, line: &Bytes) -> Duration {
         let items = std::str::from_utf8(line)
             .ok()
             .and_then(|text| message::batch(text).ok());
         match items {
             Some(items) => {
-                let items = items.into_iter();
-                self.messages(items.map(|item| line.slice_ref(item.as_bytes())))
+                let messages = items
+                    .into_iter()
+                    .map(|item| line.slice_ref(item.as_bytes()));
+                self.messages(messages)
             }
             None => self.broken(line, "no batch of messages"),
         }
     }
 
-    /// Several messages of one line.
+    /// Handles several messages of one line.
     fn messages(&mut self, messages: impl Iterator<Item = Bytes>) -> Duration {
         let pauses = messages.map(|message| match Frame::of_server(message.clone()) {
             Ok(frame) => self.frame(frame),
@@ -130,7 +133,7 @@ impl StdoutReader {
         pauses.max().unwrap_or_default()
     }
 
-    /// Tells of a message before the first one that is too long.
+    /// Notes a long message in the log, before a longer one exceeds the limit.
     fn note_long(&self, length: usize) {
         let max = self.max_message_bytes;
         self.log.note(&format!(
@@ -139,18 +142,18 @@ impl StdoutReader {
     }
 
     fn too_long(&self, head: &[u8], limit: usize) {
-        let id = self.pending.too_large(head, limit);
-        let why = if limit < self.max_message_bytes {
+        let id = self.pending.break_off_too_large(head, limit);
+        let cause = if limit < self.max_message_bytes {
             "nobody waits for it"
         } else {
             "maxMessageBytes"
         };
         if let Some(times) = self.log.fault() {
-            tracing::warn!(server = %self.server, id, limit, why, times, "a line is too long");
+            tracing::warn!(server = %self.server, id, limit, why = cause, times, "a line is too long");
         }
         let (messages, lines) = (self.messages, self.stray_output.lines());
         self.log.oversized(&format!(
-            "a message on stdout exceeds {limit} bytes ({why}); {messages} messages were read before it, \
+            "a message on stdout exceeds {limit} bytes ({cause}); {messages} messages were read before it, \
              {lines} lines were none"
         ));
     }
@@ -182,7 +185,7 @@ mod tests {
         ServerName::new("s").expect("a name")
     }
 
-    fn reader(pending: &Arc<Pending>) -> StdoutReader {
+    fn reader(pending: &Arc<PendingRequests>) -> StdoutReader {
         let server = server();
         let log = Logs::default().server(&server);
         let replies = ReplySink::new(
@@ -207,9 +210,9 @@ mod tests {
         format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"x\":\"{text}\"}}}}\n")
     }
 
-    /// The calls of these lines' messages, which are all answered. `ID` stands for the next id.
+    /// The answers to the calls in these lines. `ID` stands for the id of the next call.
     async fn answered(lines: &str) -> Vec<String> {
-        let pending = Arc::new(Pending::new(server()));
+        let pending = Arc::new(PendingRequests::new(server()));
         let mut calls = Vec::new();
         let mut text = String::new();
         for (at, part) in lines.split("ID").enumerate() {
@@ -221,17 +224,17 @@ mod tests {
             text.push_str(part);
         }
         reader(&pending).run(text.as_bytes()).await;
-        let said = calls.iter_mut().map(|call| {
-            let said = call.next().now_or_never();
-            match said {
+        let answers = calls.iter_mut().map(|call| {
+            let message = call.next().now_or_never();
+            match message {
                 Some(Ok(crate::ServerMessage::Message(frame))) => frame.text().to_owned(),
                 other => format!("{other:?}"),
             }
         });
-        said.collect()
+        answers.collect()
     }
 
-    /// What means nothing around a message hides none, nor do other messages on its line.
+    /// Harmless bytes around a message do not hide it. Neither do other messages on its line.
     #[tokio::test]
     async fn harmless_bytes_hide_no_message() {
         const ANSWER: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{}}"#;
@@ -250,19 +253,19 @@ mod tests {
             "\u{feff}[*,*]\u{1b}[0m\n",
         ] {
             let lines = around.replace('*', ANSWER);
-            for said in answered(&lines).await {
-                assert!(said.starts_with(r#"{"jsonrpc""#), "{around:?}: {said}");
+            for answer in answered(&lines).await {
+                assert!(answer.starts_with(r#"{"jsonrpc""#), "{around:?}: {answer}");
             }
         }
-        let [said] =
+        let [answer] =
             &answered("{\r \"jsonrpc\":\r\"2.0\",\"id\":ID,\"result\":{}\r}\r\n").await[..]
         else {
             panic!("one call");
         };
-        assert!(said.contains("jsonrpc"), "{said}");
+        assert!(answer.contains("jsonrpc"), "{answer}");
     }
 
-    /// An answer that cannot be read ends its call, and says why.
+    /// An unreadable answer ends its call with the reason.
     #[tokio::test]
     async fn a_call_does_not_wait_behind_an_answer_that_cannot_be_read() {
         for line in [
@@ -270,11 +273,11 @@ mod tests {
             r#"{"jsonrpc":"3.0","id":ID,"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":ID,"result":{}} and more"#,
         ] {
-            let said = answered(&format!("{line}\n")).await;
-            assert!(said[0].contains("Unreadable"), "{line}: {said:?}");
+            let answers = answered(&format!("{line}\n")).await;
+            assert!(answers[0].contains("Unreadable"), "{line}: {answers:?}");
         }
-        // Text in another encoding is shown where it stands.
-        let pending = Arc::new(Pending::new(server()));
+        // Text in another encoding is replaced where it stands.
+        let pending = Arc::new(PendingRequests::new(server()));
         let mut call = pending.register(None, None).expect("open");
         let line = [
             br#"{"jsonrpc":"2.0","id":1,"result":"caf"#.as_slice(),
@@ -289,10 +292,10 @@ mod tests {
         assert_eq!(frame.result(), Some("\"caf\u{fffd}\""));
     }
 
-    /// The runtime's thread does not read a long message, and what follows it waits.
+    /// A blocking thread reads a long message, and the next messages wait for it.
     #[test]
     fn a_long_message_is_read_elsewhere_and_in_its_turn() {
-        let pending = Arc::new(Pending::new(server()));
+        let pending = Arc::new(PendingRequests::new(server()));
         let mut calls: Vec<_> = (0..3)
             .map(|_| pending.register(None, None).expect("open"))
             .collect();

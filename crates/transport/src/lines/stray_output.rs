@@ -1,11 +1,11 @@
-//! Output on stdout that is no message. It is kept in the server's log, and reported in Mainstay's log
-//! without flooding it.
+//! Output on stdout that is not a message. It is written to the server's log, and reported in Mainstay's log
+//! at a limited rate.
 
 use std::{sync::Arc, time::Instant};
 
-use crate::logs::{LogStream, ServerLog, Source, Throttle, Verdict};
+use crate::logs::{LineSource, LogStream, ServerLog, Throttle, Verdict};
 
-/// How much of a line is looked at to tell whether it was meant as a message.
+/// Bytes of a line that are searched for signs of a message.
 const HEAD: usize = 256;
 
 /// The stray output of one process.
@@ -14,7 +14,7 @@ pub struct StrayOutput {
     log: Arc<ServerLog>,
     stream: LogStream,
     throttle: Throttle,
-    /// Lines that were no message, so far.
+    /// Lines of stray output so far.
     lines: u64,
 }
 
@@ -22,7 +22,7 @@ impl StrayOutput {
     pub fn new(log: &Arc<ServerLog>) -> Self {
         Self {
             log: Arc::clone(log),
-            stream: log.stream(Source::Stdout),
+            stream: log.stream(LineSource::Stdout),
             throttle: Throttle::default(),
             lines: 0,
         }
@@ -32,19 +32,19 @@ impl StrayOutput {
         self.lines
     }
 
-    /// A piece of text that does not begin as a message does.
-    pub fn hear(&mut self, piece: &[u8]) {
+    /// Adds a piece of text that does not begin like a message.
+    pub fn add(&mut self, piece: &[u8]) {
         let lines = self.stream.write(piece);
         self.count(lines);
     }
 
-    /// A line that begins as a message, and is none. If it was meant as a message, only its length is
-    /// logged: it may hold arguments and results.
-    pub fn broken(&mut self, line: &[u8], why: &str) {
+    /// Adds a line that begins like a message but is not one. If it was intended as a message, only its
+    /// length is logged, because it may contain arguments and results.
+    pub fn add_broken_line(&mut self, line: &[u8], reason: &str) {
         let head = &line[..line.len().min(HEAD)];
         if memchr::memmem::find(head, b"\"jsonrpc\"").is_some() {
             self.log.note(&format!(
-                "{} bytes on stdout are no message: {why}",
+                "{} bytes on stdout are no message: {reason}",
                 line.len()
             ));
         } else {
@@ -54,11 +54,11 @@ impl StrayOutput {
         self.count(1);
     }
 
-    /// The end of stdout.
+    /// Handles the end of stdout.
     pub fn end(&mut self) {
         self.stream.end();
         let rest = self.throttle.rest();
-        self.say(rest);
+        self.report(rest);
     }
 
     fn count(&mut self, lines: u64) {
@@ -66,12 +66,12 @@ impl StrayOutput {
             self.lines += lines;
             self.log.unparsable(lines);
             let verdict = self.throttle.happened(lines, Instant::now());
-            self.say(verdict);
+            self.report(verdict);
         }
     }
 
-    /// Reports stray output. It never stops the messages.
-    fn say(&self, verdict: Verdict) {
+    /// Reports stray output. Reading goes on in any case.
+    fn report(&self, verdict: Verdict) {
         if let Verdict::Say(lines) = verdict {
             let server = self.log.server();
             tracing::warn!(%server, lines, "failed to parse JSON-RPC message from stdout");

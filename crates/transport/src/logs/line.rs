@@ -1,16 +1,16 @@
 //! One line of a log.
 
-/// Where a line comes from.
+/// The source of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum LineSource {
     Stderr,
-    /// What is no message.
+    /// Stray output: a line that is not a message.
     Stdout,
-    /// Our own words about the server.
+    /// A line of Mainstay about the server.
     Mainstay,
 }
 
-impl Source {
+impl LineSource {
     const ALL: [Self; 3] = [Self::Stderr, Self::Stdout, Self::Mainstay];
 
     pub fn as_str(self) -> &'static str {
@@ -27,19 +27,19 @@ impl Source {
 pub struct Line {
     /// RFC 3339
     pub time: String,
-    pub source: Source,
+    pub source: LineSource,
     pub text: String,
 }
 
 impl Line {
-    /// `TIME SOURCE TEXT`, as it stands in a file; `None` for what else may stand there, such as
-    /// the rest of a line that a full disk cut off.
+    /// Parses `TIME SOURCE TEXT`, the format of the file. Returns `None` for any other line, such as the rest
+    /// of a line that a full disk cut off.
     pub fn parse(line: &str) -> Option<Self> {
         let (time, rest) = line.split_once(' ')?;
         let (source, text) = rest.split_once(' ')?;
-        let source = Source::ALL
+        let source = LineSource::ALL
             .into_iter()
-            .find(|known| known.as_str() == source)?;
+            .find(|candidate| candidate.as_str() == source)?;
         Some(Self {
             time: time.to_owned(),
             source,

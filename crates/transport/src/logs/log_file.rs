@@ -21,53 +21,53 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::broadcast;
 
 use super::{
-    Line, Source,
+    Line, LineSource,
     queue::Queue,
     read,
     rotating::{MAX_FILE, Rotating},
     wake::Wake,
 };
 
-/// A queue with so many lines is written at once.
+/// A queue with this number of lines is written at once.
 const FULL_BATCH: usize = 100;
 
-/// One with fewer is written after this time. One that overflowed is written no more often: what
-/// a flood says is not worth the disk's and other servers' time.
+/// A shorter queue is written after this time. A queue that has overflowed is not written more often either:
+/// the lines of a flood are not worth the time of the disk and of other servers.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// Room that a file keeps for the next lines. It has two buffers of this size.
+/// Capacity that a file reserves for the next lines. It has two buffers of this size.
 const KEPT_ROOM: usize = 1024;
 
-/// After an error, the file is left alone for this long.
+/// Time after an error in which the file is not written.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Batches that a slow follower may fall behind; each is about as large as a queue at most.
+/// Batches that a slow follower may fall behind. A batch is about as large as a full queue at most.
 const MAX_UNREAD: usize = 16;
 
 #[derive(Debug)]
 pub struct LogFile {
     queue: Mutex<Queue>,
-    /// Held during writes and reads of the files: by the writer's thread, and threads that may block.
+    /// Locked while the files are written or read: by the writer's thread, and by blocking threads.
     disk: Mutex<Disk>,
     wake: Arc<Wake>,
     pub counts: Counts,
-    /// The server whose log it is; none for a file of several servers.
+    /// The server of this log. `None` for a file of several servers.
     server: Option<ServerName>,
-    /// Secrets of the server's configuration; none in a file of several servers.
+    /// Secrets of the server's configuration. Empty for a file of several servers.
     pub secrets: ArcSwapOption<Secrets>,
     redaction: Redaction,
 }
 
-/// Where secrets are taken out of a file's lines.
+/// The place where secrets are removed from a file's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redaction {
-    /// Here, in whole batches.
+    /// In [`LogFile::write`], in whole batches.
     AtWriting,
-    /// Before a line is pushed. A second time would not know the server's own findings.
+    /// Before a line is pushed. A second redaction here would not know the secrets of the single server.
     Done,
 }
 
-/// What has happened to a file.
+/// Counts of one file.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub dropped: AtomicU64,
@@ -78,29 +78,29 @@ pub struct Counts {
 #[derive(Debug)]
 struct Disk {
     file: Rotating,
-    /// Room for the next queue.
+    /// An empty buffer for the next queue.
     spare: String,
-    /// Not to be written before.
+    /// The earliest time of the next write.
     not_before: Option<Instant>,
-    /// Lines that were dropped, and of which the file does not say so yet.
-    unsaid: u64,
-    /// The last write failed, and that was said.
+    /// Dropped lines that the file does not report yet.
+    unreported: u64,
+    /// True after the last write has failed and the failure was reported.
     failing: bool,
-    /// Lines written since the start; also the id of the last one.
+    /// Number of lines written since the start. It is also the number of the last line.
     written: u64,
     followers: broadcast::Sender<Batch>,
 }
 
-/// What was written at once.
+/// Lines that were written at once.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The number of its last line.
+    /// The number of the last line.
     pub last: u64,
     text: Arc<str>,
 }
 
 impl Batch {
-    /// The number of its first line.
+    /// The number of the first line.
     pub fn first(&self) -> u64 {
         self.last + 1 - self.text.lines().count() as u64
     }
@@ -113,14 +113,14 @@ impl Batch {
     }
 }
 
-/// The end of a log, and what comes after it.
+/// The last lines of a log, and a subscription to all later ones.
 #[derive(Debug)]
 pub struct Followed {
     pub lines: Vec<Line>,
-    /// Whether nothing is missing before these lines: nothing at all, or nothing since the line after which they
-    /// were asked for.
+    /// True if no line is missing before `lines`: the log has no older ones, or none after the requested
+    /// line.
     pub is_all: bool,
-    /// The number of the last of these lines.
+    /// The number of the last line in `lines`.
     pub last: u64,
     pub batches: broadcast::Receiver<Batch>,
 }
@@ -138,7 +138,7 @@ impl LogFile {
                 file: Rotating::new(path, MAX_FILE),
                 spare: String::new(),
                 not_before: None,
-                unsaid: 0,
+                unreported: 0,
                 failing: false,
                 written: 0,
                 followers: broadcast::Sender::new(MAX_UNREAD),
@@ -151,7 +151,7 @@ impl LogFile {
         }
     }
 
-    /// Appends lines; never waits for the disk.
+    /// Appends lines. Never waits for the disk.
     pub fn append<T>(&self, add: impl FnOnce(&mut Queue) -> T) -> T {
         // Held for a copy of bytes, never across an await.
         let mut queue = self.queue.lock();
@@ -167,7 +167,7 @@ impl LogFile {
         added
     }
 
-    /// One line.
+    /// Appends one line.
     pub fn push(&self, mark: &str, text: &str) {
         let time = utc::rfc3339(SystemTime::now());
         self.append(|queue| queue.push(&time, mark, text));
@@ -177,7 +177,7 @@ impl LogFile {
         self.disk.lock()
     }
 
-    /// Writes what waits, unless it is too early for that: then, when to come back.
+    /// Writes the queue, unless it is too early. Then returns the earliest time of the write.
     pub fn flush_if_due(&self) -> Option<Instant> {
         let mut disk = self.disk();
         let early = disk.not_before.filter(|at| *at > Instant::now());
@@ -193,27 +193,30 @@ impl LogFile {
 
     fn write(&self, disk: &mut Disk) {
         let spare = std::mem::take(&mut disk.spare);
-        let mut taken = {
+        let mut queued = {
             let mut queue = self.queue.lock();
             queue.take(spare)
         };
-        disk.not_before = (taken.dropped > 0).then(|| Instant::now() + FLUSH_AFTER);
-        disk.unsaid += taken.dropped;
+        disk.not_before = (queued.dropped > 0).then(|| Instant::now() + FLUSH_AFTER);
+        disk.unreported += queued.dropped;
         self.counts
             .dropped
-            .fetch_add(taken.dropped, Ordering::Relaxed);
-        let told = (taken.lines + taken.last.len()) as u64;
-        let mut lines = told;
-        if disk.unsaid > 0 {
-            let (time, mark) = (utc::rfc3339(SystemTime::now()), Source::Mainstay.as_str());
-            let said = format!("{time} {mark} … {} lines dropped\n", disk.unsaid);
-            taken.text.push_str(&said);
+            .fetch_add(queued.dropped, Ordering::Relaxed);
+        let queued_lines = (queued.lines + queued.last.len()) as u64;
+        let mut lines = queued_lines;
+        if disk.unreported > 0 {
+            let (time, mark) = (
+                utc::rfc3339(SystemTime::now()),
+                LineSource::Mainstay.as_str(),
+            );
+            let notice = format!("{time} {mark} … {} lines dropped\n", disk.unreported);
+            queued.text.push_str(&notice);
             lines += 1;
         }
-        taken.text.extend(taken.last);
+        queued.text.extend(queued.last);
         let batch = match self.redaction {
-            Redaction::AtWriting => shown(&taken.text, self.secrets.load().as_deref()),
-            Redaction::Done => Cow::Borrowed(&*taken.text),
+            Redaction::AtWriting => shown(&queued.text, self.secrets.load().as_deref()),
+            Redaction::Done => Cow::Borrowed(&*queued.text),
         };
         if lines > 0 {
             match disk.file.write(batch.as_bytes()) {
@@ -221,22 +224,22 @@ impl LogFile {
                     self.counts
                         .rotations
                         .fetch_add(u64::from(rotated), Ordering::Relaxed);
-                    disk.unsaid = 0;
+                    disk.unreported = 0;
                     disk.failing = false;
                     disk.written += lines;
-                    disk.tell(&batch);
+                    disk.send_to_followers(&batch);
                 }
-                Err(error) => self.failed(disk, told, &error),
+                Err(error) => self.failed(disk, queued_lines, &error),
             }
         }
-        // A burst's room is given back: it may be the last one for long.
-        let mut spare = taken.text;
+        // Shrink the buffer after a burst, which may be the last one for a long time.
+        let mut spare = queued.text;
         spare.clear();
         spare.shrink_to(KEPT_ROOM);
         disk.spare = spare;
     }
 
-    /// Reported once, never fatal.
+    /// Handles a failed write. It is reported once and never fatal.
     fn failed(&self, disk: &mut Disk, lines: u64, error: &io::Error) {
         let path = disk.file.path().display();
         if !disk.failing {
@@ -246,25 +249,25 @@ impl LogFile {
         self.counts.write_errors.fetch_add(1, Ordering::Relaxed);
         self.counts.dropped.fetch_add(lines, Ordering::Relaxed);
         disk.failing = true;
-        disk.unsaid += lines;
+        disk.unreported += lines;
         disk.not_before = Some(Instant::now() + RETRY_AFTER);
     }
 
-    /// The last lines, and all that come after them. Blocks.
-    pub fn follow(&self, tail: Tail) -> io::Result<Followed> {
+    /// Returns the last lines, and a subscription to all later ones. Blocks.
+    pub fn follow(&self, tail: FollowFrom) -> io::Result<Followed> {
         let mut disk = self.disk();
         self.write(&mut disk);
-        let wanted = match tail {
-            Tail::Last(lines) => lines,
-            Tail::After(number) => {
+        let count = match tail {
+            FollowFrom::Last(lines) => lines,
+            FollowFrom::After(number) => {
                 usize::try_from(disk.written.saturating_sub(number)).unwrap_or(usize::MAX)
             }
         };
-        let end = read::tail(disk.file.path(), wanted)?;
+        let end = read::tail(disk.file.path(), count)?;
         Ok(Followed {
             is_all: match tail {
-                Tail::Last(_) => end.is_all,
-                Tail::After(_) => end.lines.len() >= wanted,
+                FollowFrom::Last(_) => end.is_all,
+                FollowFrom::After(_) => end.lines.len() >= count,
             },
             lines: end.lines,
             last: disk.written,
@@ -273,23 +276,23 @@ impl LogFile {
     }
 }
 
-/// Where to begin.
+/// The first line for a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tail {
-    /// With this many lines from the end.
+pub enum FollowFrom {
+    /// This many lines before the end.
     Last(usize),
-    /// After the line of this number.
+    /// The line after the one with this number.
     After(u64),
 }
 
 impl Disk {
-    fn tell(&self, batch: &str) {
+    fn send_to_followers(&self, batch: &str) {
         if self.followers.receiver_count() > 0 {
             let batch = Batch {
                 last: self.written,
                 text: batch.into(),
             };
-            // An error means that the last one has just gone.
+            // An error means that the last follower has just gone.
             self.followers.send(batch).ok();
         }
     }

@@ -1,9 +1,9 @@
-//! Logs of servers: what they write to stderr, their stray output on stdout, and Mainstay's own words
-//! about them. Messages of the protocol, and so arguments and results, are never written.
+//! Logs of servers: their stderr, their stray output on stdout, and Mainstay's lines about them. Protocol
+//! messages, and therefore arguments and results, are never written.
 //!
-//! Readers of pipes append to a bounded queue and never wait. One thread for all servers writes the
-//! queues and rotates the files. A line that finds its queue full is dropped and counted, and the log
-//! says how many were: a flood costs neither memory nor other servers' time.
+//! Readers of pipes append to a bounded queue and never wait. One thread writes the queues of all servers and
+//! rotates the files. If a queue is full, a line is dropped and counted, and the log reports the number of
+//! dropped lines. A flood therefore costs neither memory nor the time of other servers.
 
 mod line;
 mod log_file;
@@ -28,7 +28,7 @@ use std::{
 use mainstay_core::ids::ServerName;
 
 pub use self::{
-    line::{Line, Source},
+    line::{Line, LineSource},
     log_file::{Batch, Followed},
     read::{MAX_TAIL, left_behind},
     server_log::{Diagnostics, LogStream, ServerLog},
@@ -53,7 +53,7 @@ struct Files {
 }
 
 impl Logs {
-    /// Logs in `logs/` of a state directory. Nothing is created before there is something to write.
+    /// Logs in `logs/` of a state directory. No file is created before the first line.
     pub fn start(state: &Path) -> Self {
         let dir = folder(state);
         match Writer::start() {
@@ -65,7 +65,7 @@ impl Logs {
                     errors,
                 }))
             }
-            // Servers matter more than their logs.
+            // Servers run even if their logs cannot be written.
             Err(error) => {
                 tracing::warn!(%error, "servers' logs are not written: no thread for them");
                 Self(None)
@@ -73,21 +73,21 @@ impl Logs {
         }
     }
 
-    /// A server's log. Without a state directory, the last lines of its stderr are all there is.
+    /// The log of a server. Without a state directory, only the last lines of its stderr are stored.
     pub fn server(&self, name: &ServerName) -> Arc<ServerLog> {
         let files = self.0.as_ref().map(|files| {
-            let own = {
+            let server_file = {
                 let path = files.dir.join(file_name(name));
                 files
                     .writer
                     .open(path, Some(name.clone()), Redaction::AtWriting)
             };
-            (own, Arc::clone(&files.errors))
+            (server_file, Arc::clone(&files.errors))
         });
         Arc::new(ServerLog::new(name.clone(), files))
     }
 
-    /// Writes what has gathered and ends the thread.
+    /// Writes the queued lines and ends the thread.
     pub async fn close(&self) {
         if let Some(files) = &self.0 {
             files.writer.close().await;

@@ -1,4 +1,4 @@
-//! Where logs lie in a state directory.
+//! The paths of logs in a state directory.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ pub fn folder(state: &Path) -> PathBuf {
     state.join("logs")
 }
 
-/// `mcp-<server>.log`. No server's name ends with `_`, so a server called `errors` has a file of
-/// its own, also where file names know no case.
+/// `mcp-<server>.log`. No server's name ends with `_`, so a server called `errors` has its own file, even on
+/// file systems that ignore case.
 pub fn file_name(server: &ServerName) -> String {
     let name = server.as_str();
     let suffix = if name.eq_ignore_ascii_case("errors") {

@@ -1,17 +1,17 @@
-//! Lines that wait to be written to one file, bounded, in the form of the file.
+//! A bounded queue of lines for one file, in the format of the file.
 
 use std::{borrow::Cow, collections::VecDeque};
 
 use super::tail::cut;
 
-/// Bytes that may wait for the writer: a second's worth of a server's output, and cheap enough for
-/// every server at once.
+/// The most bytes of a queue: the output of a server in one second, and little enough to afford for every
+/// server at once.
 pub const MAX_QUEUED: usize = 512 * 1024;
 
-/// Lines at the end of a flood that are kept: they say why a process died.
+/// Lines at the end of a flood that are stored: they explain why a process died.
 pub const KEPT_LAST: usize = 20;
 
-/// The longest of these lines, in bytes; a longer one is cut.
+/// The longest of these lines, in bytes. Longer lines are cut.
 const MAX_LAST_LINE: usize = 2048;
 
 #[derive(Debug, Default)]
@@ -19,19 +19,19 @@ pub struct Queue {
     text: String,
     lines: usize,
     dropped: u64,
-    /// The last lines that found no room, in the form of the file.
+    /// The last lines that found the queue full, in the format of the file.
     last: VecDeque<String>,
 }
 
-/// What was taken from a queue.
+/// The contents of a queue.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct QueuedLines {
     /// Whole lines.
     pub text: String,
     pub lines: usize,
-    /// Lines that found no room after them.
+    /// Lines after `text` that were dropped because the queue was full.
     pub dropped: u64,
-    /// The lines after those.
+    /// The lines after the dropped ones.
     pub last: VecDeque<String>,
 }
 
@@ -40,13 +40,13 @@ impl Queue {
         self.lines
     }
 
-    /// Once a line found no room, none does before the writer has been here: what is dropped lies
-    /// in one place.
+    /// True after a line found the queue full, until the writer has emptied the queue. The dropped lines are
+    /// therefore next to each other.
     pub fn is_full(&self) -> bool {
         self.dropped > 0 || !self.last.is_empty()
     }
 
-    /// Queues `TIME MARK TEXT`, if there is room. Else it is one of the last lines.
+    /// Queues `TIME MARK TEXT` if there is room. Otherwise stores it as one of the last lines.
     pub fn push(&mut self, time: &str, mark: &str, text: &str) {
         let size = time.len() + mark.len() + text.len() + 3;
         if self.is_full() || self.text.len() + size > MAX_QUEUED {
@@ -65,15 +65,15 @@ impl Queue {
         self.lines += 1;
     }
 
-    /// Drops lines that come after all that there are.
+    /// Drops `lines` more lines, which come after all queued lines.
     pub fn drop(&mut self, lines: u64) {
         self.dropped += lines + self.last.len() as u64;
         self.last.clear();
     }
 
-    /// Empties the queue; `spare` is the room for what comes next.
-    pub fn take(&mut self, spare: String) -> Taken {
-        Taken {
+    /// Empties the queue. `spare` is the buffer for the next lines.
+    pub fn take(&mut self, spare: String) -> QueuedLines {
+        QueuedLines {
             text: std::mem::replace(&mut self.text, spare),
             lines: std::mem::take(&mut self.lines),
             dropped: std::mem::take(&mut self.dropped),
@@ -82,7 +82,7 @@ impl Queue {
     }
 }
 
-/// What would break a line's frame: only words of our own, such as an error's text, have that.
+/// Removes line breaks. Only Mainstay's own texts, such as error texts, have any.
 fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains('\n') {
         text.replace('\n', " ").into()
@@ -102,32 +102,32 @@ mod tests {
         queue.push("T", "stderr", &half);
         for number in 0..KEPT_LAST + 2 {
             queue.push("T", "stderr", &half);
-            // This one would fit, but it would stand before those that are missing.
+            // The number would fit, but the line would stand before the dropped ones.
             queue.push("T", "stderr", &number.to_string());
         }
-        let taken = queue.take(String::new());
+        let queued = queue.take(String::new());
         let missing = 2 * (KEPT_LAST + 2) - KEPT_LAST;
-        assert_eq!((taken.lines, taken.dropped), (1, missing as u64));
-        assert_eq!(taken.text, format!("T stderr {half}\n"));
-        assert_eq!(taken.last.len(), KEPT_LAST);
+        assert_eq!((queued.lines, queued.dropped), (1, missing as u64));
+        assert_eq!(queued.text, format!("T stderr {half}\n"));
+        assert_eq!(queued.last.len(), KEPT_LAST);
         assert_eq!(
-            taken.last[KEPT_LAST - 1],
+            queued.last[KEPT_LAST - 1],
             format!("T stderr {}\n", KEPT_LAST + 1)
         );
-        assert!(taken.last[0].len() < 2 * MAX_LAST_LINE);
+        assert!(queued.last[0].len() < 2 * MAX_LAST_LINE);
         queue.push("T", "mainstay", "two\nlines");
         assert_eq!(queue.take(String::new()).text, "T mainstay two lines\n");
     }
 
-    /// Lines that are dropped at once come after those that were kept as the last.
+    /// Lines that are dropped at once come after the lines that were stored as the last.
     #[test]
     fn lines_that_were_the_last_are_dropped_with_those_behind_them() {
         let mut queue = Queue::default();
         queue.push("T", "stderr", &"x".repeat(MAX_QUEUED));
         queue.drop(5);
         queue.push("T", "stderr", "end");
-        let taken = queue.take(String::new());
-        assert_eq!((taken.lines, taken.dropped), (0, 6));
-        assert_eq!(taken.last, ["T stderr end\n"]);
+        let queued = queue.take(String::new());
+        assert_eq!((queued.lines, queued.dropped), (0, 6));
+        assert_eq!(queued.last, ["T stderr end\n"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the end of a log, back into the rotated files, without reading whole files.
+//! Reads the end of a log, including rotated files, without reading whole files.
 
 use std::{
     fs::File,
@@ -15,16 +15,16 @@ use super::{
     rotating::KEPT_FILES,
 };
 
-/// Lines that can be asked for at once.
+/// The most lines that can be requested at once.
 pub const MAX_TAIL: usize = 10_000;
 
-/// Bytes that are read at most, however long the lines are.
+/// The most bytes that are read, however long the lines are.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 const BLOCK: usize = 64 * 1024;
 
-/// The last lines in the files of a state directory that no daemon owns; `None` if there is no log
-/// of this server.
+/// The last lines in the files of a state directory without a daemon. `None` if there is no log of this
+/// server.
 pub fn left_behind(
     state: &Path,
     server: &ServerName,
@@ -43,15 +43,15 @@ pub fn left_behind(
 /// The end of a log.
 #[derive(Debug)]
 pub struct End {
-    /// The oldest first.
+    /// The lines, oldest first.
     pub lines: Vec<Line>,
-    /// Whether there is nothing before these.
+    /// True if the log has no older lines.
     pub is_all: bool,
 }
 
 /// The last lines of a log.
 pub fn tail(path: &Path, lines: usize) -> io::Result<End> {
-    let wanted = lines.min(MAX_TAIL);
+    let limit = lines.min(MAX_TAIL);
     let mut budget = MAX_BYTES;
     let mut newest_first = Vec::new();
     let mut is_all = true;
@@ -61,8 +61,8 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<End> {
             Err(error) if error.is_not_found() => break,
             file => file?,
         };
-        let missing = wanted - newest_first.len();
-        let (end, is_whole) = end_of(file, missing, &mut budget)?;
+        let missing = limit - newest_first.len();
+        let (end, is_whole) = read_end(file, missing, &mut budget)?;
         let text = String::from_utf8_lossy(&end);
         let mut lines = text.lines().rev().filter_map(Line::parse);
         newest_first.extend(lines.by_ref().take(missing));
@@ -78,7 +78,7 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<End> {
     })
 }
 
-/// The newest first.
+/// The log file and its rotated files, newest first.
 fn files(path: &Path) -> impl Iterator<Item = PathBuf> {
     (0..=KEPT_FILES).map(move |number| match number {
         0 => path.to_owned(),
@@ -90,12 +90,12 @@ fn files(path: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The end of a file, with at least so many whole lines, if the file and the budget have them, and whether it is
-/// the whole file.
-fn end_of(mut file: File, lines: usize, budget: &mut usize) -> io::Result<(Vec<u8>, bool)> {
+/// Reads the end of a file, with at least `lines` whole lines if the file and the budget have them. Also
+/// returns `true` if that is the whole file.
+fn read_end(mut file: File, lines: usize, budget: &mut usize) -> io::Result<(Vec<u8>, bool)> {
     let mut at = file.seek(SeekFrom::End(0))?;
     let (mut blocks, mut ends) = (Vec::new(), 0);
-    // One end more than lines: it ends the line before them.
+    // Find one line end more than lines: it belongs to the line before them.
     while at > 0 && ends <= lines && *budget > 0 {
         let size = usize::try_from(at).map_or(BLOCK, |left| left.min(BLOCK));
         at -= size as u64;
@@ -109,7 +109,7 @@ fn end_of(mut file: File, lines: usize, budget: &mut usize) -> io::Result<(Vec<u
     blocks.reverse();
     let mut end = blocks.concat();
     if at > 0 {
-        // The first line is not whole.
+        // The first line is incomplete.
         let first = memchr::memchr(b'\n', &end).map_or(end.len(), |at| at + 1);
         end.drain(..first);
     }
@@ -145,7 +145,7 @@ mod tests {
         fs::write(folder.path().join("x.log.1"), text(0..300)).expect("written");
         fs::write(&path, text(300..310)).expect("written");
         assert_eq!([10, 309, 310, 1000].map(is_all), [false, false, true, true]);
-        // More lines, and then more bytes, than are read at once.
+        // First more lines, then more bytes, than are read at once.
         fs::remove_file(folder.path().join("x.log.1")).expect("removed");
         fs::write(&path, "T stderr 1\n".repeat(MAX_TAIL)).expect("written");
         assert!(is_all(MAX_TAIL));
@@ -164,9 +164,9 @@ mod tests {
         fs::write(folder.path().join("x.log.2"), text(0..300)).expect("written");
         fs::write(folder.path().join("x.log.1"), text(300..600)).expect("written");
         fs::write(&path, text(600..610)).expect("written");
-        for wanted in [0, 1, 10, 11, 200, 310, 500, 610, 700] {
-            let expected: Vec<u32> = (610 - wanted.min(610)..610).collect();
-            assert_eq!(numbers(&path, wanted as usize), expected, "{wanted}");
+        for count in [0, 1, 10, 11, 200, 310, 500, 610, 700] {
+            let expected: Vec<u32> = (610 - count.min(610)..610).collect();
+            assert_eq!(numbers(&path, count as usize), expected, "{count}");
         }
     }
 

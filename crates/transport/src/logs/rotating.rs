@@ -1,7 +1,7 @@
-//! One log file that is renamed away when it is full: `x.log`, then `x.log.1` to `x.log.5`.
+//! A log file that is renamed when it is full: `x.log`, then `x.log.1` to `x.log.5`.
 //!
-//! `file-rotate` renames the files. It does not write them: it would silently drop what it cannot
-//! write, and such a loss is to be reported.
+//! `file-rotate` renames the files, but does not write them: it would silently drop bytes that it cannot
+//! write, and Mainstay reports such a loss.
 
 use std::{
     fs::File,
@@ -13,10 +13,10 @@ use std::{
 use file_rotate::{ContentLimit, FileRotate, compression::Compression, suffix::AppendCount};
 use mainstay_platform::state;
 
-/// A file is renamed away at this size.
+/// The size at which a file is renamed.
 pub const MAX_FILE: u64 = 10 * 1024 * 1024;
 
-/// Files beside the one that is written.
+/// Number of renamed files.
 pub const KEPT_FILES: usize = 5;
 
 #[derive(Debug)]
@@ -24,14 +24,14 @@ pub struct Rotating {
     path: PathBuf,
     max_file: u64,
     open: Option<Open>,
-    /// A write failed in the middle of a line.
+    /// True if a write failed in the middle of a line.
     torn: bool,
 }
 
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// Counted, not asked for.
+    /// The size of the file. It is counted, not read from the file system.
     size: u64,
 }
 
@@ -49,7 +49,7 @@ impl Rotating {
         &self.path
     }
 
-    /// Appends a batch of lines in one write; `true` if the file was rotated before it.
+    /// Appends a batch of lines in one write. Returns `true` if the file was rotated before.
     pub fn write(&mut self, batch: &[u8]) -> io::Result<bool> {
         let mut open = self.take()?;
         let size = batch.len() as u64;
@@ -70,7 +70,8 @@ impl Rotating {
         Ok(rotates)
     }
 
-    /// The open file. It is put back after a success only: after an error it is opened anew.
+    /// Returns the open file. The caller puts it back after a success only, so that it is opened again after
+    /// an error.
     fn take(&mut self) -> io::Result<Open> {
         if let Some(open) = self.open.take() {
             return Ok(open);
@@ -85,8 +86,8 @@ impl Rotating {
 }
 
 fn rotate(path: &Path) -> io::Result<()> {
-    // It panics when it meets what it did not expect, such as a folder called `x.log.1`. That must not
-    // end the thread that writes all logs.
+    // `rotate` panics when something unexpected is in the way, such as a folder called `x.log.1`. That must
+    // not end the thread that writes all logs.
     let rotated = catch_unwind(AssertUnwindSafe(|| {
         let mut options = state::private_options();
         options.read(true).append(true);
@@ -109,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Six files at most, none above the limit, the newest lines in them.
+    /// There are six files at most, none is larger than the limit, and the newest lines are in them.
     #[test]
     fn files_are_rotated_by_size_and_the_oldest_goes() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(newest, 49 - 12);
     }
 
-    /// What was written before a restart counts.
+    /// The size of the file before the restart counts.
     #[test]
     fn a_file_that_is_there_is_continued() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -167,7 +168,7 @@ mod tests {
         }
     }
 
-    /// An error is an error, whatever stands in the way, and is over when that is gone.
+    /// An obstacle is an error, and the error ends when the obstacle is gone.
     #[test]
     fn what_stands_in_the_way_is_an_error_until_it_is_gone() {
         let folder = tempfile::tempdir().expect("a temporary folder");

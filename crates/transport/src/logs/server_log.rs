@@ -24,30 +24,30 @@ use tokio::{io::AsyncRead, sync::broadcast};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Followed, Line, Source,
-    log_file::{LogFile, Tail as From},
+    Followed, Line, LineSource,
+    log_file::{FollowFrom, LogFile},
     queue::{KEPT_LAST, Queue},
     tail::{Tail, text},
     throttle::Throttle,
     token_bucket::{TokenBucket, rest},
 };
 
-/// Longest line in a file, in bytes; a longer one is cut.
+/// The longest line in a file, in bytes. Longer lines are cut.
 const MAX_LINE: usize = 64 * 1024;
 
-/// How much of the end of a line is kept that comes in pieces, at least.
+/// Bytes at the end of a growing line that are stored, at least.
 const KEPT_TAIL: usize = 2048;
 
-/// How much of its beginning.
+/// Bytes at the beginning of a growing line that are stored.
 const KEPT_HEAD: usize = MAX_LINE - 2 * KEPT_TAIL - CUT.len();
 
-/// A line longer than this is an overflow.
+/// A longer line is reported as oversized.
 const MAX_READ_LINE: usize = 1024 * 1024;
 
-/// Foreign ids that are named where a call waits in vain.
+/// Foreign ids that are stored, to be named by a call that waits in vain.
 const MAX_FOREIGN_ANSWERS: usize = 3;
 
-/// How long a foreign id explains why a server is not connected.
+/// Time for which a foreign id may explain why a server is not connected.
 const RECENT: Duration = Duration::from_mins(2);
 
 #[derive(Debug)]
@@ -56,10 +56,10 @@ pub struct ServerLog {
     files: Option<Files>,
     /// The last lines of stderr.
     pub tail: Tail,
-    /// The last lines of stdout that are no messages.
+    /// The last lines of stray output on stdout.
     stray_output: Tail,
-    /// The line of stderr that tells most of why the process before the last one ended. Held to copy it.
-    said_before: Mutex<Option<String>>,
+    /// The most telling line of stderr from the process before, about its end. Locked for a copy.
+    last_words_before: Mutex<Option<String>>,
     lines: AtomicU64,
     bytes: AtomicU64,
     unparsable: AtomicU64,
@@ -67,18 +67,18 @@ pub struct ServerLog {
     merged_notifications: AtomicU64,
     dropped_notifications: AtomicU64,
     faults: Mutex<Throttle>,
-    /// The ids of the last responses that answered no request, and when they came.
+    /// Ids and times of the last responses that answered no request.
     foreign_answers: Mutex<VecDeque<(tokio::time::Instant, Box<str>)>>,
 }
 
 #[derive(Debug)]
 struct Files {
-    own: Arc<LogFile>,
+    server_file: Arc<LogFile>,
     /// The log of all servers' errors.
     errors: Arc<LogFile>,
 }
 
-/// What a server wrote beside the protocol, and what became of it.
+/// Counts of a server's output besides the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     /// Lines of stderr, and of stray output on stdout.
@@ -86,21 +86,21 @@ pub struct Diagnostics {
     pub bytes: u64,
     /// Lines that are not in the log: they came too fast, or could not be written.
     pub dropped: u64,
-    /// Lines on stdout that are no messages.
+    /// Lines of stray output on stdout.
     pub unparsable: u64,
     /// Lines beyond a limit: 1 MiB, or `maxMessageBytes` for a message.
     pub oversized: u64,
-    /// Notifications that said what one that waited said already.
+    /// Notifications that repeated a waiting notification.
     pub merged_notifications: u64,
-    /// Notifications that came too fast.
+    /// Notifications that exceeded a rate or a limit.
     pub dropped_notifications: u64,
     pub rotations: u64,
     pub write_errors: u64,
 }
 
 impl ServerLog {
-    /// The server has made a mistake that our own log tells of. Returns how often that has happened since
-    /// it was told last, unless it was told a moment ago.
+    /// Counts a mistake of the server that Mainstay's own log reports. Returns the number of mistakes since
+    /// the last report if a report is due.
     pub fn fault(&self) -> Option<u64> {
         // Held for a few operations, never across an await.
         let mut faults = self.faults.lock();
@@ -110,10 +110,13 @@ impl ServerLog {
     pub(super) fn new(server: ServerName, files: Option<(Arc<LogFile>, Arc<LogFile>)>) -> Self {
         Self {
             server,
-            files: files.map(|(own, errors)| Files { own, errors }),
+            files: files.map(|(server_file, errors)| Files {
+                server_file,
+                errors,
+            }),
             tail: Tail::default(),
             stray_output: Tail::default(),
-            said_before: Mutex::default(),
+            last_words_before: Mutex::default(),
             lines: AtomicU64::default(),
             bytes: AtomicU64::default(),
             unparsable: AtomicU64::default(),
@@ -125,17 +128,17 @@ impl ServerLog {
         }
     }
 
-    /// A response came under an id (JSON text) that no request has.
+    /// Stores the id (JSON text) of a response that answers no request.
     pub fn foreign_answer(&self, id: &str) {
         // Held for a few operations, never across an await.
-        let mut kept = self.foreign_answers.lock();
-        if kept.len() == MAX_FOREIGN_ANSWERS {
-            kept.pop_front();
+        let mut answers = self.foreign_answers.lock();
+        if answers.len() == MAX_FOREIGN_ANSWERS {
+            answers.pop_front();
         }
-        kept.push_back((tokio::time::Instant::now(), id.into()));
+        answers.push_back((tokio::time::Instant::now(), id.into()));
     }
 
-    /// Says under which ids responses have come since then that no request has.
+    /// A sentence with the ids of responses since `since` that answered no request.
     pub fn foreign_ids(&self, since: tokio::time::Instant) -> Option<String> {
         self.foreign_ids_but(since, None)
     }
@@ -146,19 +149,22 @@ impl ServerLog {
         left_out: Option<&str>,
     ) -> Option<String> {
         // Held for a few operations, never across an await.
-        let kept = self.foreign_answers.lock();
-        let ids = kept.iter().filter(|(at, _)| *at >= since);
-        let ids = ids.map(|(_, id)| &**id);
-        let mut ids: Vec<&str> = ids.filter(|id| Some(*id) != left_out).collect();
+        let answers = self.foreign_answers.lock();
+        let mut ids: Vec<&str> = answers
+            .iter()
+            .filter(|(at, _)| *at >= since)
+            .map(|(_, id)| &**id)
+            .filter(|id| Some(*id) != left_out)
+            .collect();
         ids.dedup();
         let ids = ids.join(", ");
         (!ids.is_empty()).then(|| format!("responses came with ids that no request has: {ids}"))
     }
 
-    /// The same of a connection that does not come about.
+    /// Like [`Self::foreign_ids`], for a connection that cannot be opened: only recent ids, without `null`.
     pub fn recent_foreign_ids(&self) -> Option<String> {
         let since = tokio::time::Instant::now().checked_sub(RECENT)?;
-        // Without an id a server may have answered a notification.
+        // A response without an id may have answered a notification.
         self.foreign_ids_but(since, Some("null"))
     }
 
@@ -166,37 +172,37 @@ impl ServerLog {
         &self.server
     }
 
-    /// From now on the secrets of this configuration are kept out of the log, and of texts about the
-    /// server elsewhere.
+    /// Redacts the secrets of this configuration from now on, in the log and in other texts about the server.
     pub fn protect(&self, config: &ServerConfig) {
         self.protect_both(config, None);
     }
 
-    /// The same with the secrets that the server had before, which its sessions may still have.
+    /// Like [`Self::protect`], but also redacts the secrets of the configuration before, which sessions may
+    /// still use.
     pub fn protect_both(&self, config: &ServerConfig, former: Option<&ServerConfig>) {
         let secrets = Secrets::of_both(config, former).map(Arc::new);
         self.tail.secrets.store(secrets.clone());
         self.stray_output.secrets.store(secrets.clone());
         if let Some(files) = &self.files {
-            files.own.secrets.store(secrets);
+            files.server_file.secrets.store(secrets);
         }
     }
 
-    /// The last line of stdout that is no message.
+    /// The last line of stray output on stdout.
     pub fn last_stray_line(&self) -> Option<String> {
         let mut lines = self.stray_output.texts();
         lines.retain(|line| !line.trim().is_empty());
         lines.pop()
     }
 
-    /// What the process before this one said on stderr that tells why it ended.
+    /// The line of stderr that explains the end of the process before this one.
     pub fn said_before(&self) -> Option<String> {
-        self.said_before.lock().clone()
+        self.last_words_before.lock().clone()
     }
 
-    /// Forgets what an earlier process said, but for the line that tells why it ended.
+    /// Forgets the output of the process, except for the line that explains its end.
     pub fn forget(&self) {
-        *self.said_before.lock() = trouble::telling_line(&self.tail.texts());
+        *self.last_words_before.lock() = trouble::telling_line(&self.tail.texts());
         self.tail.clear();
         self.stray_output.clear();
         self.foreign_answers.lock().clear();
@@ -206,33 +212,33 @@ impl ServerLog {
         self.tail.secrets.load_full()
     }
 
-    /// A text that may quote the server, without secrets.
+    /// A text that may quote the server, with its secrets redacted.
     pub fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
         shown(text, self.tail.secrets.load().as_deref())
     }
 
-    /// A line of our own about the server.
+    /// Writes a line of Mainstay about the server.
     pub fn note(&self, text: &str) {
         if let Some(files) = &self.files {
-            files.own.push(Source::Mainstay.as_str(), text);
+            files.server_file.push(LineSource::Mainstay.as_str(), text);
         }
     }
 
-    /// Writes a line here and in the log of all servers' errors.
+    /// Writes a line in this log and in the log of all servers' errors.
     pub fn error(&self, text: &str) {
         self.note(text);
         self.error_of_all_servers(text);
     }
 
-    /// A line in the log of all servers' errors, about what the server's own log shows itself.
+    /// Writes a line in the log of all servers' errors only. The server's own log shows the error anyway.
     pub fn error_of_all_servers(&self, text: &str) {
         if let Some(files) = &self.files {
-            // The file of all servers does not know single servers' secrets.
+            // The log of all servers does not know the secrets of single servers.
             files.errors.push(self.server.as_str(), &self.shown(text));
         }
     }
 
-    /// How a connection ended, or why none came about.
+    /// Writes the reason that a connection ended or could not be opened.
     pub fn ended(&self, loss: &Loss) {
         match loss {
             Loss::Disconnected(_) => self.note(&loss.to_string()),
@@ -240,30 +246,30 @@ impl ServerLog {
         }
     }
 
-    /// Lines on stdout that are no messages.
+    /// Counts lines of stray output on stdout.
     pub fn unparsable(&self, lines: u64) {
         self.unparsable.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// A notification that says what one that waits says already.
+    /// Counts a notification that repeats a waiting notification.
     pub fn merged_notification(&self) {
         self.merged_notifications.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notifications that came too fast.
+    /// Counts notifications that came too fast.
     pub fn dropped_notifications(&self, count: u64) {
         self.dropped_notifications
             .fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A line beyond a limit.
+    /// Counts and reports a line beyond a limit.
     pub fn oversized(&self, text: &str) {
         self.oversized.fetch_add(1, Ordering::Relaxed);
         self.error(text);
     }
 
-    /// What a pipe says beside the protocol.
-    pub fn stream(self: &Arc<Self>, source: Source) -> LogStream {
+    /// Returns a stream for the output of a pipe besides the protocol.
+    pub fn stream(self: &Arc<Self>, source: LineSource) -> LogStream {
         LogStream {
             log: Arc::clone(self),
             source,
@@ -274,7 +280,7 @@ impl ServerLog {
 
     pub fn diagnostics(&self) -> Diagnostics {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counts = self.files.as_ref().map(|files| &files.own.counts);
+        let counts = self.files.as_ref().map(|files| &files.server_file.counts);
         Diagnostics {
             lines: get(&self.lines),
             bytes: get(&self.bytes),
@@ -288,23 +294,23 @@ impl ServerLog {
         }
     }
 
-    /// The last lines, and all that come after them. Blocks for as long as the disk does.
+    /// Returns the last lines, and a subscription to all later ones. Blocks while the disk is slow.
     pub fn last(&self, lines: usize) -> io::Result<Followed> {
-        self.follow(From::Last(lines))
+        self.follow(FollowFrom::Last(lines))
     }
 
-    /// What was written after the line of this number.
+    /// Like [`Self::last`], but with the lines after the line of this number.
     pub fn after(&self, number: u64) -> io::Result<Followed> {
-        self.follow(From::After(number))
+        self.follow(FollowFrom::After(number))
     }
 
-    fn follow(&self, from: From) -> io::Result<Followed> {
+    fn follow(&self, from: FollowFrom) -> io::Result<Followed> {
         match &self.files {
-            Some(files) => files.own.follow(from),
-            // What there is; nothing comes after it.
+            Some(files) => files.server_file.follow(from),
+            // Without files there are only the stored lines, and no later ones.
             None => Ok(Followed {
                 lines: self.tail_lines(from),
-                // Older lines may have gone.
+                // Older lines may have been dropped.
                 is_all: false,
                 last: 0,
                 batches: broadcast::Sender::new(1).subscribe(),
@@ -312,20 +318,21 @@ impl ServerLog {
         }
     }
 
-    fn tail_lines(&self, from: From) -> Vec<Line> {
+    fn tail_lines(&self, from: FollowFrom) -> Vec<Line> {
         let mut lines = self.tail.lines();
-        if let From::Last(wanted) = from {
-            lines.drain(..lines.len().saturating_sub(wanted));
+        if let FollowFrom::Last(count) = from {
+            lines.drain(..lines.len().saturating_sub(count));
         }
         lines
     }
 
-    /// Takes whole lines: one that was gathered, and those that follow it. Returns how many.
-    fn append(&self, source: Source, first: &[u8], others: &[u8]) -> u64 {
+    /// Appends whole lines: `first`, which may have come in pieces, and `others`, which follow it. Returns
+    /// their number.
+    fn append(&self, source: LineSource, first: &[u8], others: &[u8]) -> u64 {
         let tail = match source {
-            Source::Stderr => Some(&self.tail),
-            Source::Stdout => Some(&self.stray_output),
-            Source::Mainstay => None,
+            LineSource::Stderr => Some(&self.tail),
+            LineSource::Stdout => Some(&self.stray_output),
+            LineSource::Mainstay => None,
         };
         if let Some(tail) = tail {
             tail.extend(first);
@@ -334,14 +341,16 @@ impl ServerLog {
         let lines = match &self.files {
             Some(files) => {
                 let time = utc::rfc3339(SystemTime::now());
-                files.own.append(|queue| {
+                files.server_file.append(|queue| {
                     push(queue, &time, source, first) + push_all(queue, &time, source, others)
                 })
             }
             None => {
                 let lines = others.split_inclusive(|byte| *byte == b'\n');
-                let lines = lines.chain([first]).filter(|line| !is_silent(source, line));
-                lines.count() as u64
+                lines
+                    .chain([first])
+                    .filter(|line| !is_silent(source, line))
+                    .count() as u64
             }
         };
         self.lines.fetch_add(lines, Ordering::Relaxed);
@@ -349,14 +358,14 @@ impl ServerLog {
     }
 }
 
-fn push_all(queue: &mut Queue, time: &str, source: Source, lines: &[u8]) -> u64 {
+fn push_all(queue: &mut Queue, time: &str, source: LineSource, lines: &[u8]) -> u64 {
     let (mut rest, mut pushed) = (lines, 0);
     while let Some(end) = memchr::memchr(b'\n', rest) {
         if queue.is_full() {
-            // All but the last lines.
-            let kept = memchr::memrchr_iter(b'\n', rest).nth(KEPT_LAST);
-            if let Some(kept) = kept {
-                let (dropped, last) = rest.split_at(kept + 1);
+            // Keep only the last lines.
+            let end = memchr::memrchr_iter(b'\n', rest).nth(KEPT_LAST);
+            if let Some(end) = end {
+                let (dropped, last) = rest.split_at(end + 1);
                 let dropped = memchr::memchr_iter(b'\n', dropped).count() as u64;
                 queue.drop(dropped);
                 pushed += dropped;
@@ -371,7 +380,7 @@ fn push_all(queue: &mut Queue, time: &str, source: Source, lines: &[u8]) -> u64 
     pushed
 }
 
-fn push(queue: &mut Queue, time: &str, source: Source, line: &[u8]) -> u64 {
+fn push(queue: &mut Queue, time: &str, source: LineSource, line: &[u8]) -> u64 {
     if is_silent(source, line) {
         return 0;
     }
@@ -379,28 +388,28 @@ fn push(queue: &mut Queue, time: &str, source: Source, line: &[u8]) -> u64 {
     1
 }
 
-/// A blank line on stdout is no message, and no stray output either.
-fn is_silent(source: Source, line: &[u8]) -> bool {
-    source == Source::Stdout && line.trim_ascii().is_empty()
+/// A blank line on stdout is neither a message nor stray output.
+fn is_silent(source: LineSource, line: &[u8]) -> bool {
+    source == LineSource::Stdout && line.trim_ascii().is_empty()
 }
 
-/// Splits what a pipe says into lines, and never holds more of one than the log keeps. Dropping it ends the
-/// last line.
+/// Splits the output of a pipe into lines. Holds no more of a line than the log stores. Dropping the stream
+/// ends the last line.
 #[derive(Debug)]
 pub struct LogStream {
     log: Arc<ServerLog>,
-    source: Source,
-    /// The line whose end has not come yet.
+    source: LineSource,
+    /// The line whose end has not arrived yet.
     line: GrowingLine,
-    /// A carriage return has ended the line before: a line feed that comes next belongs to it.
+    /// A carriage return has ended the line before. A line feed that comes next belongs to it.
     after_return: bool,
 }
 
-/// The beginning and the end of a line that grows.
+/// The beginning and the end of a line that arrives in pieces.
 #[derive(Debug, Default)]
 struct GrowingLine {
     head: Vec<u8>,
-    /// What came behind `head`, at least the last of it.
+    /// The bytes after `head`, or at least the last of them.
     tail: Vec<u8>,
     length: usize,
 }
@@ -412,7 +421,7 @@ impl GrowingLine {
         let (head, tail) = piece.split_at(piece.len().min(room));
         self.head.extend_from_slice(head);
         if tail.len() > KEPT_TAIL {
-            // What is left out stands between the two.
+            // The omitted bytes are between `head` and `tail`.
             self.tail.clear();
         }
         let tail = &tail[tail.len().saturating_sub(KEPT_TAIL)..];
@@ -423,7 +432,7 @@ impl GrowingLine {
         self.tail.extend_from_slice(tail);
     }
 
-    /// The line, of which the middle is left out where it was too long.
+    /// Returns the line. The middle of a long line is omitted.
     fn take(&mut self) -> Vec<u8> {
         let Self {
             mut head,
@@ -439,8 +448,8 @@ impl GrowingLine {
 }
 
 impl LogStream {
-    /// Takes the next piece; returns how many lines ended in it. A carriage return ends a line, too: what a
-    /// progress bar writes again and again must not hide the error behind it.
+    /// Adds the next piece. Returns the number of lines that ended in it. A carriage return ends a line, too:
+    /// the repeated line of a progress bar must not hide the error behind it.
     pub fn write(&mut self, piece: &[u8]) -> u64 {
         self.log
             .bytes
@@ -452,8 +461,8 @@ impl LogStream {
         self.write_lines(&lines)
     }
 
-    /// The piece with a line feed at each end of a line. Lines that would be empty but for carriage returns are
-    /// none.
+    /// The piece with a line feed at each end of a line. Lines that are empty except for carriage returns are
+    /// omitted.
     fn with_line_feeds(&mut self, piece: &[u8]) -> Vec<u8> {
         let mut lines = Vec::with_capacity(piece.len());
         let has_begun = self.line.length > 0;
@@ -505,33 +514,33 @@ impl LogStream {
         }
     }
 
-    /// The end of the pipe: a line without an end counts, for it may be the last word of a server
-    /// that died.
+    /// Handles the end of the pipe. A line without an end counts, because it may be the last words of a
+    /// server that died.
     pub fn end(&mut self) {
         if self.line.length > 0 {
             self.write_lines(b"\n");
         }
     }
 
-    /// Reads a pipe to its end, so that the server never waits for us. `heard` is told how many bytes
-    /// come. Once the process has `exited`, what it has left behind is read without pauses: the end of it says
-    /// why.
+    /// Reads a pipe to its end, so that the server never waits for Mainstay. Calls `on_bytes` with the length
+    /// of each piece. Once the process has `exited`, the rest is read without pauses, because its end
+    /// explains the exit.
     pub async fn drain(
         mut self,
         mut pipe: impl AsyncRead + Unpin,
-        heard: impl Fn(usize),
+        on_bytes: impl Fn(usize),
         exited: CancellationToken,
     ) {
         let mut allowance = TokenBucket::for_reading();
         loop {
             let take = |piece: &[u8]| {
-                heard(piece.len());
+                on_bytes(piece.len());
                 self.write(piece);
                 piece.len()
             };
             match scratch::read(&mut pipe, take).await {
                 Ok(0) => break,
-                // A flood has always more to say; others have their turn.
+                // During a flood there is always more to read. Let other tasks run.
                 Ok(bytes) => {
                     let pause = rest(allowance.spend(bytes));
                     tokio::select! {

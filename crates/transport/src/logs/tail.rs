@@ -1,4 +1,4 @@
-//! The last lines of a server's stderr, to be shown when it fails, and the error before them.
+//! The last lines of a server's stderr, which are shown when it fails, and the error before them.
 
 use std::{borrow::Cow, collections::VecDeque, time::SystemTime};
 
@@ -11,31 +11,32 @@ use mainstay_core::{
 use mainstay_platform::utc;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{Line, Source};
+use super::{Line, LineSource};
 
-/// Lines that are kept.
+/// The most lines that are stored.
 const KEPT_LINES: usize = 20;
 
-/// Longest line that is kept, in bytes; a longer one is cut.
+/// The longest line that is stored, in bytes. Longer lines are cut.
 const MAX_LINE: usize = 2048;
 
 const ESCAPE: u8 = 0x1B;
 
 #[derive(Debug, Default)]
 pub struct Tail {
-    kept: Mutex<Kept>,
+    stored: Mutex<TailLines>,
     /// Secrets of the server's configuration.
     pub(super) secrets: ArcSwapOption<Secrets>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    /// The first line that began as an error, once so many others came behind it that it would be lost.
+struct TailLines {
+    /// The first line that began as an error. It is set once so many lines follow it that it would be
+    /// dropped.
     error: Option<(SystemTime, String)>,
     lines: VecDeque<(SystemTime, String)>,
 }
 
-impl Kept {
+impl TailLines {
     fn push(&mut self, now: SystemTime, line: &[u8]) {
         if self.lines.len() == KEPT_LINES {
             let oldest = self.lines.pop_front();
@@ -54,22 +55,22 @@ impl Kept {
 }
 
 impl Tail {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Held for a few lines, never across an await.
-        self.kept.lock()
+    fn stored(&self) -> MutexGuard<'_, TailLines> {
+        // Locked for a few lines, never across an await.
+        self.stored.lock()
     }
 
-    /// Takes whole lines; of many, only the first and the last ones are looked at.
+    /// Adds whole lines. Of many lines, only the first and the last ones are read.
     pub fn extend(&self, lines: &[u8]) {
         if lines.is_empty() {
             return;
         }
-        // One that was cut has lost its end.
+        // A line that was cut has no line end.
         let body = lines.strip_suffix(b"\n").unwrap_or(lines);
         let first = memchr::memchr_iter(b'\n', body).nth(KEPT_LINES - 1);
         let last = memchr::memrchr_iter(b'\n', body).nth(KEPT_LINES - 1);
         let now = SystemTime::now();
-        let mut kept = self.kept();
+        let mut stored = self.stored();
         let parts = match (first, last) {
             (Some(first), Some(last)) if first < last => {
                 [Some(&body[..first]), Some(&body[last + 1..])]
@@ -80,34 +81,36 @@ impl Tail {
             .into_iter()
             .flatten()
             .flat_map(|part| part.split(|byte| *byte == b'\n'));
-        lines.for_each(|line| kept.push(now, line));
+        lines.for_each(|line| stored.push(now, line));
     }
 
-    /// Forgets what an earlier process wrote.
+    /// Forgets the output of an earlier process.
     pub fn clear(&self) {
-        *self.kept() = Kept::default();
+        *self.stored() = TailLines::default();
     }
 
-    /// The lines, without secrets.
+    /// The lines, with secrets redacted.
     pub fn texts(&self) -> Vec<String> {
-        let (kept, secrets) = (self.kept(), self.secrets.load());
-        let texts = kept.all().map(|(_, text)| shown(text, secrets.as_deref()));
+        let (stored, secrets) = (self.stored(), self.secrets.load());
+        let texts = stored
+            .all()
+            .map(|(_, text)| shown(text, secrets.as_deref()));
         texts.map(Cow::into_owned).collect()
     }
 
     pub fn lines(&self) -> Vec<Line> {
-        let (kept, secrets) = (self.kept(), self.secrets.load());
-        let lines = kept.all().map(|(time, text)| Line {
+        let (stored, secrets) = (self.stored(), self.secrets.load());
+        let lines = stored.all().map(|(time, text)| Line {
             time: utc::rfc3339(*time),
-            source: Source::Stderr,
+            source: LineSource::Stderr,
             text: shown(text, secrets.as_deref()).into_owned(),
         });
         lines.collect()
     }
 }
 
-/// A line as text, without its end and without escape sequences of terminals; one of more than `limit` bytes
-/// is cut.
+/// A line as text, without its end and without escape sequences of terminals. A line of more than `limit`
+/// bytes is cut.
 pub fn text(line: &[u8], limit: usize) -> Cow<'_, str> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -120,7 +123,7 @@ pub fn text(line: &[u8], limit: usize) -> Cow<'_, str> {
         .into()
 }
 
-/// At most `limit` bytes of a text: its beginning and its end, which says what went wrong.
+/// At most `limit` bytes of a text: its beginning, and its end, which often contains the error.
 pub fn cut(text: &[u8], limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return String::from_utf8_lossy(text);

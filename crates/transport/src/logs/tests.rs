@@ -20,15 +20,15 @@ fn file(state: &Path, name: &str) -> String {
     fs::read_to_string(state.join("logs").join(name)).unwrap_or_default()
 }
 
-/// What stands in a file, without the times.
-fn said(state: &Path, name: &str) -> Vec<String> {
+/// The lines of a file without their times.
+fn lines_of(state: &Path, name: &str) -> Vec<String> {
     let text = file(state, name);
-    let said = text.lines().map(|line| {
+    let lines = text.lines().map(|line| {
         let (time, rest) = line.split_once(' ').expect("a time");
         assert!(time.len() == 24 && time.ends_with('Z'), "{line}");
         rest.to_owned()
     });
-    said.collect()
+    lines.collect()
 }
 
 #[tokio::test]
@@ -36,12 +36,12 @@ async fn faults_of_a_server_are_told_a_few_times_and_then_counted() {
     let state = state();
     let logs = Logs::start(state.path());
     let (flooding, other) = (logs.server(&name("flooding")), logs.server(&name("other")));
-    let told: Vec<_> = (0..1000).filter_map(|_| flooding.fault()).collect();
-    assert!((1..10).contains(&told.len()), "{told:?}");
+    let reports: Vec<_> = (0..1000).filter_map(|_| flooding.fault()).collect();
+    assert!((1..10).contains(&reports.len()), "{reports:?}");
     assert_eq!(other.fault(), Some(1));
 }
 
-/// S1, S5, S11: one file for each server, one for all servers' errors; no secrets.
+/// S1, S5, S11: one file for each server, and one for all servers' errors. They contain no secrets.
 #[tokio::test]
 async fn what_a_server_says_is_in_its_file() {
     let state = state();
@@ -49,8 +49,8 @@ async fn what_a_server_says_is_in_its_file() {
     let log = logs.server(&name("fake"));
     logs.server(&name("silent"));
     log.note("started pid 7");
-    let mut stderr = log.stream(Source::Stderr);
-    let mut stdout = log.stream(Source::Stdout);
+    let mut stderr = log.stream(LineSource::Stderr);
+    let mut stdout = log.stream(LineSource::Stdout);
     assert_eq!(stderr.write(b"one\r\n\ntw"), 2);
     assert_eq!(stdout.write(b"\n  \nnoise \xff\nmore"), 1);
     assert_eq!(stderr.write(b"o, Bearer abc\nthe last wor"), 1);
@@ -63,7 +63,7 @@ async fn what_a_server_says_is_in_its_file() {
     );
     logs.close().await;
     assert_eq!(
-        said(state.path(), "mcp-fake.log"),
+        lines_of(state.path(), "mcp-fake.log"),
         [
             "mainstay started pid 7",
             "stderr one",
@@ -76,7 +76,7 @@ async fn what_a_server_says_is_in_its_file() {
         ]
     );
     assert_eq!(
-        said(state.path(), "mcp-errors.log"),
+        lines_of(state.path(), "mcp-errors.log"),
         ["fake process exited unexpectedly (code 7)"]
     );
     assert!(!state.path().join("logs/mcp-silent.log").exists());
@@ -92,7 +92,7 @@ async fn no_server_has_the_file_of_the_errors() {
     }
     logs.close().await;
     assert_eq!(file(state.path(), "mcp-errors.log"), "");
-    assert_eq!(said(state.path(), "mcp-errors_.log"), ["mainstay mine"]);
+    assert_eq!(lines_of(state.path(), "mcp-errors_.log"), ["mainstay mine"]);
 }
 
 /// S4: a hundred lines are written at once, fewer after a second.
@@ -102,19 +102,25 @@ async fn lines_are_written_in_batches() {
     let logs = Logs::start(state.path());
     let log = logs.server(&name("fake"));
     let written = async |lines: usize| {
-        let began = Instant::now();
-        while said(state.path(), "mcp-fake.log").len() < lines {
-            assert!(began.elapsed() < Duration::from_secs(20), "{lines} lines");
+        let started_at = Instant::now();
+        while lines_of(state.path(), "mcp-fake.log").len() < lines {
+            assert!(
+                started_at.elapsed() < Duration::from_secs(20),
+                "{lines} lines"
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        began.elapsed()
+        started_at.elapsed()
     };
-    let began = Instant::now();
+    let started_at = Instant::now();
     for _ in 0..99 {
         log.note("x");
     }
-    // On a slow machine, the second may be over already.
-    let (waiting, waited) = (said(state.path(), "mcp-fake.log").len(), began.elapsed());
+    // On a slow machine, the second may have passed already.
+    let (waiting, waited) = (
+        lines_of(state.path(), "mcp-fake.log").len(),
+        started_at.elapsed(),
+    );
     assert!(
         waiting == 0 || waited > Duration::from_millis(900),
         "{waiting}"
@@ -126,29 +132,29 @@ async fn lines_are_written_in_batches() {
     logs.close().await;
 }
 
-/// U8: a flood costs a bounded queue; what is not written is counted, in the log as well.
+/// U8: a flood fills a bounded queue only. Dropped lines are counted, in the log as well.
 #[tokio::test]
 async fn a_flood_is_dropped_and_counted() {
     let state = state();
     let logs = Logs::start(state.path());
     let log = logs.server(&name("flood"));
-    let mut stream = log.stream(Source::Stderr);
+    let mut stream = log.stream(LineSource::Stderr);
     let piece = [b"x".repeat(79), b"\n".to_vec()].concat().repeat(800);
     for _ in 0..300 {
         assert_eq!(stream.write(&piece), 800);
     }
     logs.close().await;
-    let said = said(state.path(), "mcp-flood.log");
+    let lines = lines_of(state.path(), "mcp-flood.log");
     let dropped = |line: &String| {
         let count = line
             .strip_prefix("mainstay … ")?
             .strip_suffix(" lines dropped")?;
         count.parse::<u64>().ok()
     };
-    let dropped_here: u64 = said.iter().filter_map(dropped).sum();
-    let kept = said.iter().filter(|line| dropped(line).is_none()).count() as u64;
+    let dropped_here: u64 = lines.iter().filter_map(dropped).sum();
+    let written = lines.iter().filter(|line| dropped(line).is_none()).count() as u64;
     let diagnostics = log.diagnostics();
-    assert_eq!(kept + dropped_here, 240_000);
+    assert_eq!(written + dropped_here, 240_000);
     assert_eq!(
         (diagnostics.lines, diagnostics.dropped),
         (240_000, dropped_here)
@@ -158,42 +164,42 @@ async fn a_flood_is_dropped_and_counted() {
     assert!(dropped_here > 0 && bytes >= MAX_QUEUED / 2, "{bytes} bytes");
 }
 
-/// S7: a line that does not end is cut, and an overflow is an error.
+/// S7: a line without an end is cut, and an overflow is an error.
 #[tokio::test]
 async fn a_line_without_an_end_is_cut() {
     let state = state();
     let logs = Logs::start(state.path());
     let log = logs.server(&name("endless"));
-    let mut stream = log.stream(Source::Stdout);
+    let mut stream = log.stream(LineSource::Stdout);
     for _ in 0..200 {
         assert_eq!(stream.write(&[b'x'; 10_000]), 0);
     }
     assert_eq!(stream.write(b"\nnext\n"), 2);
-    let mut stderr = log.stream(Source::Stderr);
+    let mut stderr = log.stream(LineSource::Stderr);
     stderr.write("y".repeat(100_000).as_bytes());
     stderr.end();
     let half = "y".repeat(1024);
     assert_eq!(log.tail.texts(), [format!("{half} … {half}")]);
     logs.close().await;
-    let said = said(state.path(), "mcp-endless.log");
-    assert_eq!(said.len(), 4, "{said:?}");
-    assert_eq!(said[0], "mainstay a line on stdout exceeds 1048576 bytes");
-    let is_cut = said[1].starts_with("stdout xxx") && said[1].contains("x … x");
+    let lines = lines_of(state.path(), "mcp-endless.log");
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(lines[0], "mainstay a line on stdout exceeds 1048576 bytes");
+    let is_cut = lines[1].starts_with("stdout xxx") && lines[1].contains("x … x");
     assert!(
-        is_cut && said[1].len() < 64 * 1024 + 10,
+        is_cut && lines[1].len() < 64 * 1024 + 10,
         "{} bytes",
-        said[1].len()
+        lines[1].len()
     );
-    assert_eq!(said[2], "stdout next");
+    assert_eq!(lines[2], "stdout next");
     assert_eq!(log.diagnostics().oversized, 1);
 }
 
-/// The end of a line says what went wrong, also if the line never ends, or has no end in between.
+/// The end of a line contains the error, even if the line never ends or is ended by carriage returns.
 #[tokio::test]
 async fn the_end_of_what_a_server_says_is_kept() {
     let log = Logs::default().server(&name("fake"));
-    let mut stream = log.stream(Source::Stderr);
-    // A progress bar, in pieces that end anywhere.
+    let mut stream = log.stream(LineSource::Stderr);
+    // A progress bar, in pieces of any length.
     for piece in [
         "10%",
         "\r20%\r",
@@ -206,12 +212,12 @@ async fn the_end_of_what_a_server_says_is_kept() {
         stream.write(piece.as_bytes());
     }
     drop(stream);
-    let said = ["10%", "20%", "30%", "Error: no licence", "", "bye"];
-    assert_eq!(log.tail.texts(), said);
+    let expected = ["10%", "20%", "30%", "Error: no licence", "", "bye"];
+    assert_eq!(log.tail.texts(), expected);
     assert_eq!(log.said_before(), None);
     log.forget();
     assert_eq!(log.said_before().as_deref(), Some("Error: no licence"));
-    let mut stream = log.stream(Source::Stderr);
+    let mut stream = log.stream(LineSource::Stderr);
     for _ in 0..1000 {
         stream.write(&[b'.'; 1000]);
     }
@@ -223,29 +229,29 @@ async fn the_end_of_what_a_server_says_is_kept() {
     assert!(line.ends_with("...Error: no licence"), "{line}");
 }
 
-/// What a server says last in a flood is in its file.
+/// The last line of a flood is in the file.
 #[tokio::test]
 async fn the_end_of_a_flood_is_written() {
     let state = state();
     let logs = Logs::start(state.path());
     let log = logs.server(&name("flood"));
-    let mut stream = log.stream(Source::Stderr);
+    let mut stream = log.stream(LineSource::Stderr);
     let piece = [b"x".repeat(79), b"\n".to_vec()].concat().repeat(800);
     for _ in 0..100 {
         stream.write(&piece);
     }
     stream.write(b"Error: no licence\n");
     logs.close().await;
-    let said = said(state.path(), "mcp-flood.log");
-    assert_eq!(said.last().expect("a line"), "stderr Error: no licence");
-    assert!(said.iter().any(|line| line.ends_with("lines dropped")));
+    let lines = lines_of(state.path(), "mcp-flood.log");
+    assert_eq!(lines.last().expect("a line"), "stderr Error: no licence");
+    assert!(lines.iter().any(|line| line.ends_with("lines dropped")));
 }
 
-/// S6: what cannot be written is counted, and said when it can be again.
+/// S6: lines that cannot be written are counted, and reported once the file can be written again.
 #[tokio::test]
 async fn a_log_that_cannot_be_written_is_not_fatal() {
     let state = state();
-    // Not a folder.
+    // A file instead of the folder.
     fs::write(state.path().join("logs"), "").expect("written");
     let log_file = LogFile::new(
         state.path().join("logs/x.log"),
@@ -261,14 +267,14 @@ async fn a_log_that_cannot_be_written_is_not_fatal() {
     log_file.push("stderr", "kept");
     log_file.flush();
     assert_eq!(
-        said(state.path(), "x.log"),
+        lines_of(state.path(), "x.log"),
         ["stderr kept", "mainstay … 3 lines dropped"]
     );
     assert_eq!(log_file.counts.write_errors.into_inner(), 3);
     assert_eq!(log_file.counts.dropped.into_inner(), 3);
 }
 
-/// A follower gets each line once: those that are there, and those that come.
+/// A follower gets each line once: the present ones and the later ones.
 #[tokio::test]
 async fn a_follower_misses_nothing() {
     let state = state();
@@ -315,12 +321,12 @@ fn numbered(numbers: std::ops::Range<u32>) -> String {
     lines.collect::<Vec<_>>().concat()
 }
 
-/// Without a state directory, there are the last lines of stderr.
+/// Without a state directory, only the last lines of stderr are stored.
 #[tokio::test]
 async fn without_a_place_there_is_the_tail() {
     let log = Logs::default().server(&name("fake"));
     log.note("nowhere to write");
-    let mut stream = log.stream(Source::Stderr);
+    let mut stream = log.stream(LineSource::Stderr);
     for number in 0..30 {
         stream.write(format!("{number}\n").as_bytes());
     }

@@ -2,46 +2,47 @@
 
 use std::time::{Duration, Instant};
 
-/// Said one by one before they are only counted.
+/// Events that are reported one by one before they are only counted.
 const FIRST: u64 = 5;
 
-/// The count is reported this often.
+/// Time between two reports of the count.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Counts what happens again and again.
+/// Counts events of one kind, and decides which of them are reported.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    said: u64,
-    unsaid: u64,
-    /// When it was reported last.
+    reports: u64,
+    unreported: u64,
+    /// Time of the last report.
     at: Option<Instant>,
 }
 
-/// How to say it.
+/// The decision if a report is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// This often, since it was said last.
+    /// Report this number of events, which happened since the last report.
     Say(u64),
     Silence,
 }
 
 impl Throttle {
-    /// It happened `count` times more.
+    /// Counts `count` more events.
     pub fn happened(&mut self, count: u64, now: Instant) -> Verdict {
-        self.unsaid += count;
+        self.unreported += count;
         let waited = self
             .at
             .is_none_or(|at| now.saturating_duration_since(at) >= INTERVAL);
-        if self.unsaid > 0 && (self.said < FIRST || waited) {
-            self.said += 1;
+        if self.unreported > 0 && (self.reports < FIRST || waited) {
+            self.reports += 1;
             self.at = Some(now);
-            Verdict::Say(std::mem::take(&mut self.unsaid))
+            Verdict::Say(std::mem::take(&mut self.unreported))
         } else {
             Verdict::Silence
         }
     }
 
-    /// It happened once more, just now. Returns how often it did since it was said last, if it is to be said.
+    /// Counts an event that happens now. Returns the number of events since the last report if a report is
+    /// due.
     pub fn again(&mut self) -> Option<u64> {
         match self.happened(1, Instant::now()) {
             Verdict::Say(times) => Some(times),
@@ -49,11 +50,11 @@ impl Throttle {
         }
     }
 
-    /// What has not been said at the end.
+    /// Returns the events that are not reported at the end.
     pub fn rest(&mut self) -> Verdict {
-        match std::mem::take(&mut self.unsaid) {
+        match std::mem::take(&mut self.unreported) {
             0 => Verdict::Silence,
-            unsaid => Verdict::Say(unsaid),
+            unreported => Verdict::Say(unreported),
         }
     }
 }

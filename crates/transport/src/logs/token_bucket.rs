@@ -1,24 +1,24 @@
-//! Limits how much a server may send that answers no call. Beyond that it is read more slowly: the
+//! Limits the messages of a server that answer no call. Beyond the limit, Mainstay reads more slowly: the
 //! server waits for room in its pipe or connection, and other servers keep the processor.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Bytes a second, once [`BURST`] is used up: a start that says much is no flood.
+/// Bytes per second after the first [`BURST`]. A start with much output is no flood.
 const RATE: u64 = 16 * 1024 * 1024;
 const BURST: u64 = 4 * 1024 * 1024;
 
-/// What a message counts beside its bytes: it is parsed, and passed on.
+/// The cost of a message in addition to its bytes: it is parsed and passed on.
 pub const MESSAGE_COST: usize = 2 * 1024;
 
-/// Shorter pauses are saved up: timers are not finer than this.
+/// The shortest pause. Shorter ones are saved up, because timers are not finer than this.
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
 
-/// No pause is longer: an answer may follow.
+/// The longest pause. It is limited because an answer to a call may follow.
 const MOST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Log messages a second that are passed on, and how many at once.
+/// Log messages that are passed on per second, and at once.
 const LOG_RATE: u64 = 200;
 const LOG_BURST: u64 = 1000;
 
@@ -27,7 +27,7 @@ const LOG_BURST: u64 = 1000;
 pub struct TokenBucket {
     rate: u64,
     burst: u64,
-    /// When it is full again.
+    /// Time at which the bucket is full again.
     full_at: Instant,
 }
 
@@ -40,12 +40,12 @@ impl TokenBucket {
         }
     }
 
-    /// For reading. A token is a byte.
+    /// A bucket that limits reading. A token is a byte.
     pub fn for_reading() -> Self {
         Self::new(RATE, BURST)
     }
 
-    /// For log messages that are passed on. A token is a message.
+    /// A bucket that limits the log messages that are passed on. A token is a message.
     pub fn for_log_messages() -> Self {
         Self::new(LOG_RATE, LOG_BURST)
     }
@@ -54,7 +54,7 @@ impl TokenBucket {
         Duration::from_nanos(cost.saturating_mul(1_000_000_000) / self.rate)
     }
 
-    /// Takes this many tokens in any case. Returns how long to wait before more is taken.
+    /// Takes this many tokens, even if they are not left. Returns the time to wait before the next read.
     pub fn spend(&mut self, cost: usize) -> Duration {
         let now = Instant::now();
         self.full_at = self.full_at.max(now) + self.time(cost as u64);
@@ -77,23 +77,23 @@ impl TokenBucket {
         has_one
     }
 
-    /// Whether no token is missing.
+    /// True if no token is missing.
     pub fn is_full(&self) -> bool {
         self.full_at <= Instant::now()
     }
 }
 
-/// Waits as long as [`TokenBucket::spend`] returned.
+/// Waits for the time that [`TokenBucket::spend`] returned.
 pub async fn pause(pause: Duration) {
     if pause.is_zero() {
-        // Once in a while other tasks run.
+        // Let other tasks run from time to time.
         tokio::task::consume_budget().await;
     } else {
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Waits as long as [`TokenBucket::spend`] returned, and lets other tasks run in any case.
+/// Waits for the time that [`TokenBucket::spend`] returned. Lets other tasks run in any case.
 pub async fn rest(pause: Duration) {
     if pause.is_zero() {
         tokio::task::yield_now().await;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// When the writer is to look at its files.
+/// Time at which the writer must look at its files.
 #[derive(Debug, Default)]
 pub struct Wake {
     due: Mutex<Due>,
@@ -25,7 +25,7 @@ impl Wake {
     }
 
     fn update(&self, change: impl FnOnce(&mut Due)) {
-        // Held for the comparison only.
+        // Locked for the comparison only.
         let mut due = self.due();
         let before = *due;
         change(&mut due);
@@ -34,7 +34,7 @@ impl Wake {
         }
     }
 
-    /// Asks for a look at this time, or sooner.
+    /// Wakes the writer at this time, or earlier.
     pub fn by(&self, at: Instant) {
         self.update(|due| match *due {
             Due::Never => *due = Due::At(at),
@@ -43,12 +43,12 @@ impl Wake {
         });
     }
 
-    /// Asks the writer to write what is left, and to end.
+    /// Tells the writer to write the queued lines and to end.
     pub fn stop(&self) {
         self.update(|due| *due = Due::Stop);
     }
 
-    /// Sleeps until there is something to do; `true` if that is the last time.
+    /// Waits until the writer must look at its files. Returns `true` if it must end afterwards.
     pub fn wait(&self) -> bool {
         let mut due = self.due();
         loop {

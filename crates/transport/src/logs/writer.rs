@@ -17,7 +17,7 @@ type Files = HashMap<PathBuf, Arc<LogFile>>;
 pub struct Writer {
     files: Arc<Mutex<Files>>,
     wake: Arc<Wake>,
-    /// Taken when the thread is joined.
+    /// `None` once the thread is joined.
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
@@ -36,14 +36,14 @@ impl Writer {
         })
     }
 
-    /// The file of this path: a server that is removed and comes back goes on with its own.
+    /// Returns the file of this path. A server that is removed and added again continues its file.
     pub fn open(
         &self,
         path: PathBuf,
         server: Option<ServerName>,
         redaction: Redaction,
     ) -> Arc<LogFile> {
-        // Held for the lookup only.
+        // Locked for the lookup only.
         let mut files = self.files.lock();
         let file = files.entry(path).or_insert_with_key(|path| {
             let wake = Arc::clone(&self.wake);
@@ -52,16 +52,16 @@ impl Writer {
         Arc::clone(file)
     }
 
-    /// Writes what is left.
+    /// Writes the queued lines and ends the thread.
     pub async fn close(&self) {
         self.wake.stop();
         let thread = {
-            // Held to take it only.
+            // Locked for a moment only.
             let mut thread = self.thread.lock();
             thread.take()
         };
         let Some(thread) = thread else { return };
-        // Not joined here: a disk that hangs must not hang the runtime.
+        // Join on a blocking thread: a disk that hangs must not block the runtime.
         let joined = try_off_the_runtime(move || thread.join()).await;
         if !matches!(joined, Ok(Ok(()))) {
             tracing::error!("the thread that writes the logs failed");
@@ -70,7 +70,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// If it was not closed, as after a second signal, it ends by itself.
+    /// Ends the thread if the writer was not closed, for example after a second signal.
     fn drop(&mut self) {
         self.wake.stop();
     }

@@ -1,5 +1,5 @@
-//! One POST of 2026-07-28, and the messages of its answer, which all belong to this request. Dropping the
-//! exchange closes the stream, which cancels the request.
+//! One POST of 2026-07-28, and the messages of its answer, which all belong to this request. Dropping the exchange
+//! closes the stream, and thereby cancels the request.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -29,27 +29,27 @@ use crate::{
     },
 };
 
-/// Pages of `tools/list` that are read again for one refused call.
+/// Pages of `tools/list` that are read again after one refused call.
 const MAX_PAGES: usize = 100;
 
-/// The longest time that reading them may take.
+/// The longest time for reading these pages.
 const REFRESH_LIMIT: Duration = Duration::from_secs(30);
 
 /// A request that was posted.
 pub struct ModernExchange {
     link: Arc<ModernLink>,
     id: u64,
-    /// Whether it is a request of our own.
+    /// True for a request of Mainstay's own.
     is_own: bool,
     method: Method,
-    /// A call that may be made once more, if its headers prove to be wrong.
+    /// A call that is sent again if its headers are wrong.
     call: Option<ModernPost>,
-    state: State,
+    state: ModernExchangeState,
     reader: AnswerReader,
     leftovers: Leftovers,
 }
 
-enum State {
+enum ModernExchangeState {
     Reading,
     /// The tools are read again before the call is repeated.
     Refreshing(Pin<Box<dyn Future<Output = ()> + Send>>, ModernPost),
@@ -66,7 +66,7 @@ impl std::fmt::Debug for ModernExchange {
 }
 
 impl ModernExchange {
-    /// Posts the request that `render` writes for the id given to it.
+    /// Posts the request that `render` writes for the id that it gets.
     pub fn start(
         link: &Arc<ModernLink>,
         is_own: bool,
@@ -77,7 +77,7 @@ impl ModernExchange {
         Ok(Self::new(link, id, is_own, post, response))
     }
 
-    /// Posts a request of our own over a connection of its own.
+    /// Posts a request of Mainstay's own on a new connection.
     pub fn start_afresh(
         link: &Arc<ModernLink>,
         render: impl FnOnce(&str) -> String,
@@ -102,13 +102,13 @@ impl ModernExchange {
             is_own,
             method,
             call: (method == Method::ToolsCall).then_some(post),
-            state: State::Reading,
+            state: ModernExchangeState::Reading,
             reader,
             leftovers: Leftovers::default(),
         }
     }
 
-    /// An exchange whose response head has been read already.
+    /// Makes an exchange of a response whose head has been read already.
     pub fn answered(
         link: Arc<ModernLink>,
         id: u64,
@@ -123,7 +123,7 @@ impl ModernExchange {
             is_own: true,
             method,
             call: None,
-            state: State::Reading,
+            state: ModernExchangeState::Reading,
             reader: AnswerReader::answered(response, json_body(method), limit, budget),
             leftovers: Leftovers::default(),
         }
@@ -133,9 +133,9 @@ impl ModernExchange {
         self.id
     }
 
-    /// Reads no more of the answer than this.
-    pub fn count(&mut self, budget: Budget) {
-        self.reader.count(budget);
+    /// Reads no more of the answer than `budget` allows.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.reader.set_budget(budget);
     }
 
     pub fn is_stream(&self) -> bool {
@@ -150,12 +150,12 @@ impl ModernExchange {
     /// The next message about this request. Cancel-safe: what was read stays in `self`.
     pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         loop {
-            if let State::Refreshing(refreshing, _) = &mut self.state {
+            if let ModernExchangeState::Refreshing(refreshing, _) = &mut self.state {
                 refreshing.await;
                 self.repeat()?;
             }
-            let read = read_and_learn(Arc::clone(&self.link), self.method);
-            let said = match self.reader.next(read).await {
+            let read = read_and_update(Arc::clone(&self.link), self.method);
+            let message = match self.reader.next(read).await {
                 Piece::Body { status, body, read } => Some(self.body(status, &body, read)),
                 Piece::Message { bytes, read } => self.message(bytes, read),
                 Piece::Ended => Some(self.leftovers.settle()),
@@ -170,7 +170,7 @@ impl ModernExchange {
                     Some(Err(interruption))
                 }
             };
-            match said {
+            match message {
                 None => {}
                 Some(Ok(frame)) if frame.method().is_some() => {
                     return Ok(ServerMessage::Message(frame));
@@ -187,7 +187,7 @@ impl ModernExchange {
         }
     }
 
-    /// The response, where nothing but the response is of interest.
+    /// The response. Other messages about the request are dropped.
     async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
             if let ServerMessage::Message(frame) = self.next().await?
@@ -198,7 +198,7 @@ impl ModernExchange {
         }
     }
 
-    /// An answer in one piece: the response itself, or an HTTP error.
+    /// Handles an answer in one piece: the response itself, or an HTTP error.
     fn body(
         &self,
         status: u16,
@@ -209,17 +209,17 @@ impl ModernExchange {
             return Err(self.link.target.redirected(head));
         }
         let answer = http_client::answer(status, body, read, self.id);
-        self.link.liveness.weigh(&answer);
+        self.link.liveness.note_answer(&answer);
         if answer.is_err() && !http_client::is_success(status) {
-            self.not_modern();
+            self.lose_if_not_modern();
         }
         answer
     }
 
-    /// The server does not answer our `server/discover` in modern words: it is not modern any more, and
-    /// its era must be detected again. A client's request shows nothing, and any other status is a sign of
-    /// life.
-    fn not_modern(&self) {
+    /// Handles an answer that is not modern. If it answers Mainstay's own `server/discover`, the server is
+    /// not modern any more, and its era must be detected again. An answer to a client's request shows
+    /// nothing, and any other status is a sign of life.
+    fn lose_if_not_modern(&self) {
         let refused = matches!(
             self.reader.status(),
             Some(200 | 400 | 404 | 405 | 406 | 415)
@@ -230,7 +230,7 @@ impl ModernExchange {
         }
     }
 
-    /// A message of the stream, of so many bytes.
+    /// Handles a message of the stream with this length.
     fn message(
         &mut self,
         bytes: usize,
@@ -245,7 +245,7 @@ impl ModernExchange {
                 return None;
             }
         };
-        self.link.liveness.hear();
+        self.link.liveness.note_message();
         let kind = frame.envelope().kind;
         if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
             self.reader.finish();
@@ -258,7 +258,8 @@ impl ModernExchange {
                 self.leftovers.foreign(frame);
                 None
             }
-            // Changes belong on the stream of `subscriptions/listen`. Here they belong to no request.
+            // Notifications of changes belong on the stream of `subscriptions/listen`. On this stream they
+            // belong to no request.
             Kind::Notification {
                 method:
                     method @ (Method::ToolsChanged
@@ -283,26 +284,26 @@ impl ModernExchange {
         }
     }
 
-    /// Counts what does not answer the request.
+    /// Counts a message that does not answer the request.
     fn spend(&mut self, bytes: usize) {
         self.reader
             .pause(self.link.router.count(bytes + MESSAGE_COST));
     }
 
-    /// Returns the response, unless the call is to be repeated.
+    /// Returns the response. `None` if the call will be repeated.
     fn settle(&mut self, answer: Frame) -> Option<Frame> {
         match self.method {
             Method::Discover if matches!(detect::evidence(&answer), Evidence::None) => {
-                self.not_modern();
+                self.lose_if_not_modern();
             }
-            // The server has not run the tool.
+            // The server has refused the headers and has not run the tool.
             Method::ToolsCall if answer.error_code() == Some(code::HEADER_MISMATCH) => {
                 let call = self.call.take();
                 if let Some((call, tool)) =
                     call.and_then(|call| call.tool().map(|tool| (call, tool)))
                 {
                     let refreshing = refresh(Arc::clone(&self.link), tool);
-                    self.state = State::Refreshing(Box::pin(refreshing), call);
+                    self.state = ModernExchangeState::Refreshing(Box::pin(refreshing), call);
                     return None;
                 }
             }
@@ -311,9 +312,11 @@ impl ModernExchange {
         Some(answer)
     }
 
-    /// Posts the call once more, with the headers that the server's tools have by now.
+    /// Posts the call once more, with headers for the present definition of the tool.
     fn repeat(&mut self) -> Result<(), Interruption> {
-        if let State::Refreshing(_, mut call) = std::mem::replace(&mut self.state, State::Reading) {
+        if let ModernExchangeState::Refreshing(_, mut call) =
+            std::mem::replace(&mut self.state, ModernExchangeState::Reading)
+        {
             call.refresh(&self.link.tools).map_err(Unpostable::from)?;
             self.reader.restart(self.link.post(&call));
         }
@@ -330,33 +333,33 @@ fn json_body(method: Method) -> JsonBody {
     }
 }
 
-/// Reads a message, and learns the headers of a list of tools. The list may be long, so both run off the
-/// runtime's threads then.
-fn read_and_learn(
+/// Reads a message. If it is a list of tools, stores their headers, too. The list may be long, so both run on
+/// a blocking thread then.
+fn read_and_update(
     link: Arc<ModernLink>,
     method: Method,
 ) -> impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static {
     move |bytes| {
         let frame = Frame::of_server(bytes)?;
         Ok(if method == Method::ToolsList && frame.is_response() {
-            link.tools.learn(&link.server, frame)
+            link.tools.update(&link.server, frame)
         } else {
             frame
         })
     }
 }
 
-/// Reads the tools again, up to the one that is wanted.
+/// Reads the list of tools again, up to `tool`.
 async fn refresh(link: Arc<ModernLink>, tool: String) {
     let budget = Budget::new(MAX_LIST_BYTES);
     let reading = async {
         let mut params = None::<String>;
         for _ in 0..MAX_PAGES {
-            let mut asked = ModernExchange::start(&link, true, |id| {
+            let mut exchange = ModernExchange::start(&link, true, |id| {
                 detect::own_request(Era::Modern, id, Method::ToolsList, params.as_deref())
             })?;
-            asked.count(budget.clone());
-            let page = asked.answer().await?;
+            exchange.set_budget(budget.clone());
+            let page = exchange.answer().await?;
             let result = page.result().unwrap_or("{}");
             let tools = message::member(result, "tools").and_then(message::items);
             let found = tools.into_iter().flatten().any(|listed| {

@@ -1,5 +1,5 @@
-//! Servers behind Streamable HTTP of 2026-07-28: one POST for each request, and no session. There is no
-//! connection that could be lost: only a request shows that the server is gone.
+//! Servers behind Streamable HTTP of 2026-07-28: one POST for each request, and no session. No connection can
+//! be lost: only a request shows that the server is gone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use tokio::time::timeout;
 
 use crate::{
     Budget, Exchange, Frame, Opening, Running, Session, Unopened,
-    detect::{self, Evidence, Found},
+    detect::{self, DetectedEra, Evidence},
     exchanges::{
-        link::Link,
+        link::UpstreamLink,
         per_request::{PerRequest, PerRequestExchange},
     },
     http::{
-        http_client::{self, Target},
+        http_client::{self, HttpTarget},
         http1, refusals,
     },
     modern::{
@@ -30,10 +30,10 @@ use crate::{
     sessions::listening::Listening,
 };
 
-/// Why a server is not spoken to in this way.
+/// The reason that no modern session was opened.
 #[derive(Debug)]
 pub enum NotModern {
-    /// It knows no better: `initialize` is next. `known` is what it named, or what silence shows.
+    /// The server is legacy: `initialize` is next. Holds the eras that it named, or that its silence shows.
     Legacy(Eras),
     /// The reply does not tell the era. The caller tries `initialize` next, and reports this loss if
     /// that fails too.
@@ -60,7 +60,7 @@ impl From<NotModern> for Unopened {
     }
 }
 
-/// Asks the server what it speaks. One that may be legacy has `limit` for its answer.
+/// Opens a modern session with `server/discover`. A server that may be legacy has `limit` for its answer.
 pub async fn open(
     opening: &Opening,
     launch: &HttpLaunch,
@@ -83,9 +83,9 @@ pub async fn open(
         None => return Err(NotModern::Legacy(silent())),
     };
     let greeting = match evidence.settle() {
-        Found::Modern(greeting) => greeting,
-        Found::Legacy(eras) => return Err(NotModern::Legacy(eras)),
-        Found::Refused(unopened) => return Err(NotModern::Refused(unopened)),
+        DetectedEra::Modern(greeting) => greeting,
+        DetectedEra::Legacy(eras) => return Err(NotModern::Legacy(eras)),
+        DetectedEra::Refused(unopened) => return Err(NotModern::Refused(unopened)),
     };
     let listening = Arc::new(Listening::new(greeting.capabilities));
     let session = Session {
@@ -97,17 +97,17 @@ pub async fn open(
         pid: None,
         liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
-        link: Link::PerRequest(PerRequest::Modern(Arc::clone(&link))),
+        link: UpstreamLink::PerRequest(PerRequest::Modern(Arc::clone(&link))),
         listening: Some(Arc::clone(&listening)),
     };
     Ok((session, Box::pin(run(link, listening, opening.clone()))))
 }
 
-/// What silence shows.
+/// The eras of a server that did not answer `server/discover`.
 fn silent() -> Eras {
     match Evidence::None.settle() {
-        Found::Legacy(eras) => eras,
-        Found::Modern(_) | Found::Refused(_) => Eras::UNKNOWN,
+        DetectedEra::Legacy(eras) => eras,
+        DetectedEra::Modern(_) | DetectedEra::Refused(_) => Eras::UNKNOWN,
     }
 }
 
@@ -115,10 +115,10 @@ async fn discover(
     opening: &Opening,
     launch: &HttpLaunch,
 ) -> Result<(Arc<ModernLink>, Frame, Evidence), NotModern> {
-    let target = Target::of_server(opening, launch)
+    let target = HttpTarget::of_server(opening, launch)
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let body = detect::own_request(Era::Modern, "0", Method::Discover, None);
-    let post = ModernPost::of(body, &ToolHeaders::default())
+    let post = ModernPost::new(body, &ToolHeaders::default())
         .map_err(|error| Loss::Rejected(error.to_string()))?;
     let template = target.template("POST", &post.headers());
     let sent = target.follow(&template, Some(post.body())).await;
@@ -126,31 +126,32 @@ async fn discover(
         let loss = refusals::unanswered(&target.uri(), &error);
         match error {
             http1::Error::Connect(_) => NotModern::from(loss),
-            // A server may drop a client that it does not understand.
+            // A server may close the connection after a request that it does not understand.
             _ => NotModern::Unclear(loss),
         }
     })?;
     match response.head.status {
-        // The server may forbid what it does not know. `initialize` shows whether it wants credentials.
+        // The server may forbid a method that it does not know. `initialize` shows if it asks for
+        // credentials.
         401 | 403 => {
             let loss = refusals::unauthorized(&response.head, launch);
             return Err(NotModern::Unclear(loss));
         }
         429 => {
-            let asked = Method::Discover.name();
-            return Err(http_client::unavailable(&target.uri(), response, asked)
+            let method = Method::Discover.name();
+            return Err(http_client::unavailable(&target.uri(), response, method)
                 .await
                 .into());
         }
-        508 => return Err(refusals::led_back(&target.uri(), response).await.into()),
-        // As for `initialize`: the server does not know it.
+        508 => return Err(refusals::loop_loss(&target.uri(), response).await.into()),
+        // Handled like an unknown method: `initialize` is next.
         501 => {}
         500.. => {
             return Err(
                 match http_client::unavailable(&target.uri(), response, Method::Discover.name())
                     .await
                 {
-                    // One that says when to come back is not asked before.
+                    // A server that names a time to retry is not asked before that time.
                     loss @ Loss::Unavailable { .. } => loss.into(),
                     loss => NotModern::Unclear(loss),
                 },
@@ -167,11 +168,11 @@ async fn discover(
         response,
         budget.clone(),
     );
-    let knows_no_better = |_| NotModern::Legacy(silent());
+    let is_legacy = |_| NotModern::Legacy(silent());
     let mut answer = Exchange::from(PerRequestExchange::from(first))
         .response()
         .await
-        .map_err(knows_no_better)?;
+        .map_err(is_legacy)?;
     let mut evidence = detect::evidence(&answer);
     if evidence.is_offer() {
         let again = ModernExchange::start(&link, true, |id| {
@@ -180,19 +181,19 @@ async fn discover(
         let again = again.map_err(|_| NotModern::Legacy(silent()))?;
         let mut again = Exchange::from(PerRequestExchange::from(again));
         let again = again.answer_within(&budget).await;
-        answer = again.map_err(|why| Loss::Rejected(why.to_string()))?;
+        answer = again.map_err(|interruption| Loss::Rejected(interruption.to_string()))?;
         evidence = detect::evidence(&answer);
     }
     Ok((link, answer, evidence))
 }
 
-/// Lasts until the server is lost or not wanted any more.
+/// Runs until the server is lost or the session is closed.
 async fn run(link: Arc<ModernLink>, listening: Arc<Listening>, opening: Opening) -> Loss {
-    let way = Link::PerRequest(PerRequest::Modern(Arc::clone(&link)));
+    let session_link = UpstreamLink::PerRequest(PerRequest::Modern(Arc::clone(&link)));
     tokio::select! {
         () = opening.stop.close.cancelled() => link.lose(Loss::Disconnected("stopped".to_owned())),
         () = link.lost() => {}
-        () = listening.run(&opening.server, &way, &*opening.listener, &opening.attempt_limiter) => {}
+        () = listening.run(&opening.server, &session_link, &*opening.listener, &opening.attempt_limiter) => {}
     }
     link.reason()
 }

@@ -1,4 +1,4 @@
-//! The sending side towards a server over Streamable HTTP of 2026-07-28.
+//! The sending side of a modern session: Streamable HTTP of 2026-07-28.
 
 use std::sync::{
     Arc, OnceLock,
@@ -13,7 +13,7 @@ use crate::{
     exchanges::{message_router::MessageRouter, reply_sink::ReplyQueue},
     http::{
         credentials::Sending,
-        http_client::{self, Target, Template},
+        http_client::{self, HttpTarget, RequestTemplate},
     },
     modern::{
         modern_post::{ModernPost, Unpostable},
@@ -21,10 +21,10 @@ use crate::{
     },
 };
 
-/// The sending side. There is no connection that could be lost.
+/// The sending side. It has no connection that could be lost.
 pub struct ModernLink {
     pub server: ServerName,
-    pub target: Target,
+    pub target: HttpTarget,
     next_id: AtomicU64,
     pub tools: ToolHeaders,
     pub router: MessageRouter,
@@ -44,7 +44,7 @@ impl std::fmt::Debug for ModernLink {
 }
 
 impl ModernLink {
-    pub fn new(opening: &Opening, target: Target) -> Self {
+    pub fn new(opening: &Opening, target: HttpTarget) -> Self {
         Self {
             server: opening.server.clone(),
             target,
@@ -62,13 +62,13 @@ impl ModernLink {
         }
     }
 
-    /// The request that `render` writes for the id given to it, and that id.
+    /// The request that `render` writes for the id that it gets, and that id.
     pub fn request(
         &self,
         render: impl FnOnce(&str) -> String,
     ) -> Result<(u64, ModernPost), Unpostable> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let post = ModernPost::of(render(&id.to_string()), &self.tools)?;
+        let post = ModernPost::new(render(&id.to_string()), &self.tools)?;
         Ok((id, post))
     }
 
@@ -76,30 +76,30 @@ impl ModernLink {
         self.target.send_body(&self.template(post), post.body())
     }
 
-    /// Posts over a connection of its own.
+    /// Posts a request on a new connection.
     pub fn post_afresh(&self, post: &ModernPost) -> Sending {
         self.target
             .send_body_afresh(&self.template(post), post.body())
     }
 
-    fn template(&self, post: &ModernPost) -> Template {
+    fn template(&self, post: &ModernPost) -> RequestTemplate {
         self.target.template("POST", &post.headers())
     }
 
     /// Posts a notification.
     pub async fn send(&self, text: String) {
-        if let Ok(post) = ModernPost::of(text, &self.tools) {
+        if let Ok(post) = ModernPost::new(text, &self.tools) {
             let template = self.template(&post);
             http_client::deliver(&self.server, &self.target, &template, post.body()).await;
         }
     }
 
-    /// No open connection is used again.
+    /// Stops the use of the connections that are open now.
     pub fn forget_connections(&self) {
         self.target.forget_connections();
     }
 
-    /// The server is lost; the first reason counts.
+    /// Marks the server as lost. Only the first reason is stored.
     pub fn lose(&self, loss: Loss) {
         if self.over.set(loss).is_ok() {
             self.lost.cancel();
@@ -111,7 +111,7 @@ impl ModernLink {
         self.lost.cancelled().await;
     }
 
-    /// The reason why the server is lost.
+    /// The reason that the server is lost.
     pub fn reason(&self) -> Loss {
         let reason = self.over.get().cloned();
         reason.unwrap_or_else(|| Loss::Disconnected("its task ended".to_owned()))

@@ -1,4 +1,4 @@
-//! A message to a server of 2026-07-28 as it is posted: its text, and the headers that repeat parts of it.
+//! A message to a server of 2026-07-28 as a POST: its text, and the headers that repeat parts of it.
 
 use mainstay_core::{
     era::{
@@ -13,7 +13,7 @@ use crate::{
     modern::tool_headers::ToolHeaders,
 };
 
-/// Why a message cannot be posted.
+/// The reason that a message cannot be posted.
 #[derive(Debug, thiserror::Error)]
 pub enum Unpostable {
     #[error(transparent)]
@@ -31,8 +31,8 @@ pub struct ModernPost {
 }
 
 impl ModernPost {
-    /// `text` is a request or notification of ours.
-    pub fn of(text: String, tools: &ToolHeaders) -> Result<Self, Unpostable> {
+    /// `text` is a request or notification of Mainstay.
+    pub fn new(text: String, tools: &ToolHeaders) -> Result<Self, Unpostable> {
         let frame = Frame::read(text.into())?;
         let mut post = Self {
             method: frame.method().unwrap_or(Method::Other),
@@ -43,7 +43,7 @@ impl ModernPost {
         Ok(post)
     }
 
-    /// Makes the headers anew.
+    /// Writes the headers again, with the present annotations of the tools.
     pub fn refresh(&mut self, tools: &ToolHeaders) -> Result<(), InvalidHeader> {
         let frame = &self.frame;
         let named = |member| message::named(frame.text(), frame.envelope(), member);
@@ -54,23 +54,23 @@ impl ModernPost {
             .collect();
         if let Some(tool) = self.tool() {
             let arguments = || frame.param("arguments").unwrap_or("{}");
-            headers.extend(tools.of(&tool, arguments)?);
+            headers.extend(tools.values(&tool, arguments)?);
         }
         self.headers = headers;
         Ok(())
     }
 
-    /// The tool that is called.
+    /// The name of the tool in a `tools/call`.
     pub fn tool(&self) -> Option<String> {
         (self.method == Method::ToolsCall).then(|| self.frame.text_param("name"))?
     }
 
     pub fn headers(&self) -> Vec<(&str, &str)> {
-        let own = self.headers.iter();
-        POST_HEADERS
-            .into_iter()
-            .chain(own.map(|(name, value)| (name.as_str(), value.as_str())))
-            .collect()
+        let repeated = self
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        POST_HEADERS.into_iter().chain(repeated).collect()
     }
 
     pub fn body(&self) -> &str {
@@ -78,7 +78,7 @@ impl ModernPost {
     }
 }
 
-/// A message that cannot be posted: nothing was sent.
+/// A message that cannot be posted was not sent.
 impl From<Unpostable> for Interruption {
     fn from(error: Unpostable) -> Self {
         Self::not_sent(InterruptionKind::InvalidTool(error.to_string()))

@@ -1,5 +1,5 @@
-//! Which parameters of a server's tools are repeated in headers (`x-mcp-header`; specification
-//! 2026-07-28, "Custom Headers from Tool Parameters"): learned from every list that passes.
+//! The parameters of a server's tools that are repeated in headers (`x-mcp-header`; specification 2026-07-28,
+//! "Custom Headers from Tool Parameters"). They are stored from every list of tools that passes.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::Frame;
 
-/// Tools with annotations that are remembered; a server that goes on inventing them is forgotten, and
-/// asked again when it refuses a call.
+/// Annotated tools that are stored. Beyond this number all are dropped. The list is then read again when the
+/// server refuses a call.
 const MAX_ANNOTATED: usize = 10_000;
 
-/// The annotated tools of one server by name; all others have no headers.
+/// The annotated tools of one server, by name. Other tools have no headers.
 #[derive(Debug, Default)]
 pub struct ToolHeaders(Mutex<HashMap<Box<str>, Annotated>>);
 
@@ -28,8 +28,8 @@ impl ToolHeaders {
         self.0.lock()
     }
 
-    /// Learns from an answer to `tools/list`, and returns it without the tools that are invalid.
-    pub fn learn(&self, server: &ServerName, answer: Frame) -> Frame {
+    /// Stores the annotations in an answer to `tools/list`, and returns the answer without invalid tools.
+    pub fn update(&self, server: &ServerName, answer: Frame) -> Frame {
         let Some(result) = answer.result() else {
             return answer;
         };
@@ -72,9 +72,9 @@ impl ToolHeaders {
         answer.with_body(&changed)
     }
 
-    /// The headers of a call with these `arguments` (JSON text), which most tools have none of; a tool
-    /// with an invalid definition is not called.
-    pub fn of<'a>(
+    /// The headers of a call with these `arguments` (JSON text). Most tools have none. Returns an error for a
+    /// tool with an invalid definition, which must not be called.
+    pub fn values<'a>(
         &self,
         tool: &str,
         arguments: impl FnOnce() -> &'a str,
@@ -103,23 +103,23 @@ mod tests {
         )
     }
 
-    /// SEP-2243: an invalid tool is neither listed nor called, and spoils no other.
+    /// SEP-2243: an invalid tool is not listed and not called. The other tools are not affected.
     #[test]
     fn an_invalid_tool_is_dropped_and_refused_until_it_is_listed_otherwise() {
         let server = ServerName::new("s").expect("a legal name");
         let headers = ToolHeaders::default();
         let (good, bad) = (tool("good", "string"), tool("bad", "number"));
-        let answer = headers.learn(&server, list(&format!("{good},{bad}")));
+        let answer = headers.update(&server, list(&format!("{good},{bad}")));
         assert_eq!(answer.text(), list(&good).text());
-        let of = |tool| headers.of(tool, || r#"{"a":"x"}"#);
-        assert_eq!(of("good"), Ok(vec![("Mcp-Param-A".into(), "x".into())]));
-        assert_eq!(of("unknown"), Ok(Vec::new()));
-        of("bad").expect_err("an invalid tool");
+        let call = |tool| headers.values(tool, || r#"{"a":"x"}"#);
+        assert_eq!(call("good"), Ok(vec![("Mcp-Param-A".into(), "x".into())]));
+        assert_eq!(call("unknown"), Ok(Vec::new()));
+        call("bad").expect_err("an invalid tool");
 
         let mended = tool("bad", "boolean");
-        headers.learn(&server, list(&mended));
-        assert_eq!(of("bad"), Ok(vec![("Mcp-Param-A".into(), "x".into())]));
-        headers.learn(&server, list(r#"{"name":"good"}"#));
-        assert_eq!(of("good"), Ok(Vec::new()));
+        headers.update(&server, list(&mended));
+        assert_eq!(call("bad"), Ok(vec![("Mcp-Param-A".into(), "x".into())]));
+        headers.update(&server, list(r#"{"name":"good"}"#));
+        assert_eq!(call("good"), Ok(Vec::new()));
     }
 }

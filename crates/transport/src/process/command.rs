@@ -10,16 +10,16 @@ use std::{
 use mainstay_core::programs;
 use parking_lot::Mutex;
 
-/// Folders that are named where a command is not found. The server's log names them all.
+/// Folders that the error for a missing command names. The server's log names all of them.
 const SHOWN_FOLDERS: usize = 4;
 
-/// How a command was understood.
+/// The program that a command stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// An absolute path, used as it is, or one with a folder in it, which the system resolves.
+    /// An absolute path, or a path with a folder in it, which the operating system resolves.
     AsGiven(PathBuf),
     Found(PathBuf),
-    /// Used as it is; the start will say what the system makes of it.
+    /// Not found. The command is used unchanged, and its start shows the system's error.
     NotFound(PathBuf),
 }
 
@@ -31,33 +31,33 @@ impl Resolution {
     }
 }
 
-/// What was looked for before, by command and PATH: where it is, or `None`.
-type Seen = HashMap<(String, OsString), Option<PathBuf>>;
+/// Earlier results by command and PATH: the program, or `None`.
+type ResolvedCommands = HashMap<(String, OsString), Option<PathBuf>>;
 
-static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
+static RESOLVED: Mutex<Option<ResolvedCommands>> = Mutex::new(None);
 
-/// Held for one look or entry, never while folders are read.
-fn with_seen<T>(work: impl FnOnce(&mut Seen) -> T) -> T {
-    let mut seen = SEEN.lock();
-    work(seen.get_or_insert_default())
+/// Locked for one lookup or entry, never while folders are read.
+fn with_resolved<T>(work: impl FnOnce(&mut ResolvedCommands) -> T) -> T {
+    let mut resolved = RESOLVED.lock();
+    work(resolved.get_or_insert_default())
 }
 
-/// Resolves `command` against `path`, as the child's environment has it. Blocks. A command that was
-/// missing is looked for again, for it may be installed while we run.
+/// Resolves `command` against `path`, the PATH of the child's environment. Blocks. A missing command is
+/// searched again, because it may have been installed in the meantime.
 pub fn resolve(command: &str, path: &OsStr) -> Resolution {
-    let given = PathBuf::from(command);
-    if given.components().count() > 1 || given.is_absolute() {
-        return Resolution::AsGiven(given);
+    let program = PathBuf::from(command);
+    if program.components().count() > 1 || program.is_absolute() {
+        return Resolution::AsGiven(program);
     }
     let key = (command.to_owned(), path.to_owned());
-    let before = with_seen(|seen| seen.get(&key).cloned().flatten());
-    // It may have been removed since.
+    let before = with_resolved(|resolved| resolved.get(&key).cloned().flatten());
+    // The program may have been removed since.
     if let Some(found) = before.filter(|found| found.is_file()) {
         return Resolution::Found(found);
     }
     let here = env::current_dir().unwrap_or_default();
     let found = which::which_in(command, Some(path), here).ok();
-    let before = with_seen(|seen| seen.insert(key, found.clone()));
+    let before = with_resolved(|resolved| resolved.insert(key, found.clone()));
     match found {
         Some(found) => {
             tracing::info!(
@@ -67,22 +67,22 @@ pub fn resolve(command: &str, path: &OsStr) -> Resolution {
             Resolution::Found(found)
         }
         None => {
-            // Each attempt fails with its reason, which its server's status shows.
+            // The server's status shows the reason of each failed attempt.
             if before != Some(None) {
                 tracing::info!("could not resolve {command:?} to an absolute path, using as-is");
             }
-            Resolution::NotFound(given)
+            Resolution::NotFound(program)
         }
     }
 }
 
-/// The error for a command that is not in `path`: where it was looked for, and what installs it.
+/// The error for a command that is not in `path`: the searched folders, and the way to install it.
 pub fn not_found(command: &str, path: &OsStr) -> String {
     let (remedy, looked) = (remedy(command), looked_in(path, SHOWN_FOLDERS));
     format!("command not found: {command}; {remedy}; {looked}")
 }
 
-/// What to do about a command that is not in PATH.
+/// The advice for a command that is not in PATH.
 pub fn remedy(command: &str) -> String {
     match programs::package_of(command) {
         Some(package) => format!("install {} ({})", package.name, package.url),
@@ -90,7 +90,7 @@ pub fn remedy(command: &str) -> String {
     }
 }
 
-/// Names the folders of a PATH, `most` of them at most.
+/// A phrase with the folders of a PATH, at most `most` of them.
 pub fn looked_in(path: &OsStr, most: usize) -> String {
     let folders: Vec<String> = env::split_paths(path)
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -99,10 +99,10 @@ pub fn looked_in(path: &OsStr, most: usize) -> String {
     if folders.is_empty() {
         return "PATH is empty".to_owned();
     }
-    let shown = folders[..folders.len().min(most)].join(", ");
+    let named = folders[..folders.len().min(most)].join(", ");
     match folders.len().saturating_sub(most) {
-        0 => format!("looked in {shown}"),
-        more => format!("looked in {shown} and {more} more"),
+        0 => format!("looked in {named}"),
+        more => format!("looked in {named} and {more} more"),
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
         path
     }
 
-    /// Absolute paths, commands of PATH, and commands that are nowhere.
+    /// Absolute paths, commands in PATH, and commands that are in no folder.
     #[test]
     fn a_command_is_absolute_or_found_or_used_as_it_is() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// A program that has gone is looked for anew.
+    /// A removed program is searched again.
     #[test]
     fn a_program_that_was_removed_is_not_found_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! CPU time and I/O of a server's processes. A server that computes does not hang.
+//! CPU time and I/O of a server's processes. A server that uses CPU time does not hang.
 
 use std::time::Duration;
 
@@ -6,39 +6,39 @@ use mainstay_core::start::Tree;
 #[cfg(target_os = "linux")]
 use mainstay_platform::blocking::try_off_the_runtime;
 
-/// Processes of one server that are looked at.
+/// The most processes of one server that are read.
 #[cfg(target_os = "linux")]
 const MAX_PROCESSES: usize = 1000;
 
-/// User and system time that a process and everything below it have spent so far, wherever that went:
-/// a process group or a session of its own does not hide work. A process that has lost its parent counts
-/// if our guardian has adopted it and it is in the group of `leader`.
+/// User and system time that a process and all its descendants have spent so far. A process group or a
+/// session of its own does not hide their work. A process that has lost its parent counts if Mainstay's
+/// guardian has adopted it and it is in the group of `leader`.
 ///
 /// The cost grows with the processes of this server, not with those of the machine.
 #[cfg(target_os = "linux")]
 pub async fn cpu_time(leader: u32) -> Duration {
     // Reading /proc may block.
     let reading = try_off_the_runtime(move || tree::spent(leader));
-    // An error means that the runtime ends.
+    // An error means that the runtime is shutting down.
     reading.await.unwrap_or_default()
 }
 
-/// There is no cheap way to tell: nothing speaks for a silent server.
+/// There is no cheap way to measure it. Zero never excuses a silent server.
 #[cfg(not(target_os = "linux"))]
 pub async fn cpu_time(_leader: u32) -> Duration {
     Duration::ZERO
 }
 
-/// The CPU time and I/O of a process tree during its start. `None` when `leader` has gone.
+/// The CPU time and I/O of a process tree during its start. `None` if `leader` has ended.
 #[cfg(target_os = "linux")]
 pub async fn tree(leader: u32) -> Option<Tree> {
     // Reading /proc may block.
     let reading = try_off_the_runtime(move || tree::now(leader));
-    // An error means that the runtime ends.
+    // An error means that the runtime is shutting down.
     reading.await.ok().flatten()
 }
 
-/// There is no cheap way to tell.
+/// There is no cheap way to measure it.
 #[cfg(not(target_os = "linux"))]
 pub async fn tree(_leader: u32) -> Option<Tree> {
     None
@@ -87,20 +87,20 @@ mod tree {
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
-    /// Bytes that a process and its children that were waited for have read and written, from caches and
-    /// pipes too, and what was fetched from disks for it (proc(5), `/proc/pid/io`). Some programs read
-    /// sockets in ways that do not count here; they write what they have read.
+    /// Bytes that a process and its reaped children have read and written, including caches and pipes, and
+    /// bytes that were fetched from disks for it (proc(5), `/proc/pid/io`). Some programs read sockets in
+    /// ways that do not count here, but they write the bytes afterwards.
     fn io(pid: u32) -> u64 {
-        // A process that has changed its user cannot be looked at.
+        // The counts of a process that has changed its user cannot be read.
         let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-        let counts = io.lines().filter_map(|line| line.split_once(": "));
-        let counts = counts.filter(|(name, _)| matches!(*name, "rchar" | "wchar" | "read_bytes"));
-        counts
+        io.lines()
+            .filter_map(|line| line.split_once(": "))
+            .filter(|(name, _)| matches!(*name, "rchar" | "wchar" | "read_bytes"))
             .filter_map(|(_, bytes)| bytes.parse::<u64>().ok())
             .sum()
     }
 
-    /// The processes of this group whose parent has gone.
+    /// The processes of this group whose parent has ended.
     fn adopted(leader: u32) -> impl Iterator<Item = u32> {
         let guardian = processes::guardian().map(|pid| pid.as_raw_pid().cast_unsigned());
         let adopted = guardian.into_iter().flat_map(children);
@@ -109,9 +109,10 @@ mod tree {
 
     /// The children of every thread of a process.
     fn children(pid: u32) -> Vec<u32> {
-        let threads = fs::read_dir(format!("/proc/{pid}/task"));
-        let threads = threads.into_iter().flatten().flatten();
-        let lists = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+        let threads = tasks.into_iter().flatten().flatten();
+        let lists =
+            threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
         let mut found = Vec::new();
         for list in lists {
             found.extend(list.split(' ').filter_map(|pid| pid.parse::<u32>().ok()));
@@ -126,16 +127,16 @@ mod tree {
     #[derive(Debug, PartialEq, Eq)]
     pub struct Stat {
         pub group: u32,
-        /// It runs, or waits for a processor.
+        /// True if the process runs, or waits for a processor.
         pub is_runnable: bool,
-        /// Its own, and those of children that were waited for.
+        /// Clock ticks of the process and of its reaped children.
         pub ticks: u64,
     }
 
     impl Stat {
-        /// From the text of `/proc/PID/stat` (proc(5)).
+        /// Parses the text of `/proc/PID/stat` (proc(5)).
         pub fn read(stat: &str) -> Option<Self> {
-            // The name may hold blanks and parentheses; what follows it does not.
+            // The name may contain blanks and parentheses. The fields after it do not.
             let (_, after_name) = stat.rsplit_once(") ")?;
             let mut fields = after_name.split(' ');
             // state, ppid, pgrp … utime, stime, cutime, cstime.
@@ -158,7 +159,7 @@ mod tree {
 mod tests {
     use super::*;
 
-    /// A shell below which another computes in a session of its own; both end with the test.
+    /// A shell with a child that computes in its own session. Both end with the test.
     struct Apart(std::process::Child);
 
     impl Apart {
@@ -174,14 +175,14 @@ mod tests {
             let root = rustix::process::Pid::from_child(&self.0);
             let below = mainstay_platform::processes::Processes::now().below(&[root]);
             for pid in below.into_iter().chain([root]) {
-                // It may have gone meanwhile.
+                // It may have ended in the meantime.
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
             }
             self.0.wait().ok();
         }
     }
 
-    /// Work counts wherever it is done below the server's process.
+    /// Work counts in any process below the server's process.
     #[tokio::test]
     async fn work_in_another_session_is_work() {
         let apart = Apart::start();
@@ -207,12 +208,12 @@ mod tests {
         assert!(running.is_some_and(|stat| stat.is_runnable));
     }
 
-    /// Work of a child counts, and so does what it reads and writes.
+    /// The work of a child counts, and so does its I/O.
     #[tokio::test]
     async fn work_and_io_of_a_tree_are_seen() {
         let apart = Apart::start();
         let (mut runs, mut looks) = (false, 0);
-        let seen = async {
+        let watching = async {
             loop {
                 let tree = super::tree(apart.0.id()).await.expect("it runs");
                 runs |= tree.is_runnable;
@@ -223,7 +224,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let found = tokio::time::timeout(Duration::from_secs(20), seen).await;
+        let found = tokio::time::timeout(Duration::from_secs(20), watching).await;
         assert!(found.is_ok(), "{looks} looks have shown too little");
     }
 }

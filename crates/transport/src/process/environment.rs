@@ -16,14 +16,14 @@ use crate::process::program_folders::{self, User};
 
 pub type Variables = BTreeMap<OsString, OsString>;
 
-/// A login shell that prints no environment in this time is given up.
+/// Time for a login shell to print its environment.
 const SHELL_TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Our own variables stay ours: never our tokens.
+/// The prefix of Mainstay's own variables. Children do not get them, because they include tokens.
 const OURS: &str = "MAINSTAY_";
 
-/// What a child gets: what is inherited, with the standard places in PATH, and the entry's own
-/// variables over it (they win, for PATH too).
+/// The environment of a child: the inherited variables, the standard folders in PATH, and the entry's own
+/// variables, which win (for PATH, too).
 pub fn of_child(launch: &StdioLaunch) -> Variables {
     let mut environment = match launch.inherit_env {
         InheritEnv::Process => env::vars_os().collect(),
@@ -49,31 +49,35 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(OURS.as_bytes())
 }
 
-/// The PATH given and the usual places, each place once. Those of installers and version managers
-/// stand behind what is inherited in any order.
+/// The given PATH and the standard folders, each folder once. The folders of installers and version managers
+/// come after the inherited ones in either order.
 pub fn search_path(inherited: Option<&OsStr>, order: PathOrder) -> OsString {
-    let given = inherited.map(env::split_paths).into_iter().flatten();
+    let inherited_folders = inherited.map(env::split_paths).into_iter().flatten();
     let user = User::current();
     let (system, installed, node) = (
-        program_folders::of_system(),
+        program_folders::system_folders(),
         user.folders().into_iter(),
         user.node_versions(),
     );
     let all: Vec<PathBuf> = match order {
-        PathOrder::InheritedFirst => given.chain(system).chain(installed).chain(node).collect(),
+        PathOrder::InheritedFirst => inherited_folders
+            .chain(system)
+            .chain(installed)
+            .chain(node)
+            .collect(),
         PathOrder::StandardFirst => system
             .into_iter()
             .chain(node)
-            .chain(given)
+            .chain(inherited_folders)
             .chain(installed)
             .collect(),
     };
-    let mut seen = HashSet::new();
-    let places = all.iter().filter(|place| seen.insert(*place));
+    let mut unique = HashSet::new();
+    let places = all.iter().filter(|place| unique.insert(*place));
     env::join_paths(places).unwrap_or_else(|_| inherited.unwrap_or_default().to_owned())
 }
 
-/// The environment of the user's login shell, asked for once.
+/// The environment of the user's login shell. It is read once.
 fn login_shell() -> &'static Variables {
     static ENVIRONMENT: OnceLock<Variables> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| {
@@ -105,7 +109,7 @@ fn ask_login_shell() -> std::io::Result<Variables> {
     while !reader.is_finished() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Ends a shell that hangs, and with it the reader.
+    // Kills a shell that hangs. That ends the reader, too.
     child.kill().ok();
     child.wait()?;
     let text = reader.join().map_err(|_| std::io::ErrorKind::Other)??;
@@ -150,7 +154,7 @@ mod tests {
         );
     }
 
-    /// Preset `desktop` puts the usual places first.
+    /// The preset `desktop` puts the standard folders first.
     #[test]
     fn under_desktop_the_standard_places_come_first() {
         let path = search_path(
@@ -158,13 +162,13 @@ mod tests {
             PathOrder::StandardFirst,
         );
         let places: Vec<_> = env::split_paths(&path).collect();
-        let at = |wanted: &str| {
+        let at = |folder: &str| {
             let mut found = places
                 .iter()
                 .enumerate()
-                .filter(|(_, it)| *it == Path::new(wanted));
-            let (index, _) = found.next().unwrap_or_else(|| panic!("no {wanted}"));
-            assert!(found.next().is_none(), "{wanted} comes once");
+                .filter(|(_, place)| *place == Path::new(folder));
+            let (index, _) = found.next().unwrap_or_else(|| panic!("no {folder}"));
+            assert!(found.next().is_none(), "{folder} comes once");
             index
         };
         assert_eq!((at("/usr/local/bin"), at("/usr/bin")), (0, 1));

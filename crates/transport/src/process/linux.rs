@@ -1,4 +1,4 @@
-//! What Linux has beyond other Unixes: children that cannot outlive Mainstay, and /proc to find
+//! Features of Linux that other Unixes do not have: children that cannot outlive Mainstay, and /proc to find
 //! processes that left their group.
 
 use std::{
@@ -23,14 +23,14 @@ struct Job {
     started: oneshot::Sender<io::Result<Child>>,
 }
 
-/// The thread that starts every child. It lasts as long as we do, for a child is killed when the
-/// thread ends that started it. Each opening has at most one job here.
+/// The thread that starts every child. It lasts as long as Mainstay, because the kernel kills a child when
+/// the thread that started it ends. Each opening has at most one job here.
 static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     let (jobs, queue) = mpsc::channel::<Job>();
     let work = move || {
         for mut job in queue {
             let _context = job.runtime.enter();
-            // The caller stopped waiting: dropped, it is killed.
+            // If the caller has stopped waiting, the child is dropped and thereby killed.
             job.started.send(job.command.spawn()).ok();
         }
     };
@@ -43,12 +43,13 @@ static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     jobs
 });
 
-/// Starts a child in a group of its own, which the kernel kills when we end, even by SIGKILL. One of a server has
-/// the server's marks.
+/// Starts a child in its own group. The kernel kills it when Mainstay ends, even by SIGKILL. A child of a
+/// server gets the server's marks.
 pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Child> {
     isolate(&mut command);
     if let Some(marks) = marks {
-        // Over the entry's own variables: a process with another server's marks would not be found.
+        // Set the marks after the entry's own variables: a process with another server's marks would not be
+        // found.
         command.envs(marks.variables());
     }
     parent_death::tie(&mut command, marks.map(|marks| marks.brand.limit()));
@@ -63,7 +64,7 @@ pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Ch
     outcome.await.map_err(|_| gone())?
 }
 
-/// Ends all processes with these marks wherever they are (`setsid`, daemons), and returns when none is
+/// Ends all processes with these marks, even outside of the group (`setsid`, daemons). Returns when none is
 /// left.
 pub async fn end_marked(marks: &Marks) {
     let left = processes::end_marked(marks).await;

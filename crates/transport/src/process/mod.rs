@@ -1,4 +1,4 @@
-//! Servers that are child processes: how they are found, started, measured and ended.
+//! Servers that are child processes: finding, starting, measuring and ending them.
 
 pub mod command;
 pub mod cpu;
@@ -16,4 +16,4 @@ mod system;
 #[path = "windows.rs"]
 mod system;
 
-pub use self::system::{Group, end_marked, exit, group, kill, spawn, terminate};
+pub use self::system::{ProcessGroup, end_marked, exit, group, kill, spawn, terminate};

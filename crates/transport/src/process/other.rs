@@ -1,5 +1,5 @@
-//! Unixes other than Linux: nothing ties a child to Mainstay, and nothing shows which processes left
-//! its group. Not tested: see the platform table of the README.
+//! Unixes other than Linux: a child is not tied to Mainstay, and processes that left its group cannot be
+//! found. Not tested: see the platform table of the README.
 
 #![expect(clippy::unused_async, reason = "Linux waits here")]
 

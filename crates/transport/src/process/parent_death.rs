@@ -1,5 +1,6 @@
-//! Ties a child's life to Mainstay's: the kernel kills the child when Mainstay ends, however it ends.
-//! Also gives the child the huge pages and core dumps that Mainstay turns off for itself, and the brand of its server.
+//! Ties a child's life to Mainstay's: the kernel kills the child when Mainstay ends, however it ends. The
+//! child also gets back huge pages and core dumps, which Mainstay turns off for itself, and gets the brand of
+//! its server.
 #![expect(
     unsafe_code,
     reason = "what a child does between fork and exec cannot be said otherwise"
@@ -15,8 +16,8 @@ use rustix::{
 };
 use tokio::process::Command;
 
-/// The signal comes when the *thread* ends that starts the child.
-/// `real_time` is the limit that the child and all that it starts have in common.
+/// Makes the kernel kill the child when the *thread* that starts the child ends. `real_time` is the resource
+/// limit that brands the child and all its descendants.
 pub fn tie(command: &mut Command, real_time: Option<u64>) {
     let parent = getpid();
     let turn_huge_pages_on = huge_pages::are_turned_off_by_us();
@@ -33,11 +34,11 @@ pub fn tie(command: &mut Command, real_time: Option<u64>) {
                 current: Some(limit),
                 ..getrlimit(Resource::Rttime)
             };
-            // A system that does not let it has the marks of the environment alone.
+            // If the system refuses the limit, the process only has the marks in its environment.
             setrlimit(Resource::Rttime, brand).ok();
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // One that ended before will not be reported.
+        // The kernel does not signal a parent that ended before the call.
         if getppid() == Some(parent) {
             Ok(())
         } else {

@@ -5,15 +5,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How often an alias of nvm may name another.
+/// The longest chain of aliases of nvm that is followed.
 const MAX_ALIASES: usize = 5;
 
-/// The largest file that nvm keeps an alias in, in bytes.
+/// The largest file with an alias of nvm, in bytes.
 const MAX_ALIAS: u64 = 1024;
 
-/// Where a user's programs may lie: the environment and the home folder.
+/// The sources of a user's program folders: the environment and the home folder.
 pub struct User<'a> {
-    /// A variable of the environment.
+    /// Reads a variable of the environment.
     pub var: &'a dyn Fn(&str) -> Option<PathBuf>,
     pub home: Option<PathBuf>,
 }
@@ -27,7 +27,8 @@ impl User<'_> {
         }
     }
 
-    /// A folder that a variable names. A relative one would depend on where Mainstay was started.
+    /// The folder that a variable names. Relative folders are ignored: they would depend on the folder in
+    /// which Mainstay was started.
     fn named(&self, variable: &str) -> Option<PathBuf> {
         (self.var)(variable).filter(|path| path.is_absolute())
     }
@@ -37,7 +38,7 @@ impl User<'_> {
         Some(home.join(below))
     }
 
-    /// The folder that a variable names, else this one in the home folder.
+    /// The folder that a variable names, or else this one in the home folder.
     fn named_or_at_home(&self, variable: &str, below: &str) -> Option<PathBuf> {
         self.named(variable).or_else(|| self.at_home(below))
     }
@@ -47,8 +48,8 @@ impl User<'_> {
         Some(data.join(below))
     }
 
-    /// Folders of installers and version managers. Those that are not there are left out, so that PATH
-    /// stays short; it is made anew for each start.
+    /// Folders of installers and version managers. Missing folders are omitted, so that PATH stays short. It
+    /// is built again for each start.
     pub fn folders(&self) -> Vec<PathBuf> {
         let below = |folder: Option<PathBuf>, below: &str| Some(folder?.join(below));
         let mise = self.named("MISE_DATA_DIR").or_else(|| self.data("mise"));
@@ -84,8 +85,8 @@ impl User<'_> {
             Some("/nix/var/nix/profiles/default/bin".into()),
             Some("/run/current-system/sw/bin".into()),
         ]);
-        let there = places.into_iter().flatten().filter(|place| place.is_dir());
-        there.collect()
+        let existing = places.into_iter().flatten().filter(|place| place.is_dir());
+        existing.collect()
     }
 
     /// The versions of Node that nvm and fnm have installed, newest first.
@@ -117,8 +118,8 @@ impl User<'_> {
     }
 }
 
-/// The folders of the system, whether they are there or not.
-pub fn of_system() -> Vec<PathBuf> {
+/// The folders of the system. They may not exist.
+pub fn system_folders() -> Vec<PathBuf> {
     if cfg!(windows) {
         let npm = env::var_os("APPDATA").map(|data| PathBuf::from(data).join("npm"));
         return npm
@@ -137,8 +138,8 @@ pub fn of_system() -> Vec<PathBuf> {
     .into()
 }
 
-/// The programs of the Node version that nvm's `default` stands for: a version or the beginning of one,
-/// another alias, or `node` for the newest.
+/// The program folder of the Node version in nvm's `default`: a version or the beginning of one, another
+/// alias, or `node` for the newest.
 fn nvm_default(nvm: &Path) -> Option<PathBuf> {
     let installed = versions(&nvm.join("versions/node"), "bin");
     let mut name = "default".to_owned();
@@ -151,13 +152,14 @@ fn nvm_default(nvm: &Path) -> Option<PathBuf> {
         return installed.into_iter().next().map(|(_, place)| place);
     }
     let is_version = name.starts_with(|c: char| c == 'v' || c.is_ascii_digit());
-    let wanted = numbers(&name);
-    let mut installed = installed.into_iter();
-    let found = installed.find(|(version, _)| is_version && version.starts_with(&wanted));
+    let prefix = numbers(&name);
+    let found = installed
+        .into_iter()
+        .find(|(version, _)| is_version && version.starts_with(&prefix));
     found.map(|(_, place)| place)
 }
 
-/// What an alias of nvm stands for. Nothing outside of the folder of aliases is one.
+/// The name or version that an alias of nvm stands for. Paths outside of the folder of aliases are ignored.
 fn alias(path: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     if !file.is_file() || file.len() > MAX_ALIAS {
@@ -169,9 +171,9 @@ fn alias(path: &Path) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// `folder/*/below` by version, newest first: 22.17 before 20.10, compared as numbers.
+/// `folder/*/below` by version, newest first. Versions are compared as numbers: 22.17 comes before 20.10.
 fn versions(folder: &Path, below: &str) -> Vec<(Vec<u64>, PathBuf)> {
-    // A folder that cannot be read holds nothing for us.
+    // A folder that cannot be read counts as empty.
     let mut found: Vec<(Vec<u64>, PathBuf)> = fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -206,7 +208,7 @@ mod tests {
     }
 
     impl World {
-        /// A home with these folders.
+        /// A home folder with these folders.
         fn with(folders: &[&str]) -> Self {
             let home = tempfile::tempdir().expect("a temporary folder");
             for folder in folders {
@@ -222,10 +224,10 @@ mod tests {
             fs::write(path, text).expect("written");
         }
 
-        /// The places and the versions of Node, below the home folder.
+        /// The program folders and the versions of Node, relative to the home folder.
         fn find(&self) -> [Vec<String>; 2] {
             let var = |name: &str| {
-                let var = self.vars.iter().find(|(known, _)| *known == name)?;
+                let var = self.vars.iter().find(|(variable, _)| *variable == name)?;
                 Some(match var.1.strip_prefix("~/") {
                     Some(below) => self.home.path().join(below),
                     None => var.1.into(),
@@ -236,8 +238,9 @@ mod tests {
                 home: Some(self.home.path().to_owned()),
             };
             [user.folders(), user.node_versions()].map(|places| {
-                let places = places.iter();
-                let below = places.filter_map(|place| place.strip_prefix(self.home.path()).ok());
+                let below = places
+                    .iter()
+                    .filter_map(|place| place.strip_prefix(self.home.path()).ok());
                 below
                     .map(|place| place.to_str().expect("UTF-8").to_owned())
                     .collect()

@@ -1,4 +1,4 @@
-//! Observes a process before its handshake.
+//! Signs of work of a process before its handshake.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -6,26 +6,26 @@ use mainstay_core::start::Sight;
 
 use crate::process::cpu;
 
-/// Signs of work of one start. The transport fills them in, and the pacing of starts reads them.
+/// Signs of work of one start. The transport writes them, and the pacing of starts reads them.
 #[derive(Debug, Default)]
 pub struct SignsOfWork {
-    /// The process that was started; 0 while there is none.
+    /// The process. 0 before it was started.
     pid: AtomicU32,
     stderr_bytes: AtomicU64,
 }
 
 impl SignsOfWork {
-    /// The process was started.
+    /// Notes that the process was started.
     pub(super) fn started(&self, pid: Option<u32>) {
         self.pid.store(pid.unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// So many bytes came from its stderr.
+    /// Counts bytes from the stderr of the process.
     pub(super) fn stderr(&self, bytes: usize) {
         self.stderr_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The start as it is now. Reads /proc, on a thread that may block.
+    /// The present signs of work. Reads /proc on a blocking thread.
     pub async fn look(&self) -> Sight {
         let tree = match self.pid.load(Ordering::Relaxed) {
             0 => None,

@@ -1,4 +1,4 @@
-//! Servers that are child processes: JSON-RPC on stdin and stdout, their log on stderr.
+//! Servers that are child processes: JSON-RPC on stdin and stdout, and log lines on stderr.
 
 use std::{
     ffi::OsStr,
@@ -26,35 +26,35 @@ use crate::{
     Approach, Opening, Resolution, Running, Session, Stop, Unopened,
     exchanges::multiplexed::LineOwner,
     lines::line_session::{self, Duplex, LineTasks},
-    logs::Source,
+    logs::LineSource,
     process::{self, command, environment},
     sessions::initialize::Initialize,
 };
 
-/// The descriptors that a server takes: its three pipes, a handle of its process, and its log.
+/// The file descriptors of a server: its three pipes, a handle of its process, and its log.
 const DESCRIPTORS: usize = 5;
 
-/// After stdin was closed, a server has this long to end by itself.
+/// Time for a server to end by itself after its stdin was closed.
 const EOF_GRACE: Duration = Duration::from_secs(1);
 
-/// After SIGTERM, before SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const TERM_GRACE: Duration = Duration::from_secs(5);
 
-/// How long the last output of an exited server may take: its children may hold the pipe open.
+/// Time to read the last output of an exited server. Its children may hold the pipe open.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-/// Starts the process, and opens a session with it. A process that does not bear `server/discover` is started
-/// once more, and greeted with `initialize`. One that ends because of the revision in `initialize` is started
-/// for another.
+/// Starts the process and opens a session with it. A process that fails after `server/discover` is started
+/// once more and gets `initialize` only. A process that ends because of the revision in `initialize` is
+/// started again with another revision.
 pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
-    let mut initialize = Initialize::of(opening);
+    let mut initialize = Initialize::for_opening(opening);
     let mut approach = opening.approach;
     let mut first_refusal = None;
     loop {
         let attempt = Opening {
             approach,
             initialize: initialize.params().into(),
-            // A process that is refused is closed, and the next one is not.
+            // A refused process is stopped, but not the next one.
             stop: opening.stop.child(),
             ..opening.clone()
         };
@@ -87,7 +87,7 @@ pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, R
     }
 }
 
-/// Whether `server/discover` may be the reason why a process was not opened.
+/// True if `server/discover` may be the reason that no session was opened.
 fn may_be_spoiled(unopened: &Unopened) -> bool {
     let is_reason = matches!(
         unopened.loss,
@@ -100,7 +100,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     let descriptors = descriptors::take(DESCRIPTORS)
         .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
     let marks = opening.lineage.marks(&opening.tag);
-    // The output of an earlier process does not explain how this attempt ends.
+    // The output of an earlier process does not explain the end of this attempt.
     opening.log.forget();
     let mut child = spawn(opening, launch, &marks).await?;
     let (pid, log) = (child.id(), Arc::clone(&opening.log));
@@ -116,9 +116,9 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     let log_output = LogOutput {
         task: tokio::spawn({
             let signs = Arc::clone(&opening.signs);
-            let heard = move |bytes| signs.stderr(bytes);
-            let stream = log.stream(Source::Stderr);
-            stream.drain(stderr, heard, exited.clone())
+            let count_bytes = move |bytes| signs.stderr(bytes);
+            let stream = log.stream(LineSource::Stderr);
+            stream.drain(stderr, count_bytes, exited.clone())
         }),
         exited,
         _descriptors: descriptors,
@@ -136,7 +136,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     .await
 }
 
-/// Starts the process. Its program and its environment are looked for on a thread that may block.
+/// Starts the process. A blocking thread searches its program and builds its environment.
 async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result<Child, Loss> {
     let prepared = try_off_the_runtime({
         let (launch, span) = (launch.clone(), opening.span());
@@ -161,7 +161,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Only where a panic or an abort kept us from stopping it in order.
+        // Only needed if a panic or an abort prevented an orderly stop.
         .kill_on_drop(true);
     if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
@@ -174,15 +174,15 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         opening.log.note(&command::looked_in(&path, usize::MAX));
     }
     let launch = launch.clone();
-    // Looks at files, which may be on a network that keeps it waiting.
-    let why = try_off_the_runtime(move || cannot_spawn(&launch, &resolution, &path, &error));
-    Err(why
+    // Reads files, which may be on a slow network.
+    let loss = try_off_the_runtime(move || cannot_spawn(&launch, &resolution, &path, &error));
+    Err(loss
         .await
         .unwrap_or_else(|error| Loss::CannotSpawn(error.to_string())))
 }
 
-/// Why a process was not started. A missing program or folder may come later: programs are replaced while
-/// servers run. An argument that no process can be given stays wrong.
+/// The loss if a process cannot be started. A missing program or folder may appear later: programs are
+/// replaced while servers run. An invalid argument stays invalid.
 fn cannot_spawn(
     launch: &StdioLaunch,
     resolution: &Resolution,
@@ -216,24 +216,24 @@ fn cannot_spawn(
     Loss::CannotSpawn(reason)
 }
 
-/// Standard error of a process, which is read into the server's log.
+/// The task that reads the stderr of a process into the server's log.
 struct LogOutput {
     task: JoinHandle<()>,
-    /// Cancelled once the process is gone.
+    /// Cancelled once the process has ended.
     exited: CancellationToken,
     _descriptors: Descriptors,
 }
 
-/// What ended a connection first. Exit, end of output and failed writes often come together, and are one
-/// loss.
+/// The first sign that a connection ends. Exit, end of output and failed writes often come together, and are
+/// one loss.
 enum Cause {
-    Asked,
+    Stopped,
     Exited(io::Result<ExitStatus>),
     OutputClosed,
     InputClosed,
 }
 
-/// Watches a process to its end, and returns when it, its pipes and whatever it started are gone.
+/// Runs a process to its end. Returns when the process, its pipes and all processes that it started are gone.
 async fn run(
     mut child: Child,
     mut line: LineTasks,
@@ -243,26 +243,26 @@ async fn run(
 ) -> Loss {
     let group = process::group(&child);
     let cause = tokio::select! {
-        () = stop.close.cancelled() => Cause::Asked,
+        () = stop.close.cancelled() => Cause::Stopped,
         status = child.wait() => Cause::Exited(status),
         _ = &mut line.read => Cause::OutputClosed,
         _ = &mut line.write => Cause::InputClosed,
     };
-    let asked = matches!(cause, Cause::Asked);
+    let is_stopped = matches!(cause, Cause::Stopped);
     let status = match cause {
         Cause::Exited(status) => {
-            // Answers written before the end still count.
+            // Answers that were written before the end still count.
             timeout(DRAIN_GRACE, &mut line.read).await.ok();
             status
         }
-        Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
-            // No call waits for the end of the process.
+        Cause::Stopped | Cause::OutputClosed | Cause::InputClosed => {
+            // Calls must not wait until the process has ended.
             line.break_off();
             end(&mut child, &stop).await
         }
     };
     group.kill_rest();
-    // Processes that left the group end, too. A second process never starts before (invariant 9).
+    // Processes that left the group end, too. A second process never starts before that (invariant 9).
     process::end_marked(&marks).await;
     line.break_off();
     log_output.exited.cancel();
@@ -272,7 +272,7 @@ async fn run(
     }
     line.write.abort();
     match status {
-        _ if asked => Loss::Disconnected("stopped".to_owned()),
+        _ if is_stopped => Loss::Disconnected("stopped".to_owned()),
         Ok(status) => {
             let (code, signal) = process::exit(status);
             Loss::Crashed { code, signal }
@@ -281,7 +281,7 @@ async fn run(
     }
 }
 
-/// The stop sequence, from the closed stdin on: 1 s, SIGTERM, 5 s, SIGKILL, reaped.
+/// The stop sequence after stdin was closed: 1 s, SIGTERM, 5 s, SIGKILL. The process is reaped.
 async fn end(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
     for (grace, act) in [
         (EOF_GRACE, process::terminate as fn(&Child)),

@@ -1,5 +1,5 @@
-//! Child processes on Unix. Each has a process group and is ended as a group, together with processes
-//! that left the group.
+//! Child processes on Unix. Each has a process group and is ended as a group, together with processes that
+//! left the group.
 
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -15,24 +15,24 @@ mod spawning;
 
 pub use self::spawning::{end_marked, spawn};
 
-/// Makes the child lead a process group, so that what it starts (npx starts node, uvx starts
-/// python) can be ended with it.
+/// Makes the child lead a process group, so that its own children (npx starts node, uvx starts python) can be
+/// ended with it.
 fn isolate(command: &mut Command) {
     command.process_group(0);
 }
 
-/// Asks every process of the child's group to end.
+/// Sends SIGTERM to every process of the child's group.
 pub fn terminate(child: &Child) {
     signal(child, Signal::TERM);
 }
 
-/// Ends every process of the child's group.
+/// Kills every process of the child's group.
 pub fn kill(child: &Child) {
     signal(child, Signal::KILL);
 }
 
-/// The group still has the child's id here: a child that has not been waited for keeps its id, and one
-/// that has been reports none.
+/// Sends a signal to the child's group. The id is still the group's: a child keeps its id until it is reaped, and
+/// a reaped child reports none.
 fn signal(child: &Child, signal: Signal) {
     let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else {
         return;
@@ -42,17 +42,16 @@ fn signal(child: &Child, signal: Signal) {
     }
 }
 
-/// What remains of a group whose leader has been reaped; its id cannot be given to another process
-/// while a member lives.
+/// A group whose leader may have been reaped. No other process can get the group's id while a member lives.
 #[derive(Clone, Copy, Debug)]
-pub struct Group(Option<Pid>);
+pub struct ProcessGroup(Option<Pid>);
 
-pub fn group(child: &Child) -> Group {
-    Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
+pub fn group(child: &Child) -> ProcessGroup {
+    ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
 }
 
-impl Group {
-    /// Ends the members that outlived the leader.
+impl ProcessGroup {
+    /// Kills the members that outlived the leader.
     pub fn kill_rest(self) {
         if let Some(pid) = self.0 {
             // An error means that no process is left.

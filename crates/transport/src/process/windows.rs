@@ -17,11 +17,11 @@ pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Ch
     command.spawn()
 }
 
-/// `taskkill /T` has ended the tree.
+/// Not needed here: `taskkill /T` has ended the tree.
 #[expect(clippy::unused_async, reason = "Linux waits here")]
 pub async fn end_marked(_marks: &Marks) {}
 
-/// Windows has no polite signal for a process without a console: its stdin was closed before.
+/// Windows has no polite signal for a process without a console. Its stdin was closed before.
 pub fn terminate(_child: &Child) {}
 
 pub fn kill(child: &Child) {
@@ -29,14 +29,14 @@ pub fn kill(child: &Child) {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Group(Option<u32>);
+pub struct ProcessGroup(Option<u32>);
 
-pub fn group(child: &Child) -> Group {
-    Group(child.id())
+pub fn group(child: &Child) -> ProcessGroup {
+    ProcessGroup(child.id())
 }
 
-impl Group {
-    /// `taskkill /T` ends the tree below the process.
+impl ProcessGroup {
+    /// Ends the process and its descendants by `taskkill /T`.
     pub fn kill_rest(self) {
         let Some(pid) = self.0 else { return };
         let result = std::process::Command::new("taskkill")

@@ -1,5 +1,5 @@
-//! Limits how many attempts to open connections begin in a second, over all servers together: many
-//! servers that are lost at once come back in order.
+//! Limits the attempts to open connections per second, over all servers together. Many servers that are lost
+//! at once are reconnected one after the other.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// The attempts of one second take this long. An attempt reaches its server a little later than it
-/// begins, by a varying time. The servers, too, must not see more than the limit in one second.
+/// The time over which the attempts of one second are spread. It exceeds a second because an attempt reaches its
+/// server after a delay that varies: servers, too, must not get more attempts than the limit in one second.
 const SPAN: Duration = Duration::from_millis(1100);
 
-/// Lets one attempt after the other begin (`maxAttemptsPerSecond`).
+/// Lets attempts begin one after the other (`maxAttemptsPerSecond`).
 #[derive(Debug)]
 pub struct AttemptLimiter {
     gap: Duration,
-    /// When the next attempt may begin. That attempt holds the lock until then. If it begins late, the
+    /// Time at which the next attempt may begin. That attempt holds the lock until then. If it begins late, the
     /// attempts after it are delayed as well, so that they do not all begin at once.
     next: Mutex<Instant>,
 }
@@ -55,7 +55,7 @@ mod tests {
         assert!(start.elapsed() < Duration::from_millis(2300));
     }
 
-    /// A machine that was suspended for a while does not catch up.
+    /// After the machine was suspended, delayed attempts do not all begin at once.
     #[tokio::test(start_paused = true)]
     async fn attempts_that_come_late_do_not_come_in_a_heap() {
         let limiter = AttemptLimiter::new(50);
@@ -63,15 +63,15 @@ mod tests {
             limiter.take().await;
             Instant::now()
         };
-        let mut taken = Vec::new();
+        let mut starts = Vec::new();
         let mut all: FuturesOrdered<_> = (0..3).map(|_| turn()).collect();
-        taken.extend(all.next().await);
+        starts.extend(all.next().await);
         assert!(all.next().now_or_never().is_none());
         tokio::time::advance(Duration::from_secs(10)).await;
         while let Some(at) = all.next().await {
-            assert!(taken.last().is_none_or(|last| at >= *last + limiter.gap));
-            taken.push(at);
+            assert!(starts.last().is_none_or(|last| at >= *last + limiter.gap));
+            starts.push(at);
         }
-        assert_eq!(taken.len(), 3);
+        assert_eq!(starts.len(), 3);
     }
 }

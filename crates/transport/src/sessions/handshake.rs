@@ -11,27 +11,27 @@ use tokio::time::timeout;
 
 use crate::{
     Approach, Budget, Exchange, Frame, InterruptionKind, Opening, Unopened,
-    detect::{self, Found, PIPE_LIMIT},
-    exchanges::link::Link,
+    detect::{self, DetectedEra, PIPE_LIMIT},
+    exchanges::link::UpstreamLink,
     opening::MAX_GREETING,
     sessions::initialize::Initialize,
 };
 
-/// How long a server that has answered `server/discover` may take to answer `initialize`, before it is started
+/// Time for a server that has answered `server/discover` to answer `initialize`. After that it is started
 /// again without `server/discover`.
 const SPOILED_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server that has greeted.
+/// The result of a successful handshake.
 pub struct Greeted {
     pub greeting: Greeting,
     pub answer: Frame,
     pub eras: Eras,
 }
 
-/// Why a server has not greeted.
+/// The reason that a handshake failed.
 pub enum Ungreeted {
     Refused(Unopened),
-    /// The process is ending. Its exit says more than the end of its pipe.
+    /// The process is ending. The caller reports its exit status, which explains more than the end of the pipe.
     Gone,
 }
 
@@ -41,7 +41,7 @@ impl From<Unopened> for Ungreeted {
     }
 }
 
-pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungreeted> {
+pub async fn shake_hands(link: &UpstreamLink, opening: &Opening) -> Result<Greeted, Ungreeted> {
     let shake = Handshake { link, opening };
     match opening.approach {
         Approach::Legacy => shake.initialize(Eras::UNKNOWN).await,
@@ -52,7 +52,7 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
                 eras,
             }
             .into()),
-            // Without a limit there is an answer.
+            // Without a time limit there is always an answer.
             Discovered::Pending(_) => Err(Ungreeted::Gone),
         },
         Approach::Detect(Some(Era::Legacy)) => {
@@ -66,12 +66,12 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
                 Discovered::Legacy(_) | Discovered::Pending(_) => Err(refused.into()),
             }
         }
-        Approach::Detect(known) => {
-            let limit = known.is_none().then_some(PIPE_LIMIT);
+        Approach::Detect(era) => {
+            let limit = era.is_none().then_some(PIPE_LIMIT);
             match shake.discover(limit).await? {
                 Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(eras) => shake.initialize_after_probe(eras).await,
-                Discovered::Pending(probe) => shake.initialize_beside(probe).await,
+                Discovered::Pending(probe) => shake.initialize_during_probe(probe).await,
             }
         }
     }
@@ -80,18 +80,17 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
 enum Discovered {
     Modern(Box<Greeted>),
     Legacy(Eras),
-    /// No answer yet.
+    /// The answer to `server/discover` has not come yet.
     Pending(Box<Exchange>),
 }
 
 struct Handshake<'a> {
-    link: &'a Link,
+    link: &'a UpstreamLink,
     opening: &'a Opening,
 }
 
-/// Waits for the answer to a request of the handshake. If the answer is too large, or is the request itself, the
-/// server is refused.
-/// Any other error means that the process is ending.
+/// Waits for the answer to a request of the handshake. The server is refused if the answer is too large, or
+/// is the request itself. Any other error means that the process is ending.
 async fn answer(exchange: &mut Exchange) -> Result<Frame, Ungreeted> {
     let answered = exchange.answer_within(&Budget::new(MAX_GREETING)).await;
     answered.map_err(|interruption| match interruption.kind {
@@ -106,8 +105,8 @@ async fn answer(exchange: &mut Exchange) -> Result<Frame, Ungreeted> {
 impl Handshake<'_> {
     async fn ask(&self) -> Result<Exchange, Ungreeted> {
         let render = |id: &str| detect::own_request(Era::Modern, id, Method::Discover, None);
-        let asked = self.link.ask(Method::Discover, render).await;
-        asked.map_err(|_| Ungreeted::Gone)
+        let sent = self.link.ask(Method::Discover, render).await;
+        sent.map_err(|_| Ungreeted::Gone)
     }
 
     async fn discover(&self, limit: Option<Duration>) -> Result<Discovered, Ungreeted> {
@@ -118,40 +117,41 @@ impl Handshake<'_> {
         };
         match answered {
             None => Ok(Discovered::Pending(Box::new(probe))),
-            Some(answer) => self.found(answer?).await,
+            Some(answer) => self.interpret(answer?).await,
         }
     }
 
-    /// What follows from an answer to the probe.
-    async fn found(&self, mut frame: Frame) -> Result<Discovered, Ungreeted> {
+    /// Interprets an answer to `server/discover`. Sends it again if the server offers a modern revision
+    /// instead.
+    async fn interpret(&self, mut frame: Frame) -> Result<Discovered, Ungreeted> {
         let mut evidence = detect::evidence(&frame);
         if evidence.is_offer() {
             frame = answer(&mut self.ask().await?).await?;
             evidence = detect::evidence(&frame);
         }
         match evidence.settle() {
-            Found::Modern(greeting) => Ok(Discovered::Modern(Box::new(Greeted {
+            DetectedEra::Modern(greeting) => Ok(Discovered::Modern(Box::new(Greeted {
                 eras: detect::eras_of(&greeting),
                 greeting,
                 answer: frame,
             }))),
-            Found::Legacy(eras) => Ok(Discovered::Legacy(eras)),
-            Found::Refused(refused) => Err(refused.into()),
+            DetectedEra::Legacy(eras) => Ok(Discovered::Legacy(eras)),
+            DetectedEra::Refused(refused) => Err(refused.into()),
         }
     }
 
-    /// Greets the server, and again for another revision where it refuses the one that was asked for. `eras` is
-    /// what is known by now.
+    /// Sends `initialize`, and again with another revision if the server refuses the first one. `eras` holds
+    /// the eras known so far.
     async fn initialize(&self, eras: Eras) -> Result<Greeted, Ungreeted> {
-        let mut initialize = Initialize::of(self.opening);
+        let mut initialize = Initialize::for_opening(self.opening);
         let mut first_refusal = None;
         loop {
-            let asked = self
+            let sent = self
                 .link
                 .ask(Method::Initialize, |id| initialize.request(id))
                 .await;
             let gone = |_| Ungreeted::Gone;
-            let answer = answer(&mut asked.map_err(gone)?).await?;
+            let answer = answer(&mut sent.map_err(gone)?).await?;
             let loss = match detect::read_greeting(&answer) {
                 Ok(greeting) => {
                     let eras = Eras {
@@ -171,7 +171,7 @@ impl Handshake<'_> {
                 Loss::Rejected(reason) => initialize.step_down(reason),
                 _ => false,
             };
-            // The first refusal says which revisions the server speaks.
+            // The first refusal names the revisions that the server speaks.
             let refused = first_refusal.get_or_insert(refused);
             if !steps_down {
                 let eras = refused.eras.or(eras);
@@ -184,7 +184,8 @@ impl Handshake<'_> {
         }
     }
 
-    /// Greets a server that has answered the probe. One that falls silent then may have been spoiled by it.
+    /// Sends `initialize` to a server that has answered `server/discover`. If the server does not answer any
+    /// more, `server/discover` may be the cause.
     async fn initialize_after_probe(&self, eras: Eras) -> Result<Greeted, Ungreeted> {
         let silent = || {
             let reason = "it answered server/discover, and does not answer initialize";
@@ -195,8 +196,12 @@ impl Handshake<'_> {
         greeted.unwrap_or_else(|_| silent())
     }
 
-    /// A process that has not answered the probe may not understand it, or not have started yet.
-    async fn initialize_beside(&self, mut probe: Box<Exchange>) -> Result<Greeted, Ungreeted> {
+    /// Sends `initialize` while `server/discover` has no answer: the process may not understand that request,
+    /// or may still be starting.
+    async fn initialize_during_probe(
+        &self,
+        mut probe: Box<Exchange>,
+    ) -> Result<Greeted, Ungreeted> {
         let silent = Eras {
             modern: Some(false),
             legacy: None,
@@ -206,7 +211,7 @@ impl Handshake<'_> {
             other => return other,
         };
         match timeout(PIPE_LIMIT, answer(&mut probe)).await {
-            Ok(Ok(answer)) => match self.found(answer).await? {
+            Ok(Ok(answer)) => match self.interpret(answer).await? {
                 Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(_) | Discovered::Pending(_) => Err(refused.into()),
             },

@@ -1,4 +1,5 @@
-//! The `initialize` of one attempt. A server that refuses the revision is asked for another.
+//! The `initialize` request of one attempt. If the server refuses the revision, the next request has another
+//! one.
 
 use mainstay_core::era::{Revision, step_down};
 
@@ -13,7 +14,7 @@ pub struct Initialize {
 }
 
 impl Initialize {
-    pub fn of(opening: &Opening) -> Self {
+    pub fn for_opening(opening: &Opening) -> Self {
         Self {
             params: opening.initialize.to_string(),
             refused: Vec::new(),
@@ -31,14 +32,14 @@ impl Initialize {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
     }
 
-    /// Asks for another revision after a refusal in these words. `false` if the refusal is about something else,
-    /// or no revision is left.
+    /// Changes to another revision after a refusal with these words. Returns `false` if the refusal is about
+    /// something else, or if no revision is left.
     pub fn step_down(&mut self, words: &str) -> bool {
-        let Some(asked) = step_down::asked_revision(&self.params).filter(|_| self.steps_down)
+        let Some(requested) = step_down::asked_revision(&self.params).filter(|_| self.steps_down)
         else {
             return false;
         };
-        self.refused.push(asked);
+        self.refused.push(requested);
         let Some(next) = step_down::next_revision(&self.refused, words) else {
             return false;
         };

@@ -1,4 +1,4 @@
-//! Takes the messages of a server that belong to no call.
+//! The receiver of a server's messages that belong to no call.
 
 use std::fmt::Debug;
 
@@ -13,7 +13,8 @@ pub struct Notice {
     pub frame: Frame,
 }
 
-/// Takes what one connection brings outside of calls. Must not wait: the connection's reader calls it.
+/// Receives the messages of one connection that belong to no call. The methods must not block: the
+/// connection's reader calls them.
 pub trait Listener: Debug + Send + Sync {
     /// Takes a notification.
     fn hear(&self, notice: Notice);

@@ -1,5 +1,5 @@
-//! The kept `subscriptions/listen` of a modern session: the server's announcements, and the resources
-//! that clients are subscribed to (specification 2026-07-28, "Subscriptions").
+//! The `subscriptions/listen` of a modern session that Mainstay keeps open: list changes of the server, and
+//! changes of the resources that clients are subscribed to (specification 2026-07-28, "Subscriptions").
 
 use std::{collections::HashSet, time::Duration};
 
@@ -16,26 +16,26 @@ use tokio::{
 
 use crate::{
     AttemptLimiter, Exchange, Frame, Interruption, InterruptionKind, Listener, Notice,
-    ServerMessage, StreamState, detect::own_request, exchanges::link::Link,
+    ServerMessage, StreamState, detect::own_request, exchanges::link::UpstreamLink,
 };
 
-/// How long a server may take to acknowledge a subscription. After that the subscription is tried again.
+/// Time for a server to acknowledge a subscription. After that the subscription is tried again.
 const ACK_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server that ends a subscription in order, and sooner than this, does not want it. It is not tried
+/// A server that ends a subscription in order and sooner than this does not offer it. Mainstay does not try
 /// again.
 const SHORT_LIVED: Duration = Duration::from_secs(5);
 
-/// Before a subscription that broke off is opened again.
+/// The first and the longest wait before a broken subscription is opened again.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
-/// Why a server declined a request of ours, such as a subscription.
+/// The reason that a server declined a request of Mainstay's own, such as a subscription.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Declined {
     #[error(transparent)]
     Interrupted(#[from] Interruption),
-    /// The error, as JSON text.
+    /// The error of the response, as JSON text.
     #[error("the server answered {0}")]
     Refused(String),
     #[error("the server does not serve subscriptions to this resource")]
@@ -44,56 +44,56 @@ pub enum Declined {
     Unacknowledged,
 }
 
-/// The wanted notifications, and those that the server has agreed to send.
+/// The desired notifications, and the notifications that the server has agreed to send.
 #[derive(Debug)]
 pub struct Listening {
     capabilities: Capabilities,
-    wanted: Mutex<WantedResources>,
+    desired: Mutex<DesiredResources>,
     changed: Notify,
     settled: watch::Sender<Settled>,
-    /// Whether the subscription is open, for people. `None` while nothing is wanted.
+    /// The state of the subscription, to be shown to people. `None` if nothing is desired.
     state: Mutex<Option<StreamState>>,
 }
 
 #[derive(Debug, Default)]
-struct WantedResources {
-    /// Counts the changes of `uris`.
+struct DesiredResources {
+    /// Number of changes of `uris`.
     generation: u64,
     uris: HashSet<Box<str>>,
 }
 
-/// A resource that a caller wants to subscribe to. Dropping it withdraws the resource.
-struct Wish<'a> {
+/// A resource to which a caller is subscribing. Dropping the value unsubscribes from it.
+struct PendingResource<'a> {
     listening: &'a Listening,
     uri: &'a str,
 }
 
-impl Drop for Wish<'_> {
+impl Drop for PendingResource<'_> {
     fn drop(&mut self) {
         self.listening.remove(self.uri);
     }
 }
 
-/// The server's answer to one generation of wanted resources.
+/// The server's answer to one generation of desired resources.
 #[derive(Clone, Debug, Default)]
 struct Settled {
     generation: u64,
     honoured: HashSet<Box<str>>,
 }
 
-/// Why a subscription is not followed any more.
-enum Outcome {
-    /// Something else is wanted now.
+/// The reason that [`Listening::follow`] returned.
+enum FollowOutcome {
+    /// The desired notifications have changed.
     Changed,
-    /// Ended by the server, in order.
+    /// The server ended the subscription in order.
     Ended,
     Broken,
 }
 
-/// How an attempt to open one ended.
-enum Opened {
+/// The result of an attempt to open a subscription.
+enum OpenOutcome {
     Acknowledged(Exchange, HashSet<Box<str>>),
-    /// The server does not serve it.
+    /// The server does not offer the subscription.
     Refused,
     Broken,
 }
@@ -102,14 +102,14 @@ impl Listening {
     pub fn new(capabilities: Capabilities) -> Self {
         Self {
             capabilities,
-            wanted: Mutex::default(),
+            desired: Mutex::default(),
             changed: Notify::new(),
             settled: watch::Sender::default(),
             state: Mutex::default(),
         }
     }
 
-    /// Whether the subscription is open. `None` while nothing is wanted.
+    /// The state of the subscription. `None` if nothing is desired.
     pub fn state(&self) -> Option<StreamState> {
         self.state.lock().clone()
     }
@@ -118,22 +118,22 @@ impl Listening {
         *self.state.lock() = Some(state);
     }
 
-    fn wanted(&self) -> MutexGuard<'_, WantedResources> {
+    fn desired(&self) -> MutexGuard<'_, DesiredResources> {
         // Held for a map operation, never across an await.
-        self.wanted.lock()
+        self.desired.lock()
     }
 
     /// Subscribes to a resource, and waits until the server has agreed or declined.
     pub async fn add(&self, uri: &str) -> Result<(), Declined> {
         let generation = {
-            let mut wanted = self.wanted();
-            if wanted.uris.insert(uri.into()) {
-                wanted.generation += 1;
+            let mut desired = self.desired();
+            if desired.uris.insert(uri.into()) {
+                desired.generation += 1;
             }
-            wanted.generation
+            desired.generation
         };
-        // A caller that stops waiting does not want the resource any more.
-        let wish = Wish {
+        // A caller that stops waiting does not need the resource any more.
+        let resource = PendingResource {
             listening: self,
             uri,
         };
@@ -147,21 +147,21 @@ impl Listening {
             Err(_) => Err(Declined::Unacknowledged),
         };
         if outcome.is_ok() {
-            std::mem::forget(wish);
+            std::mem::forget(resource);
         }
         outcome
     }
 
     pub fn remove(&self, uri: &str) {
-        let mut wanted = self.wanted();
-        if wanted.uris.remove(uri) {
-            wanted.generation += 1;
-            drop(wanted);
+        let mut desired = self.desired();
+        if desired.uris.remove(uri) {
+            desired.generation += 1;
+            drop(desired);
             self.changed.notify_one();
         }
     }
 
-    /// The present generation, and its filter (JSON text) where anything is wanted.
+    /// The present generation, and its filter (JSON text) if anything is desired.
     fn filter(&self) -> (u64, Option<String>) {
         let has = &self.capabilities;
         let mut filter = Object::default();
@@ -174,10 +174,10 @@ impl Listening {
                 filter.set(member, "true");
             }
         }
-        let wanted = self.wanted();
-        let mut uris: Vec<String> = wanted.uris.iter().map(|uri| quote(uri)).collect();
-        let generation = wanted.generation;
-        drop(wanted);
+        let desired = self.desired();
+        let mut uris: Vec<String> = desired.uris.iter().map(|uri| quote(uri)).collect();
+        let generation = desired.generation;
+        drop(desired);
         uris.sort_unstable();
         let uris = array(&uris);
         if uris != "[]" {
@@ -186,11 +186,11 @@ impl Listening {
         (generation, (!filter.is_empty()).then(|| filter.to_string()))
     }
 
-    /// Keeps the subscription open as long as this is polled.
+    /// Keeps the subscription open while this future is polled.
     pub async fn run(
         &self,
         server: &ServerName,
-        link: &Link,
+        link: &UpstreamLink,
         listener: &dyn Listener,
         attempt_limiter: &AttemptLimiter,
     ) {
@@ -214,17 +214,17 @@ impl Listening {
                     listen.end(current.take()).await;
                     self.settle(generation, HashSet::new());
                     self.changed.notified().await;
-                    Outcome::Changed
+                    FollowOutcome::Changed
                 }
-                // The new subscription begins before the old one ends, so that nothing is missed.
-                Some(Opened::Acknowledged(exchange, honoured)) => {
+                // Open the new subscription before ending the old one, so that no notification is missed.
+                Some(OpenOutcome::Acknowledged(exchange, honoured)) => {
                     listen.end(current.replace(exchange)).await;
                     self.settle(generation, honoured);
                     self.show(StreamState::Open);
                     self.follow(&listen, &mut current).await
                 }
-                // The server still honours the subscription before.
-                Some(Opened::Refused) => {
+                // The server still honours the previous subscription.
+                Some(OpenOutcome::Refused) => {
                     let honoured = match &current {
                         Some(_) => self.settled.borrow().honoured.clone(),
                         None => {
@@ -236,32 +236,32 @@ impl Listening {
                     self.settle(generation, honoured);
                     self.follow(&listen, &mut current).await
                 }
-                Some(Opened::Broken) => Outcome::Broken,
+                Some(OpenOutcome::Broken) => FollowOutcome::Broken,
             };
             match &outcome {
-                Outcome::Changed => {}
-                Outcome::Ended => self.show(StreamState::Closed(
+                FollowOutcome::Changed => {}
+                FollowOutcome::Ended => self.show(StreamState::Closed(
                     "the server ended subscriptions/listen".to_owned(),
                 )),
-                Outcome::Broken => self.show(StreamState::Closed(
+                FollowOutcome::Broken => self.show(StreamState::Closed(
                     "subscriptions/listen broke off".to_owned(),
                 )),
             }
             match outcome {
-                Outcome::Changed => continue,
-                Outcome::Ended if since.elapsed() < SHORT_LIVED => {
+                FollowOutcome::Changed => continue,
+                FollowOutcome::Ended if since.elapsed() < SHORT_LIVED => {
                     tracing::debug!(%server, "the server ended a subscription at once");
                     self.changed.notified().await;
                     continue;
                 }
-                Outcome::Ended | Outcome::Broken => {}
+                FollowOutcome::Ended | FollowOutcome::Broken => {}
             }
             if since.elapsed() >= SHORT_LIVED {
                 wait = FIRST_RETRY;
             }
             sleep(wait).await;
             wait = (wait * 2).min(LAST_RETRY);
-            // Subscriptions of many servers that broke off together are not opened again together.
+            // Do not open the broken subscriptions of many servers at the same time.
             attempt_limiter.take().await;
         }
     }
@@ -273,21 +273,21 @@ impl Listening {
         });
     }
 
-    /// Passes on the notifications of the subscription, until it ends or something else is wanted. Without
-    /// a subscription, waits until something else is wanted.
-    async fn follow(&self, listen: &Listen<'_>, current: &mut Option<Exchange>) -> Outcome {
+    /// Passes on the notifications of the subscription until it ends or the desired notifications change.
+    /// Without a subscription, waits for such a change.
+    async fn follow(&self, listen: &Listen<'_>, current: &mut Option<Exchange>) -> FollowOutcome {
         let Some(exchange) = current else {
             self.changed.notified().await;
-            return Outcome::Changed;
+            return FollowOutcome::Changed;
         };
         let outcome = loop {
             tokio::select! {
-                received = listen.hear(exchange) => match received {
+                received = listen.receive(exchange) => match received {
                     Received::Message | Received::Acknowledged(_) => {}
-                    Received::Ended => break Outcome::Ended,
-                    Received::Broken => break Outcome::Broken,
+                    Received::Ended => break FollowOutcome::Ended,
+                    Received::Broken => break FollowOutcome::Broken,
                 },
-                () = self.changed.notified() => return Outcome::Changed,
+                () = self.changed.notified() => return FollowOutcome::Changed,
             }
         };
         *current = None;
@@ -295,39 +295,39 @@ impl Listening {
     }
 }
 
-/// One message of a subscription.
+/// A message of a subscription.
 enum Received {
     Acknowledged(HashSet<Box<str>>),
     Message,
-    /// Ended by a response, or by a notification in its place.
+    /// The server ended the subscription by a response, or by a notification instead.
     Ended,
     Broken,
 }
 
 struct Listen<'a> {
     server: &'a ServerName,
-    link: &'a Link,
+    link: &'a UpstreamLink,
     listener: &'a dyn Listener,
 }
 
 impl Listen<'_> {
-    /// Opens a subscription, and passes on the notifications that still come of the one before.
-    async fn open(&self, filter: &str, before: &mut Option<Exchange>) -> Opened {
+    /// Opens a subscription. Meanwhile passes on the notifications of the previous one.
+    async fn open(&self, filter: &str, before: &mut Option<Exchange>) -> OpenOutcome {
         let params = format!(r#"{{"notifications":{filter}}}"#);
         let render = |id: &str| own_request(Era::Modern, id, Method::Listen, Some(&params));
         let Ok(mut exchange) = self.link.ask(Method::Listen, render).await else {
-            return Opened::Broken;
+            return OpenOutcome::Broken;
         };
         let acknowledging = async {
             loop {
                 tokio::select! {
-                    received = self.hear(&mut exchange) => match received {
+                    received = self.receive(&mut exchange) => match received {
                         Received::Message => {}
                         other => return other,
                     },
                     received = async {
                         match before.as_mut() {
-                            Some(before) => self.hear(before).await,
+                            Some(before) => self.receive(before).await,
                             None => std::future::pending().await,
                         }
                     } => if matches!(received, Received::Ended | Received::Broken) {
@@ -337,12 +337,12 @@ impl Listen<'_> {
             }
         };
         match timeout(ACK_LIMIT, acknowledging).await {
-            Ok(Received::Acknowledged(honoured)) => Opened::Acknowledged(exchange, honoured),
-            Ok(Received::Ended) => Opened::Refused,
-            Ok(Received::Message | Received::Broken) => Opened::Broken,
+            Ok(Received::Acknowledged(honoured)) => OpenOutcome::Acknowledged(exchange, honoured),
+            Ok(Received::Ended) => OpenOutcome::Refused,
+            Ok(Received::Message | Received::Broken) => OpenOutcome::Broken,
             Err(_) => {
                 self.end(Some(exchange)).await;
-                Opened::Broken
+                OpenOutcome::Broken
             }
         }
     }
@@ -355,15 +355,16 @@ impl Listen<'_> {
         }
     }
 
-    /// Receives the next message, and passes a notification on. Cancel-safe.
-    async fn hear(&self, exchange: &mut Exchange) -> Received {
+    /// Receives the next message. A notification goes to the listener. Cancel-safe.
+    async fn receive(&self, exchange: &mut Exchange) -> Received {
         let frame = match exchange.next().await {
             Ok(ServerMessage::Message(frame)) => frame,
-            // Dropping a question refuses it. Modern servers have none.
+            // Dropping a question refuses it. Modern servers must not ask questions.
             Ok(ServerMessage::Question(_) | ServerMessage::Parted { .. }) => {
                 return Received::Message;
             }
-            // The server may serve it later: too many requests, or a conflict with the stream before.
+            // With these statuses the server may offer it later: too many requests, or a conflict with the
+            // previous stream.
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
                 ..
@@ -397,7 +398,7 @@ impl Listen<'_> {
     }
 }
 
-/// The resources of an acknowledgement.
+/// The URIs of the resources in an acknowledgement.
 fn honoured(acknowledged: &Frame) -> HashSet<Box<str>> {
     let notifications = acknowledged.param("notifications").unwrap_or("{}");
     let uris = message::member(notifications, "resourceSubscriptions").and_then(items);
@@ -408,7 +409,7 @@ fn honoured(acknowledged: &Frame) -> HashSet<Box<str>> {
         .collect()
 }
 
-/// The notification without the id of our subscription, which clients do not know.
+/// The notification without the id of Mainstay's subscription, which clients do not know.
 fn untagged(frame: &Frame) -> Frame {
     let untagging = || {
         let mut message = Object::read(frame.text())?;
@@ -469,7 +470,7 @@ mod tests {
             ..Capabilities::default()
         });
         for uri in ["x://b", "x://a"] {
-            listening.wanted().uris.insert(uri.into());
+            listening.desired().uris.insert(uri.into());
         }
         let filter =
             r#"{"toolsListChanged":true,"resourceSubscriptions":["x://a","x://b"]}"#.to_owned();

@@ -1,6 +1,6 @@
-//! Signs of life of one connection. Readers and callers write them, the supervisor reads them.
+//! Signs of life of one connection. Readers and callers write them, and the supervisor reads them.
 //!
-//! They are written at every message, so they are a few atomics.
+//! They are written for every message, so they are a few atomics.
 
 use std::{
     sync::{
@@ -19,53 +19,54 @@ use tokio::time::Instant;
 
 use crate::{Frame, Interruption};
 
-/// How long processes are watched at least before they count as idle: 5 % of it are more than the two
-/// ticks of the clock in which the kernel counts.
+/// The shortest time over which the CPU time of processes is measured. 5 % of it are more than two ticks of
+/// the clock in which the kernel counts.
 const CPU_WINDOW: Duration = Duration::from_millis(500);
 
-/// How long calls wait for an answer to the first probe when they begin to be refused.
+/// Time that calls wait for the answer to the first probe after calls begin to be refused.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The bytes that a reason quotes of an error.
+/// The most bytes of an error that a reason quotes.
 const SHOWN_ERROR: usize = 300;
 
-/// How a call failed that ran out of time.
+/// The reason of a call that ran out of time.
 const NO_ANSWER: &str = "no answer in time";
 
-/// How often they check for it.
+/// Time between two checks while calls wait for the answer to that probe.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What messages and calls show about the life of a server.
+/// The signs of life of one connection: counts and times of its messages and calls.
 #[derive(Debug)]
 pub struct Liveness {
     opened: Instant,
-    /// When a message of the protocol came last; times are milliseconds since `opened`.
-    heard: AtomicU64,
-    /// Calls in a row, since that message, that got something else than an answer.
+    /// Time of the last protocol message. All times are milliseconds since `opened`.
+    last_message_at: AtomicU64,
+    /// Calls in a row since that message that got something else than an answer.
     failed: AtomicU32,
-    /// Calls in a row that got something else than an answer, or none in time. Only an answered call resets it.
+    /// Calls in a row that got something else than an answer, or no answer in time. Only an answered call
+    /// resets it.
     failed_in_row: AtomicU32,
-    /// Calls that ended, answered or not.
+    /// Calls that ended, with or without an answer.
     ended: AtomicU32,
-    /// How the last of these calls failed. Held for a copy only, and by calls that fail only.
+    /// The reason of the last failed call. Locked for a copy only, and only by failing calls.
     failure: Mutex<String>,
-    /// What the last failed call got. Held for a copy only, and by calls that fail only.
+    /// The fault that the last failed call showed. Locked for a copy only, and only by failing calls.
     fault: Mutex<Option<Fault>>,
-    /// Calls in a row, since the last message, that had no answer within their time.
+    /// Calls in a row since the last message that had no answer in time.
     unanswered: AtomicU32,
-    /// There are so many unanswered calls that further calls are refused.
+    /// True while so many calls are unanswered that further calls are refused.
     is_stalled: AtomicBool,
-    /// Since when the processes are watched because of unanswered calls, and their CPU time by then. Held
-    /// for a copy only.
+    /// Start of the CPU measurement after unanswered calls, and the CPU time of the processes at that moment.
+    /// Locked for a copy only.
     watched: Mutex<Option<(Instant, Duration)>>,
-    /// Since when calls are refused, in milliseconds since `opened`.
+    /// Time at which calls began to be refused, in milliseconds since `opened`.
     stalled_at: AtomicU64,
     in_flight: AtomicU32,
-    /// Probes that wait for their answer.
+    /// Probes without an answer yet.
     probes: AtomicU32,
-    /// When the first question was asked since none waited, or since the server was heard, in
-    /// milliseconds since `opened`. It means nothing while no question waits.
-    asked: AtomicU64,
+    /// Time of the first call or probe since the last message, or since the last moment without any, in milliseconds
+    /// since `opened`. Meaningless while no call or probe waits.
+    waiting_since: AtomicU64,
     /// The latest deadline of the calls that the server may be at work on.
     busy_until: AtomicU64,
     hang_after: Duration,
@@ -76,7 +77,7 @@ impl Liveness {
     pub fn new(hang_after: Duration) -> Self {
         Self {
             opened: Instant::now(),
-            heard: AtomicU64::new(0),
+            last_message_at: AtomicU64::new(0),
             failed: AtomicU32::new(0),
             failed_in_row: AtomicU32::new(0),
             ended: AtomicU32::new(0),
@@ -88,7 +89,7 @@ impl Liveness {
             stalled_at: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
             probes: AtomicU32::new(0),
-            asked: AtomicU64::new(0),
+            waiting_since: AtomicU64::new(0),
             busy_until: AtomicU64::new(0),
             hang_after,
         }
@@ -99,9 +100,9 @@ impl Liveness {
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// A message of the protocol came from the server.
-    pub fn hear(&self) {
-        self.heard
+    /// Notes a protocol message of the server.
+    pub fn note_message(&self) {
+        self.last_message_at
             .store(self.millis(Instant::now()), Ordering::Relaxed);
         if self.failed.load(Ordering::Relaxed) != 0 {
             self.failed.store(0, Ordering::Relaxed);
@@ -112,13 +113,13 @@ impl Liveness {
         }
     }
 
-    /// Whether calls are refused until the server is heard.
+    /// True while calls are refused. The next message of the server ends this.
     pub fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Relaxed)
     }
 
-    /// Waits for as long as the probe is given that follows when calls begin to be refused, unless the
-    /// server is heard before: one whose tool hangs answers that probe.
+    /// Waits until the probe that follows the first refused call should be answered, or a message of the
+    /// server arrives. A server of which only a tool hangs answers that probe.
     pub async fn grace(&self) {
         let end = self.time(self.stalled_at.load(Ordering::Relaxed)) + GRACE;
         while self.is_stalled() && Instant::now() < end {
@@ -126,31 +127,31 @@ impl Liveness {
         }
     }
 
-    /// Calls in a row without an answer, if calls are refused.
+    /// Number of calls in a row without an answer, if calls are refused.
     pub fn stalled(&self) -> Option<u32> {
         let calls = self.unanswered.load(Ordering::Relaxed);
         self.is_stalled().then_some(calls)
     }
 
-    /// Counts an answer as a sign of life. An error that names no request is none.
-    pub fn weigh(&self, answer: &Result<Frame, Interruption>) {
+    /// Counts an answer as a sign of life, unless it is an error that names no request.
+    pub fn note_answer(&self, answer: &Result<Frame, Interruption>) {
         if answer.as_ref().is_ok_and(|frame| !frame.names_nothing()) {
-            self.hear();
+            self.note_message();
         }
     }
 
-    /// How many calls in a row have got something else than an answer, and what the last one got.
+    /// Number of calls in a row that got something else than an answer, and the fault of the last one.
     pub fn failed(&self) -> (u32, Option<Fault>) {
         let fault = self.fault.lock();
         (self.failed.load(Ordering::Relaxed), fault.clone())
     }
 
-    /// How many calls have failed since one was answered.
+    /// Number of calls that have failed since the last answered call.
     pub fn failed_in_row(&self) -> u32 {
         self.failed_in_row.load(Ordering::Relaxed)
     }
 
-    /// The calls that have failed since one was answered, and how the last one did.
+    /// The calls that have failed since the last answered call, with the reason of the last failure.
     pub fn failing_calls(&self) -> FailingCalls {
         FailingCalls {
             failed: self.failed_in_row(),
@@ -159,63 +160,65 @@ impl Liveness {
         }
     }
 
-    /// Whether something came in the millisecond of this time, or later.
+    /// True if a message came in the millisecond of `at`, or later.
     pub fn is_heard_since(&self, at: Instant) -> bool {
-        self.heard.load(Ordering::Relaxed) >= self.millis(at)
+        self.last_message_at.load(Ordering::Relaxed) >= self.millis(at)
     }
 
-    /// When something came last.
+    /// Time of the last message.
     pub fn heard(&self) -> Instant {
-        self.time(self.heard.load(Ordering::Relaxed))
+        self.time(self.last_message_at.load(Ordering::Relaxed))
     }
 
     fn time(&self, millis: u64) -> Instant {
         self.opened + Duration::from_millis(millis)
     }
 
-    /// Notes a call that may take until `deadline`.
+    /// Counts a call in flight. The server may work on it until `deadline`.
     pub fn call(self: &Arc<Self>, deadline: Instant) -> InFlight {
         let calls = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let heard = self.heard.load(Ordering::Relaxed);
+        let last_message_at = self.last_message_at.load(Ordering::Relaxed);
         let now = Instant::now();
-        self.asks(now, calls + self.probes.load(Ordering::Relaxed));
-        // A call that is sent into a long silence is no excuse for the server: otherwise calls that
-        // keep coming would hide a hang.
-        if now.saturating_duration_since(self.time(heard)) < self.hang_after {
+        self.note_request(now, calls + self.probes.load(Ordering::Relaxed));
+        // A call that is sent into a long silence does not excuse the server: otherwise a stream of calls
+        // would hide a hang.
+        if now.saturating_duration_since(self.time(last_message_at)) < self.hang_after {
             self.busy_until
                 .fetch_max(self.millis(deadline), Ordering::Relaxed);
         }
         InFlight {
             liveness: Arc::clone(self),
-            heard,
+            last_message_at,
         }
     }
 
-    /// Notes a probe that waits for its answer.
+    /// Counts a probe in flight.
     pub fn probe(self: &Arc<Self>) -> Probing {
         let probes = self.probes.fetch_add(1, Ordering::Relaxed);
-        self.asks(Instant::now(), probes + self.in_flight());
+        self.note_request(Instant::now(), probes + self.in_flight());
         Probing(Arc::clone(self))
     }
 
-    /// Since when calls or probes have waited without any message from the server. The first of them may
-    /// have been given up since.
-    pub fn asked(&self) -> Option<Instant> {
+    /// Time since which calls or probes have waited without any message from the server. `None` if none
+    /// waits, or if a message has come since. The oldest call may have been abandoned in the meantime.
+    pub fn waiting_since(&self) -> Option<Instant> {
         let waits = self.in_flight() > 0 || self.probes.load(Ordering::Relaxed) > 0;
-        let asked = self.asked.load(Ordering::Relaxed);
-        let is_silent = asked >= self.heard.load(Ordering::Relaxed);
-        (waits && is_silent).then(|| self.time(asked))
+        let waiting_since = self.waiting_since.load(Ordering::Relaxed);
+        let is_silent = waiting_since >= self.last_message_at.load(Ordering::Relaxed);
+        (waits && is_silent).then(|| self.time(waiting_since))
     }
 
-    /// A question is asked while so many others wait.
-    fn asks(&self, now: Instant, others: u32) {
-        let asked = self.asked.load(Ordering::Relaxed);
-        if others == 0 || asked < self.heard.load(Ordering::Relaxed) {
-            self.asked.store(self.millis(now), Ordering::Relaxed);
+    /// Sets `waiting_since` for a new call or probe, while `others` calls and probes wait.
+    fn note_request(&self, now: Instant, others: u32) {
+        let waiting_since = self.waiting_since.load(Ordering::Relaxed);
+        if others == 0 || waiting_since < self.last_message_at.load(Ordering::Relaxed) {
+            self.waiting_since
+                .store(self.millis(now), Ordering::Relaxed);
         }
     }
 
-    /// Since when the server's processes are watched, and the CPU time that they had spent by then.
+    /// The start of the CPU measurement and the CPU time at that moment. With `anew`, or without a
+    /// measurement, starts one with `spent`.
     fn watched(&self, anew: bool, spent: Duration) -> (Instant, Duration) {
         let now = (Instant::now(), spent);
         let mut watched = self.watched.lock();
@@ -225,7 +228,7 @@ impl Liveness {
         *watched.get_or_insert(now)
     }
 
-    /// What was watched was at work, and is watched from the next call on.
+    /// Ends the CPU measurement: the processes were at work. The next unanswered call starts another.
     fn forget_watched(&self) {
         *self.watched.lock() = None;
     }
@@ -234,8 +237,7 @@ impl Liveness {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether the server may be at work on a call that is within its deadline. Calls are no excuse any
-    /// more once so many were not answered that others are refused.
+    /// True if the server may be at work on a call within its deadline. False once calls are refused.
     pub fn may_be_at_work(&self) -> bool {
         !self.is_stalled()
             && self.in_flight() > 0
@@ -247,12 +249,12 @@ impl Liveness {
 #[derive(Debug)]
 pub struct InFlight {
     liveness: Arc<Liveness>,
-    /// When the server had been heard last when the call was sent.
-    heard: u64,
+    /// Time of the last message when the call was sent.
+    last_message_at: u64,
 }
 
 impl InFlight {
-    /// The call is answered.
+    /// Notes that the call was answered.
     pub fn answered(&self) {
         self.liveness.ended.fetch_add(1, Ordering::Relaxed);
         let failed = &self.liveness.failed_in_row;
@@ -261,14 +263,14 @@ impl InFlight {
         }
     }
 
-    /// The call ends without an answer.
-    pub fn interrupted(&self, why: &Interruption) {
-        if let Some(fault) = why.fault() {
+    /// Notes that the call ended without an answer.
+    pub fn interrupted(&self, interruption: &Interruption) {
+        if let Some(fault) = interruption.fault() {
             self.failed(fault);
         }
     }
 
-    /// The call is refused with an error that names no request.
+    /// Notes that the call was refused by an error that names no request.
     pub fn refused(&self, error: &str) {
         self.failed(Fault {
             kind: FaultKind::Foreign,
@@ -286,7 +288,7 @@ impl InFlight {
         liveness.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The call ends without an answer, which no answer to a probe makes good.
+    /// Counts a call without an answer. No answer to a probe resets this count.
     fn unanswered(&self, reason: String) {
         let liveness = &self.liveness;
         *liveness.failure.lock() = reason;
@@ -294,16 +296,16 @@ impl InFlight {
         liveness.failed_in_row.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The call has run out of time. It counts as a sign of a hang if nothing was heard since it was sent. Before calls are
-    /// refused, the server's processes are watched for [`CPU_WINDOW`] at least, from the first call on
-    /// that was not answered: a server that computes is at work.
+    /// Notes that the call has run out of time. It is a sign of a hang if no message has come since it was
+    /// sent. Before calls are refused, the CPU time of the server's processes is measured for at least
+    /// [`CPU_WINDOW`], beginning with the first unanswered call: a server that computes is at work.
     pub async fn timed_out<F>(&self, policy: &Policy, cpu: Option<impl Fn() -> F>)
     where
         F: Future<Output = Duration>,
     {
         self.unanswered(NO_ANSWER.to_owned());
         let liveness = &self.liveness;
-        let is_silent = || liveness.heard.load(Ordering::Relaxed) == self.heard;
+        let is_silent = || liveness.last_message_at.load(Ordering::Relaxed) == self.last_message_at;
         let Some(limit) = policy.unanswered_calls.filter(|_| is_silent()) else {
             return;
         };
@@ -322,7 +324,7 @@ impl InFlight {
         }
         let now = liveness.millis(Instant::now());
         liveness.stalled_at.store(now, Ordering::Relaxed);
-        // Whatever is heard from here on ends it.
+        // A message that comes from here on ends the refusals.
         liveness.is_stalled.store(is_silent(), Ordering::Relaxed);
         if !is_silent() {
             liveness.is_stalled.store(false, Ordering::Relaxed);
@@ -330,7 +332,7 @@ impl InFlight {
     }
 }
 
-/// What `cpu` says; nothing where there is no process.
+/// The CPU time that `cpu` returns. Zero without a process.
 async fn spent<F: Future<Output = Duration>>(cpu: Option<&impl Fn() -> F>) -> Duration {
     match cpu {
         Some(cpu) => cpu().await,
@@ -344,7 +346,7 @@ impl Drop for InFlight {
     }
 }
 
-/// A probe that waits for its answer, until it is dropped.
+/// A probe in flight, until it is dropped.
 #[derive(Debug)]
 pub struct Probing(Arc<Liveness>);
 
@@ -363,7 +365,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A call protects its server until its deadline, and no longer.
+    /// A call excuses the silence of its server until its deadline.
     #[tokio::test(start_paused = true)]
     async fn a_server_at_work_is_excused_until_the_calls_deadline() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));
@@ -378,22 +380,30 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_server_owes_an_answer_until_it_is_heard_or_not_asked_any_more() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));
-        assert_eq!(liveness.asked(), None);
-        let asked = Instant::now();
-        let call = liveness.call(asked + SECOND * 30);
+        assert_eq!(liveness.waiting_since(), None);
+        let waiting_since = Instant::now();
+        let call = liveness.call(waiting_since + SECOND * 30);
         tokio::time::advance(SECOND).await;
         let probe = liveness.probe();
-        assert_eq!(liveness.asked(), Some(asked), "the oldest question");
+        assert_eq!(
+            liveness.waiting_since(),
+            Some(waiting_since),
+            "the oldest question"
+        );
         drop(call);
-        assert_eq!(liveness.asked(), Some(asked), "the probe waits");
+        assert_eq!(
+            liveness.waiting_since(),
+            Some(waiting_since),
+            "the probe waits"
+        );
         tokio::time::advance(SECOND).await;
-        liveness.hear();
-        assert_eq!(liveness.asked(), None);
+        liveness.note_message();
+        assert_eq!(liveness.waiting_since(), None);
         drop(probe);
         let probe = liveness.probe();
-        assert_eq!(liveness.asked(), Some(asked + SECOND * 2));
+        assert_eq!(liveness.waiting_since(), Some(waiting_since + SECOND * 2));
         drop(probe);
-        assert_eq!(liveness.asked(), None);
+        assert_eq!(liveness.waiting_since(), None);
     }
 
     fn policy(unanswered_calls: Option<u32>) -> Policy {
@@ -403,7 +413,8 @@ mod tests {
         }
     }
 
-    /// Lets calls run out of time, one after the other, while a process spends this CPU time.
+    /// Lets `calls` calls time out, one after the other. In the meantime the process spends `share` of the
+    /// time on the CPU.
     async fn run_out(liveness: &Arc<Liveness>, policy: &Policy, calls: u32, share: Option<f64>) {
         let start = Instant::now();
         for _ in 0..calls {
@@ -414,8 +425,7 @@ mod tests {
         }
     }
 
-    /// The second call in a row without an answer, and with nothing heard, has the next ones refused
-    /// until something is heard.
+    /// After the second unanswered call in a row without a message, calls are refused until a message comes.
     #[tokio::test(start_paused = true)]
     async fn the_second_call_without_an_answer_stalls_a_server() {
         for share in [None, Some(0.04)] {
@@ -424,10 +434,10 @@ mod tests {
             assert_eq!(liveness.stalled(), None);
             run_out(&liveness, &policy(Some(2)), 1, share).await;
             assert_eq!(liveness.stalled(), Some(2));
-            // What is in flight is no excuse: it is to be asked.
+            // A call in flight does not excuse the server: a probe is due.
             let _call = liveness.call(Instant::now() + SECOND * 30);
             assert!(!liveness.may_be_at_work());
-            liveness.hear();
+            liveness.note_message();
             assert_eq!(liveness.stalled(), None);
             assert!(liveness.may_be_at_work());
             run_out(&liveness, &policy(Some(2)), 1, share).await;
@@ -435,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Not where something else is heard, where its processes compute, or where the policy has it so.
+    /// Other messages, CPU time, or the policy prevent the refusals.
     #[tokio::test(start_paused = true)]
     async fn a_server_at_work_does_not_stall() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));
@@ -446,7 +456,7 @@ mod tests {
         for _ in 0..9 {
             let call = liveness.call(Instant::now() + SECOND * 30);
             tokio::time::advance(SECOND * 10).await;
-            liveness.hear();
+            liveness.note_message();
             tokio::time::advance(SECOND * 20).await;
             call.timed_out(&policy(Some(2)), None::<fn() -> Ready<Duration>>)
                 .await;
@@ -454,7 +464,7 @@ mod tests {
         }
     }
 
-    /// A server that answers the probe at once costs the next call a moment, and no failure.
+    /// If the server answers the probe at once, the next call waits a moment and does not fail.
     #[tokio::test(start_paused = true)]
     async fn the_next_call_waits_for_the_first_probe() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));
@@ -462,7 +472,7 @@ mod tests {
         let since = Instant::now();
         let probed = async {
             tokio::time::sleep(SECOND / 2).await;
-            liveness.hear();
+            liveness.note_message();
         };
         tokio::join!(liveness.grace(), probed);
         assert!(!liveness.is_stalled() && since.elapsed() < SECOND);
@@ -475,7 +485,7 @@ mod tests {
         assert_eq!(since.elapsed(), Duration::ZERO);
     }
 
-    /// Only a message about a request forgives calls that failed.
+    /// Only a message about a request resets the count of failed calls.
     #[tokio::test(start_paused = true)]
     async fn calls_that_fail_in_a_row_are_counted() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));
@@ -491,7 +501,7 @@ mod tests {
             })
         };
         call.interrupted(&unavailable());
-        liveness.weigh(&Err(unavailable()));
+        liveness.note_answer(&Err(unavailable()));
         let (failed, fault) = liveness.failed();
         let reason = fault.expect("a fault").reason;
         assert_eq!(
@@ -500,23 +510,23 @@ mod tests {
         );
         let error = r#"{"code":-32000,"message":"no"}"#;
         call.refused(error);
-        liveness.weigh(&answer(&format!(r#""id":null,"error":{error}"#)));
+        liveness.note_answer(&answer(&format!(r#""id":null,"error":{error}"#)));
         let (failed, fault) = liveness.failed();
         let reason = fault.expect("a fault").reason;
         let expected = format!("the server refused the request as a whole: {error}");
         assert_eq!((failed, reason), (2, expected));
-        liveness.weigh(&answer(&format!(r#""id":1,"error":{error}"#)));
+        liveness.note_answer(&answer(&format!(r#""id":1,"error":{error}"#)));
         assert_eq!(liveness.failed().0, 0);
     }
 
-    /// Calls that keep coming must not hide a hang.
+    /// A stream of calls must not hide a hang.
     #[tokio::test(start_paused = true)]
     async fn calls_sent_into_a_long_silence_are_no_excuse() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));
         tokio::time::advance(SECOND * 120).await;
         let _call = liveness.call(Instant::now() + SECOND * 30);
         assert!(!liveness.may_be_at_work());
-        liveness.hear();
+        liveness.note_message();
         let _call = liveness.call(Instant::now() + SECOND * 30);
         assert!(liveness.may_be_at_work());
     }

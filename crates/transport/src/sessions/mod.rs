@@ -1,4 +1,4 @@
-//! Sessions with servers: the handshake, the open session, and whether its server is alive.
+//! Sessions with servers: the handshake, the open session, and the signs of life of its server.
 
 pub mod attempt_limiter;
 pub mod handshake;

@@ -1,4 +1,4 @@
-//! One upstream session: the result of its handshake, and a way to send.
+//! One upstream session: the result of its handshake, and its link.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use tokio::time::Instant;
 use crate::{
     Asker, Budget, Exchange, Frame, Interruption, Liveness, PossibleSuspect,
     detect::own_request,
-    exchanges::link::Link,
+    exchanges::link::UpstreamLink,
     http::http_client::MAX_REDIRECTS,
     sessions::listening::{Declined, Listening},
     streamable::get_stream::StreamState,
 };
 
-/// A live connection after its handshake. All callers share it. It outlives its connection, and then
-/// says so ([`Session::is_over`]).
+/// A live connection after its handshake, which all callers share. The value outlives the connection; see
+/// [`Session::is_over`].
 #[derive(Debug)]
 pub struct Session {
     pub greeting: Greeting,
     /// The server's whole answer to `initialize` or `server/discover`.
     pub initialize_answer: Frame,
-    /// What its opening told of the eras that the server speaks.
+    /// The eras that the server speaks, as far as the handshake showed them.
     pub eras: Eras,
-    /// An attempt with `server/discover` failed, and the next one without it opened this session.
+    /// True if an attempt with `server/discover` failed, and this session was opened without it.
     pub avoids_probe: bool,
-    /// The server has refused `server/discover` on the connection of this session.
+    /// True if the server has refused `server/discover` on the connection of this session.
     pub is_probed: bool,
     /// The process, for a stdio server.
     pub pid: Option<u32>,
     pub liveness: Arc<Liveness>,
     pub(crate) server: ServerName,
-    pub(crate) link: Link,
-    /// What a modern server is asked to tell of.
+    pub(crate) link: UpstreamLink,
+    /// The subscription of a modern session.
     pub(crate) listening: Option<Arc<Listening>>,
 }
 
-/// The params that name a resource.
-fn of(uri: &str) -> String {
+/// The params that name a resource, as JSON text.
+fn resource_params(uri: &str) -> String {
     format!(r#"{{"uri":{}}}"#, message::quote(uri))
 }
 
@@ -51,8 +51,9 @@ impl Session {
         self.link.transport()
     }
 
-    /// Sends the call that `render` writes for the id (JSON text) given to it. The server may be at
-    /// work on it until `deadline`, and may ask its client. `work` is what a crash may come of.
+    /// Sends the call that `render` writes for the id (JSON text) that it gets. The server may work on the
+    /// call until `deadline`, and may ask its client questions. `work` describes the call, for the case that
+    /// it crashes the server.
     pub async fn call(
         &self,
         asker: Asker,
@@ -66,8 +67,8 @@ impl Session {
         Ok(exchange)
     }
 
-    /// Sends a client's `subscriptions/listen`, like a call; as long as it lasts, it shows nothing of
-    /// the server's being at work.
+    /// Sends a client's `subscriptions/listen`. Unlike a call, it does not count as work that keeps the
+    /// server busy.
     pub async fn listen(
         &self,
         asker: Asker,
@@ -76,12 +77,12 @@ impl Session {
         self.link.start(asker, || None, render).await
     }
 
-    /// A request of our own.
+    /// Sends a request of Mainstay's own, and returns the answer.
     pub async fn ask(&self, method: Method, params: Option<&str>) -> Result<Frame, Interruption> {
         self.answer(method, params, None).await
     }
 
-    /// Asks, and reads no more of the answer than the budget allows.
+    /// Like [`Self::ask`], but reads no more of the answer than `budget` allows.
     pub async fn ask_within(
         &self,
         method: Method,
@@ -91,7 +92,7 @@ impl Session {
         self.answer(method, params, Some(budget)).await
     }
 
-    /// The answer to a request of our own, which is sent again where the server redirects it.
+    /// Sends a request of Mainstay's own, again after each redirect, and returns the answer.
     async fn answer(
         &self,
         method: Method,
@@ -106,13 +107,15 @@ impl Session {
                 None => exchange.response().await,
             };
             match answer {
-                Err(why) if why.is_redirect() && redirects < MAX_REDIRECTS => redirects += 1,
+                Err(interruption) if interruption.is_redirect() && redirects < MAX_REDIRECTS => {
+                    redirects += 1
+                }
                 answer => return answer,
             }
         }
     }
 
-    /// Sends a request of our own.
+    /// Sends a request of Mainstay's own.
     pub async fn start(
         &self,
         method: Method,
@@ -122,7 +125,7 @@ impl Session {
         self.link.ask(method, render).await
     }
 
-    /// The question that every server of this era must answer.
+    /// The method that every server of this era must answer.
     pub fn probe(&self) -> Method {
         match self.era() {
             Era::Legacy => Method::Ping,
@@ -130,8 +133,8 @@ impl Session {
         }
     }
 
-    /// Asks over a connection of its own, if the transport has more than one: a server may live behind
-    /// a connection that does not. After an answer, the others are not used again.
+    /// Sends a request on a new connection, if the transport has more than one: the server may be alive
+    /// although the present connection is not. After an answer, the other connections are not used again.
     pub async fn ask_afresh(&self, method: Method) -> Option<Result<Frame, Interruption>> {
         let render = |id: &str| own_request(self.era(), id, method, None);
         let answer = match self.link.start_afresh(render)? {
@@ -144,18 +147,24 @@ impl Session {
         Some(answer)
     }
 
-    /// Has the server tell when this resource changes: by a request of its own, or in the kept
-    /// `subscriptions/listen`.
+    /// Subscribes to a resource: by `resources/subscribe`, or in the `subscriptions/listen` of a modern
+    /// session.
     pub async fn subscribe(&self, uri: &str) -> Result<(), Declined> {
         match &self.listening {
-            None => self.settle(Method::ResourcesSubscribe, &of(uri)).await,
+            None => {
+                self.ask_without_result(Method::ResourcesSubscribe, &resource_params(uri))
+                    .await
+            }
             Some(listening) => listening.add(uri).await,
         }
     }
 
     pub async fn unsubscribe(&self, uri: &str) -> Result<(), Declined> {
         match &self.listening {
-            None => self.settle(Method::ResourcesUnsubscribe, &of(uri)).await,
+            None => {
+                self.ask_without_result(Method::ResourcesUnsubscribe, &resource_params(uri))
+                    .await
+            }
             Some(listening) => {
                 listening.remove(uri);
                 Ok(())
@@ -166,11 +175,11 @@ impl Session {
     /// Asks a legacy server for log messages from this level on.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Declined> {
         let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
-        self.settle(Method::SetLevel, &params).await
+        self.ask_without_result(Method::SetLevel, &params).await
     }
 
-    /// A request of our own whose result says nothing.
-    async fn settle(&self, method: Method, params: &str) -> Result<(), Declined> {
+    /// Sends a request of Mainstay's own whose result has no content.
+    async fn ask_without_result(&self, method: Method, params: &str) -> Result<(), Declined> {
         let answer = self.ask(method, Some(params)).await?;
         match answer.error() {
             Some(error) => Err(Declined::Refused(error.to_owned())),
@@ -182,8 +191,8 @@ impl Session {
         self.greeting.revision.era()
     }
 
-    /// Whether the stream is open on which the server tells of changes. `None` where every connection has one, or
-    /// the server has nothing to tell.
+    /// The state of the stream on which the server announces changes. `None` if the transport needs no such
+    /// stream, or if the server announces no changes.
     pub fn stream_state(&self) -> Option<StreamState> {
         match &self.listening {
             Some(listening) => listening.state(),
@@ -191,42 +200,43 @@ impl Session {
         }
     }
 
-    /// Whether a session of the other era can stand beside it: it is none that the server knows of.
+    /// True if the server knows no session. Then a session of the other era can be open at the same time.
     pub fn is_stateless(&self) -> bool {
         self.link.is_stateless()
     }
 
-    /// Whether it takes a log level for all that follows; modern servers hear it with each request.
+    /// True if the log level is set for the whole session. Modern servers get it with each request.
     pub fn takes_log_level(&self) -> bool {
         self.era() == Era::Legacy && self.greeting.capabilities.logging
     }
 
-    /// Sends a client's notification, as JSON text on one line. What belongs to a session means nothing
-    /// to a modern server.
+    /// Sends a client's notification (JSON text on one line). Notifications about sessions are not sent to
+    /// modern servers.
     pub async fn notify(&self, text: String) {
         let name = message::text_member(&text, "method").map(|name| Method::of(&name));
-        let of_sessions = matches!(
+        let is_about_session = matches!(
             name,
             Some(Method::Initialized | Method::RootsChanged | Method::Cancelled)
         );
-        if !(of_sessions && self.era() == Era::Modern) {
+        if !(is_about_session && self.era() == Era::Modern) {
             self.link.send(&self.server, text).await;
         }
     }
 
-    /// Gives a request up: the server is told, and a late answer is dropped.
+    /// Gives a request up. The server gets a cancellation, and a late answer is dropped.
     pub async fn cancel(&self, exchange: Exchange, reason: &str) {
         self.link.cancel(&self.server, exchange, reason).await;
     }
 
-    /// Says that the handshake is complete.
-    pub(crate) async fn initialized(&self) {
+    /// Sends `notifications/initialized`.
+    pub(crate) async fn send_initialized(&self) {
         let text = message::request(None, Method::Initialized.name(), None);
         self.link.send(&self.server, text).await;
     }
 
-    /// The calls in flight when the server's process ended, the latest first: those of which a byte was
-    /// written. Given out once. Over HTTP a crash cannot be told from a lost connection.
+    /// The calls in flight when the server's process ended, the latest first, if a byte of them was written.
+    /// Only the first call of this method returns them. Empty over HTTP, where a crash looks like a lost
+    /// connection.
     pub fn take_lost(&self) -> Vec<PossibleSuspect> {
         self.link.take_lost()
     }

@@ -11,7 +11,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     Frame,
-    exchanges::pending::Pending,
+    exchanges::pending::PendingRequests,
     http::{
         events::{Events, StreamBroken},
         http_client::{MAX_REDIRECTS, retry_after},
@@ -21,30 +21,30 @@ use crate::{
     streamable::{http_link::HttpLink, session_doubt::Refused},
 };
 
-/// Before a stream that has ended or was refused is opened again. The wait doubles with each stream that ends
-/// soon.
+/// The first and the longest wait before an ended or refused stream is opened again. The wait doubles with
+/// each stream that ends soon.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(30);
 
-/// The longest wait after a refusal, also where the server asks for more.
+/// The longest wait after a refusal, even if the server names a longer one.
 const LAST_REFUSED_WAIT: Duration = Duration::from_secs(300);
 
-/// The shortest wait that a server can name for a stream that has lived.
+/// The shortest wait that a server can name after a stream that was not short-lived.
 const MIN_RETRY: Duration = Duration::from_millis(100);
 
-/// From one opening of a stream that has lived to the next at least.
+/// The shortest time from one opening to the next, after a stream that was not short-lived.
 const MIN_CYCLE: Duration = Duration::from_secs(2);
 
-/// A stream that ends before this time has not lived.
+/// A stream that ends before this time is short-lived.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
 
-/// Whether the server's own stream is open.
+/// The state of the server's own stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StreamState {
     #[default]
     Opening,
     Open,
-    /// It is not open, for this reason.
+    /// The stream is not open, for this reason.
     Closed(String),
 }
 
@@ -53,7 +53,7 @@ impl StreamState {
         *self == Self::Open
     }
 
-    /// Why the stream is not open.
+    /// The reason that the stream is not open.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Opening => Some("the server has not answered GET yet"),
@@ -63,7 +63,7 @@ impl StreamState {
     }
 }
 
-/// When a stream is opened again.
+/// Decides the time at which a stream is opened again.
 #[derive(Debug)]
 struct StreamPace {
     wait: Duration,
@@ -74,8 +74,8 @@ impl StreamPace {
         Self { wait: FIRST_WAIT }
     }
 
-    /// The wait after a stream that lived so long, where the server named `retry`. A server that ends each
-    /// stream at once is asked ever more rarely, whatever it names.
+    /// The wait after a stream that lasted `lived`. `retry` is the wait that the server named. A server that
+    /// ends each stream at once gets ever longer waits, even if it names shorter ones.
     fn after_end(&mut self, lived: Duration, retry: Option<Duration>) -> Duration {
         if lived >= SHORT_LIVED {
             self.wait = FIRST_WAIT;
@@ -89,7 +89,7 @@ impl StreamPace {
             .max(retry.unwrap_or_default().min(LAST_WAIT))
     }
 
-    /// The wait after a refusal, where the server named `retry_after`.
+    /// The wait after a refusal. `retry_after` is the wait that the server named.
     fn after_refusal(&mut self, retry_after: Option<Duration>) -> Duration {
         let wait = self.grow(LAST_REFUSED_WAIT);
         wait.max(retry_after.unwrap_or_default().min(LAST_REFUSED_WAIT))
@@ -102,24 +102,24 @@ impl StreamPace {
     }
 }
 
-/// What follows from an attempt to open the stream.
+/// The next step after an attempt to open the stream.
 enum Next {
-    /// It is opened again after this wait.
+    /// Open the stream again after this wait.
     Wait(Duration),
-    /// Over a new connection, at once.
+    /// Open the stream again at once, on a new connection.
     Again,
-    /// The server has no such stream, or the session is lost.
+    /// Do not open the stream again: the server has none, or the session is lost.
     Never,
 }
 
 /// Reads the server's own stream.
 pub struct GetStream {
     link: Arc<HttpLink>,
-    /// No call waits for what comes on this stream.
-    no_calls: Pending,
+    /// No call waits for a message of this stream.
+    no_calls: PendingRequests,
     pace: StreamPace,
     last_event: Option<String>,
-    /// The server has opened the stream before.
+    /// True if the server has opened the stream before.
     was_open: bool,
     /// Redirects in a row.
     redirects: usize,
@@ -128,7 +128,7 @@ pub struct GetStream {
 impl GetStream {
     pub fn new(link: Arc<HttpLink>) -> Self {
         Self {
-            no_calls: Pending::new(link.router.server().clone()),
+            no_calls: PendingRequests::new(link.router.server().clone()),
             link,
             pace: StreamPace::new(),
             last_event: None,
@@ -137,8 +137,8 @@ impl GetStream {
         }
     }
 
-    /// Reads the stream as long as the server offers one. Drops `unanswered` once the server has said
-    /// whether it does.
+    /// Reads the stream while the server offers one. Drops `unanswered` once the server has answered the
+    /// first GET.
     pub async fn run(mut self, unanswered: oneshot::Sender<()>) {
         let mut unanswered = Some(unanswered);
         loop {
@@ -153,7 +153,7 @@ impl GetStream {
                 Next::Again => {}
                 Next::Wait(wait) => {
                     tokio::time::sleep(wait).await;
-                    // Streams of many servers that broke off together are not opened again together.
+                    // Do not open the broken streams of many servers at the same time.
                     self.link.attempt_limiter.take().await;
                 }
             }
@@ -178,13 +178,13 @@ impl GetStream {
                 self.redirects += 1;
                 Next::Again
             }
-            Ok(response) => self.refused(&response.head).await,
+            Ok(response) => self.handle_refusal(&response.head).await,
             Err(error @ Error::Unauthorized(_)) => {
                 self.show(StreamState::Closed(error.to_string()));
                 Next::Wait(self.pace.after_refusal(None))
             }
-            // The server is gone. A server that accepts a connection and drops it may not know GET. But if
-            // it had a stream before, it is gone.
+            // The server is gone. A server that accepts a connection and drops it may not know GET. But if it
+            // had a stream before, it is gone.
             Err(error) if self.was_open || matches!(error, Error::Connect(_)) => {
                 self.link.lose(Loss::Disconnected(error.to_string()));
                 Next::Never
@@ -196,7 +196,7 @@ impl GetStream {
         }
     }
 
-    async fn refused(&mut self, head: &Head) -> Next {
+    async fn handle_refusal(&mut self, head: &Head) -> Next {
         let status = head.status;
         self.show(StreamState::Closed(format!("HTTP {status} to GET")));
         let is_absent = match status {
@@ -220,7 +220,7 @@ impl GetStream {
         Next::Wait(self.pace.after_refusal(retry_after))
     }
 
-    /// Passes on what the stream brings, to its end.
+    /// Passes on the messages of the stream until it ends.
     async fn read(&mut self, response: Response) -> Next {
         let opened = Instant::now();
         let mut retry = None;
@@ -248,8 +248,8 @@ impl GetStream {
                 let bytes = data.len();
                 let wait = match Frame::of_server_aside(data).await {
                     Ok(frame) => {
-                        self.link.liveness.hear();
-                        self.link.router.sort(frame, &self.no_calls)
+                        self.link.liveness.note_message();
+                        self.link.router.route(frame, &self.no_calls)
                     }
                     Err(error) => self.link.router.skip(bytes, &error),
                 };
@@ -271,7 +271,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// `retry: 0` does not have a server asked without a pause.
+    /// A server that names `retry: 0` is not asked without a pause.
     #[test]
     fn a_stream_that_ends_at_once_is_opened_ever_more_rarely() {
         for retry in [None, Some(Duration::ZERO)] {

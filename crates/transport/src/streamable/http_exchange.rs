@@ -24,32 +24,32 @@ use crate::{
     },
 };
 
-/// The status of an answer on an event stream.
+/// The HTTP status of an answer on an event stream.
 const STREAMED: u16 = 200;
 
-/// The shortest pauses between resumptions of a stream that ends without a message. They double from the first to
-/// the last, whatever time the server names.
+/// The first and the last of the shortest pauses between resumptions of a stream that ends without a message.
+/// The pauses double, whatever time the server names.
 const FIRST_RESUMPTION_PAUSE: Duration = Duration::from_millis(100);
 const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a stream may still bring the response after one under a foreign id.
+/// Time in which a stream may still bring the response after a response under a foreign id.
 const FOREIGN_GRACE: Duration = Duration::from_secs(2);
 
-/// Why a request is made.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A client makes it, which the server may ask.
+    /// A request of a client. The server may ask that client questions.
     Call,
-    /// Mainstay makes it.
+    /// A request of Mainstay's own.
     Own,
     /// Mainstay's `ping`.
     Ping,
-    /// It is the proof of a session that is in doubt.
+    /// The proof of a session that is in doubt.
     Proof,
 }
 
 impl Purpose {
-    /// The purpose of a request of our own.
+    /// The purpose of a request of Mainstay's own.
     pub fn of_own(method: Method) -> Self {
         match method {
             Method::Ping => Self::Ping,
@@ -63,27 +63,27 @@ pub struct HttpExchange {
     link: Arc<HttpLink>,
     id: u64,
     purpose: Purpose,
-    state: State,
+    state: HttpExchangeState,
     reader: AnswerReader,
-    /// How often in a row the stream has ended without a message.
+    /// Streams in a row that have ended without a message.
     empty_streams: u32,
-    /// The stream has brought a message about the request, so the server is at work on it.
-    is_taken: bool,
+    /// True once the stream has brought a message about the request: the server is at work on it.
+    is_started: bool,
     leftovers: Leftovers,
 }
 
-enum State {
+enum HttpExchangeState {
     Reading,
-    /// The session is in doubt, and the server is asked for proof.
+    /// The session is in doubt, and Mainstay waits for proof of it.
     Proving(Box<Proving>),
-    /// The stream has ended without the response, and is asked for again when this is over.
-    Parted(Pin<Box<Sleep>>),
+    /// The stream has ended without the response. It is resumed after this pause.
+    Paused(Pin<Box<Sleep>>),
     Resuming(Sending),
 }
 
-/// An answer that is held back until it is known whether the session lives.
+/// An answer that is held back until the proof of its session is there.
 struct Proving {
-    /// Resolves to whether the session is lost.
+    /// Resolves to `true` if the session is lost.
     proof: Pin<Box<dyn Future<Output = bool> + Send>>,
     answer: Result<Frame, Interruption>,
     /// The interruption of the request if the session is lost.
@@ -106,25 +106,25 @@ impl HttpExchange {
             link,
             id,
             purpose,
-            state: State::Reading,
+            state: HttpExchangeState::Reading,
             reader,
             empty_streams: 0,
-            is_taken: false,
+            is_started: false,
             leftovers: Leftovers::default(),
         }
     }
 
-    /// An exchange whose response head has been read already.
+    /// Makes an exchange of a response whose head has been read already.
     pub fn answered(link: Arc<HttpLink>, id: u64, response: Response, budget: Budget) -> Self {
         let limit = link.max_message_bytes;
         Self {
             link,
             id,
             purpose: Purpose::Own,
-            state: State::Reading,
+            state: HttpExchangeState::Reading,
             reader: AnswerReader::answered(response, JsonBody::Whole, limit, budget),
             empty_streams: 0,
-            is_taken: false,
+            is_started: false,
             leftovers: Leftovers::default(),
         }
     }
@@ -133,9 +133,9 @@ impl HttpExchange {
         self.id
     }
 
-    /// Reads no more of the answer than this.
-    pub fn count(&mut self, budget: Budget) {
-        self.reader.count(budget);
+    /// Reads no more of the answer than `budget` allows.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.reader.set_budget(budget);
     }
 
     pub fn is_stream(&self) -> bool {
@@ -146,7 +146,7 @@ impl HttpExchange {
     pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         loop {
             match &mut self.state {
-                State::Reading => match self.read().await {
+                HttpExchangeState::Reading => match self.read().await {
                     Piece::Body { status, body, read } => {
                         let answer = http_client::answer(status, &body, read, self.id);
                         if let Some(answer) = self.conclude(status, answer) {
@@ -155,11 +155,13 @@ impl HttpExchange {
                     }
                     Piece::Message { bytes, read } => {
                         self.empty_streams = 0;
-                        if let Some(said) = self.message(bytes, read) {
-                            return said;
+                        if let Some(message) = self.message(bytes, read) {
+                            return message;
                         }
                     }
-                    Piece::Ended if !self.leftovers.has_response() && self.part() => {
+                    Piece::Ended
+                        if !self.leftovers.has_response() && self.schedule_resumption() =>
+                    {
                         let retry = self.reader.position().retry;
                         return Ok(ServerMessage::Parted { retry });
                     }
@@ -176,7 +178,7 @@ impl HttpExchange {
                             if let Some(answer) = self.conclude(STREAMED, answer) {
                                 return answer.map(ServerMessage::Message);
                             }
-                        } else if !self.part() {
+                        } else if !self.schedule_resumption() {
                             return Err(Interruption::sent(InterruptionKind::Lost));
                         }
                     }
@@ -187,30 +189,30 @@ impl HttpExchange {
                         return Err(interruption);
                     }
                 },
-                State::Proving(proving) => {
+                HttpExchangeState::Proving(proving) => {
                     let is_lost = proving.proof.as_mut().await;
-                    if let State::Proving(proving) =
-                        std::mem::replace(&mut self.state, State::Reading)
+                    if let HttpExchangeState::Proving(proving) =
+                        std::mem::replace(&mut self.state, HttpExchangeState::Reading)
                     {
-                        return self.proven(*proving, is_lost).map(ServerMessage::Message);
+                        return self.release(*proving, is_lost).map(ServerMessage::Message);
                     }
                 }
-                State::Parted(pause) => {
+                HttpExchangeState::Paused(pause) => {
                     pause.await;
                     let last_event = self.reader.position().last_event.as_deref();
                     let response = self.link.resume(last_event.unwrap_or_default());
-                    self.state = State::Resuming(response);
+                    self.state = HttpExchangeState::Resuming(response);
                 }
-                State::Resuming(response) => {
+                HttpExchangeState::Resuming(response) => {
                     let response = response.await;
-                    self.resumed(response)?;
+                    self.handle_resumption(response)?;
                 }
             }
         }
     }
 
-    /// The next piece of the answer. A response under a foreign id is the end of the stream if no other follows in
-    /// time. Cancel-safe.
+    /// Reads the next piece of the answer. After a response under a foreign id, the stream counts as ended if
+    /// no other response follows in time. Cancel-safe.
     async fn read(&mut self) -> Piece {
         let reading = self.reader.next(Frame::of_server);
         if !self.leftovers.has_response() {
@@ -221,42 +223,43 @@ impl HttpExchange {
             .unwrap_or(Piece::Ended)
     }
 
-    /// The stream has ended without the response: it is resumed where it can be (specification,
-    /// transports, "Resumability and Redelivery"), at the time that the server named, until the call's
-    /// deadline. Streams that end in a row without a message are resumed ever more rarely.
-    fn part(&mut self) -> bool {
+    /// Handles the end of a stream without the response. Returns `true` if the stream will be resumed
+    /// (specification, transports, "Resumability and Redelivery"), at the time that the server named and
+    /// until the call's deadline. Streams that end in a row without a message are resumed after ever longer
+    /// pauses.
+    fn schedule_resumption(&mut self) -> bool {
         let position = self.reader.position();
-        let resumes = position.last_event.is_some() && self.link.resumes();
-        if resumes {
+        let can_resume = position.last_event.is_some() && self.link.can_resume();
+        if can_resume {
             let doubled = 2u32.saturating_pow(self.empty_streams);
             let shortest = FIRST_RESUMPTION_PAUSE.saturating_mul(doubled);
             let pause = position.retry.max(shortest.min(LAST_RESUMPTION_PAUSE));
             self.empty_streams = self.empty_streams.saturating_add(1);
-            self.state = State::Parted(Box::pin(sleep(pause)));
+            self.state = HttpExchangeState::Paused(Box::pin(sleep(pause)));
         }
-        resumes
+        can_resume
     }
 
-    /// Asks for the rest of a stream that has ended, whatever pause the server named.
+    /// Resumes a stream that has ended, without waiting for the pause that the server named.
     pub fn resume_now(&mut self) {
-        if let State::Parted(pause) = &mut self.state {
+        if let HttpExchangeState::Paused(pause) = &mut self.state {
             pause.as_mut().reset(Instant::now());
         }
     }
 
-    /// The answer to asking for the rest of the stream.
-    fn resumed(&mut self, response: Result<Response, Error>) -> Result<(), Interruption> {
-        self.state = State::Reading;
+    /// Handles the answer to a resumption.
+    fn handle_resumption(&mut self, response: Result<Response, Error>) -> Result<(), Interruption> {
+        self.state = HttpExchangeState::Reading;
         match response {
             Ok(response) if response.head.is_success() && response.head.is_event_stream => {
                 self.reader.read(response);
                 Ok(())
             }
             Ok(response) if self.link.stream_target.redirect(&response.head) => {
-                self.part();
+                self.schedule_resumption();
                 Ok(())
             }
-            // The server does not have the rest, or does not know the session.
+            // The server does not have the rest of the stream, or does not know the session.
             Ok(response) if response.head.status < 500 => {
                 let unanswered = Interruption::sent(InterruptionKind::Unanswered);
                 match Refused::of_status(response.head.status) {
@@ -274,13 +277,13 @@ impl HttpExchange {
                 Err(Interruption::sent(InterruptionKind::Lost))
             }
             Ok(_) | Err(_) => {
-                self.part();
+                self.schedule_resumption();
                 Ok(())
             }
         }
     }
 
-    /// What the answer to a proof says about the session.
+    /// The doubt about the session that the answer to its proof leaves. `None` if the session lives.
     pub async fn proof(&mut self) -> Option<SessionDoubt> {
         loop {
             let answer = match self.next().await {
@@ -298,8 +301,8 @@ impl HttpExchange {
         }
     }
 
-    /// Takes the answer to the request. `None` if the answer puts the session in doubt: then the server is
-    /// asked for proof first.
+    /// Handles the answer to the request. Returns `None` if the answer puts the session in doubt: then the
+    /// exchange waits for proof first.
     fn conclude(
         &mut self,
         status: u16,
@@ -310,13 +313,13 @@ impl HttpExchange {
         }
         match self.session_doubt(status, &answer) {
             None => {
-                self.link.liveness.weigh(&answer);
+                self.link.liveness.note_answer(&answer);
                 Some(answer)
             }
             Some(SessionDoubt::Ended) => {
                 self.link.lose(Loss::SessionExpired);
                 let kind = InterruptionKind::SessionExpired(format!("HTTP {status}"));
-                let state = if self.is_taken {
+                let state = if self.is_started {
                     CallState::Sent
                 } else {
                     CallState::NotSent
@@ -324,7 +327,7 @@ impl HttpExchange {
                 Some(Err(Interruption { state, kind }))
             }
             Some(SessionDoubt::Refused(mut refused)) => {
-                if self.is_taken {
+                if self.is_started {
                     refused.state = CallState::Sent;
                 }
                 let expired = Interruption {
@@ -337,7 +340,7 @@ impl HttpExchange {
         }
     }
 
-    /// Has the server asked whether it still knows the session. Until then the answer is held back.
+    /// Holds the answer back and asks the server for proof that it still knows the session.
     fn prove(
         &mut self,
         refused: Refused,
@@ -346,7 +349,7 @@ impl HttpExchange {
     ) {
         let proof = (self.purpose == Purpose::Own).then_some(SessionProof::PING);
         let proof = Box::pin(Arc::clone(&self.link).loses_session(refused, proof));
-        self.state = State::Proving(Box::new(Proving {
+        self.state = HttpExchangeState::Proving(Box::new(Proving {
             proof,
             answer,
             expired,
@@ -363,21 +366,22 @@ impl HttpExchange {
             return None;
         }
         let doubt = session_doubt::doubt(status, answer, self.id, self.purpose)?;
-        // A server without session ids may still remember its client. Its words say so.
-        let is_meant = self.link.has_session() || doubt.is_about_session();
-        is_meant.then_some(doubt)
+        // A server without session ids may still keep sessions. Then the text of its error mentions the
+        // session.
+        let is_doubtful = self.link.has_session() || doubt.is_about_session();
+        is_doubtful.then_some(doubt)
     }
 
-    /// Takes the answer once the proof is there.
-    fn proven(&self, proving: Proving, is_lost: bool) -> Result<Frame, Interruption> {
+    /// Returns the held answer, or the interruption if the session is lost.
+    fn release(&self, proving: Proving, is_lost: bool) -> Result<Frame, Interruption> {
         if is_lost {
             return Err(proving.expired);
         }
-        self.link.liveness.weigh(&proving.answer);
+        self.link.liveness.note_answer(&proving.answer);
         proving.answer
     }
 
-    /// A message of the stream, of so many bytes.
+    /// Handles a message of the stream with this length.
     fn message(
         &mut self,
         bytes: usize,
@@ -398,8 +402,8 @@ impl HttpExchange {
             let answer = self.conclude(STREAMED, Ok(frame))?;
             return Some(answer.map(ServerMessage::Message));
         }
-        self.link.liveness.hear();
-        self.is_taken = true;
+        self.link.liveness.note_message();
+        self.is_started = true;
         self.spend(bytes);
         match kind {
             Kind::Response { .. } => {
@@ -431,7 +435,7 @@ impl HttpExchange {
         }
     }
 
-    /// Counts what does not answer the request.
+    /// Counts a message that does not answer the request.
     fn spend(&mut self, bytes: usize) {
         self.reader
             .pause(self.link.router.count(bytes + MESSAGE_COST));

@@ -24,7 +24,7 @@ use crate::{
     exchanges::{message_router::MessageRouter, reply_sink::ReplyQueue},
     http::{
         credentials::Sending,
-        http_client::{self, POST_HEADERS, Target, Template},
+        http_client::{self, HttpTarget, POST_HEADERS, RequestTemplate},
     },
     logs::ServerLog,
     streamable::{
@@ -38,38 +38,39 @@ pub const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// A session in which so many calls in a row were refused as a whole is not kept, whatever its proof says.
+/// Calls in a row that may be refused as a whole. At this number the session is given up, even if
+/// its proof succeeds.
 const MOST_REFUSED: u32 = 3;
 
 /// The longest time that the end of a session may take.
-pub const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
+pub const DELETE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The sending side of one session.
 pub struct HttpLink {
-    pub target: Target,
-    /// Where GET goes. A server may redirect it elsewhere than POST.
-    pub stream_target: Target,
+    pub target: HttpTarget,
+    /// The target of GET requests. A server may redirect them to another URL than POST requests.
+    pub stream_target: HttpTarget,
     greeted: OnceLock<Greeted>,
     next_id: AtomicU64,
     pub router: MessageRouter,
     pub max_message_bytes: usize,
     pub liveness: Arc<Liveness>,
     pub attempt_limiter: Arc<AttemptLimiter>,
-    /// Notified when open connections are not used again: the stream gets a new one.
+    /// Notified when the open connections must not be used again: the GET stream then gets a new connection.
     pub forgotten: Notify,
-    /// Whether the server's own stream is open, for people.
+    /// The state of the server's own stream, to be shown to people.
     pub stream_state: Mutex<StreamState>,
     log: Arc<ServerLog>,
     proofs: ProofTurns,
     over: OnceLock<Loss>,
-    /// Cancelled when the session is lost. Calls in flight go on: each has its own connection, and
-    /// reports its own end.
+    /// Cancelled when the session is lost. Calls in flight go on: each has its own connection, and reports
+    /// its own end.
     lost: CancellationToken,
 }
 
-/// What the handshake settled for all later requests.
+/// The results of the handshake that all later requests need.
 struct Greeted {
-    post: Template,
+    post: RequestTemplate,
     session_id: Option<String>,
     version: Option<&'static str>,
     proof: SessionProof,
@@ -84,9 +85,8 @@ impl std::fmt::Debug for HttpLink {
 }
 
 impl HttpLink {
-    /// A link to an endpoint. Its session is not open yet. Answers to the server's requests go to
-    /// `outgoing`.
-    pub fn new(opening: &Opening, target: Target, outgoing: mpsc::Sender<String>) -> Self {
+    /// A link to an endpoint, before the handshake. Answers to the server's requests go to `outgoing`.
+    pub fn new(opening: &Opening, target: HttpTarget, outgoing: mpsc::Sender<String>) -> Self {
         Self {
             stream_target: target.at((*target.uri()).clone()),
             target,
@@ -109,8 +109,8 @@ impl HttpLink {
         }
     }
 
-    /// The session is open. All later requests carry its id and its version.
-    pub fn greeted(&self, session_id: Option<String>, greeting: &Greeting) {
+    /// Stores the results of the handshake. All later requests carry the session id and the protocol version.
+    pub fn set_greeted(&self, session_id: Option<String>, greeting: &Greeting) {
         let revision = greeting.revision;
         let version = revision.sends_version_header().then(|| revision.as_str());
         let mut headers = POST_HEADERS.to_vec();
@@ -123,13 +123,13 @@ impl HttpLink {
                 post,
                 session_id,
                 version,
-                proof: SessionProof::of(greeting.capabilities),
+                proof: SessionProof::for_capabilities(greeting.capabilities),
             })
             .ok();
     }
 
     /// The head of every POST after the handshake.
-    fn post(&self) -> Template {
+    fn post(&self) -> RequestTemplate {
         self.greeted.get().map_or_else(
             || self.target.template("POST", &POST_HEADERS),
             |greeted| greeted.post.clone(),
@@ -137,7 +137,11 @@ impl HttpLink {
     }
 
     /// The head of a request without a body.
-    fn bare<'a>(&'a self, method: &'static str, mut headers: Vec<(&str, &'a str)>) -> Template {
+    fn bare<'a>(
+        &'a self,
+        method: &'static str,
+        mut headers: Vec<(&str, &'a str)>,
+    ) -> RequestTemplate {
         if let Some(greeted) = self.greeted.get() {
             headers.extend(greeted.session_id.as_deref().map(|id| (SESSION_ID, id)));
             headers.extend(greeted.version.map(|version| (PROTOCOL_VERSION, version)));
@@ -151,19 +155,19 @@ impl HttpLink {
             .is_some_and(|greeted| greeted.session_id.is_some())
     }
 
-    /// Posts the request that `render` writes for the id given to it. Returns that id, and the response.
+    /// Posts the request that `render` writes for the id that it gets. Returns that id, and the response.
     pub fn request(&self, render: impl FnOnce(&str) -> String) -> (u64, Sending) {
-        self.request_by(Target::send_body, render)
+        self.request_by(HttpTarget::send_body, render)
     }
 
-    /// The same over a connection of its own.
+    /// Like [`Self::request`], but on a new connection.
     pub fn request_afresh(&self, render: impl FnOnce(&str) -> String) -> (u64, Sending) {
-        self.request_by(Target::send_body_afresh, render)
+        self.request_by(HttpTarget::send_body_afresh, render)
     }
 
     fn request_by(
         &self,
-        send: impl FnOnce(&Target, &Template, &str) -> Sending,
+        send: impl FnOnce(&HttpTarget, &RequestTemplate, &str) -> Sending,
         render: impl FnOnce(&str) -> String,
     ) -> (u64, Sending) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
@@ -171,19 +175,20 @@ impl HttpLink {
         (id, response)
     }
 
-    /// Whether a stream can be resumed: all revisions with a handshake know how.
-    pub fn resumes(&self) -> bool {
+    /// True if a stream can be resumed: all revisions with a handshake define this.
+    pub fn can_resume(&self) -> bool {
         self.greeted.get().is_some()
     }
 
-    /// Asks for the events of a stream after this one.
+    /// Asks for the events of a stream after the event `last_event`.
     pub fn resume(&self, last_event: &str) -> Sending {
         let headers = vec![("accept", "text/event-stream"), (LAST_EVENT_ID, last_event)];
-        // An idle connection may be closed already, and the server has named the time.
+        // Use a new connection: an idle one may be closed already, and the server has named the time of this
+        // request.
         self.stream_target.send_afresh(&self.bare("GET", headers))
     }
 
-    /// No open connection is used again.
+    /// Stops the use of the connections that are open now.
     pub fn forget_connections(&self) {
         self.target.forget_connections();
         self.forgotten.notify_one();
@@ -200,15 +205,15 @@ impl HttpLink {
         }
     }
 
-    /// Asks for the server's own stream, from this event on.
+    /// Opens the server's own stream, at the event after `last_event`.
     pub fn get_stream(&self, last_event: Option<&str>) -> Sending {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(last_event.map(|id| (LAST_EVENT_ID, id)));
-        // An idle connection may be closed already, which shows nothing about the server.
+        // Use a new connection: an idle one may be closed already, which would say nothing about the server.
         self.stream_target.send_afresh(&self.bare("GET", headers))
     }
 
-    /// The session is lost; the first reason counts.
+    /// Marks the session as lost. Only the first reason is stored.
     pub fn lose(&self, loss: Loss) {
         if self.over.set(loss).is_ok() {
             self.lost.cancel();
@@ -224,25 +229,25 @@ impl HttpLink {
         self.lost.cancelled().await;
     }
 
-    /// The reason why the session is over.
+    /// The reason that the session is over.
     pub fn reason(&self) -> Loss {
         let reason = self.over.get().cloned();
         reason.unwrap_or_else(|| Loss::Disconnected("its task ended".to_owned()))
     }
 
-    /// Ends the session in order.
-    pub async fn goodbye(&self) {
+    /// Ends the session in order, by DELETE.
+    pub async fn delete_session(&self) {
         if self.has_session() {
             let target = self.target.at((*self.target.uri()).clone());
             let delete = self.bare("DELETE", Vec::new());
-            timeout(GOODBYE_LIMIT, target.follow(&delete, None))
+            timeout(DELETE_LIMIT, target.follow(&delete, None))
                 .await
                 .ok();
         }
     }
 
-    /// Whether the session is lost in which a request was refused in this way: the server is asked for `proof`, or
-    /// for a list.
+    /// Resolves to `true` if the session is lost after a request in it was refused. Asks the server for `proof`, or
+    /// by default for the proof that was chosen at the handshake.
     pub async fn loses_session(
         self: Arc<Self>,
         refused: Refused,
@@ -252,7 +257,7 @@ impl HttpLink {
             return false;
         };
         let proof = proof.unwrap_or(greeted.proof);
-        // Some servers list for anybody, and refuse calls.
+        // Some servers answer list requests in any session, and refuse calls.
         let is_useless =
             refused.is_unaddressed_error() && self.liveness.failed_in_row() >= MOST_REFUSED - 1;
         let shows_loss = async {
@@ -263,18 +268,18 @@ impl HttpLink {
         if is_lost && !self.is_over() {
             let server = self.router.server();
             tracing::info!(%server, %refused, "the server does not know its session any more");
-            self.log.note(&refused.lost_session());
+            self.log.note(&refused.log_line());
             self.lose(Loss::SessionExpired);
         }
         is_lost
     }
 
-    /// What the answer to the proof says about the session.
+    /// The doubt about the session after the answer to its proof. `None` if the session lives.
     async fn prove(self: &Arc<Self>, proof: SessionProof) -> Option<SessionDoubt> {
         let (id, response) =
             self.request(|id| detect::own_request(Era::Legacy, id, proof.method(), None));
         let mut exchange = HttpExchange::new(Arc::clone(self), id, Purpose::Proof, response);
-        exchange.count(Budget::new(MAX_PROOF));
+        exchange.set_budget(Budget::new(MAX_PROOF));
         exchange.proof().await
     }
 }

@@ -1,8 +1,9 @@
-//! What a refused request says about the session in which it was sent.
+//! Decides if a refused request puts its session in doubt.
 //!
-//! A server that does not know a session answers HTTP 404 (specification 2025-11-25, "Session Management").
-//! Many servers answer otherwise: 400 with an error of `id: null`, 410, 500, or an error under 200. Such an
-//! answer may also be about the request alone, so the session is asked for proof ([`SessionProof`]).
+//! A server that does not know a session must answer HTTP 404 (specification 2025-11-25, "Session
+//! Management"). Many servers answer otherwise: 400 with an error of `id: null`, 410, 500, or an error under
+//! 200. Such an answer may also be about the request alone. Mainstay therefore asks for proof of the session
+//! ([`SessionProof`]).
 
 use std::time::Duration;
 
@@ -18,54 +19,55 @@ use tokio::{
 
 use crate::{CallState, Frame, Interruption, InterruptionKind, streamable::http_exchange::Purpose};
 
-/// How long the answer to the proof may take. A server that takes longer keeps its session.
+/// Time for the answer to the proof. A server that takes longer keeps its session.
 const PROOF_LIMIT: Duration = Duration::from_secs(5);
 
 /// The most bytes of the proof that are read. A longer answer is a list, so the session lives.
 pub const MAX_PROOF: usize = 64 * 1024;
 
-/// A session that has just given proof is not asked again before this time is over.
+/// Time after a proof in which the same session is not asked for proof again.
 const PROOF_PAUSE: Duration = Duration::from_secs(1);
 
-/// The error with which SDKs say that they do not know a session.
+/// The code of the error by which SDKs report an unknown session.
 const SESSION_NOT_FOUND: i64 = -32001;
 
-/// Words of errors about sessions, in lower case. `initializ` is in "not initialized" and "before
+/// Words in error texts about sessions, in lower case. `initializ` is in "not initialized" and "before
 /// initialization".
 const SESSION_WORDS: [&str; 3] = ["session", "initializ", "initialis"];
 
-/// Why a session is in doubt.
+/// The reason that a session is in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionDoubt {
     /// The server has ended the session.
     Ended,
-    /// The server may not know the session any more.
+    /// The server may have forgotten the session.
     Refused(Refused),
 }
 
 impl SessionDoubt {
-    /// Whether the words of the refusal are about a session.
+    /// True if the text of the refusal is about a session.
     pub fn is_about_session(&self) -> bool {
         matches!(self, Self::Refused(refused) if is_about_session(refused.error.as_ref()))
     }
 }
 
-/// How a request was refused.
+/// A refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     status: u16,
-    /// Code and message of the JSON-RPC error, where there is one.
+    /// Code and message of the JSON-RPC error, if there is one.
     error: Option<(i64, String)>,
-    /// The refusal names the request, so it may be about the request alone.
+    /// True if the refusal has the id of the request. Then it may be about the request alone.
     names_request: bool,
-    /// How far the request got if the session is lost.
+    /// The state of the request if the session is lost.
     pub state: CallState,
 }
 
-/// What `answer`, under this HTTP status, says about the session of request `id`, which was made for this purpose.
+/// The doubt about the session after `answer` to its request `id`. `None` if the answer puts the session in
+/// no doubt.
 ///
-/// An error that names the request comes from whoever has read it. Only an error that is about the session shows
-/// that nothing has run.
+/// An error with the id of the request comes from a program that has read the request. Only an error about
+/// the session shows that nothing has run.
 pub fn doubt(
     status: u16,
     answer: &Result<Frame, Interruption>,
@@ -78,7 +80,7 @@ pub fn doubt(
             kind: InterruptionKind::Refused { body, .. },
             ..
         }) => return refused_by_status(status, None, body),
-        // A page, for example, of whatever stands in front of the server.
+        // For example a web page of a proxy in front of the server.
         Err(Interruption {
             kind: InterruptionKind::Unreadable(_),
             ..
@@ -101,7 +103,7 @@ pub fn doubt(
     }
     match status {
         404 if code == SESSION_NOT_FOUND => return Some(SessionDoubt::Ended),
-        // The server has answered this request, so it has the session.
+        // The server has answered this request, so it knows the session.
         404 => return None,
         _ => {}
     }
@@ -109,7 +111,7 @@ pub fn doubt(
     let is_doubtful = match (code, purpose) {
         (code::METHOD_NOT_FOUND, _) => false,
         _ if is_about_session => true,
-        // Every session answers it.
+        // In every session, `ping` is answered with a result.
         (_, Purpose::Ping) => true,
         (_, Purpose::Own) => false,
         (code::INVALID_REQUEST, Purpose::Call | Purpose::Proof) => true,
@@ -117,7 +119,7 @@ pub fn doubt(
             code::RESOURCE_NOT_FOUND | code::URL_ELICITATION_REQUIRED,
             Purpose::Call | Purpose::Proof,
         ) => false,
-        // What servers define themselves (JSON-RPC 2.0, section 5.1).
+        // Codes that servers define themselves (JSON-RPC 2.0, section 5.1).
         (-32099..=-32000, Purpose::Call | Purpose::Proof) => true,
         (_, Purpose::Call | Purpose::Proof) => false,
     };
@@ -135,7 +137,7 @@ pub fn doubt(
     is_doubtful.then_some(SessionDoubt::Refused(refused))
 }
 
-/// An answer that belongs to no request, with this body where it is no message.
+/// The doubt after an answer that belongs to no request. `body` is the answer's text if it is not a message.
 fn refused_by_status(
     status: u16,
     error: Option<(i64, String)>,
@@ -146,7 +148,7 @@ fn refused_by_status(
         404 | 410 => return Some(SessionDoubt::Ended),
         200..300 | 400 => CallState::NotSent,
         401 | 403 if is_about_session => CallState::NotSent,
-        // These are about credentials, time, size, or a proxy.
+        // These statuses are about credentials, time, size, or a proxy.
         401 | 403 | 407 | 408 | 413 | 414 | 429 | 431 => return None,
         402..=500 => CallState::Sent,
         _ => return None,
@@ -169,17 +171,17 @@ fn has_session_words(words: &str) -> bool {
 }
 
 impl Refused {
-    /// Whether it is a JSON-RPC error that names no request. A tool that fails is answered otherwise.
+    /// True if this is a JSON-RPC error without the id of the request. A failed tool is answered otherwise.
     pub fn is_unaddressed_error(&self) -> bool {
         self.error.is_some() && !self.names_request
     }
 
-    /// A line for the server's log.
-    pub fn lost_session(&self) -> String {
+    /// The line for the server's log after the session is lost.
+    pub fn log_line(&self) -> String {
         format!("the server does not know its session any more: it answered {self}")
     }
 
-    /// A message or a stream that was refused with this status. `None` if the status says nothing about the
+    /// The refusal of a message or a stream with this status. `None` if the status says nothing about the
     /// session.
     pub fn of_status(status: u16) -> Option<Self> {
         match refused_by_status(status, None, "")? {
@@ -204,16 +206,16 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// Asks for the proof of one session, once for all requests that put it in doubt at the same time.
+/// Takes care that a session is asked for proof once, for all requests that put it in doubt at the same time.
 #[derive(Debug, Default)]
 pub struct ProofTurns {
-    /// When the session last gave proof. Held while it is asked for, so that the others wait.
+    /// Time of the last proof. Locked while proof is awaited, so that other requests wait.
     proved_at: Mutex<Option<Instant>>,
 }
 
 impl ProofTurns {
-    /// Whether the session is lost. `shows_loss` asks the server; it is not polled if the session `is_over` or has
-    /// just given proof.
+    /// Resolves to `true` if the session is lost. `shows_loss` asks the server for proof. It is not polled if
+    /// the session `is_over`, or if the last proof is recent.
     pub async fn is_lost(
         &self,
         is_over: impl Fn() -> bool,
@@ -234,16 +236,16 @@ impl ProofTurns {
     }
 }
 
-/// The question that shows whether a server still knows a session.
+/// The method whose answer proves that a server still knows a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionProof(Method);
 
 impl SessionProof {
-    /// The proof after a list was refused: a list may fail for its own reasons.
+    /// The proof after a refused list request: such a request may fail for its own reasons.
     pub const PING: Self = Self(Method::Ping);
 
-    /// A list that the server declares. Some servers answer `ping` to anybody.
-    pub fn of(declared: Capabilities) -> Self {
+    /// A list that the server declares. `ping` is a weaker proof: some servers answer it to any client.
+    pub fn for_capabilities(declared: Capabilities) -> Self {
         Self(match declared {
             Capabilities { tools: true, .. } => Method::ToolsList,
             Capabilities { prompts: true, .. } => Method::PromptsList,
@@ -258,8 +260,8 @@ impl SessionProof {
         self.0
     }
 
-    /// Whether a session is lost whose proof was answered with `doubt`, after a request was refused as
-    /// `doubted`. A list that fails for its own reasons is no loss of the session.
+    /// True if the session is lost after its proof was answered with `doubt`. `doubted` is the refusal
+    /// before. A list that fails for its own reasons is no loss of the session.
     pub fn shows_loss(doubt: Option<&SessionDoubt>, doubted: &Refused) -> bool {
         match doubt {
             None => false,
@@ -279,7 +281,7 @@ mod tests {
 
     const ID: u64 = 7;
 
-    /// What an answer of this status and body says about a session, in a word.
+    /// The doubt about a session after an answer with this status and body, as a word.
     fn word(status: u16, body: &str, purpose: Purpose) -> &'static str {
         let bytes = bytes::Bytes::copy_from_slice(body.as_bytes());
         let read = Frame::of_server(bytes.clone());
@@ -360,7 +362,8 @@ mod tests {
         }
     }
 
-    /// Every session answers `ping`, but not every server knows it. A list may fail for its own reasons.
+    /// In every session, `ping` is answered, but not every server knows it. A list may fail for its own
+    /// reasons.
     #[test]
     fn a_ping_that_is_refused_puts_the_session_in_doubt() {
         for (code, message, ping, list) in [

@@ -1,5 +1,5 @@
-//! Servers behind Streamable HTTP (revisions 2025-03-26 to 2025-11-25): a POST for each message, a GET
-//! stream for messages that belong to no call, and a session id that holds them together.
+//! Servers behind Streamable HTTP (revisions 2025-03-26 to 2025-11-25): a POST for each message, a GET stream
+//! for messages that belong to no call, and a session id for all requests.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use crate::{
     Budget, Exchange, Frame, Opening, Running, Session, Unopened,
     detect::{read_greeting, refused_initialize},
     exchanges::{
-        link::Link,
+        link::UpstreamLink,
         per_request::{PerRequest, PerRequestExchange},
     },
     http::{
-        http_client::{self, POST_HEADERS, Target},
+        http_client::{self, HttpTarget, POST_HEADERS},
         http1, refusals,
     },
     opening::MAX_GREETING,
@@ -26,29 +26,29 @@ use crate::{
     streamable::{
         get_stream::GetStream,
         http_exchange::HttpExchange,
-        http_link::{GOODBYE_LIMIT, HttpLink, SESSION_ID},
+        http_link::{DELETE_LIMIT, HttpLink, SESSION_ID},
     },
 };
 
-/// How long a new session waits for its GET stream. Some servers send no head before the first event.
+/// Time that a new session waits for its GET stream. Some servers send no head before the first event.
 const STREAM_LIMIT: Duration = Duration::from_secs(1);
 
-/// Answers to a server's requests that may wait to be posted.
+/// Queued answers to a server's requests.
 const MAX_OUTGOING: usize = 64;
 
-/// Why no session was opened.
+/// The reason that no session was opened.
 #[derive(Debug)]
 pub enum NotOpened {
-    /// The URL may be no Streamable HTTP endpoint.
-    NotSpoken(refusals::Refusal),
+    /// The URL may not be a Streamable HTTP endpoint.
+    NotSpoken(refusals::HttpRefusal),
     Unopened(Unopened),
 }
 
 impl NotOpened {
-    /// The words of a refusal; empty where the server has not refused.
+    /// The text of a refusal. Empty if the server has not refused.
     fn words(&self) -> &str {
         match self {
-            Self::NotSpoken(refusal) => &refusal.said,
+            Self::NotSpoken(refusal) => &refusal.answer,
             Self::Unopened(Unopened {
                 loss: Loss::Rejected(reason) | Loss::ConnectFailed(reason),
                 ..
@@ -62,7 +62,7 @@ impl From<NotOpened> for Unopened {
     fn from(refused: NotOpened) -> Self {
         match refused {
             NotOpened::NotSpoken(refusal) => Self {
-                loss: Loss::ConnectFailed(refusal.whole()),
+                loss: Loss::ConnectFailed(refusal.with_advice()),
                 eras: Eras {
                     modern: None,
                     legacy: Some(false),
@@ -85,29 +85,30 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
         opened = &mut greeting => return opened,
         () = opening.stop.close.cancelled() => {}
     }
-    // The server may have opened a session, and only its answer has the id of the session to end.
-    let farewell = async {
+    // The server may have opened a session. Wait for the answer, because only the answer has the id of the
+    // session to end.
+    let ending = async {
         if let Ok((_, running)) = greeting.await {
             running.await;
         }
     };
-    timeout(GOODBYE_LIMIT, farewell).await.ok();
+    timeout(DELETE_LIMIT, ending).await.ok();
     Err(Loss::Disconnected("stopped".to_owned()).into())
 }
 
-/// Greets the server, and again for another revision where it refuses the one that was asked for.
+/// Sends `initialize`, and again with another revision if the server refuses the first one.
 async fn greet_server(
     opening: &Opening,
     launch: &HttpLaunch,
 ) -> Result<(Session, Running), NotOpened> {
-    let mut initialize = Initialize::of(opening);
+    let mut initialize = Initialize::for_opening(opening);
     let mut first_refusal = None;
     loop {
         match greet_once(opening, launch, &initialize).await {
             Err(refused) if initialize.step_down(refused.words()) => {
                 first_refusal.get_or_insert(refused);
             }
-            // The first refusal says which revisions the server speaks.
+            // The first refusal names the revisions that the server speaks.
             Err(refused) => return Err(first_refusal.unwrap_or(refused)),
             opened => return opened,
         }
@@ -119,7 +120,7 @@ async fn greet_once(
     launch: &HttpLaunch,
     initialize: &Initialize,
 ) -> Result<(Session, Running), NotOpened> {
-    let target = Target::of_server(opening, launch)
+    let target = HttpTarget::of_server(opening, launch)
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let post = target.template("POST", &POST_HEADERS);
     let response = target
@@ -134,21 +135,21 @@ async fn greet_once(
     match status {
         200..300 if is_page(&response.head) => {
             let text = http_client::error_text(response).await;
-            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
+            let refusal = refusals::HttpRefusal::new(&uri, status, "initialize", &text);
             return Err(NotOpened::NotSpoken(refusal));
         }
         200..300 => {}
         401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
-        508 => return Err(refusals::led_back(&uri, response).await.into()),
+        508 => return Err(refusals::loop_loss(&uri, response).await.into()),
         400 | 404 | 405 | 406 | 415 | 501 => {
             let text = http_client::error_text(response).await;
-            if let Some(loss) = refusals::wants_tls(&uri, &text) {
+            if let Some(loss) = refusals::tls_loss(&uri, &text) {
                 return Err(loss.into());
             }
             if let Some(refused) = refused_by_error(&text) {
                 return Err(refused);
             }
-            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
+            let refusal = refusals::HttpRefusal::new(&uri, status, "initialize", &text);
             return Err(NotOpened::NotSpoken(refusal));
         }
         409 | 422 | 500 => {
@@ -156,8 +157,8 @@ async fn greet_once(
             if let Some(refused) = refused_by_error(&text) {
                 return Err(refused);
             }
-            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
-            return Err(Loss::ConnectFailed(refusal.whole()).into());
+            let refusal = refusals::HttpRefusal::new(&uri, status, "initialize", &text);
+            return Err(Loss::ConnectFailed(refusal.with_advice()).into());
         }
         _ => {
             let loss = http_client::unavailable(&uri, response, "initialize").await;
@@ -170,12 +171,12 @@ async fn greet_once(
         .response()
         .await;
     let answer = answer.map_err(|interruption| {
-        let refusal = refusals::Refusal::unreadable(&uri, interruption.to_string());
+        let refusal = refusals::HttpRefusal::unreadable(&uri, interruption.to_string());
         NotOpened::NotSpoken(refusal)
     })?;
     let greeting = read_greeting(&answer)
         .map_err(|loss| NotOpened::Unopened(refused_initialize(&answer, loss)))?;
-    link.greeted(session_id, &greeting);
+    link.set_greeted(session_id, &greeting);
 
     let session = Session {
         greeting,
@@ -189,12 +190,12 @@ async fn greet_once(
         pid: None,
         liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
-        link: Link::PerRequest(PerRequest::Legacy(Arc::clone(&link))),
+        link: UpstreamLink::PerRequest(PerRequest::Legacy(Arc::clone(&link))),
         listening: None,
     };
-    session.initialized().await;
-    // Wait for the stream: at the first request a server may make one of its own, and many servers drop
-    // messages for a stream that is not open yet.
+    session.send_initialized().await;
+    // Wait for the stream: a server may make a request of its own at the first request, and many servers drop
+    // messages while the stream is not open.
     let (unanswered, answered) = oneshot::channel();
     let mut running: Running = Box::pin(run(link, answers, opening.stop.close.clone(), unanswered));
     tokio::select! {
@@ -204,7 +205,7 @@ async fn greet_once(
     Ok((session, running))
 }
 
-/// A refusal by a JSON-RPC error, which shows a server that speaks MCP.
+/// The refusal in a JSON-RPC error, which shows that the server speaks MCP.
 fn refused_by_error(text: &str) -> Option<NotOpened> {
     let frame = Frame::of_server(text.to_owned().into()).ok()?;
     let loss = Loss::Rejected(frame.error()?.to_owned());
@@ -216,7 +217,7 @@ fn is_page(head: &http1::Head) -> bool {
     kind.is_some_and(|kind| kind.trim_start().starts_with("text/html"))
 }
 
-/// Keeps a session until it is lost or closed.
+/// Runs a session until it is lost or closed.
 async fn run(
     link: Arc<HttpLink>,
     mut answers: mpsc::Receiver<String>,
@@ -235,7 +236,7 @@ async fn run(
     tokio::select! {
         () = close.cancelled() => {
             link.lose(Loss::Disconnected("stopped".to_owned()));
-            link.goodbye().await;
+            link.delete_session().await;
         }
         () = link.lost() => {}
         () = posting => {}

@@ -2,15 +2,15 @@
 
 use mainstay_core::message::lenient::whole_number;
 
-/// How much of the end of an answer is looked at for its id, in bytes.
+/// Bytes at the end of an answer in which its id is searched.
 const TAIL: usize = 64;
 
-/// Whether a message of which only the beginning is known says its method.
+/// True if the beginning of a message has a method.
 pub fn is_request(head: &[u8]) -> bool {
     memchr::memmem::find(head, b"\"method\"").is_some()
 }
 
-/// The id of a response of which only the beginning is known, if it stands before the payload.
+/// The id at the beginning of a response, if it stands before the payload.
 pub fn id_in_head(head: &[u8]) -> Option<u64> {
     whole_number(&token_in_head(&String::from_utf8_lossy(head))?)
 }
@@ -18,7 +18,7 @@ pub fn id_in_head(head: &[u8]) -> Option<u64> {
 /// The id of a response that cannot be read.
 pub enum UnreadableId {
     Number(u64),
-    /// No request of ours has such an id: null, or a text.
+    /// An id that no request of Mainstay has: null, or a string.
     Foreign,
 }
 

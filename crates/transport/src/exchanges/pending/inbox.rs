@@ -14,24 +14,24 @@ use crate::{
     lines::line_writer::Mark,
 };
 
-/// Progress and log messages that one call may have unread; beyond that they are dropped and
-/// counted, for a slow reader must delay neither the server nor other calls.
+/// Unread messages of one call. Beyond this number, progress and log messages are dropped and counted: a slow
+/// reader must not delay the server or other calls.
 const MAX_UNREAD: usize = 1024;
 
-/// Why no answer will come.
+/// The reason that a call gets no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The connection ended first.
+    /// The connection ended before the answer.
     Ended,
-    /// It came, and was longer than this many bytes.
+    /// The answer was longer than this number of bytes.
     TooLarge(usize),
-    /// The server asks where it must not, and nothing it says of this call counts any more.
-    Asked,
-    /// The request itself came back.
+    /// The server made a request that its revision forbids. Its other messages about this call are ignored.
+    ForbiddenRequest,
+    /// The server sent the request itself back.
     Echoed,
-    /// It came, and cannot be read: why.
+    /// The answer cannot be read, for this reason.
     Unreadable(Arc<str>),
-    /// It came, and does not say whose answer it is: the ids.
+    /// The answer has this id (JSON text), which does not identify a call.
     Misaddressed(Arc<str>),
 }
 
@@ -40,24 +40,24 @@ impl From<Broken> for InterruptionKind {
         match broken {
             Broken::Ended => Self::Lost,
             Broken::TooLarge(limit) => Self::TooLarge(limit),
-            Broken::Asked => Self::Asked,
+            Broken::ForbiddenRequest => Self::Asked,
             Broken::Echoed => Self::Echoed,
-            Broken::Unreadable(why) => Self::Unreadable(why.as_ref().to_owned()),
+            Broken::Unreadable(reason) => Self::Unreadable(reason.as_ref().to_owned()),
             Broken::Misaddressed(ids) => Self::Misaddressed(ids.as_ref().to_owned()),
         }
     }
 }
 
-/// What has arrived for one call, in the order in which the server wrote it.
+/// The messages for one call, in the order in which the server wrote them.
 #[derive(Debug)]
 pub struct Inbox {
-    /// `None` for requests of our own, which cause no questions.
+    /// `None` for requests of Mainstay's own, which cause no questions.
     pub asker: Option<Asker>,
-    /// What may crash the server.
+    /// The call, if it may crash the server.
     work: Option<PossibleSuspect>,
-    /// Where it stands among what is written.
+    /// The place of the request in the writer's output.
     mark: OnceLock<Mark>,
-    /// Set once the server asks something that this call may have caused.
+    /// Set once the server asks a question that this call may have caused.
     open_questions: OnceLock<Arc<OpenQuestions>>,
     state: Mutex<InboxState>,
 }
@@ -65,11 +65,11 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct InboxState {
     unread: VecDeque<ServerMessage>,
-    /// Set once nothing more can come.
+    /// Set once no more messages can come.
     broken: Option<Broken>,
     dropped: u64,
     reader: Option<Waker>,
-    /// It has brought the acknowledgement of a subscription, and is no call.
+    /// True once the server has acknowledged a subscription. A subscription is no call.
     subscribed: bool,
 }
 
@@ -84,22 +84,22 @@ impl Inbox {
         }
     }
 
-    pub fn queued(&self, mark: Mark) {
-        // It is queued once.
+    pub fn set_mark(&self, mark: Mark) {
+        // A request is queued once.
         self.mark.set(mark).ok();
     }
 
-    /// What the call asks, if it was queued.
+    /// The call and its mark, if it was queued and may crash the server.
     pub fn work(&self) -> Option<(&PossibleSuspect, Mark)> {
         Some((self.work.as_ref()?, *self.mark.get()?))
     }
 
-    /// The questions that this call may have caused, from now on.
+    /// The questions that this call may have caused. Creates the set for the first question.
     pub fn take_questions(&self) -> Arc<OpenQuestions> {
         Arc::clone(self.open_questions.get_or_init(Arc::default))
     }
 
-    /// The questions that this call may have caused, if there was one.
+    /// The questions that this call may have caused. `None` if no question came.
     pub fn open_questions(&self) -> Option<&OpenQuestions> {
         self.open_questions.get().map(Arc::as_ref)
     }
@@ -142,7 +142,7 @@ impl Inbox {
     }
 
     pub fn push_question(&self, question: Question) {
-        // A full inbox drops it, which refuses it.
+        // A full inbox drops the question. Dropping a question refuses it.
         self.update(|state| {
             if state.unread.len() < MAX_UNREAD {
                 state.unread.push_back(ServerMessage::Question(question));
@@ -150,11 +150,11 @@ impl Inbox {
         });
     }
 
-    pub fn break_off(&self, why: Broken) {
-        self.update(|state| state.broken = Some(why));
+    pub fn break_off(&self, reason: Broken) {
+        self.update(|state| state.broken = Some(reason));
     }
 
-    /// How much was dropped.
+    /// Number of dropped messages.
     pub fn dropped(&self) -> u64 {
         self.state().dropped
     }
@@ -163,11 +163,11 @@ impl Inbox {
     pub async fn next(&self) -> Result<ServerMessage, Broken> {
         poll_fn(|context| {
             let mut state = self.state();
-            if let Some(said) = state.unread.pop_front() {
-                return Poll::Ready(Ok(said));
+            if let Some(message) = state.unread.pop_front() {
+                return Poll::Ready(Ok(message));
             }
-            if let Some(why) = &state.broken {
-                return Poll::Ready(Err(why.clone()));
+            if let Some(reason) = &state.broken {
+                return Poll::Ready(Err(reason.clone()));
             }
             if !state
                 .reader

@@ -4,8 +4,10 @@ use crate::exchanges::{
     reply_sink::{ReplyQueue, ReplySink},
 };
 
-fn pending() -> Arc<Pending> {
-    Arc::new(Pending::new(ServerName::new("s").expect("a legal name")))
+fn pending() -> Arc<PendingRequests> {
+    Arc::new(PendingRequests::new(
+        ServerName::new("s").expect("a legal name"),
+    ))
 }
 
 #[test]
@@ -24,8 +26,8 @@ fn error_without_id() -> Frame {
 }
 
 fn has_come(ticket: &mut Ticket) -> Option<Result<(), Broken>> {
-    let said = futures_util::FutureExt::now_or_never(ticket.next());
-    said.map(|said| said.map(|_| ()))
+    let received = futures_util::FutureExt::now_or_never(ticket.next());
+    received.map(|message| message.map(|_| ()))
 }
 
 #[test]
@@ -37,9 +39,12 @@ fn an_id_counts_in_every_spelling() {
         assert_eq!(pending.answer(&id, error_without_id()), Addressee::Call);
         assert_eq!(has_come(&mut call), Some(Ok(())), "{id}");
     }
-    let given_up = pending.register(None, None).expect("open").id;
-    let id = format!("\"{given_up}\"");
-    assert_eq!(pending.answer(&id, error_without_id()), Addressee::GaveUp);
+    let abandoned_id = pending.register(None, None).expect("open").id;
+    let id = format!("\"{abandoned_id}\"");
+    assert_eq!(
+        pending.answer(&id, error_without_id()),
+        Addressee::AbandonedCall
+    );
 }
 
 #[test]
@@ -57,22 +62,22 @@ fn an_answer_without_an_id_goes_to_the_only_call() {
 fn an_answer_without_an_id_may_answer_a_notification() {
     let pending = pending();
     let null = || pending.answer("null", error_without_id());
-    pending.sent_answerless();
+    pending.note_answerless();
     let mut first = pending.register(None, None).expect("open");
     assert_eq!(null(), Addressee::Nobody);
     assert_eq!(has_come(&mut first), None);
-    // One notification has one answer.
+    // A notification gets at most one answer.
     assert_eq!(null(), Addressee::Call);
-    // A server that has answered a later request has passed the notification.
-    pending.sent_answerless();
+    // A server that has answered a later request will not answer the notification.
+    pending.note_answerless();
     let [second, mut third] = [(); 2].map(|()| pending.register(None, None).expect("open"));
     pending.answer(&second.id.to_string(), error_without_id());
     assert_eq!(null(), Addressee::Call);
     assert_eq!(has_come(&mut third), Some(Ok(())));
 }
 
-/// Among several calls none is the one that an answer without an id is meant for, but once there are as
-/// many answers as calls, no call has to wait.
+/// If several calls wait, an answer without an id belongs to none of them. But once there are as many such
+/// answers as calls, no call has to wait.
 #[test]
 fn as_many_answers_without_an_id_as_calls_end_all_of_them() {
     let pending = pending();
@@ -81,7 +86,7 @@ fn as_many_answers_without_an_id_as_calls_end_all_of_them() {
     assert_eq!(null(), Addressee::Nobody);
     let mut later = pending.register(None, None).expect("open");
     assert!(calls.iter_mut().all(|call| has_come(call).is_none()));
-    // It was not sent when the answer came.
+    // The call was not sent when the answer came.
     pending.answer(&calls[0].id.to_string(), error_without_id());
     assert_eq!(has_come(&mut calls[0]), Some(Ok(())));
     assert_eq!(has_come(&mut calls[1]), None);
@@ -110,7 +115,10 @@ fn an_answer_that_cannot_be_read_ends_its_call() {
     ] {
         let mut call = pending.register(None, None).expect("open");
         let text = text.replace("ID", &call.id.to_string());
-        assert_eq!(pending.unreadable(text.as_bytes(), "why"), Some(call.id));
+        assert_eq!(
+            pending.break_off_unreadable(text.as_bytes(), "why"),
+            Some(call.id)
+        );
         let unreadable = Some(Err(Broken::Unreadable("why".into())));
         assert_eq!(has_come(&mut call), unreadable, "{text}");
     }
@@ -123,17 +131,24 @@ fn an_answer_that_cannot_be_read_ends_its_call() {
         r#"{"jsonrpc":"2.0","result":{"x":NaN,"id":"ID"}}"#,
     ] {
         let text = text.replace("ID", &call.id.to_string());
-        assert_eq!(pending.unreadable(text.as_bytes(), "why"), None, "{text}");
+        assert_eq!(
+            pending.break_off_unreadable(text.as_bytes(), "why"),
+            None,
+            "{text}"
+        );
     }
     assert_eq!(has_come(&mut call), None);
     let mut other = pending.register(None, None).expect("open");
     let foreign = r#"{"jsonrpc":"2.0","id":"of-the-server","result":{"x":NaN}}"#;
-    assert_eq!(pending.unreadable(foreign.as_bytes(), "why"), None);
+    assert_eq!(
+        pending.break_off_unreadable(foreign.as_bytes(), "why"),
+        None
+    );
     assert_eq!((has_come(&mut call), has_come(&mut other)), (None, None));
 }
 
-/// A late answer to a request that was given up is expected, our own requests included. A duplicate
-/// or invented one is not.
+/// A late answer to an abandoned request is expected, even to Mainstay's own requests. A duplicate answer or
+/// an unknown id is not.
 #[test]
 fn a_late_answer_is_told_apart_from_an_invented_one() {
     let pending = pending();
@@ -144,18 +159,18 @@ fn a_late_answer_is_told_apart_from_an_invented_one() {
     };
     let give_up = |asker| pending.register(asker, None).expect("open").id;
     let list = give_up(None);
-    assert_eq!(answered(list), Addressee::GaveUp);
+    assert_eq!(answered(list), Addressee::AbandonedCall);
     assert_eq!(answered(list), Addressee::Nobody);
     assert_eq!(answered(4711), Addressee::Nobody);
     let many: Vec<u64> = (0..=MAX_ABANDONED)
         .map(|_| give_up(Some(Asker::new())))
         .collect();
     for id in many {
-        assert_eq!(answered(id), Addressee::GaveUp, "{id}");
+        assert_eq!(answered(id), Addressee::AbandonedCall, "{id}");
     }
 }
 
-/// A server may answer what is open when its session ends, such as `subscriptions/listen`.
+/// A server may answer open requests when its session ends, such as `subscriptions/listen`.
 #[test]
 fn an_answer_after_the_end_is_late() {
     let pending = pending();
@@ -167,7 +182,7 @@ fn an_answer_after_the_end_is_late() {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32000,"message":""}}}}"#);
         pending.answer(id, Frame::read(text.into()).expect("a response"))
     };
-    assert_eq!(late(&id), Addressee::GaveUp);
+    assert_eq!(late(&id), Addressee::AbandonedCall);
     assert_eq!(late("4711"), Addressee::Nobody);
 }
 
@@ -184,12 +199,12 @@ fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
     let answer = |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
     assert!(pending.may_await(answer(call.id).as_bytes()));
     assert!(!pending.may_await(answer(call.id + 1).as_bytes()));
-    // With two calls it could belong to either.
+    // With two calls, the message could belong to either.
     let other = pending.register(Some(Asker::new()), None).expect("open");
-    assert_eq!(pending.too_large(unnamed, 10), None);
+    assert_eq!(pending.break_off_too_large(unnamed, 10), None);
     drop(other);
-    assert_eq!(pending.too_large(question, 10), None);
-    assert_eq!(pending.too_large(unnamed, 10), Some(call.id));
+    assert_eq!(pending.break_off_too_large(question, 10), None);
+    assert_eq!(pending.break_off_too_large(unnamed, 10), Some(call.id));
 }
 
 fn question(over: &tokio_util::sync::CancellationToken) -> Question {
@@ -200,8 +215,8 @@ fn question(over: &tokio_util::sync::CancellationToken) -> Question {
     Question::read(frame, &replies, &AskedQuestions::default()).expect("no ping")
 }
 
-/// A call that its client gave up may still ask. It is told why others are not asked, until it is answered or
-/// its time is over.
+/// An abandoned call may still cause questions. Until it is answered or its time is over, others are not
+/// asked, and the refusal gives this reason.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_given_up_keeps_others_from_being_asked() {
     let pending = pending();
@@ -229,11 +244,11 @@ async fn a_call_that_was_given_up_keeps_others_from_being_asked() {
         },
         &|id| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":NaN}}"#);
-            assert_eq!(pending.unreadable(text.as_bytes(), "why"), None);
+            assert_eq!(pending.break_off_unreadable(text.as_bytes(), "why"), None);
         },
         &|id| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
-            assert_eq!(pending.too_large(text.as_bytes(), 10), None);
+            assert_eq!(pending.break_off_too_large(text.as_bytes(), 10), None);
         },
         &|_| {},
     ];
@@ -251,7 +266,7 @@ async fn a_call_that_was_given_up_keeps_others_from_being_asked() {
     }
 }
 
-/// A server may make requests under the ids of calls, but none of a client's.
+/// A server may make requests under the ids of calls, but not requests that only clients make.
 #[test]
 fn a_call_that_comes_back_is_no_question() {
     let pending = pending();
@@ -265,9 +280,9 @@ fn a_call_that_comes_back_is_no_question() {
         (call.id, "ping"),
         (call.id, "x"),
     ] {
-        assert!(!pending.echoed(&request(id, method)), "{method}");
+        assert!(!pending.break_off_echo(&request(id, method)), "{method}");
     }
     assert_eq!(has_come(&mut call), None);
-    assert!(pending.echoed(&request(call.id, "initialize")));
+    assert!(pending.break_off_echo(&request(call.id, "initialize")));
     assert_eq!(has_come(&mut call), Some(Err(Broken::Echoed)));
 }

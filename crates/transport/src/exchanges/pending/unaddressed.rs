@@ -1,9 +1,9 @@
-//! Answers on a shared connection that do not say whose they are: their id is `null`.
+//! Answers on a shared connection whose id is `null`, so that they do not identify their request.
 //!
-//! Some servers answer every message, notifications, too. Others refuse a request that they cannot read, or
-//! lose its id. Ids increase, so an id stands for a time here.
+//! Some servers answer every message, even notifications. Others refuse a request that they cannot read, or
+//! lose its id. Ids increase, so this module uses an id as a time.
 
-/// Messages to the server that need no answer, and have none yet.
+/// Messages to the server that need no answer and have not got one.
 #[derive(Debug, Default)]
 pub struct Answerless {
     count: usize,
@@ -12,19 +12,19 @@ pub struct Answerless {
 }
 
 impl Answerless {
-    /// A message was sent that needs no answer, after the request `last_id`.
-    pub fn sent(&mut self, last_id: u64) {
+    /// Counts a message that needs no answer, sent after the request `last_id`.
+    pub fn add(&mut self, last_id: u64) {
         if last_id != self.before {
-            // The earlier ones are answered before it, or not at all.
+            // The server has answered the earlier messages by now, or never will.
             self.count = 0;
         }
         self.count += 1;
         self.before = last_id;
     }
 
-    /// Whether an answer that comes now may answer such a message. `last_id` is the latest request, and
-    /// `waiting` are those without an answer. Servers read in order: once a request was answered that was
-    /// sent after the message, the message will not be.
+    /// True if an answer that comes now may answer such a message. `last_id` is the latest request, and
+    /// `waiting` are the requests without an answer. Servers read in order: once a request that was sent
+    /// after the message has its answer, the message will not get one.
     pub fn may_be_answered(&mut self, last_id: u64, waiting: &[u64]) -> bool {
         let later = waiting.iter().filter(|id| **id > self.before).count();
         let all_later_wait = u64::try_from(later) == Ok(last_id.saturating_sub(self.before));
@@ -37,7 +37,7 @@ impl Answerless {
     }
 }
 
-/// Answers that any of several requests may have got.
+/// Answers that may belong to any of several requests.
 #[derive(Debug, Default)]
 pub struct Unaddressed {
     count: usize,
@@ -46,8 +46,8 @@ pub struct Unaddressed {
 }
 
 impl Unaddressed {
-    /// An answer came that one of several requests up to `last_id` has got.
-    pub fn came(&mut self, last_id: u64) {
+    /// Counts an answer that belongs to one of the requests up to `last_id`.
+    pub fn add(&mut self, last_id: u64) {
         self.count += 1;
         self.last_id = last_id;
     }

@@ -4,10 +4,11 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::Head;
 
-/// Longest line of a chunk's size or of a trailer.
+/// The longest line with a chunk's size, and the longest trailer.
 const MAX_LINE: usize = 8 * 1024;
 
-/// Largest chunk. It is beyond every message that is taken, so that a longer one need not be waited for.
+/// The largest chunk. It is larger than any message that Mainstay accepts, so there is no reason to wait for
+/// a larger one.
 const MAX_CHUNK: u64 = 1 << 32;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub enum BodyDecoder {
 }
 
 impl BodyDecoder {
-    pub fn of(head: &Head) -> Result<Self, &'static str> {
+    pub fn new(head: &Head) -> Result<Self, &'static str> {
         Ok(match (head.chunked, head.length) {
             (true, Some(_)) => return Err("it has both a length and chunks"),
             (true, None) => Self::ChunkSize,
@@ -38,7 +39,7 @@ impl BodyDecoder {
         })
     }
 
-    /// Takes what can be taken off the buffer.
+    /// Decodes and removes as much of the buffer as possible.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, &'static str> {
         loop {
             match self {
@@ -75,7 +76,7 @@ impl BodyDecoder {
         matches!(self, Self::UntilClose)
     }
 
-    /// Whether nothing but the end is left, `buffer` being what has arrived.
+    /// True if only the end of the body is missing, or nothing. `buffer` holds the bytes that have arrived.
     pub fn is_complete(&self, buffer: &[u8]) -> bool {
         match self {
             Self::Length(0) | Self::Done => true,
@@ -118,7 +119,7 @@ fn size(line: &[u8]) -> Result<u64, &'static str> {
         .unwrap_or_default()
         .trim_ascii();
     let text = std::str::from_utf8(digits).unwrap_or_default();
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("the size of a chunk is no number");
     }
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Decodes `wire`, given in pieces of these lengths.
+    /// Decodes `wire` in pieces of these lengths.
     fn decode(
         mut decoder: BodyDecoder,
         wire: &[u8],
@@ -175,7 +176,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_panic(wire in prop::collection::vec(any::<u8>(), 0..200), pieces in prop::collection::vec(1..20usize, 1..5)) {
-            // Whether it is an error is not the point here.
+            // Errors are fine here.
             drop(decode(BodyDecoder::ChunkSize, &wire, &pieces));
         }
     }

@@ -1,11 +1,11 @@
-//! Errors of connections in words: the host, the reason, and what to set.
+//! Errors of connections as texts for people: the host, the reason, and the setting to change.
 
 use std::{io, time::Duration};
 
 use mainstay_core::proxy;
 use rustls::{CertificateError, Error as TlsError};
 
-/// A connection that failed. Keeps the kind of the error.
+/// The text for a failed TCP connection. Keeps the kind of the error.
 pub fn unconnected(authority: &str, error: &io::Error) -> io::Error {
     let words = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -20,7 +20,7 @@ pub fn unconnected(authority: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), words)
 }
 
-/// A name that stands for no address.
+/// The text for a host name that cannot be resolved.
 pub fn unresolved(host: &str, error: &io::Error) -> io::Error {
     let words = format!("the host name {host} cannot be resolved ({error})");
     io::Error::new(error.kind(), words)
@@ -31,14 +31,16 @@ pub fn too_late(authority: &str, limit: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, words)
 }
 
-/// An error that a proxy may be the remedy for, which this variable names. Keeps the kind of the error.
+/// Adds a hint about the proxy that this environment variable names. Keeps the kind of the error.
 pub fn unproxied(error: &io::Error, variable: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {}", proxy::told(variable)))
 }
 
-/// A TLS handshake that failed.
+/// The text for a failed TLS handshake.
 pub fn unencrypted(host: &str, authority: &str, error: &io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(|it| it.downcast_ref::<TlsError>());
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<TlsError>());
     let words = match inner {
         Some(TlsError::InvalidMessage(_)) => {
             format!("the server at {authority} speaks plain HTTP; write http:// in `url`")
@@ -61,7 +63,7 @@ fn certificate(host: &str, reason: &CertificateError) -> String {
         CertificateError::UnknownIssuer => format!(
             "the certificate of {host} is not trusted: its issuer is unknown; add the issuer's to the system's trust store, or name a file of trusted ones by SSL_CERT_FILE"
         ),
-        // The verifier says so by a type that is not ours to name.
+        // The verifier reports this case by a type that Mainstay cannot name.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             format!(
                 "the certificate of {host} is not trusted: it signs itself, and is an authority's (CA:TRUE), which no server may show; make one with CA:FALSE (openssl req -x509 … -addext basicConstraints=critical,CA:FALSE), and name its file by SSL_CERT_FILE"

@@ -1,4 +1,4 @@
-//! One TCP connection to an origin, encrypted where the URL asks for it.
+//! One TCP connection to an origin, encrypted if the URL asks for it.
 
 use std::{
     io,
@@ -28,12 +28,12 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::{connect_error, error::Unusable};
+use super::{connect_error, error::UnusableUrl};
 
 /// A TCP and TLS connection that takes longer counts as a failed attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A silent connection is asked after this time, so often, so many times.
+/// Keepalive probes: the silence before the first one, the time between two, and their number.
 #[cfg(target_os = "linux")]
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 #[cfg(target_os = "linux")]
@@ -41,30 +41,30 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const KEEPALIVE_COUNT: u32 = 3;
 
-/// What was sent and not acknowledged for so long will not be.
+/// Sent data must be acknowledged within this time.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_LIMIT_MS: u32 = 30_000;
 
-/// Where connections go.
+/// The origin of the connections.
 #[derive(Debug)]
-pub struct Endpoint {
+pub struct HttpOrigin {
     host: String,
     port: u16,
     tls: Option<ServerName<'static>>,
-    /// The address that answered last.
+    /// The address of the last successful connection.
     worked: Mutex<Option<SocketAddr>>,
-    /// Host, and port where it is not the scheme's own.
+    /// The host, and the port unless it is the scheme's default.
     pub authority: String,
 }
 
-impl Endpoint {
-    pub fn new(uri: &Uri) -> Result<Self, Unusable> {
+impl HttpOrigin {
+    pub fn new(uri: &Uri) -> Result<Self, UnusableUrl> {
         let encrypted = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(Unusable("the URL's scheme must be http or https")),
+            _ => return Err(UnusableUrl("the URL's scheme must be http or https")),
         };
-        let authority = uri.authority().ok_or(Unusable("the URL has no host"))?;
+        let authority = uri.authority().ok_or(UnusableUrl("the URL has no host"))?;
         let host = authority
             .host()
             .trim_start_matches('[')
@@ -72,15 +72,15 @@ impl Endpoint {
             .to_owned();
         let tls = if encrypted {
             let name = ServerName::try_from(host.clone());
-            Some(name.map_err(|_| Unusable("the URL's host is no name"))?)
+            Some(name.map_err(|_| UnusableUrl("the URL's host is no name"))?)
         } else {
             None
         };
         let port = authority
             .port_u16()
             .unwrap_or(if encrypted { 443 } else { 80 });
-        // Credentials in a URL are not sent; `Host` never holds them.
-        let shown = authority
+        // Credentials in a URL are not sent. `Host` must not contain them.
+        let without_credentials = authority
             .as_str()
             .rsplit_once('@')
             .map_or(authority.as_str(), |(_, host)| host);
@@ -89,7 +89,7 @@ impl Endpoint {
             port,
             tls,
             worked: Mutex::default(),
-            authority: shown.to_owned(),
+            authority: without_credentials.to_owned(),
         })
     }
 
@@ -131,7 +131,8 @@ impl Endpoint {
         })
     }
 
-    /// The error with a word on the proxy that the environment names for this place, if it does.
+    /// Adds a hint to the error if the environment names a proxy for this origin, which Mainstay does not
+    /// use.
     fn unproxied(&self, error: io::Error) -> io::Error {
         let place = Place {
             is_encrypted: self.tls.is_some(),
@@ -145,8 +146,8 @@ impl Endpoint {
     }
 }
 
-/// Has the system end a connection whose other side has vanished without a word: a machine that was
-/// cut off sends no reset. An error leaves the system's own limits in force.
+/// Lets the operating system end a connection whose peer has vanished: a machine that was cut off sends no
+/// reset. After an error the system's own limits apply.
 #[cfg(target_os = "linux")]
 fn watch(tcp: &TcpStream) {
     use rustix::net::sockopt;
@@ -163,7 +164,8 @@ fn watch(tcp: &TcpStream) {
 #[cfg(not(target_os = "linux"))]
 fn watch(_tcp: &TcpStream) {}
 
-/// The system's trust store, read once, when the first encrypted server is opened.
+/// The TLS configuration with the system's trust store. It is read once, when the first encrypted server is
+/// opened.
 fn tls_config() -> Arc<ClientConfig> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     Arc::clone(CONFIG.get_or_init(|| {
@@ -192,13 +194,13 @@ enum Stream {
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    /// What has arrived and was not taken yet.
+    /// Bytes that have arrived and were not read yet.
     pub buffer: BytesMut,
     _descriptor: Descriptors,
 }
 
 impl Connection {
-    /// Whether an idle connection still may be used: nothing has come, not even its end.
+    /// True if an idle connection can be used: neither data nor its end has arrived.
     pub fn is_quiet(&self) -> bool {
         let mut probe = [0];
         matches!(self.tcp().try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
@@ -211,16 +213,17 @@ impl Connection {
         }
     }
 
-    /// How the connection ended, of which the end has been read. The system resets a connection whose other
-    /// end was closed before it had read all. A process that ends its side of the connection first and
-    /// closes it a moment later makes the end arrive before the reset, which is waited for this long.
+    /// The kind of the connection's end, after the end has been read. The operating system resets a
+    /// connection whose peer was closed before it had read everything. If the peer's process first ends its
+    /// side and closes the connection a moment later, the end arrives before the reset. `reset_wait` is the
+    /// time to wait for that reset.
     pub async fn end(self, reset_wait: Duration) -> io::ErrorKind {
         if !self.buffer.is_empty() {
             return io::ErrorKind::UnexpectedEof;
         }
         let is_reset = async {
             let tcp = self.tcp();
-            // The error stays in the readiness, whoever has taken it.
+            // The socket stays ready for `Interest::ERROR` even after the error was taken.
             matches!(tcp.take_error(), Ok(Some(_))) || tcp.ready(Interest::ERROR).await.is_ok()
         };
         match timeout(reset_wait, is_reset).await {
@@ -252,7 +255,7 @@ impl Connection {
         }
     }
 
-    /// Ends what is written.
+    /// Ends the writing side.
     pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(context),
@@ -260,7 +263,7 @@ impl Connection {
         }
     }
 
-    /// Sees to it that what was written leaves.
+    /// Writes out all buffered data.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Stream::Plain(_) => Poll::Ready(Ok(())),

@@ -1,6 +1,7 @@
-//! The cookies of one connection to a server (RFC 6265). Load balancers stick clients to a server by them.
+//! The cookies of one connection to a server (RFC 6265). Load balancers use them to route a client to one
+//! server.
 //!
-//! All requests go to one host, so `Domain` only decides whether a cookie is taken.
+//! All requests go to one host. `Domain` therefore only decides if a cookie is accepted.
 
 use std::{
     net::IpAddr,
@@ -13,23 +14,23 @@ use parking_lot::Mutex;
 
 use super::Head;
 
-/// The most cookies that are kept. The oldest make room.
+/// The most cookies that are stored. Beyond it, the oldest is dropped.
 const MAX_COOKIES: usize = 50;
 
-/// The most bytes of a cookie, its attributes included.
+/// The most bytes of a cookie with its attributes.
 const MAX_COOKIE: usize = 4096;
 
 /// The most bytes of the cookies of one request: servers refuse longer heads.
 const MAX_SENT: usize = 8192;
 
-/// Cookies of one host. Nothing is read or locked as long as there are none.
+/// The cookies of one host. Without cookies, nothing is read or locked.
 pub struct CookieJar {
     host: String,
     is_encrypted: bool,
     has_cookies: AtomicBool,
-    /// The `Cookie` header of the configuration, with which the cookies share a line.
+    /// The `Cookie` header of the configuration. It is sent in one line with the cookies.
     configured: Option<String>,
-    /// Held for a look or a change, never across an await.
+    /// Locked for a lookup or a change, never across an await.
     cookies: Mutex<Vec<Cookie>>,
 }
 
@@ -40,7 +41,7 @@ struct Cookie {
     expires: Option<SystemTime>,
 }
 
-/// Cookies may be secrets.
+/// Hides the cookies, which may be secrets.
 impl std::fmt::Debug for CookieJar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CookieJar").finish_non_exhaustive()
@@ -58,8 +59,8 @@ impl CookieJar {
         }
     }
 
-    /// Takes the cookies of an answer.
-    pub fn take(&self, head: &Head) {
+    /// Stores the cookies of an answer.
+    pub fn store(&self, head: &Head) {
         let now = SystemTime::now();
         for line in head.all("set-cookie") {
             self.set(&line, now);
@@ -71,8 +72,8 @@ impl CookieJar {
             return;
         };
         let mut cookies = self.cookies.lock();
-        let is_same = |kept: &Cookie| kept.name == cookie.name && kept.path == cookie.path;
-        cookies.retain(|kept| !is_same(kept) && !kept.is_over(now));
+        let is_same = |stored: &Cookie| stored.name == cookie.name && stored.path == cookie.path;
+        cookies.retain(|stored| !is_same(stored) && !stored.is_over(now));
         if !cookie.is_over(now) {
             if cookies.len() == MAX_COOKIES {
                 cookies.remove(0);
@@ -106,7 +107,7 @@ impl CookieJar {
         }
         if let Some(seconds) = max_age {
             let seconds = Duration::from_secs(seconds.max(0).unsigned_abs());
-            // A time beyond the clock is no end.
+            // If the clock cannot represent the time, the cookie does not expire.
             expires = now.checked_add(seconds);
         }
         (!name.is_empty()).then(|| Cookie {
@@ -117,7 +118,7 @@ impl CookieJar {
         })
     }
 
-    /// Whether the host of this connection is in `domain` (RFC 6265, 5.1.3).
+    /// True if the host of this connection is in `domain` (RFC 6265, 5.1.3).
     fn is_within(&self, domain: &str) -> bool {
         let domain = domain.trim_start_matches('.').to_ascii_lowercase();
         let is_below = || {
@@ -138,8 +139,8 @@ impl CookieJar {
     fn line(&self, path: &str, now: SystemTime) -> String {
         let cookies = self.cookies.lock();
         let configured = self.configured.as_deref();
-        let mut line = configured.map_or_else(String::new, |own| format!("cookie: {own}"));
-        // The newest are kept where not all fit.
+        let mut line = configured.map_or_else(String::new, |value| format!("cookie: {value}"));
+        // If not all cookies fit, send the newest.
         let sent = cookies.iter().rev();
         for cookie in sent.filter(|cookie| cookie.is_for(path) && !cookie.is_over(now)) {
             let Cookie { name, value, .. } = cookie;
@@ -161,7 +162,7 @@ impl Cookie {
         self.expires.is_some_and(|end| end <= now)
     }
 
-    /// RFC 6265, 5.1.4.
+    /// True if the cookie is sent for this path (RFC 6265, 5.1.4).
     fn is_for(&self, path: &str) -> bool {
         path.strip_prefix(self.path.as_str()).is_some_and(|rest| {
             rest.is_empty() || rest.starts_with('/') || self.path.ends_with('/')
@@ -169,7 +170,7 @@ impl Cookie {
     }
 }
 
-/// A date of a cookie. Old servers put hyphens into it, and leave the century out (RFC 6265, 5.1.1).
+/// Reads the date of a cookie. Old servers write it with hyphens and without the century (RFC 6265, 5.1.1).
 fn date(value: &str) -> Option<SystemTime> {
     let spaced = value.replace('-', " ");
     let mut parts: Vec<&str> = spaced.split_whitespace().collect();
@@ -194,7 +195,7 @@ mod tests {
         CookieJar::new(&url.parse().expect("a URI"), None)
     }
 
-    /// Some servers read one `Cookie` line alone.
+    /// Some servers read only one `Cookie` line.
     #[test]
     fn a_configured_cookie_shares_the_line() {
         let uri = "http://h/".parse().expect("a URI");
@@ -208,7 +209,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777)
     }
 
-    /// The line that is sent after these `Set-Cookie`.
+    /// The line that is sent after these `Set-Cookie` headers.
     fn sent(url: &str, path: &str, set: &[&str]) -> String {
         let jar = jar(url);
         for line in set {

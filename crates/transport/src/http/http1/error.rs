@@ -2,23 +2,23 @@
 
 use std::io;
 
-/// Why a request failed.
+/// The reason that a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
     Connect(#[source] io::Error),
-    /// Nothing of the request was written.
+    /// No byte of the request was written.
     #[error("the connection was closed before the request was written")]
     NotWritten(#[source] io::Error),
-    /// The connection broke after the request, or a part of it, had been written.
+    /// The connection broke after a part of the request, or all of it, had been written.
     #[error("the connection broke off")]
     Broken(#[source] io::Error),
     #[error("not an HTTP/1.1 response: {0}")]
     Malformed(&'static str),
-    /// There are no valid credentials for the request, for this reason. It was not sent.
+    /// There are no valid credentials for the request, for this reason. The request was not sent.
     #[error("the credentials are not valid any more: {0}")]
     Unauthorized(String),
-    /// The body is given up in the middle.
+    /// The body exceeds its budget, and was given up in the middle.
     #[error("the answer exceeds {0} bytes")]
     OverBudget(usize),
 }
@@ -26,9 +26,9 @@ pub enum Error {
 /// A URL that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Unusable(pub &'static str);
+pub struct UnusableUrl(pub &'static str);
 
-/// Why a whole body could not be collected.
+/// The reason that a body could not be collected.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     #[error("too large")]

@@ -2,33 +2,33 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Longest head that is read.
+/// The longest head that is read.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Most header fields that are read.
+/// The most header fields that are read.
 const MAX_FIELDS: usize = 64;
 
-/// The reason why a head cannot be read: the server answers in TLS.
+/// The error text if the server answers in TLS.
 pub const SPEAKS_TLS: &str = "it is TLS";
 
-/// How records of TLS begin: an alert or a handshake, and the version.
+/// The first bytes of TLS records: an alert or a handshake, and the version.
 const TLS_RECORDS: [[u8; 2]; 2] = [[0x15, 3], [0x16, 3]];
 
-/// A response's head: what its framing needs, and the fields.
+/// The head of a response: the values that its framing needs, and the fields.
 #[derive(Clone)]
 pub struct Head {
     pub status: u16,
     pub keeps_alive: bool,
-    /// Whether the body is a stream of server-sent events.
+    /// True if the body is a stream of server-sent events.
     pub is_event_stream: bool,
-    /// Whether it has `Set-Cookie`.
+    /// True if the head has a `Set-Cookie` field.
     pub sets_cookies: bool,
     pub(super) length: Option<u64>,
     pub(super) chunked: bool,
     raw: Bytes,
 }
 
-/// Without the fields, which may hold cookies.
+/// Hides the fields, which may contain cookies.
 impl std::fmt::Debug for Head {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Head")
@@ -37,8 +37,8 @@ impl std::fmt::Debug for Head {
     }
 }
 
-/// Takes a whole head off the buffer; `None` if it has not arrived yet. Interim responses (1xx) are
-/// skipped, but for `101` if the request `may_switch` protocols.
+/// Reads a whole head and removes it from the buffer. Returns `None` if the head is incomplete. Interim
+/// responses (1xx) are skipped, except for `101` if the request `may_switch` protocols.
 pub fn take(buffer: &mut BytesMut, may_switch: bool) -> Result<Option<Head>, &'static str> {
     loop {
         if buffer.is_empty() {
@@ -78,7 +78,7 @@ pub fn take(buffer: &mut BytesMut, may_switch: bool) -> Result<Option<Head>, &'s
         for field in response.headers.iter() {
             head.note(field)?;
         }
-        // RFC 9112, 6.3: chunked goes before a length; these statuses have no body.
+        // RFC 9112, 6.3: chunked wins over a length. These statuses have no body.
         if matches!(status, 101 | 204 | 304) {
             (head.chunked, head.length) = (false, Some(0));
         }

@@ -1,8 +1,8 @@
 //! The HTTP/1.1 client, with a pool of connections to one origin. It is on the path of every call.
 //!
-//! A request is written and its answer read by the task that calls, on a pooled connection, without
-//! a task per connection in between: every hand-over between tasks costs more than parsing does.
-//! Heads are parsed by `httparse`; bodies by [`body`].
+//! The calling task writes the request and reads the answer itself, on a pooled connection. There is no task
+//! for each connection: handing data from task to task costs more than parsing it. Heads are parsed by
+//! `httparse`, and bodies by [`body`].
 
 mod body;
 mod connect_error;
@@ -27,55 +27,56 @@ use tracing::{Instrument as _, Span};
 
 use self::{
     body::{BodyDecoder, Decoded},
-    connection::{Connection, Endpoint},
+    connection::{Connection, HttpOrigin},
     cookies::CookieJar,
 };
 pub use self::{
-    error::{CollectError, Error, Unusable},
+    error::{CollectError, Error, UnusableUrl},
     head::{Head, SPEAKS_TLS},
     upgraded::{Switched, Upgraded},
 };
 use crate::Budget;
 
-/// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few
-/// requests are written into a closing connection.
+/// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few requests
+/// are written into a closing connection.
 const IDLE_LIMIT: Duration = Duration::from_secs(4);
 
-/// Idle connections that are kept for the next burst.
+/// Idle connections that the pool stores.
 const MAX_IDLE: usize = 256;
 
-/// Responses whose end may be awaited.
+/// Responses in [`Client::linger`].
 const MAX_LINGERING: usize = 64;
 
 /// A pool of connections to one origin.
 #[derive(Debug)]
 pub struct Client {
-    endpoint: Endpoint,
+    origin: HttpOrigin,
     pub cookies: CookieJar,
     idle: Mutex<Vec<(Connection, Instant)>>,
-    /// Responses whose message has been read, but not their end.
+    /// Responses whose end has not been read yet; see [`Self::linger`].
     lingering: Mutex<Vec<Response>>,
     /// The span that names the server in events about new connections.
     span: Span,
-    /// How long a reset is waited for after the end of a connection.
+    /// Time to wait for a reset after the end of a connection.
     reset_wait: Duration,
 }
 
 impl Client {
     /// Events about new connections are in the current span.
-    pub fn new(uri: &Uri) -> Result<Arc<Self>, Unusable> {
+    pub fn new(uri: &Uri) -> Result<Arc<Self>, UnusableUrl> {
         Self::build(uri, Duration::ZERO, None)
     }
 
-    /// A client with the `Cookie` header of a configuration, which shares its line with the server's cookies.
-    pub fn with_cookie(uri: &Uri, cookie: Option<String>) -> Result<Arc<Self>, Unusable> {
+    /// A client with the `Cookie` header of a configuration. That header and the server's cookies are sent in
+    /// one line.
+    pub fn with_cookie(uri: &Uri, cookie: Option<String>) -> Result<Arc<Self>, UnusableUrl> {
         Self::build(uri, Duration::ZERO, cookie)
     }
 
-    /// A client that tells a request that was not read ([`io::ErrorKind::ConnectionReset`]) from one that was
-    /// ([`io::ErrorKind::UnexpectedEof`]) where a connection ends without an answer. The proof is the
-    /// system's reset, which may come a moment after the end.
-    pub fn waiting_for_reset(uri: &Uri, reset_wait: Duration) -> Result<Arc<Self>, Unusable> {
+    /// A client that can tell if the server has read a request before the connection ended without an answer:
+    /// [`io::ErrorKind::UnexpectedEof`] if so, else [`io::ErrorKind::ConnectionReset`]. The reset by the operating
+    /// system shows that the request was not read. It may come a moment after the end.
+    pub fn waiting_for_reset(uri: &Uri, reset_wait: Duration) -> Result<Arc<Self>, UnusableUrl> {
         Self::build(uri, reset_wait, None)
     }
 
@@ -83,10 +84,10 @@ impl Client {
         uri: &Uri,
         reset_wait: Duration,
         cookie: Option<String>,
-    ) -> Result<Arc<Self>, Unusable> {
+    ) -> Result<Arc<Self>, UnusableUrl> {
         Ok(Arc::new(Self {
             reset_wait,
-            endpoint: Endpoint::new(uri)?,
+            origin: HttpOrigin::new(uri)?,
             cookies: CookieJar::new(uri, cookie),
             idle: Mutex::default(),
             lingering: Mutex::default(),
@@ -96,7 +97,7 @@ impl Client {
 
     /// The value of `Host`.
     pub fn authority(&self) -> &str {
-        &self.endpoint.authority
+        &self.origin.authority
     }
 
     /// Sends a request, given as the bytes of its head and body.
@@ -122,21 +123,21 @@ impl Client {
             client: Arc::clone(self),
             request,
             phase: Phase::Connecting(Box::pin(
-                async move { client.endpoint.connect().await }.instrument(span),
+                async move { client.origin.connect().await }.instrument(span),
             )),
             may_switch: false,
         }
     }
 
-    /// Sends a request that asks for another protocol (`Connection: upgrade`), over a new connection. A server that
-    /// agrees hands the connection over.
+    /// Sends a request to switch to another protocol (`Connection: upgrade`), on a new connection. If the
+    /// server agrees, the caller gets the connection.
     pub async fn upgrade(self: &Arc<Self>, request: Vec<u8>) -> Result<Switched, Error> {
         let mut responding = self.send_afresh(request);
         responding.may_switch = true;
-        Ok(Switched::of(responding.await?))
+        Ok(Switched::new(responding.await?))
     }
 
-    /// Drops the idle connections: they may lead nowhere.
+    /// Drops the idle connections, because they may not work any more.
     pub fn forget(&self) {
         self.idle.lock().clear();
     }
@@ -146,7 +147,7 @@ impl Client {
         let mut idle = self.idle.lock();
         while let Some((connection, since)) = idle.pop() {
             if since.elapsed() >= IDLE_LIMIT {
-                // The newest connection is on top: all others are older.
+                // The newest connection is on top, so all others are older.
                 idle.clear();
                 return None;
             }
@@ -157,8 +158,7 @@ impl Client {
         None
     }
 
-    /// Keeps a response whose last piece is still on its way; its connection is used again once that
-    /// has come.
+    /// Keeps a response until its last piece has arrived. Then its connection is used again.
     pub fn linger(&self, response: Response) {
         let mut lingering = self.lingering.lock();
         if lingering.len() < MAX_LINGERING {
@@ -166,13 +166,13 @@ impl Client {
         }
     }
 
-    /// Returns the connections of lingering responses that have ended to the pool. Drops those that bring
-    /// more data.
+    /// Returns the connections of ended lingering responses to the pool. Drops connections that bring more
+    /// data.
     fn collect_lingering(&self) {
         let lingering = std::mem::take(&mut *self.lingering.lock());
         let mut context = Context::from_waker(std::task::Waker::noop());
         for mut response in lingering {
-            // No task is woken for it: it is looked at again before the next connection is opened.
+            // No waker is needed: this method runs again before the next connection is opened.
             if response.poll_data(&mut context).is_pending() {
                 self.linger(response);
             }
@@ -191,12 +191,12 @@ type Ending = std::pin::Pin<Box<dyn Future<Output = io::ErrorKind> + Send + Sync
 
 type Connecting = std::pin::Pin<Box<dyn Future<Output = io::Result<Connection>> + Send + Sync>>;
 
-/// A request on its way; resolves to its response. Nothing is lost when polling pauses.
+/// A request on its way. Resolves to its response. No data is lost while the future is not polled.
 pub struct Responding {
     client: Arc<Client>,
     request: Vec<u8>,
     phase: Phase,
-    /// The request asks for another protocol.
+    /// True if the request asks for another protocol.
     may_switch: bool,
 }
 
@@ -215,7 +215,7 @@ enum Phase {
 }
 
 impl Responding {
-    /// Whether the whole request has been handed to the system.
+    /// True once the whole request has been handed to the operating system.
     pub fn is_written(&self) -> bool {
         match self.phase {
             Phase::Connecting(_) | Phase::Writing { .. } => false,
@@ -236,7 +236,7 @@ impl Future for Responding {
     fn poll(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
-            // Each arm puts back the phase it leaves: on an error that is `Over`.
+            // Each arm must set the phase again. After an error it stays `Over`.
             match std::mem::replace(&mut this.phase, Phase::Over) {
                 Phase::Connecting(mut connecting) => match connecting.as_mut().poll(context) {
                     Poll::Ready(Ok(connection)) => {
@@ -257,11 +257,12 @@ impl Future for Responding {
                 } if written < this.request.len() => {
                     let polled = connection.poll_write(context, &this.request[written..]);
                     let written = match polled {
-                        Poll::Ready(Ok(taken)) if taken > 0 => written + taken,
+                        Poll::Ready(Ok(length)) if length > 0 => written + length,
                         Poll::Ready(Err(error)) if written == 0 => {
                             return Poll::Ready(Err(Error::NotWritten(error)));
                         }
-                        // The server may have answered before it closed, such as 413 to a large body.
+                        // The server may have answered before it closed the connection, for example with 413
+                        // to a large body.
                         Poll::Ready(_) => this.request.len(),
                         Poll::Pending => {
                             this.phase = Phase::Writing {
@@ -294,7 +295,7 @@ impl Future for Responding {
                     match head::take(&mut connection.buffer, this.may_switch) {
                         Ok(Some(head)) => {
                             if head.sets_cookies {
-                                this.client.cookies.take(&head);
+                                this.client.cookies.store(&head);
                             }
                             return Poll::Ready(Response::new(&this.client, connection, head));
                         }
@@ -328,20 +329,20 @@ impl Future for Responding {
     }
 }
 
-/// A response whose head has been read. Read to its end, its connection goes back to the pool.
+/// A response whose head has been read. After the last byte of the body, its connection returns to the pool.
 #[derive(Debug)]
 pub struct Response {
     pub head: Head,
     client: Arc<Client>,
     connection: Option<Connection>,
     body: BodyDecoder,
-    /// The most that may be read of the body, if the whole body is bounded.
+    /// The budget of the body, if there is one.
     budget: Option<Budget>,
 }
 
 impl Response {
     fn new(client: &Arc<Client>, connection: Connection, head: Head) -> Result<Self, Error> {
-        let body = BodyDecoder::of(&head).map_err(Error::Malformed)?;
+        let body = BodyDecoder::new(&head).map_err(Error::Malformed)?;
         Ok(Self {
             head,
             client: Arc::clone(client),
@@ -351,12 +352,12 @@ impl Response {
         })
     }
 
-    /// Counts what comes of the body from now on.
-    pub fn count(&mut self, budget: Option<Budget>) {
+    /// Counts the bytes of the body in `budget` from now on.
+    pub fn set_budget(&mut self, budget: Option<Budget>) {
         self.budget = budget;
     }
 
-    /// The next piece of the body; `None` at its end. Cancel-safe.
+    /// The next piece of the body, or `None` at its end. Cancel-safe.
     pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         loop {
             let Some(connection) = &mut self.connection else {
@@ -427,7 +428,7 @@ impl Response {
         Ok(std::mem::take(read).freeze())
     }
 
-    /// Gives the response up before its end. The pool reads the end later.
+    /// Drops the rest of the response. The pool reads it later.
     pub fn linger(self) {
         let client = Arc::clone(&self.client);
         client.linger(self);
@@ -449,8 +450,8 @@ mod tests {
 
     use super::*;
 
-    /// Answers each request on one connection after the other with the next of `answers`; an answer
-    /// of `None` closes the connection instead.
+    /// Answers each request with the next item of `answers`, on one connection after the other. An item that
+    /// is `None` closes the connection instead.
     async fn server(
         answers: Vec<Option<&'static str>>,
     ) -> (Arc<Client>, tokio::task::JoinHandle<usize>) {
@@ -458,7 +459,7 @@ mod tests {
         let uri = format!("http://{}", listener.local_addr().expect("an address"));
         let serving = tokio::spawn(async move {
             let mut connections = 0;
-            let mut answers = answers.into_iter();
+            let mut next_answers = answers.into_iter();
             'accept: loop {
                 let (mut stream, _) = listener.accept().await.expect("a connection");
                 connections += 1;
@@ -467,11 +468,11 @@ mod tests {
                     if stream.read(&mut request).await.unwrap_or(0) == 0 {
                         continue 'accept;
                     }
-                    let answer = answers.next().expect("an answer");
+                    let answer = next_answers.next().expect("an answer");
                     if let Some(answer) = answer {
                         stream.write_all(answer.as_bytes()).await.expect("written");
                     }
-                    if answers.len() == 0 {
+                    if next_answers.len() == 0 {
                         return connections;
                     }
                     if answer.is_none() {
@@ -538,32 +539,32 @@ mod tests {
         );
     }
 
-    /// A client with a request on its way, written over a new connection, and the other end of that.
+    /// A client with a request that was written on a new connection, and the server's end of that connection.
     async fn written(reset_wait: Duration) -> (Responding, tokio::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let uri = format!("http://{}", listener.local_addr().expect("an address"));
         let client = Client::waiting_for_reset(&uri.parse().expect("a URI"), reset_wait);
         let request = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\nhi".to_vec();
-        let mut asked = client.expect("usable").send(request);
+        let mut responding = client.expect("usable").send(request);
         let writing = std::future::poll_fn(|context| {
-            let polled = std::pin::Pin::new(&mut asked).poll(context);
+            let polled = std::pin::Pin::new(&mut responding).poll(context);
             assert!(polled.is_pending(), "{polled:?}");
-            if asked.is_written() {
+            if responding.is_written() {
                 Poll::Ready(())
             } else {
                 Poll::Pending
             }
         });
         let ((), accepted) = tokio::join!(writing, listener.accept());
-        (asked, accepted.expect("a connection").0)
+        (responding, accepted.expect("a connection").0)
     }
 
-    /// Polls a request until the end of its connection has been read.
-    async fn end_read(asked: &mut Responding) {
+    /// Polls a request until the client has read the end of its connection.
+    async fn end_read(responding: &mut Responding) {
         std::future::poll_fn(|context| {
-            let polled = std::pin::Pin::new(&mut *asked).poll(context);
+            let polled = std::pin::Pin::new(&mut *responding).poll(context);
             assert!(polled.is_pending(), "{polled:?}");
-            if matches!(asked.phase, Phase::Ending(_)) {
+            if matches!(responding.phase, Phase::Ending(_)) {
                 Poll::Ready(())
             } else {
                 Poll::Pending
@@ -585,41 +586,41 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_was_not_read_is_known_by_the_reset_after_the_end() {
         for read in [0, 1, 20] {
-            let (mut asked, mut server) = written(PATIENT).await;
+            let (mut responding, mut server) = written(PATIENT).await;
             server.readable().await.expect("the request");
             let mut piece = vec![0; read];
             server.read_exact(&mut piece).await.expect("a piece");
             server.shutdown().await.expect("ended");
-            end_read(&mut asked).await;
+            end_read(&mut responding).await;
             drop(server);
-            assert_eq!(broken(asked.await), io::ErrorKind::ConnectionReset);
+            assert_eq!(broken(responding.await), io::ErrorKind::ConnectionReset);
         }
     }
 
     #[tokio::test]
     async fn a_request_that_was_not_read_is_known_by_the_reset_alone() {
-        let (asked, server) = written(PATIENT).await;
+        let (responding, server) = written(PATIENT).await;
         server.readable().await.expect("the request");
         drop(server);
-        assert_eq!(broken(asked.await), io::ErrorKind::ConnectionReset);
+        assert_eq!(broken(responding.await), io::ErrorKind::ConnectionReset);
     }
 
-    /// No reset follows, however long it is waited for.
+    /// No reset follows, however long the client waits.
     #[tokio::test(start_paused = true)]
     async fn a_request_that_was_read_is_not_taken_for_one_that_was_not() {
         for ends_first in [true, false] {
-            let (mut asked, mut server) = written(PATIENT).await;
+            let (mut responding, mut server) = written(PATIENT).await;
             let mut request = Vec::new();
             while !request.ends_with(b"hi") {
                 server.read_buf(&mut request).await.expect("read");
             }
             if ends_first {
                 server.shutdown().await.expect("ended");
-                end_read(&mut asked).await;
+                end_read(&mut responding).await;
             }
             drop(server);
             let since = Instant::now();
-            assert_eq!(broken(asked.await), io::ErrorKind::UnexpectedEof);
+            assert_eq!(broken(responding.await), io::ErrorKind::UnexpectedEof);
             assert!(since.elapsed() >= PATIENT);
         }
     }

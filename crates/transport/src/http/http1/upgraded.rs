@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Head, Response, connection::Connection};
 
-/// The bytes of a connection after `101 Switching Protocols`. It never returns to the pool.
+/// The bytes of a connection after `101 Switching Protocols`. The connection never returns to the pool.
 #[derive(Debug)]
 pub struct Upgraded(Connection);
 
@@ -19,13 +19,13 @@ pub struct Upgraded(Connection);
 pub enum Switched {
     /// The server has switched. The head names the protocol.
     Upgraded(Head, Upgraded),
-    /// The server answers by HTTP, and keeps to it.
+    /// The server refuses, and answers by HTTP.
     Refused(Response),
 }
 
 impl Switched {
-    /// The answer to a request that allowed for 101.
-    pub(super) fn of(mut response: Response) -> Self {
+    /// Interprets the response to a request that allowed for 101.
+    pub(super) fn new(mut response: Response) -> Self {
         match response.connection.take() {
             Some(connection) if response.head.status == 101 => {
                 Self::Upgraded(response.head, Upgraded(connection))
@@ -45,12 +45,12 @@ impl AsyncRead for Upgraded {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let connection = &mut self.get_mut().0;
-        // What came together with the head is the first of the new protocol.
+        // The bytes that arrived together with the head come first.
         if connection.buffer.is_empty() && ready!(connection.poll_read(context))? == 0 {
             return Poll::Ready(Ok(()));
         }
-        let taken = connection.buffer.len().min(into.remaining());
-        into.put_slice(&connection.buffer.split_to(taken));
+        let length = connection.buffer.len().min(into.remaining());
+        into.put_slice(&connection.buffer.split_to(length));
         Poll::Ready(Ok(()))
     }
 }
@@ -87,7 +87,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Sends a request for another protocol to a server that answers with `answer` and returns what comes then.
+    /// Sends a request for another protocol to a server that answers with `answer`. The server then echoes
+    /// all bytes.
     async fn ask(answer: &'static str) -> Switched {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
