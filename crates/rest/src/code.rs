@@ -30,7 +30,7 @@ pub enum Code {
     /// The state directory cannot be used.
     StateUnusable,
     StateUnwritable,
-    /// What the core has a word and a status for.
+    /// A failure of the core, with its code and status.
     Failed(FailureKind),
 }
 
@@ -63,7 +63,7 @@ impl Code {
         }
     }
 
-    /// What programs compare.
+    /// The error code, for programs.
     pub const fn word(self) -> &'static str {
         self.row().0
     }
@@ -78,10 +78,10 @@ pub const INVALID_CONFIG: Code = Failed(FailureKind::InvalidConfig);
 pub const SERVER_NOT_FOUND: Code = Failed(FailureKind::ServerNotFound);
 pub const CONNECT_FAILED: Code = Failed(FailureKind::ConnectFailed);
 
-/// Of a server that is disabled or waits for approval, and is to be started.
+/// The server is disabled or waits for approval, so it cannot be started.
 pub const KEPT_DOWN: Code = Failed(FailureKind::ServerNotConnected);
 
-/// Errors of every operation: missing permission, and the end of Mainstay.
+/// Errors that every operation can return: a missing permission, or the shutdown of Mainstay.
 pub const EVERYWHERE: [Code; 4] = [
     Code::Unauthorized,
     Code::Forbidden,
@@ -92,8 +92,8 @@ pub const EVERYWHERE: [Code; 4] = [
 /// Errors of operations with a body.
 pub const OF_BODIES: [Code; 3] = [INVALID_REQUEST, Code::TooLarge, Code::WrongContentType];
 
-/// Errors of no operation: an unknown path, or another method.
-pub const BESIDE: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
+/// Errors outside of operations: an unknown path, or an unsupported method.
+pub const ROUTING_ERRORS: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
 
 /// Errors of the routes under `/api/mcp-clients`, `/api/mcp-tools` and `/api/mcp-resources`.
 pub const OF_CLIENTS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
@@ -112,10 +112,10 @@ pub const OF_CALLS: [Code; 10] = [
     Failed(FailureKind::NotRecorded),
 ];
 
-/// Of a change that was made of another text than the file has.
+/// The change was based on an outdated content of the file.
 pub const CONFIG_CHANGED: Code = Failed(FailureKind::ConfigChanged);
 
-/// Errors of changes to the configuration's file.
+/// Errors of changes to the configuration file.
 pub const OF_THE_FILE: [Code; 2] = [INVALID_CONFIG, Failed(FailureKind::NotSaved)];
 
 /// Errors of reading the journal.

@@ -1,4 +1,4 @@
-//! The routes that other programs know: servers by name, their tools and resources.
+//! Routes that other programs know: servers by name, their tools and resources.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;
@@ -26,7 +26,7 @@ pub fn operations() -> Vec<Operation> {
             .needs_configuration(),
         post(api::CONNECT_CLIENT, entries::connect_client)
             .summary("Add a server, if it can be connected")
-            .takes_with(&entry(&["name"]))
+            .accepts_with(&entry(&["name"]))
             .answers::<api::ClientOperated>()
             .fails(&ENTERED)
             .fails(&[CONNECT_FAILED]),
@@ -39,7 +39,7 @@ pub fn operations() -> Vec<Operation> {
             .fails(&OF_THE_FILE),
         post(api::RECONNECT_CLIENT, servers::reconnect_client)
             .summary("Connect a server that is not")
-            .may_take::<api::Reconnect>()
+            .may_accept::<api::Reconnect>()
             .answers::<api::ClientOperated>()
             .needs_configuration()
             .fails(&[SERVER_NOT_FOUND, CONNECT_FAILED, KEPT_DOWN]),
@@ -56,7 +56,7 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[SERVER_NOT_FOUND]),
         post(api::CALL, calls::call_tool)
             .summary("Call a tool")
-            .takes::<api::Call>()
+            .accepts::<api::Call>()
             .answers::<api::Answer>()
             .follows()
             .fails(&OF_CLIENTS)
@@ -71,7 +71,7 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[SERVER_NOT_FOUND]),
         post(api::READ, calls::read)
             .summary("Read the first content of a resource")
-            .takes::<api::Read>()
+            .accepts::<api::Read>()
             .needing(&json!({"required": ["server"], "properties": {"server": text()}}))
             .answers::<api::Content>()
             .follows()

@@ -24,17 +24,17 @@ pub fn operations() -> Vec<Operation> {
             .answers_schema(),
         put(api::CONFIG, config::put)
             .summary("Replace the configuration; placeholders keep their secrets")
-            .takes_with(&json!({"type": "object"}))
+            .accepts_with(&json!({"type": "object"}))
             .answers::<api::ConfigUpdated>()
             .fails(&OF_THE_FILE),
         post(api::RELOAD, reload::reload)
             .summary("Read the configuration again, or only compare it")
-            .may_take::<api::Reload>()
+            .may_accept::<api::Reload>()
             .answers::<api::Reloaded>()
             .fails(&[NotReloadable, INVALID_CONFIG]),
         post(api::HAND_OVER, hand_over::hand_over)
             .summary("Ask a `mainstay mcp` for the state directory, as `mainstay serve` does")
-            .takes::<api::HandOver>()
+            .accepts::<api::HandOver>()
             .answers::<api::HandedOver>()
             .fails(&[UnknownRoute]),
     ]

@@ -24,7 +24,7 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[SERVER_NOT_FOUND]),
         post(api::READ_WHOLE, calls::read_whole)
             .summary("Read a resource, from whichever server has it")
-            .takes::<api::Read>()
+            .accepts::<api::Read>()
             .answers::<api::WholeRead>()
             .follows()
             .fails(&OF_CALLS)
@@ -36,7 +36,7 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[SERVER_NOT_FOUND]),
         post(api::GET_PROMPT, calls::get_prompt)
             .summary("Get a prompt")
-            .takes::<api::GetPrompt>()
+            .accepts::<api::GetPrompt>()
             .answers::<api::Answer>()
             .follows()
             .fails(&OF_CALLS)

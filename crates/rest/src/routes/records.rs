@@ -1,4 +1,4 @@
-//! Routes of the journal: records of calls, their objects, and statistics.
+//! Routes of the journal: call records, their objects, and statistics.
 
 use mainstay_api as api;
 use mainstay_core::{
@@ -85,7 +85,7 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Words of a closed set, with commas, and blanks beside them.
+/// Words of a closed set, separated by commas and optional blanks.
 fn some_of(words: impl Iterator<Item = &'static str>) -> Value {
     let words = words.collect::<Vec<_>>().join("|");
     json!({"type": "string", "pattern": format!(r"^\s*({words})?\s*(,\s*({words})?\s*)*$")})

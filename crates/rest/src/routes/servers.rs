@@ -21,14 +21,14 @@ pub fn operations() -> Vec<Operation> {
         get(api::SERVERS, servers::servers).summary("How the servers are, in the order of the configuration")
         .answers::<api::Servers>(),
         post(api::SERVERS, entries::add).summary("Add a server")
-            .takes_with(&entry(&["name"]))
+            .accepts_with(&entry(&["name"]))
             .answers::<api::Operated>()
             .fails(&ENTERED),
         get(api::SERVER, entries::get).summary("How a server is, and its entry")
             .answers::<api::ServerDetails>()
             .fails(&[SERVER_NOT_FOUND]),
         put(api::SERVER, entries::put).summary("Give a server this entry, or add it")
-        .takes_with(&replacing_entry())
+        .accepts_with(&replacing_entry())
         .answers::<api::Operated>()
         .fails(&ENTERED)
         .fails(&[CONFIG_CHANGED]),
@@ -41,17 +41,17 @@ pub fn operations() -> Vec<Operation> {
         .answers::<api::Operated>()
         .fails(&[UnknownRoute, SERVER_NOT_FOUND, CONNECT_FAILED, KEPT_DOWN]),
         post(api::ENABLE, entries::enable).summary("Enable a server")
-            .may_take::<api::Keeping>()
+            .may_accept::<api::Keeping>()
             .answers::<api::Operated>()
             .fails(&[SERVER_NOT_FOUND, KEPT_DOWN])
             .fails(&OF_THE_FILE),
         post(api::DISABLE, entries::disable).summary("Disable a server")
-            .may_take::<api::Keeping>()
+            .may_accept::<api::Keeping>()
             .answers::<api::Operated>()
             .fails(&[SERVER_NOT_FOUND, CONNECT_FAILED])
             .fails(&OF_THE_FILE),
         post(api::APPROVE, entries::approve).summary("Let a server be started that was added from inside a client, if it is what was shown")
-        .takes::<api::Approval>()
+        .accepts::<api::Approval>()
         .answers::<api::Operated>()
         .fails(&[
             SERVER_NOT_FOUND,
@@ -60,7 +60,7 @@ pub fn operations() -> Vec<Operation> {
         ])
         .fails(&OF_THE_FILE),
         post(api::EXECUTE, execute::execute).summary("Call a tool; what goes wrong is said in the answer")
-        .may_take::<api::Execute>()
+        .may_accept::<api::Execute>()
         .answers::<api::Executed>()
         .follows(),
     ]
