@@ -31,7 +31,8 @@ pub struct TrialRun {
     /// True if the server started and its lists were read.
     pub success: bool,
     pub name: String,
-    pub shown: ShownTarget,
+    #[serde(rename = "shown")]
+    pub target: ShownTarget,
     /// Duration of the handshake, including the start of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,

@@ -77,14 +77,14 @@ impl Client {
             match event.name.as_deref() {
                 // Skip progress and log messages that do not parse.
                 Some(PROGRESS) => {
-                    let _ = stream
-                        .read(&event)
-                        .map(|progress| on_news(CallNews::Progress(progress)));
+                    if let Ok(progress) = stream.read(&event) {
+                        on_news(CallNews::Progress(progress));
+                    }
                 }
                 Some(LOG_MESSAGE) => {
-                    let _ = stream
-                        .read(&event)
-                        .map(|params| on_news(CallNews::Log(params)));
+                    if let Ok(params) = stream.read(&event) {
+                        on_news(CallNews::Log(params));
+                    }
                 }
                 Some(ANSWER) => {
                     let answer: FollowedAnswer = stream.read(&event)?;

@@ -26,7 +26,7 @@ impl<T: DeserializeOwned> FromRequest<RestDoor> for Body<T> {
     }
 }
 
-/// For routes with an optional body. A client may declare JSON and send no body.
+/// Extracts an optional body. A client may declare JSON and send no body.
 impl<T: DeserializeOwned> OptionalFromRequest<RestDoor> for Body<T> {
     type Rejection = Refusal;
 

@@ -401,7 +401,7 @@ async fn switch(
 /// Starts a server that connects by itself, and waits for the result.
 async fn started(door: &RestDoor, server: &Server) -> api::Operated {
     if server.config().connects_at_start() {
-        // The returned status tells the result.
+        // The returned status shows the result.
         server.operate(Operation::Start).await.ok();
     }
     servers::operated(door, server)

@@ -23,13 +23,13 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::Switches> {
 }
 
 fn to_api(off: &Off) -> api::SwitchedOff {
-    let tools = off.tools.iter().flat_map(|(server, tools)| {
+    let tool_paths = off.tools.iter().flat_map(|(server, tools)| {
         let path = move |tool| format!("{server}/{tool}");
         tools.iter().map(path)
     });
     api::SwitchedOff {
         servers: off.servers.iter().map(ToString::to_string).collect(),
-        tools: tools.collect(),
+        tools: tool_paths.collect(),
     }
 }
 

@@ -84,7 +84,7 @@ pub async fn run(
     let tried = tried.await.ok_or_else(Closing::refusal)?;
     Ok(Json(api::TrialRun {
         name,
-        shown: masked_target(&entry),
+        target: masked_target(&entry),
         warnings,
         ..tried
     }))
@@ -117,7 +117,7 @@ fn trial_run(trial: &Trial) -> api::TrialRun {
     let common = api::TrialRun {
         success: false,
         name: String::new(),
-        shown: api::ShownTarget::default(),
+        target: api::ShownTarget::default(),
         handshake_ms: None,
         server: None,
         protocol_version: None,

@@ -103,7 +103,7 @@ async fn disable(context: &Context<'_>) -> ToolOutcome {
     Ok(ToolOutput::json(&done(&server)))
 }
 
-/// Starts a server that connects by itself, and waits. The returned status tells the result.
+/// Starts a server that connects by itself, and waits. The returned status shows the result.
 async fn started(server: &Server) -> Value {
     if server.config().connects_at_start() {
         server.operate(Operation::Start).await.ok();

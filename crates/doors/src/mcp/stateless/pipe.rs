@@ -24,8 +24,8 @@ use crate::mcp::{
     sessions::session::EndpointScope,
 };
 
-/// True if a message comes from a client without a session. Without headers, the message itself
-/// tells it.
+/// True if a message comes from a client without a session. There are no headers, so only the
+/// message itself shows it.
 pub fn is_modern(frame: &Frame) -> bool {
     modern::is_modern(frame.envelope(), None)
         || matches!(frame.method(), Some(Method::Discover | Method::Listen))

@@ -233,8 +233,8 @@ async fn route(
         .await?;
         return Ok(Route::Modern(caller));
     }
-    // `initialize` starts a new session, whatever session the request names. The named session is
-    // not ended: its calls may still be awaited, and the id may be one of another process.
+    // `initialize` starts a new session, even if the request names one. The named session is not
+    // ended: its calls may still be awaited, and the id may be one of another process.
     if frame.method() == Some(message::Method::Initialize) {
         headers::admit(&mcp.gateway().lineage, headers, frame.id())?;
         return Ok(Route::Initialize);
