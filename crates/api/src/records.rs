@@ -22,8 +22,8 @@ pub const STATISTICS: &str = "/api/statistics";
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallRecords {
     pub calls: Vec<CallRecord>,
-    /// Number of matching records on all pages. For a search by `text` or `trace_id`, the number of
-    /// records on this page.
+    /// Number of matching records on all pages. A search by `text` or `trace_id` ends with its page,
+    /// and counts what it found.
     pub total_count: u64,
     /// True if older records were left out.
     pub truncated: bool,

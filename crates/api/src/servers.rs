@@ -22,7 +22,7 @@ pub struct FailingCalls {
     pub failed: u32,
     /// Calls that ended since the session was opened, answered or not.
     pub of: u32,
-    /// Time of the first of the failed calls; RFC 3339.
+    /// Time at which the first of these failures became known; RFC 3339.
     pub since: String,
 }
 
@@ -98,7 +98,7 @@ pub struct Server {
     /// Advice for a person while the server is not connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_step: Option<String>,
-    /// [`next_step`](Self::next_step) as a code. `wait` has no text, because Mainstay tries again
+    /// The next step as a code. `wait` has no text, because Mainstay tries again
     /// by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_action: Option<NextAction>,

@@ -87,7 +87,7 @@ impl Fronts {
         }
     }
 
-    fn of_client(&self, client: Client) -> &Front {
+    fn for_client(&self, client: Client) -> &Front {
         let http = self.http.as_ref().filter(|_| client.speaks_http());
         http.unwrap_or(&self.connect)
     }
@@ -214,7 +214,7 @@ fn snippet(
             Format::Toml => api::SnippetLanguage::Toml,
             Format::Yaml => api::SnippetLanguage::Yaml,
         },
-        text: text(fronts.of_client(client)),
+        text: text(fronts.for_client(client)),
         place: file.path.display().to_string(),
         with_token: fronts
             .url
@@ -234,7 +234,7 @@ pub async fn import(
         Refusal::Malformed(format!("{error}; known are {client_ids}"))
     })?;
     let fronts = Fronts::new(&door);
-    let found = off_the_runtime(move || of_client(client, &fronts)).await?;
+    let found = off_the_runtime(move || servers_of_client(client, &fronts)).await?;
     let mut answer = api::ImportedFromClient {
         added: Vec::new(),
         skipped: Vec::new(),
@@ -275,7 +275,7 @@ pub async fn import(
 
 /// The servers in all files of a client. An unreadable file is an error, because the client was
 /// requested.
-fn of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
+fn servers_of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
     let machine = Machine::of(&Process).map(|machine| machine.with_daemon(fronts.url.as_deref()));
     let machine = machine.ok_or_else(|| {
         Refusal::Malformed("no home folder is known: set HOME for Mainstay".to_owned())

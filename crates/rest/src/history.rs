@@ -54,7 +54,7 @@ impl HistoryQuery {
 }
 
 /// `GET /api/history`
-pub async fn of_all(
+pub async fn all_servers(
     State(door): State<RestDoor>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Response, Refusal> {
@@ -63,7 +63,7 @@ pub async fn of_all(
 }
 
 /// `GET /api/servers/{name}/history`. It includes the history of a removed server.
-pub async fn of_server(
+pub async fn one_server(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
     Path(name): Path<String>,

@@ -115,7 +115,7 @@ pub fn router(door: RestDoor) -> Router {
     let api = api
         // Not in the table, because the document describes these operations at the path of any
         // server.
-        .route(api::TRY, trial::of_a_server_called_try())
+        .route(api::TRY, trial::routes_of_server_try())
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))
         .route("/api/{*rest}", any(unknown))

@@ -26,7 +26,7 @@ pub async fn tools(
     RequestView(view): RequestView,
     Query(filter): Query<ServerFilter>,
 ) -> Result<Json<api::Tools>, Refusal> {
-    let tools = each(&door, &view, &filter, ListKind::Tools, |part, item| {
+    let tools = list_items(&door, &view, &filter, ListKind::Tools, |part, item| {
         api::Tool {
             name: full_name(part, item),
             server: part.server.to_string(),
@@ -48,7 +48,7 @@ pub async fn resources(
     RequestView(view): RequestView,
     Query(filter): Query<ServerFilter>,
 ) -> Result<Json<api::Resources>, Refusal> {
-    let resources = each(&door, &view, &filter, ListKind::Resources, |part, item| {
+    let resources = list_items(&door, &view, &filter, ListKind::Resources, |part, item| {
         api::Resource {
             uri: item.key.to_string(),
             server: part.server.to_string(),
@@ -67,7 +67,7 @@ pub async fn templates(
     RequestView(view): RequestView,
     Query(filter): Query<ServerFilter>,
 ) -> Result<Json<api::Templates>, Refusal> {
-    let templates = each(&door, &view, &filter, ListKind::Templates, |part, item| {
+    let templates = list_items(&door, &view, &filter, ListKind::Templates, |part, item| {
         api::Template {
             uri_template: item.key.to_string(),
             server: part.server.to_string(),
@@ -86,7 +86,7 @@ pub async fn prompts(
     RequestView(view): RequestView,
     Query(filter): Query<ServerFilter>,
 ) -> Result<Json<api::Prompts>, Refusal> {
-    let prompts = each(&door, &view, &filter, ListKind::Prompts, |part, item| {
+    let prompts = list_items(&door, &view, &filter, ListKind::Prompts, |part, item| {
         api::Prompt {
             name: full_name(part, item),
             server: part.server.to_string(),
@@ -108,7 +108,7 @@ fn object(item: &Item, member: &str) -> Option<api::Raw> {
 }
 
 /// One list of all visible servers or of one server, after waiting for servers that are starting.
-async fn each<T>(
+async fn list_items<T>(
     door: &RestDoor,
     view: &View,
     filter: &ServerFilter,

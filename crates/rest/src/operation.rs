@@ -13,7 +13,7 @@ use utoipa::{
 
 use super::{
     RestDoor,
-    code::{Code, EVERYWHERE, INVALID_REQUEST, OF_BODIES, OF_CLIENTS},
+    code::{BODY_ERRORS, CLIENT_ROUTE_ERRORS, COMMON_ERRORS, Code, INVALID_REQUEST},
     configured,
     routing::{self, FnHandler},
 };
@@ -116,7 +116,7 @@ impl Operation {
     /// Refuses requests with `not_configured` while there is neither a configuration nor a server.
     pub fn needs_configuration(mut self) -> Self {
         self.needs_configuration = true;
-        self.fails(&OF_CLIENTS)
+        self.fails(&CLIENT_ROUTE_ERRORS)
     }
 
     /// The handler for the router, at this path and method.
@@ -235,12 +235,12 @@ impl Operation {
 
     /// All errors of the operation.
     pub fn codes(&self) -> Vec<Code> {
-        let mut codes = EVERYWHERE.to_vec();
+        let mut codes = COMMON_ERRORS.to_vec();
         if self.path.contains('{') || !self.query.is_empty() {
             codes.push(INVALID_REQUEST);
         }
         if self.body.is_some() {
-            codes.extend(OF_BODIES);
+            codes.extend(BODY_ERRORS);
         }
         codes.extend(&self.failures);
         codes

@@ -47,7 +47,7 @@ pub fn operations() -> Vec<Operation> {
 }
 
 /// Errors of operations that add or replace an entry.
-const ENTERED: [Code; 5] = [
+const ENTRY_ERRORS: [Code; 5] = [
     MissingParameter,
     INVALID_CONFIG,
     SERVER_NOT_FOUND,

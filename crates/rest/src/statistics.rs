@@ -81,7 +81,7 @@ pub async fn statistics(
     };
     let series = journal.statistics(range).await.map_err(failure)?;
     Ok(Json(api::Statistics {
-        tools: series.into_iter().map(of_tool).collect(),
+        tools: series.into_iter().map(tool_statistics).collect(),
     }))
 }
 
@@ -102,7 +102,7 @@ fn unknown(name: &str, word: &str, words: &[&str]) -> Refusal {
     ))
 }
 
-fn of_tool(series: Series) -> api::ToolStatistics {
+fn tool_statistics(series: Series) -> api::ToolStatistics {
     api::ToolStatistics {
         server: series.server,
         method: series.method,

@@ -91,7 +91,7 @@ pub async fn run(
 }
 
 /// The routes of a server with the name `try`, which this path would otherwise hide.
-pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
+pub fn routes_of_server_try() -> MethodRouter<RestDoor> {
     let name = || Path("try".to_owned());
     let put = move |door: State<RestDoor>, author: Author, body: Body<Map<String, Value>>| {
         entries::put(door, name(), author, body)

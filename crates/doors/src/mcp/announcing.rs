@@ -165,16 +165,16 @@ impl McpClients {
         let is_requested = |requested: LogLevel| level.is_none_or(|level| level >= requested);
         let sender = self.gateway().registry.named(server);
         // Clients with isolated sessions get these messages from their own session.
-        let is_apart = |session: &ClientSession| {
+        let has_isolated_session = |session: &ClientSession| {
             let sender = sender.as_ref();
-            sender.is_some_and(|server| isolation::is_apart(session, server))
+            sender.is_some_and(|server| isolation::has_isolated_session(session, server))
         };
         for session in self.shared.sessions.all() {
             let receives = match &session.backend {
                 // A client that sets no level gets all messages (specification, "Logging": the
                 // server decides).
                 Backend::Aggregate(profile) => {
-                    !is_apart(&session)
+                    !has_isolated_session(&session)
                         && profile.has_server(server)
                         && self.allows(&session, server)
                         && session.log_level().is_none_or(is_requested)

@@ -102,15 +102,15 @@ impl Collector for Exposition {
             })
             .collect();
         let mut families = Families(encoder);
-        families.of_calls(&servers, &self.gateway)?;
-        families.of_servers(&servers, &self.usage)?;
-        families.of_records(&self.gateway)?;
-        families.of_ourselves(&self.gateway, &self.usage)
+        families.encode_calls(&servers, &self.gateway)?;
+        families.encode_servers(&servers, &self.usage)?;
+        families.encode_journal(&self.gateway)?;
+        families.encode_daemon(&self.gateway, &self.usage)
     }
 }
 
 impl Families<'_> {
-    fn of_calls(&mut self, servers: &[ServerSnapshot], gateway: &Gateway) -> fmt::Result {
+    fn encode_calls(&mut self, servers: &[ServerSnapshot], gateway: &Gateway) -> fmt::Result {
         let all: Vec<Labelled> = servers
             .iter()
             .flat_map(|ServerSnapshot { server, .. }| {
@@ -172,7 +172,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    fn of_servers(&mut self, servers: &[ServerSnapshot], usage: &ProcessUsage) -> fmt::Result {
+    fn encode_servers(&mut self, servers: &[ServerSnapshot], usage: &ProcessUsage) -> fmt::Result {
         let times: [(_, _, Durations); 2] = [
             (
                 "mainstay_call_queue",
@@ -266,11 +266,15 @@ impl Families<'_> {
                 .map(|snapshot| (snapshot.labels(), value_of(snapshot)));
             self.samples(name, help, None, SampleKind::Counter, values)?;
         }
-        self.of_processes(servers, usage)
+        self.encode_processes(servers, usage)
     }
 
     /// Families of servers that are child processes.
-    fn of_processes(&mut self, servers: &[ServerSnapshot], usage: &ProcessUsage) -> fmt::Result {
+    fn encode_processes(
+        &mut self,
+        servers: &[ServerSnapshot],
+        usage: &ProcessUsage,
+    ) -> fmt::Result {
         let piped = || {
             servers
                 .iter()
@@ -315,7 +319,7 @@ impl Families<'_> {
     }
 
     /// Families of the journal and of traces. A part that is off has no samples.
-    fn of_records(&mut self, gateway: &Gateway) -> fmt::Result {
+    fn encode_journal(&mut self, gateway: &Gateway) -> fmt::Result {
         let journal = gateway.calls.journal();
         let counters = journal.map(|journal| journal.counters());
         for (name, help, value) in [
@@ -391,7 +395,7 @@ impl Families<'_> {
         )
     }
 
-    fn of_ourselves(&mut self, gateway: &Gateway, usage: &ProcessUsage) -> fmt::Result {
+    fn encode_daemon(&mut self, gateway: &Gateway, usage: &ProcessUsage) -> fmt::Result {
         let sessions = gateway.session_count.get() as u64;
         self.single(
             "mainstay_sessions",

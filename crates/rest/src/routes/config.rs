@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     code::{
         Code::{NotReloadable, UnknownRoute},
-        INVALID_CONFIG, OF_THE_FILE,
+        FILE_ERRORS, INVALID_CONFIG,
     },
     config, hand_over,
     operation::{Operation, get, post, put},
@@ -18,7 +18,7 @@ pub fn operations() -> Vec<Operation> {
         get(api::CONFIG, config::get)
             .summary("The configuration as its file has it; secrets are placeholders")
             .answers_with(&json!({"type": "object"}))
-            .fails(&OF_THE_FILE),
+            .fails(&FILE_ERRORS),
         get(api::CONFIG_SCHEMA, config::schema)
             .summary("The JSON Schema of the configuration")
             .answers_schema(),
@@ -26,7 +26,7 @@ pub fn operations() -> Vec<Operation> {
             .summary("Replace the configuration; placeholders keep their secrets")
             .accepts_with(&json!({"type": "object"}))
             .answers::<api::ConfigUpdated>()
-            .fails(&OF_THE_FILE),
+            .fails(&FILE_ERRORS),
         post(api::RELOAD, reload::reload)
             .summary("Read the configuration again, or only compare it")
             .may_accept::<api::Reload>()

@@ -10,7 +10,7 @@ use crate::{
     code::{
         CONFIG_CHANGED,
         Code::{Failed, StateUnusable, TooManyTrials},
-        INVALID_CONFIG, OF_THE_FILE,
+        FILE_ERRORS, INVALID_CONFIG,
     },
     config_history, config_text,
     operation::{Operation, get, post, put},
@@ -33,15 +33,15 @@ get(api::CLIENT_FILES, client_files::list).summary("What other MCP clients on th
 post(api::IMPORT_FROM_CLIENT, client_files::import).summary("Take the servers of another client's files over")
         .accepts::<api::ImportFromClient>()
         .answers::<api::ImportedFromClient>()
-        .fails(&OF_THE_FILE)
+        .fails(&FILE_ERRORS)
         .fails(&[CONFIG_CHANGED]),
 get(api::CONFIG_TEXT, config_text::get).summary("The configuration's file as a text, comments included; secrets are placeholders")
         .answers::<api::ConfigText>()
-        .fails(&OF_THE_FILE),
+        .fails(&FILE_ERRORS),
 put(api::CONFIG_TEXT, config_text::put).summary("Replace the text of the configuration's file, if it is still the one that was read")
         .accepts::<api::SetConfigText>()
         .answers::<api::ConfigUpdated>()
-        .fails(&OF_THE_FILE)
+        .fails(&FILE_ERRORS)
         .fails(&[CONFIG_CHANGED]),
 get(api::CONFIG_HISTORY, config_history::list).summary("The versions of the configuration's file, the newest first")
         .answers::<api::ConfigHistory>()
@@ -56,7 +56,7 @@ get(api::CONFIG_VERSION, config_history::show).summary("A version of the configu
 post(api::UNDO_CONFIG, config_history::undo).summary("Give the configuration's file the content of an earlier version, and take it into force")
         .accepts::<api::UndoConfig>()
         .answers::<api::ConfigUndone>()
-        .fails(&OF_THE_FILE)
+        .fails(&FILE_ERRORS)
         .fails(&[CONFIG_CHANGED, Failed(FailureKind::VersionNotFound)]),
 post(api::CHECK_CONFIG, config_text::check).summary("What is wrong with a configuration, and what it would change; nothing is written")
         .accepts::<api::CheckConfig>()
@@ -65,7 +65,7 @@ post(api::CHECK_CONFIG, config_text::check).summary("What is wrong with a config
             {"required": ["config"], "properties": {"config": {"type": "object"}}},
         ]}))
         .answers::<api::CheckedConfig>()
-        .fails(&OF_THE_FILE),
+        .fails(&FILE_ERRORS),
 get(api::PROFILES, profiles::list).summary("The profiles, and what each has").answers::<api::Profiles>(),
 ]
 }

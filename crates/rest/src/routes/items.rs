@@ -7,8 +7,9 @@ use super::SERVER;
 use crate::{
     calls,
     code::{
+        CALL_ERRORS,
         Code::{Failed, MissingParameter},
-        OF_CALLS, SERVER_NOT_FOUND,
+        SERVER_NOT_FOUND,
     },
     lists,
     operation::{Operation, get, post},
@@ -27,7 +28,7 @@ pub fn operations() -> Vec<Operation> {
             .accepts::<api::Read>()
             .answers::<api::WholeRead>()
             .follows()
-            .fails(&OF_CALLS)
+            .fails(&CALL_ERRORS)
             .fails(&[MissingParameter, Failed(FailureKind::ResourceNotFound)]),
         get(api::PROMPTS, lists::prompts)
             .summary("The prompts of all servers, or of one")
@@ -39,7 +40,7 @@ pub fn operations() -> Vec<Operation> {
             .accepts::<api::GetPrompt>()
             .answers::<api::Answer>()
             .follows()
-            .fails(&OF_CALLS)
+            .fails(&CALL_ERRORS)
             .fails(&[MissingParameter, Failed(FailureKind::PromptNotFound)]),
     ]
 }

@@ -11,7 +11,7 @@ use super::SERVER;
 use crate::{
     code::{
         Code::{Failed, MissingParameter},
-        OF_RECORDS,
+        RECORD_ERRORS,
     },
     export::{self, FORMATS},
     filter::MAX_TEXT,
@@ -30,7 +30,7 @@ pub fn operations() -> Vec<Operation> {
         .query("count", "Whether all that fit are counted", &boolean())
         .answers::<api::CallRecords>()
         .needs_configuration()
-        .fails(&OF_RECORDS),
+        .fails(&RECORD_ERRORS),
         filtered(
             get(api::EXPORT_CALL_RECORDS, export::export)
                 .summary("Records of calls as a file, the newest first"),
@@ -44,13 +44,13 @@ pub fn operations() -> Vec<Operation> {
         .answers_as("application/x-ndjson")
         .answers_as("text/csv")
         .needs_configuration()
-        .fails(&OF_RECORDS)
+        .fails(&RECORD_ERRORS)
         .fails(&[MissingParameter]),
         get(api::CALL_RECORD, records::record)
             .summary("A record, with its arguments and its result")
             .answers::<api::WholeCallRecord>()
             .needs_configuration()
-            .fails(&OF_RECORDS)
+            .fails(&RECORD_ERRORS)
             .fails(&[Failed(FailureKind::RecordNotFound)]),
         get(api::OBJECT, records::object)
             .summary("An object by its content identifier")
@@ -63,7 +63,7 @@ pub fn operations() -> Vec<Operation> {
                 &number(),
             )
             .needs_configuration()
-            .fails(&OF_RECORDS)
+            .fails(&RECORD_ERRORS)
             .fails(&[Failed(FailureKind::CidNotFound)]),
         get(api::STATISTICS, statistics::statistics)
             .summary("Calls, errors and latencies over time, of each tool or merged")
@@ -81,7 +81,7 @@ pub fn operations() -> Vec<Operation> {
             .query("limit", "How many series at most", &number())
             .answers::<api::Statistics>()
             .needs_configuration()
-            .fails(&OF_RECORDS),
+            .fails(&RECORD_ERRORS),
     ]
 }
 

@@ -94,8 +94,8 @@ impl<'a> Context<'a> {
         only: Option<&Server>,
     ) -> impl Iterator<Item = (&'c Target, &'c str)> {
         let items = catalog.targets(kind).iter().zip(catalog.items(kind));
-        let items =
-            items.filter(move |(target, _)| is_of(target, only) && !self.view.hides(kind, target));
+        let items = items
+            .filter(move |(target, _)| belongs_to(target, only) && !self.view.hides(kind, target));
         items.map(|(target, item)| (target, &**item))
     }
 
@@ -130,12 +130,12 @@ impl<'a> Context<'a> {
         server: Option<&str>,
         name: &str,
     ) -> Result<Target, NotFound> {
-        let is_of = |target: &Target, server| target.server.as_str() == server;
+        let is_on_server = |target: &Target, server| target.server.as_str() == server;
         let find = || match (self.view.find(kind, name), server) {
-            (Ok(target), Some(server)) if is_of(&target, server) => Ok(target),
+            (Ok(target), Some(server)) if is_on_server(&target, server) => Ok(target),
             (_, Some(server)) => {
                 let found = self.view.find(kind, &format!("{server}/{name}"))?;
-                is_of(&found, server)
+                is_on_server(&found, server)
                     .then_some(found)
                     .ok_or(Unresolved::Unknown)
             }
@@ -276,12 +276,12 @@ pub struct Sieve {
 
 impl Sieve {
     pub fn shows_tool(&self, target: &Target) -> bool {
-        is_of(target, self.only.as_deref()) && !self.view.hides(ListKind::Tools, target)
+        belongs_to(target, self.only.as_deref()) && !self.view.hides(ListKind::Tools, target)
     }
 }
 
 /// True if the target belongs to the server, or if any server will do.
-fn is_of(target: &Target, only: Option<&Server>) -> bool {
+fn belongs_to(target: &Target, only: Option<&Server>) -> bool {
     only.is_none_or(|server| server.name == target.server)
 }
 

@@ -79,7 +79,7 @@ struct Filter {
 
 /// `external_list_tools`
 async fn list_tools(context: &Context<'_>) -> ToolOutcome {
-    let tools = each(context, ListKind::Tools, |target, item| {
+    let tools = list_items(context, ListKind::Tools, |target, item| {
         json!({
             "name": format!("{}/{}", target.server, target.original),
             "server": target.server.as_str(),
@@ -91,7 +91,7 @@ async fn list_tools(context: &Context<'_>) -> ToolOutcome {
 
 /// `external_list_resources`
 async fn list_resources(context: &Context<'_>) -> ToolOutcome {
-    let resources = each(context, ListKind::Resources, |target, item| {
+    let resources = list_items(context, ListKind::Resources, |target, item| {
         json!({
             "uri": &*target.original,
             "server": target.server.as_str(),
@@ -103,7 +103,7 @@ async fn list_resources(context: &Context<'_>) -> ToolOutcome {
     Ok(ToolOutput::json(&json!({"resources": resources.await?})))
 }
 
-async fn each(
+async fn list_items(
     context: &Context<'_>,
     kind: ListKind,
     entry: impl Fn(&Target, &str) -> Value,

@@ -117,7 +117,7 @@ async fn forward(
                 sink,
                 receipt,
                 state_server: None,
-                place: SessionSource::Session(session),
+                session_source: SessionSource::Session(session),
             };
             match frame
                 .method()

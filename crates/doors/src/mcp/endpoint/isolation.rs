@@ -85,9 +85,9 @@ pub enum SessionSource<'a> {
 
 impl SessionSource<'_> {
     /// True if the client does not use the shared session of this server.
-    pub fn is_apart(self, server: &Server) -> bool {
+    pub fn has_isolated_session(self, server: &Server) -> bool {
         match self {
-            Self::Session(session) => is_apart(session, server),
+            Self::Session(session) => has_isolated_session(session, server),
             Self::Pool(_) => server.is_isolated(),
         }
     }
@@ -95,9 +95,9 @@ impl SessionSource<'_> {
 
 /// True if a client has an isolated session of this server. A server that opens no sessions is
 /// always shared.
-pub fn is_apart(session: &ClientSession, server: &Server) -> bool {
-    let is_apart = server.is_isolated() || (server.knows_its_client() && is_guest(session));
-    is_apart && !server.opens_no_sessions()
+pub fn has_isolated_session(session: &ClientSession, server: &Server) -> bool {
+    let needs_isolation = server.is_isolated() || (server.knows_its_client() && is_guest(session));
+    needs_isolation && !server.opens_no_sessions()
 }
 
 /// True for a client that can be asked, and that is not the one for which the servers were started.
@@ -112,7 +112,7 @@ fn is_guest(session: &ClientSession) -> bool {
 
 /// The client's isolated session of this server, if it uses one. It opens at its first use.
 pub fn own_session(session: &ClientSession, server: &Arc<Server>) -> Option<Arc<IsolatedSession>> {
-    if !is_apart(session, server) {
+    if !has_isolated_session(session, server) {
         return None;
     }
     Some(session.own_sessions.get_or_open(server, || {
@@ -136,14 +136,14 @@ pub fn own_session(session: &ClientSession, server: &Arc<Server>) -> Option<Arc<
 /// answered.
 pub async fn upstream(
     shared: &SharedState,
-    place: SessionSource<'_>,
+    session_source: SessionSource<'_>,
     client: &Client,
     server: Arc<Server>,
 ) -> (Upstream, Option<Lease>) {
     if server.eras().legacy.is_none() {
         shared.gateway.registry.attempted(&server).await;
     }
-    match place {
+    match session_source {
         SessionSource::Session(session) => match own_session(session, &server) {
             Some(isolated_session) => (upstream_of(isolated_session).await, None),
             None => (Upstream::Shared(server), None),

@@ -39,7 +39,7 @@ pub struct RequestContext<'a> {
     pub receipt: &'a Receipt,
     /// The server that issued the `requestState` of the request, if it has one.
     pub state_server: Option<&'a str>,
-    pub place: SessionSource<'a>,
+    pub session_source: SessionSource<'a>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -171,10 +171,10 @@ impl<'a> RequestContext<'a> {
         self.check_state(&server)?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
         let client = Arc::clone(&self.sink.client);
-        let (upstream, _lease) = if self.place.is_apart(&server) {
+        let (upstream, _lease) = if self.session_source.has_isolated_session(&server) {
             Box::pin(isolation::upstream(
                 self.shared,
-                self.place,
+                self.session_source,
                 &client,
                 server,
             ))

@@ -251,11 +251,11 @@ impl Request {
             EndpointScope::Profile(profile) if method == Method::Discover => {
                 self.gateway().registry.profile_settled(profile).await;
                 let view = self.view(profile);
-                RpcReply::result(id, &discovery::of_profile(self.gateway(), &view))
+                RpcReply::result(id, &discovery::profile_result(self.gateway(), &view))
             }
             EndpointScope::Profile(profile) if method == Method::Listen => {
                 let view = self.view(profile);
-                listening::of_profile(self.listening(cancelled), &view).await
+                listening::listen_to_profile(self.listening(cancelled), &view).await
             }
             EndpointScope::Profile(profile) => {
                 let context = RequestContext {
@@ -267,7 +267,7 @@ impl Request {
                     sink: self.sink.clone(),
                     receipt,
                     state_server: self.state_server.as_deref(),
-                    place: isolation::SessionSource::Pool(&seat),
+                    session_source: isolation::SessionSource::Pool(&seat),
                 };
                 aggregate::answer(context).await
             }
@@ -277,12 +277,21 @@ impl Request {
                 let upstream = match self.upstream(server, method).await {
                     Ok(Serves::Server) => Upstream::Shared(Arc::clone(server)),
                     Ok(Serves::Shared) if method == Method::Listen => {
-                        return listening::of_shared(self.listening(cancelled), server, &view)
-                            .await;
+                        return listening::listen_to_shared_session(
+                            self.listening(cancelled),
+                            server,
+                            &view,
+                        )
+                        .await;
                     }
                     Ok(Serves::Shared) => Upstream::Shared(Arc::clone(server)),
                     Ok(Serves::Pool(lease)) if method == Method::Listen => {
-                        return listening::of_pooled(self.listening(cancelled), lease, &view).await;
+                        return listening::listen_to_pooled_session(
+                            self.listening(cancelled),
+                            lease,
+                            &view,
+                        )
+                        .await;
                     }
                     Ok(Serves::Pool(lease)) => {
                         let isolated_session = lease.isolated_session();
@@ -357,7 +366,7 @@ impl Request {
             };
             let session = session.map_err(failed)?;
             let greeting = session.initialize_answer.result().unwrap_or("{}");
-            return Err(RpcReply::result(id, &discovery::of_legacy(greeting)));
+            return Err(RpcReply::result(id, &discovery::legacy_result(greeting)));
         }
         if modern::is_removed(method) {
             return Err(RpcReply::unknown_method(id, &self.frame.method_name()));

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::mcp::offer::{has_tasks, offer};
 
 /// The result of `server/discover` for a profile.
-pub fn of_profile(gateway: &Gateway, view: &View) -> String {
+pub fn profile_result(gateway: &Gateway, view: &View) -> String {
     let offer = offer(view);
     let mut capabilities = offer.capabilities;
     if has_tasks(gateway, view) {
@@ -28,6 +28,6 @@ pub fn of_profile(gateway: &Gateway, view: &View) -> String {
 }
 
 /// The result of `server/discover` for a legacy server, from its `initialize` result (JSON text).
-pub fn of_legacy(initialized: &str) -> String {
+pub fn legacy_result(initialized: &str) -> String {
     discovery::from_initialize(initialized)
 }

@@ -92,7 +92,7 @@ impl ListenRequest<'_> {
 }
 
 /// Listens to the servers of a profile.
-pub async fn of_profile(request: ListenRequest<'_>, view: &View) -> RpcReply {
+pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcReply {
     let requested = match request.filter() {
         Ok(requested) => requested,
         Err(refusal) => return refusal,
@@ -175,7 +175,11 @@ impl Drop for Listening<'_> {
 }
 
 /// Listens to one legacy server through its shared session.
-pub async fn of_shared(request: ListenRequest<'_>, server: &Arc<Server>, view: &View) -> RpcReply {
+pub async fn listen_to_shared_session(
+    request: ListenRequest<'_>,
+    server: &Arc<Server>,
+    view: &View,
+) -> RpcReply {
     let requested = match request.visible_filter(server, view) {
         Ok(requested) => requested,
         Err(refusal) => return refusal,
@@ -218,7 +222,11 @@ pub async fn of_shared(request: ListenRequest<'_>, server: &Arc<Server>, view: &
 }
 
 /// Listens to one legacy server through a pooled session.
-pub async fn of_pooled(request: ListenRequest<'_>, lease: Lease, view: &View) -> RpcReply {
+pub async fn listen_to_pooled_session(
+    request: ListenRequest<'_>,
+    lease: Lease,
+    view: &View,
+) -> RpcReply {
     let isolated_session = lease.isolated_session();
     let requested = match request.visible_filter(&isolated_session.server, view) {
         Ok(requested) => requested,

@@ -348,13 +348,13 @@ async fn answer(
                 return json(StatusCode::OK, reply.into_text());
             }
             let call = Box::pin(std::future::ready(reply));
-            return events(EventStreamBody::of_call_in(&mcp.gateway().calls, session, messages, call));
+            return events(EventStreamBody::for_session_call(&mcp.gateway().calls, session, messages, call));
         }
         () = messages.readable() => {}
         () = tokio::time::sleep(HEAD_HOLD) => {}
     }
     let call = Box::pin(call);
-    events(EventStreamBody::of_call_in(
+    events(EventStreamBody::for_session_call(
         &mcp.gateway().calls,
         session,
         messages,
@@ -406,11 +406,11 @@ fn get(
         .and_then(|id| id.to_str().ok())
         .filter(|_| session.revision.resumes_streams());
     match last_event.map(|id| session.replay.resume(id)) {
-        Some(Ok(cursor)) => Ok(events(EventStreamBody::at(session, cursor))),
+        Some(Ok(cursor)) => Ok(events(EventStreamBody::at_cursor(session, cursor))),
         Some(Err(gone @ Gone::Forgotten)) => {
             Err(HttpRefusal::new(StatusCode::BAD_REQUEST, &gone.to_string()))
         }
-        Some(Err(Gone::Unknown)) | None => Ok(events(EventStreamBody::of_session(session))),
+        Some(Err(Gone::Unknown)) | None => Ok(events(EventStreamBody::for_session(session))),
     }
 }
 

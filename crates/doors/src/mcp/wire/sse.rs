@@ -98,7 +98,7 @@ fn open(
         mcp: Arc::clone(mcp),
         id,
     };
-    Ok(answer::events(EventStreamBody::of_client(
+    Ok(answer::events(EventStreamBody::for_sse_client(
         &endpoint,
         messages,
         Box::new(open),

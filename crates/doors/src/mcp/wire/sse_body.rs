@@ -152,7 +152,7 @@ impl Drop for Connection {
 
 impl EventStreamBody {
     /// The stream of a call: its messages, then its reply.
-    pub fn of_call(messages: CallStream, reply: PendingReply) -> Self {
+    pub fn for_call(messages: CallStream, reply: PendingReply) -> Self {
         Self::new(EventSource::Call {
             messages,
             reply: Some(reply),
@@ -162,7 +162,7 @@ impl EventStreamBody {
 
     /// The stream of a call in a session. If the client can resume it, a task writes the events and
     /// continues without a connection.
-    pub fn of_call_in(
+    pub fn for_session_call(
         calls: &Calls,
         session: Arc<ClientSession>,
         messages: CallStream,
@@ -171,7 +171,7 @@ impl EventStreamBody {
         if !session.revision.resumes_streams() {
             return Self {
                 outlasts_its_client: true,
-                ..Self::of_call(messages, reply)
+                ..Self::for_call(messages, reply)
             };
         }
         let cursor = session.replay.open(StreamKind::Call);
@@ -187,7 +187,7 @@ impl EventStreamBody {
         }
         Self {
             outlasts_its_client: true,
-            ..Self::at(session, cursor)
+            ..Self::at_cursor(session, cursor)
         }
     }
 
@@ -201,10 +201,10 @@ impl EventStreamBody {
     }
 
     /// Messages to a client that belong to no call.
-    pub fn of_session(session: Arc<ClientSession>) -> Self {
+    pub fn for_session(session: Arc<ClientSession>) -> Self {
         if session.revision.resumes_streams() {
             let cursor = session.replay.open(StreamKind::Session);
-            return Self::at(session, cursor);
+            return Self::at_cursor(session, cursor);
         }
         let busy = session.busy();
         Self::new(EventSource::Session {
@@ -214,7 +214,7 @@ impl EventStreamBody {
     }
 
     /// A stream of the session, from this position on.
-    pub fn at(session: Arc<ClientSession>, cursor: StreamCursor) -> Self {
+    pub fn at_cursor(session: Arc<ClientSession>, cursor: StreamCursor) -> Self {
         let busy = session.busy();
         Self::new(EventSource::Resumable(Connection {
             session,
@@ -225,7 +225,7 @@ impl EventStreamBody {
 
     /// The stream of an HTTP+SSE client, until its senders have gone. `endpoint` is the URL for its
     /// messages.
-    pub fn of_client(
+    pub fn for_sse_client(
         endpoint: &str,
         messages: mpsc::Receiver<String>,
         open: Box<dyn Send + Sync>,

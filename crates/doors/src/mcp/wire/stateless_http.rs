@@ -108,12 +108,12 @@ pub async fn respond(call: StatelessCall, accepts: Accepts) -> HttpAnswer {
                 return whole(reply);
             }
             let reply = Box::pin(std::future::ready(reply));
-            return events(EventStreamBody::of_call(messages, reply));
+            return events(EventStreamBody::for_call(messages, reply));
         }
         () = messages.readable() => {}
         () = tokio::time::sleep(HEAD_HOLD) => {}
     }
-    events(EventStreamBody::of_call(messages, reply))
+    events(EventStreamBody::for_call(messages, reply))
 }
 
 fn whole(reply: Closed<RpcReply>) -> HttpAnswer {

@@ -134,8 +134,8 @@ impl ExcerptQuery {
         match (&self.lines, &self.pattern, &self.path) {
             (None, None, None) => window.push(whole)?,
             (Some(lines), None, None) => select_lines(whole, lines, &mut window)?,
-            (None, Some(pattern), None) => matching(whole, pattern, budget, &mut window)?,
-            (None, None, Some(path)) => at(whole, path, &mut window)?,
+            (None, Some(pattern), None) => select_matching(whole, pattern, budget, &mut window)?,
+            (None, None, Some(path)) => select_path(whole, path, &mut window)?,
             _ => return Err(ExcerptError::Several),
         }
         let (text, total) = window.finish();
@@ -188,7 +188,7 @@ fn select_lines(text: &str, lines: &str, window: &mut TextWindow<'_>) -> Result<
 }
 
 /// Selects the lines that match, each with its number.
-fn matching(
+fn select_matching(
     text: &str,
     pattern: &str,
     budget: &Budget,
@@ -206,9 +206,9 @@ fn matching(
 }
 
 /// Selects the value at a JSON path: a string as text, one value as JSON, several values as a list.
-fn at(text: &str, path: &str, window: &mut TextWindow<'_>) -> Result<(), ExcerptError> {
-    is_bounded(path)?;
-    if text.len() > MAX_DOCUMENT || values(text) > MAX_VALUES {
+fn select_path(text: &str, path: &str, window: &mut TextWindow<'_>) -> Result<(), ExcerptError> {
+    check_cost(path)?;
+    if text.len() > MAX_DOCUMENT || max_values(text) > MAX_VALUES {
         return Err(ExcerptError::TooLarge);
     }
     let path = JsonPath::parse(path)?;
@@ -232,7 +232,7 @@ fn at(text: &str, path: &str, window: &mut TextWindow<'_>) -> Result<(), Excerpt
 }
 
 /// An upper bound for the number of values in a JSON text.
-fn values(text: &str) -> usize {
+fn max_values(text: &str) -> usize {
     let (mut count, mut is_string, mut is_escaped) = (1, false, false);
     for byte in text.bytes() {
         match byte {
@@ -248,7 +248,7 @@ fn values(text: &str) -> usize {
 
 /// Checks that a path costs at most a small multiple of the document, and not its square or more. A
 /// query cannot be interrupted.
-fn is_bounded(path: &str) -> Result<(), ExcerptError> {
+fn check_cost(path: &str) -> Result<(), ExcerptError> {
     let mut quote = None;
     let mut bare = String::new();
     let mut characters = path.chars();
