@@ -15,66 +15,67 @@ pub struct About {
     /// RFC 3339, UTC.
     pub started_at: String,
     pub uptime_ms: u64,
-    /// Left out where nothing is kept between runs.
+    /// Absent when no state is kept between runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_directory: Option<String>,
     pub configuration: AboutConfiguration,
-    /// The addresses of the HTTP doors, as `ADDRESS:PORT`.
+    /// Listening addresses of the HTTP doors, as `ADDRESS:PORT`.
     pub listen: Vec<String>,
     /// The operating system and the processor, such as `linux x86_64`.
     pub platform: String,
-    /// The revisions of MCP that clients may speak, the oldest first.
+    /// The revisions of MCP that clients may use, oldest first.
     pub revisions: Vec<String>,
     pub journal: AboutJournal,
-    /// The resident memory of the daemon, without that of its servers. Left out where the system does not
-    /// tell.
+    /// Resident memory of the daemon, without its servers. Absent where the operating system does
+    /// not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Whether the web page shows tools of servers (`ui.externalTools`).
-    #[serde(default = "yes")]
+    /// True if the web page shows tools of servers (`ui.externalTools`).
+    #[serde(default = "true_by_default")]
     pub external_tools: bool,
-    /// What is wrong beside the servers.
+    /// Problems that do not concern a single server.
     pub warnings: Vec<String>,
 }
 
-/// An older daemon does not say.
-fn yes() -> bool {
+/// The default for the answer of an older daemon, which lacks the field.
+fn true_by_default() -> bool {
     true
 }
 
-/// Where the configuration is.
+/// The configuration file.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct AboutConfiguration {
-    /// Left out where the configuration is not from a file.
+    /// Absent when the configuration does not come from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Whether changes can be saved there.
+    /// True if changes can be saved to the file.
     pub writable: bool,
 }
 
-/// How the journal is.
+/// The state of the journal.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AboutJournal {
     pub enabled: bool,
     /// `off`, `relaxed` or `strict`.
     pub durability: String,
-    /// Its folder.
+    /// The journal's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What its records and objects take, as of its last look, which is some seconds ago while calls come.
+    /// Bytes of records and objects at the last measurement. While calls are recorded, that is some
+    /// seconds ago.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<u64>,
-    /// When the oldest call on record started; RFC 3339, UTC.
+    /// The start of the oldest recorded call; RFC 3339, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<String>,
-    /// Calls that are not on record since the daemon started.
+    /// Calls since the start of the daemon that could not be recorded.
     pub lost: u64,
-    /// Why it cannot be read or written for now.
+    /// The error that keeps the journal from being read or written at present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,11 +1,12 @@
-//! REST types of the web page's session: a browser that is signed in.
+//! REST types of browser sessions: a browser that is signed in on the web page.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// POST takes a [`SignIn`] and answers [`SignedIn`], with the cookie; GET answers [`BrowserSession`]; DELETE signs out.
+/// POST takes a [`SignIn`], answers [`SignedIn`] and sets the cookie. GET answers
+/// [`BrowserSession`]. DELETE signs out.
 pub const BROWSER_SESSION: &str = "/api/session";
-/// POST makes a [`SignInLink`].
+/// POST creates a [`SignInLink`].
 pub const SESSION_LINKS: &str = "/api/session/links";
 
 /// POST takes a [`Download`] and answers a [`DownloadTicket`].
@@ -25,7 +26,8 @@ pub struct SignIn {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignedIn {
-    /// Sent as `X-Page-Key` with every request. It is said here only.
+    /// The page key. The page sends it as `X-Page-Key` with every request. Only this answer
+    /// contains it.
     pub page_key: String,
     /// RFC 3339
     pub expires_at: String,
@@ -37,7 +39,7 @@ pub struct BrowserSession {
     pub signed_in: bool,
     /// RFC 3339
     pub expires_at: String,
-    /// Of Mainstay.
+    /// The version of Mainstay.
     pub version: String,
 }
 
@@ -50,14 +52,15 @@ pub struct SignedOut {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignInLink {
-    /// Said here, and used once.
+    /// The one-time code. Only this answer contains it.
     pub code: String,
-    /// Of the page, with the code in its fragment, which browsers send to nobody.
+    /// The path of the web page, with the code in the fragment. Browsers do not send fragments to
+    /// servers.
     pub path: String,
     pub expires_in_seconds: u64,
 }
 
-/// A download that the browser makes by itself, without the page key.
+/// A download that the browser starts itself, without the page key.
 #[derive(Default, Serialize, Deserialize, ToSchema)]
 pub struct Download {
     /// The path and query of a GET.
@@ -68,6 +71,7 @@ pub struct Download {
 
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct DownloadTicket {
-    /// The same with a ticket, which is good for one minute, once.
+    /// [`Download::path`] with a ticket added. The ticket is valid for one download within one
+    /// minute.
     pub path: String,
 }

@@ -1,4 +1,4 @@
-//! Asks a daemon over plain HTTP, with one connection for each request.
+//! A client of a daemon's REST API over plain HTTP. Each request opens its own connection.
 
 use std::{
     error::Error,
@@ -38,19 +38,19 @@ use super::{
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
 
-/// Does its work while it is polled.
+/// An HTTP connection. It makes progress only while it is polled.
 pub(super) type Connection = Pin<Box<Fuse<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>>>;
 
-/// A daemon that does not even accept a connection in this time is not there. An answer may take as
-/// long as a call may: the daemon keeps that time.
+/// Time limit for opening a connection to the daemon. Answers have no limit here, because the
+/// daemon limits the time of a call.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// One daemon, and the token that opens its door.
+/// The REST client of one daemon, with the token for its API.
 #[derive(Clone, Debug)]
 pub struct Client {
     url: String,
     authority: String,
-    /// Without one, only a daemon of another owner can be asked.
+    /// Absent for a daemon that needs no token.
     token: Option<Secret>,
 }
 
@@ -75,8 +75,8 @@ pub enum ClientError {
     },
     #[error("the daemon at {url} {}", if *had_token { "refuses the token" } else { "needs a token" })]
     Unauthorized { url: String, had_token: bool },
-    /// The daemon said no, in its own words.
-    #[error("{}", words(body))]
+    /// The daemon refused the request. `body` is its answer.
+    #[error("{}", refusal_message(body))]
     Refused {
         status: StatusCode,
         body: Map<String, Value>,
@@ -85,7 +85,7 @@ pub enum ClientError {
     Foreign { url: String, status: StatusCode },
 }
 
-/// A name as part of a URL: everything but letters and digits is escaped.
+/// Percent-encodes a name for a URL. Letters, digits, `-`, `_` and `.` stay.
 fn escaped(name: &str) -> String {
     name.bytes()
         .map(|byte| match byte {
@@ -97,25 +97,25 @@ fn escaped(name: &str) -> String {
         .collect()
 }
 
-/// A path with a query.
-fn asked(path: &str, query: &[(&str, String)]) -> String {
-    let query = query
+/// A path with a query. Values are percent-encoded.
+fn path_with_query(path: &str, query: &[(&str, String)]) -> String {
+    let parameters: Vec<String> = query
         .iter()
-        .map(|(name, value)| format!("{name}={}", escaped(value)));
-    let query: Vec<String> = query.collect();
-    format!("{path}?{}", query.join("&"))
+        .map(|(name, value)| format!("{name}={}", escaped(value)))
+        .collect();
+    format!("{path}?{}", parameters.join("&"))
 }
 
-fn words(body: &Map<String, Value>) -> String {
-    let said = body
+fn refusal_message(body: &Map<String, Value>) -> String {
+    let message = body
         .get("message")
         .or_else(|| body.get("error"))
         .and_then(Value::as_str);
-    said.unwrap_or("the daemon refused").to_owned()
+    message.unwrap_or("the daemon refused").to_owned()
 }
 
 impl ClientError {
-    /// The word that programs compare.
+    /// The error code for programs.
     pub fn code(&self) -> &str {
         match self {
             Self::BadUrl { .. } => "invalid_arguments",
@@ -130,7 +130,7 @@ impl ClientError {
         }
     }
 
-    /// The daemon's own words.
+    /// The body of a refusal by the daemon.
     pub fn body(&self) -> Option<&Map<String, Value>> {
         match self {
             Self::Refused { body, .. } => Some(body),
@@ -170,17 +170,16 @@ impl Client {
         self.get(SERVERS).await
     }
 
-    /// The daemon itself.
     pub async fn about(&self) -> Result<About, ClientError> {
         self.get(ABOUT).await
     }
 
-    /// Calls of each server in the last minute, and what its processes hold.
+    /// Calls of each server in the last minute, and the memory of its processes.
     pub async fn figures(&self) -> Result<Figures, ClientError> {
         self.get(FIGURES).await
     }
 
-    /// Every server, or one.
+    /// Probes one server, or all servers.
     pub async fn health(&self, server: Option<&str>) -> Result<HealthReport, ClientError> {
         let query = server.map(|server| format!("?server={}", escaped(server)));
         self.get(&format!("{HEALTH}{}", query.unwrap_or_default()))
@@ -195,7 +194,8 @@ impl Client {
         self.post(&path, &Map::new()).await
     }
 
-    /// Adds a server: `body` has its name, its entry, and what [`Keeping`](super::Keeping) has.
+    /// Adds a server. `body` has its name, its entry and the members of
+    /// [`Keeping`](super::Keeping).
     pub async fn add(&self, body: &Map<String, Value>) -> Result<Operated, ClientError> {
         self.post(SERVERS, body).await
     }
@@ -223,7 +223,7 @@ impl Client {
         self.post(&path, &keeping).await
     }
 
-    /// Approves what was shown of a pending server.
+    /// Approves a pending server as it was displayed.
     pub async fn approve(
         &self,
         server: &str,
@@ -239,7 +239,7 @@ impl Client {
         self.get(&format!("{path}?tail={tail}")).await
     }
 
-    /// Has the configuration read again, or only compared.
+    /// Makes the daemon read its configuration again. A dry run only compares it.
     pub async fn reload(&self, dry_run: bool) -> Result<Reloaded, ClientError> {
         self.post(RELOAD, &Reload { dry_run }).await
     }
@@ -258,14 +258,14 @@ impl Client {
         self.post(UNDO_CONFIG, &undo).await
     }
 
-    /// Asks a `mainstay mcp` for the state directory.
+    /// Asks a `mainstay mcp` to hand over the state directory.
     pub async fn hand_over(&self, config: Option<String>) -> Result<HandedOver, ClientError> {
         self.post(HAND_OVER, &HandOver { config }).await
     }
 
-    /// Records that fit the query: its parameters and their values.
+    /// The records that match the query, which consists of names and values of parameters.
     pub async fn call_records(&self, query: &[(&str, String)]) -> Result<CallRecords, ClientError> {
-        self.get(&asked(CALL_RECORDS, query)).await
+        self.get(&path_with_query(CALL_RECORDS, query)).await
     }
 
     pub async fn call_record(&self, id: &str) -> Result<WholeCallRecord, ClientError> {
@@ -277,7 +277,7 @@ impl Client {
         self.get(&OBJECT.replace("{cid}", &escaped(cid))).await
     }
 
-    /// What the servers did, or one of them, by the parameters of the query.
+    /// The history of one server, or of all servers. The query selects the period.
     pub async fn history(
         &self,
         server: Option<&str>,
@@ -287,20 +287,20 @@ impl Client {
             Some(server) => SERVER_HISTORY.replace("{name}", &escaped(server)),
             None => HISTORY.to_owned(),
         };
-        self.get(&asked(&path, query)).await
+        self.get(&path_with_query(&path, query)).await
     }
 
-    /// Calls of each tool that fit the query: its parameters and their values.
+    /// Statistics for each tool of the calls that match the query.
     pub async fn statistics(&self, query: &[(&str, String)]) -> Result<Statistics, ClientError> {
-        self.get(&asked(STATISTICS, query)).await
+        self.get(&path_with_query(STATISTICS, query)).await
     }
 
-    /// The sessions that clients have, the newest first.
+    /// The sessions of clients, newest first.
     pub async fn sessions(&self) -> Result<Sessions, ClientError> {
         self.get(SESSIONS).await
     }
 
-    /// Which servers and tools are switched off for which client.
+    /// The servers and tools that are switched off, by client.
     pub async fn switches(&self) -> Result<Switches, ClientError> {
         self.get(SWITCHES).await
     }
@@ -310,7 +310,7 @@ impl Client {
         self.send(Method::PUT, &path, set).await
     }
 
-    /// Switches everything on, for a client or for all.
+    /// Switches every server and tool on, for one client or for all clients.
     pub async fn clear_switches(&self, client: Option<&str>) -> Result<Cleared, ClientError> {
         let path = match client {
             Some(client) => SWITCH.replace("{client}", &escaped(client)),
@@ -319,7 +319,7 @@ impl Client {
         self.ask(Method::DELETE, &path, Bytes::new()).await
     }
 
-    /// What servers ask and no client could be asked.
+    /// Open requests of servers that no client can answer.
     pub async fn server_requests(&self) -> Result<ServerRequests, ClientError> {
         self.get(SERVER_REQUESTS).await
     }
@@ -333,8 +333,8 @@ impl Client {
         self.get(TOKENS).await
     }
 
-    pub async fn add_token(&self, wanted: &AddToken) -> Result<AddedToken, ClientError> {
-        self.post(TOKENS, wanted).await
+    pub async fn add_token(&self, token: &AddToken) -> Result<AddedToken, ClientError> {
+        self.post(TOKENS, token).await
     }
 
     pub async fn remove_token(&self, name: &str) -> Result<RemovedToken, ClientError> {
@@ -342,12 +342,12 @@ impl Client {
         self.ask(Method::DELETE, &path, Bytes::new()).await
     }
 
-    /// The token that this client bears opens nothing afterwards.
+    /// Replaces the control token. The token of this client is invalid afterwards.
     pub async fn rotate_token(&self) -> Result<RotatedToken, ClientError> {
         self.post(ROTATE, &Map::new()).await
     }
 
-    /// A link that signs a browser in, once.
+    /// Creates a link that signs one browser in, once.
     pub async fn sign_in_link(&self) -> Result<SignInLink, ClientError> {
         self.post(SESSION_LINKS, &Map::new()).await
     }
@@ -424,7 +424,7 @@ impl Client {
         }
     }
 
-    /// What an answer other than 200 means.
+    /// The error for an answer whose status is not 200.
     pub(super) fn refusal(&self, status: StatusCode, body: &[u8]) -> ClientError {
         if status == StatusCode::UNAUTHORIZED {
             return ClientError::Unauthorized {
@@ -433,7 +433,7 @@ impl Client {
             };
         }
         match serde_json::from_slice::<Map<String, Value>>(body) {
-            // Only our own refusals have a word for programs.
+            // Only refusals by Mainstay have a code in `error`.
             Ok(body) if body.get("error").is_some_and(Value::is_string) => {
                 ClientError::Refused { status, body }
             }
@@ -482,8 +482,8 @@ impl Client {
             format!("{}:80", self.authority)
         };
         let connecting = async {
-            let found: Vec<_> = lookup_host(address).await?.collect();
-            let (stream, _) = dial::connect(&found, None).await?;
+            let addresses: Vec<_> = lookup_host(address).await?.collect();
+            let (stream, _) = dial::connect(&addresses, None).await?;
             Ok::<_, io::Error>(stream)
         };
         timeout(CONNECT_LIMIT, connecting)
@@ -498,7 +498,8 @@ impl Client {
             .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
     }
 
-    /// A request was sent, and the connection broke before all of its answer came.
+    /// The error after the connection broke before the whole answer arrived. Only a GET certainly
+    /// changed nothing.
     pub(super) fn broken(
         &self,
         method: &Method,
@@ -524,13 +525,13 @@ impl Client {
     }
 }
 
-/// Does something that needs its connection to work meanwhile. Cancel-safe if `work` is.
+/// Polls the connection until `work` is done. Cancel-safe if `work` is.
 pub(super) async fn drive<T>(connection: &mut Connection, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     tokio::select! {
         biased;
-        done = &mut work => return done,
-        // What it had to say, `work` has by now.
+        output = &mut work => return output,
+        // The connection has ended. `work` has received everything that it transferred.
         _ = connection => {}
     }
     work.await

@@ -1,4 +1,4 @@
-//! MCP clients of Mainstay, and what is switched off for them.
+//! REST types of MCP clients and of their switches.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Clients {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientEntry {
-    /// The state, in the words of this route.
+    /// The state of the client, in the words of `/api/mcp-clients`.
     pub status: String,
     pub transport: String,
     /// `server/tool`
@@ -25,10 +25,10 @@ pub struct ClientEntry {
     pub error: Option<String>,
 }
 
-/// `GET /api/switches`: clients with everything on are not named.
+/// `GET /api/switches`. Clients for which nothing is switched off are absent.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Switches {
-    /// By the name of the client's token, or else the name that it gives itself.
+    /// By the name of the client's token, or the name that the client declared if it has no token.
     pub clients: BTreeMap<String, SwitchedOff>,
 }
 
@@ -43,7 +43,7 @@ pub struct SwitchedOff {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SetSwitch {
     pub server: String,
-    /// As the server calls it; without one the switch is the server's.
+    /// The original name of the tool. Without it, the switch applies to the whole server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     pub enabled: bool,
@@ -59,7 +59,7 @@ pub struct Switched {
     pub enabled: bool,
 }
 
-/// `DELETE /api/switches`, and of one client.
+/// `DELETE /api/switches` and `DELETE /api/switches/{client}`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Cleared {
     pub success: bool,
@@ -82,7 +82,7 @@ pub struct ClientOperated {
     pub tools: Vec<String>,
 }
 
-/// The answer to `disconnect` and to DELETE.
+/// The answer to `disconnect` and to DELETE of a client.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientLeft {
     /// `ok`

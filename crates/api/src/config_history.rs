@@ -6,9 +6,9 @@ use utoipa::ToSchema;
 
 use super::Plan;
 
-/// The versions of the configuration's file: [`ConfigHistory`].
+/// The versions of the configuration file: [`ConfigHistory`].
 pub const CONFIG_HISTORY: &str = "/api/config/history";
-/// One of them: [`ConfigVersionText`].
+/// One version: [`ConfigVersionText`].
 pub const CONFIG_VERSION: &str = "/api/config/history/{version}";
 /// Takes an [`UndoConfig`], answers [`ConfigUndone`].
 pub const UNDO_CONFIG: &str = "/api/config/undo";
@@ -16,19 +16,19 @@ pub const UNDO_CONFIG: &str = "/api/config/undo";
 /// `GET /api/config/history`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ConfigHistory {
-    /// The newest first. The newest is what Mainstay last saw in the file.
+    /// Newest first. The newest version is the file as Mainstay last read or wrote it.
     pub versions: Vec<ConfigVersion>,
-    /// Whether the file has another content than the newest version, so that an undo is refused.
+    /// True if the file differs from the newest version. An undo is then refused.
     pub changed: bool,
 }
 
-/// A version of the file.
+/// A version of the configuration file.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ConfigVersion {
     pub version: u64,
     /// RFC 3339, UTC.
     pub at: String,
-    /// The change in words, without values.
+    /// A description of the change. It contains no values.
     pub reason: String,
     pub by: ConfigChangedBy,
 }
@@ -52,11 +52,12 @@ pub enum ConfigChangedBy {
 pub struct ConfigVersionText {
     #[serde(flatten)]
     pub version: ConfigVersion,
-    /// With placeholders for secrets; left out for a text that is no JSON.
+    /// The file with placeholders for secrets. Absent if the file is not valid JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The difference from the version before: a unified diff with placeholders for secrets, empty where only secrets
-    /// changed. Left out where no version before is kept, or one of the two is no JSON.
+    /// A unified diff from the version before, with placeholders for secrets. It is empty if only
+    /// secrets changed. Absent if no earlier version is stored, or if one of the two is not valid
+    /// JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
 }
@@ -64,10 +65,11 @@ pub struct ConfigVersionText {
 /// `POST /api/config/undo`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UndoConfig {
-    /// The version to go back to; without it the one before the last change.
+    /// The version to restore. By default, the version before the last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// Replaces a file that is not what Mainstay last saw, too. What it has is kept as a version.
+    /// Also replaces a file that was changed since Mainstay last read or wrote it. The replaced
+    /// content is stored as a version.
     #[serde(default)]
     pub force: bool,
 }
@@ -75,11 +77,11 @@ pub struct UndoConfig {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ConfigUndone {
     pub success: bool,
-    /// The version whose content the file has again.
+    /// The version whose content was restored.
     pub restored: u64,
-    /// The file's newest version: the undo itself.
+    /// The newest version of the file, which the undo created.
     pub version: u64,
-    /// The plan in words.
+    /// The plan as text for people.
     pub summary: String,
     pub plan: Plan,
 }

@@ -1,4 +1,4 @@
-//! The daemon: its configuration, and its end.
+//! REST types of the daemon's configuration, and of handing over its state directory.
 
 use mainstay_config::plan::{Action, ServerChange, SettingChange};
 use serde::{Deserialize, Serialize};
@@ -14,20 +14,21 @@ pub struct Reload {
     pub dry_run: bool,
 }
 
-/// `POST /api/hand-over`: another Mainstay wants the state directory.
+/// `POST /api/hand-over`: another Mainstay needs the state directory.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandOver {
-    /// The configuration that it serves, with nothing given beside it on its command line.
+    /// The configuration file that the other Mainstay serves. Absent if its command line adds
+    /// settings or servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
 }
 
-/// The directory will be free in a while.
+/// The answer to [`HandOver`]. The state directory becomes free soon after it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HandedOver {
-    /// The process that has it.
+    /// The process that holds the state directory.
     pub pid: u32,
 }
 
@@ -35,32 +36,34 @@ pub struct HandedOver {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ConfigUpdated {
     pub success: bool,
-    /// For people, of several lines.
+    /// The plan as text for people, in several lines.
     pub summary: String,
     pub plan: Plan,
 }
 
-/// What differs, and whether it is in force now.
+/// The differences, and whether they are applied.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
     pub applied: bool,
-    /// For people, of several lines.
+    /// The plan as text for people, in several lines.
     pub summary: String,
     pub plan: Plan,
-    /// What is wrong or odd about the file, errors first. An entry with an error is a server that shows it.
+    /// Errors and warnings about the file, errors first. An entry with an error becomes a server
+    /// that reports the error.
     #[serde(default)]
     pub findings: Vec<ConfigFinding>,
 }
 
-/// What a configuration does to the servers and the settings. Names keys, never values.
+/// The effect of a configuration on servers and settings. It contains keys and no values.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
-    /// Every server of the old and the new configuration: those of the new one in its order, then those
-    /// that are gone.
+    /// Every server of the old and the new configuration. Servers of the new configuration come
+    /// first, in its order, and removed servers after them.
     pub servers: Vec<PlannedServer>,
-    /// Whether servers that stay have another order, which decides contested names.
+    /// True if remaining servers change their order. The order decides which server gets a
+    /// contested name.
     pub reordered: bool,
-    /// What differs beside the servers.
+    /// Differences outside of the servers.
     pub settings: Vec<PlannedSetting>,
 }
 
@@ -68,7 +71,7 @@ pub struct Plan {
 pub struct PlannedServer {
     pub name: String,
     pub action: PlanAction,
-    /// The keys of its entry that differ, if it is in both.
+    /// The keys of its entry that differ, if the server is in both configurations.
     pub keys: Vec<String>,
 }
 
@@ -77,15 +80,15 @@ pub struct PlannedServer {
 pub enum PlanAction {
     /// New, and started.
     Added,
-    /// New, and left alone: disabled, or without `autoStart`.
+    /// New, and not started: it is disabled, or has no `autoStart`.
     AddedIdle,
-    /// Stopped and forgotten.
+    /// Stopped and removed.
     Removed,
     Started,
     Stopped,
-    /// It is reached in another way: if it runs, it is stopped and started again.
+    /// Its target changed. If it runs, it is stopped and started again.
     Relaunched,
-    /// What differs can change while its sessions live, or it has none.
+    /// It changed in a way that its open sessions survive, or it has no session.
     Changed,
     Unchanged,
 }
@@ -101,7 +104,7 @@ pub struct PlannedSetting {
 #[serde(rename_all = "snake_case")]
 pub enum TakesEffect {
     Now,
-    /// When Mainstay is started the next time.
+    /// At the next start of Mainstay.
     AtRestart,
 }
 

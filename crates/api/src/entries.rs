@@ -1,5 +1,5 @@
-//! Entries before they are saved: trial runs, pasted text, the files of other clients; the configuration
-//! as text; profiles.
+//! REST types of entries before they are saved (trials, pasted text, files of other clients), of
+//! the configuration as text, and of profiles.
 
 use std::fmt;
 
@@ -24,50 +24,51 @@ pub const CONFIG_TEXT: &str = "/api/config/text";
 /// [`Profiles`]
 pub const PROFILES: &str = "/api/profiles";
 
-/// `POST /api/servers/try`: what a server does that was started once and is gone again.
+/// `POST /api/servers/try`: the result of starting a server once and stopping it again.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialRun {
-    /// Whether it was up, and its lists could be read.
+    /// True if the server started and its lists were read.
     pub success: bool,
     pub name: String,
-    pub shown: ShownTarget,
-    /// How long the handshake took, with the start of the process.
+    #[serde(rename = "shown")]
+    pub target: ShownTarget,
+    /// Duration of the handshake, including the start of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
-    /// What the server calls itself.
+    /// The name and version that the server declares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerInfo>,
-    /// The revision of MCP that is spoken.
+    /// The revision of MCP that was negotiated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
-    /// Those that clients would have.
+    /// The tools that clients would see.
     pub tools: Vec<TrialTool>,
-    /// Resources and templates.
+    /// Number of resources and resource templates.
     pub resource_count: usize,
     pub prompt_count: usize,
-    /// Why it was not up.
+    /// The reason that the server did not start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What a person can do about it.
+    /// Advice for a person after a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_step: Option<String>,
-    /// The last lines of its stderr.
+    /// The last lines of stderr.
     pub stderr: Vec<String>,
-    /// What is odd about the entry without being wrong.
+    /// Warnings about the entry.
     pub warnings: Vec<String>,
 }
 
-/// What an entry starts or asks. Secrets are `***`.
+/// The target of an entry. Secrets are `***`.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ShownTarget {
-    /// The program and its arguments; empty for a server with a URL.
+    /// The program and its arguments. Empty for a server with a URL.
     pub command: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The names of its variables.
+    /// The names of its environment variables.
     pub env: Vec<String>,
     /// The names of its headers.
     pub headers: Vec<String>,
@@ -99,24 +100,24 @@ pub struct PastedText {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ImportPreview {
     pub servers: Vec<PreviewedServer>,
-    /// What the text was read as, in words.
+    /// The format that was recognised, as text for people.
     pub format: String,
-    /// What is not read as it stands there.
+    /// Parts of the text that were changed or ignored.
     pub notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct PreviewedServer {
     pub name: String,
-    /// As the configuration would have it.
+    /// The entry for the configuration.
     #[schema(value_type = Object)]
     pub entry: Map<String, Value>,
     pub notes: Vec<String>,
-    /// Whether there is a server of this name.
+    /// True if the configuration has a server with this name.
     pub exists: bool,
 }
 
-/// `GET /api/client-files`: what other MCP clients of this user have.
+/// `GET /api/client-files`: the servers in the files of other MCP clients of this user.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientFiles {
     pub clients: Vec<ClientOnMachine>,
@@ -128,20 +129,21 @@ pub struct ClientOnMachine {
     pub id: String,
     /// `Cursor`
     pub title: String,
-    /// Whether it has a file here.
+    /// True if the client has a file on this machine.
     pub installed: bool,
-    /// The file to which it adds servers.
+    /// The file to which the client adds servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The names of its servers; without Mainstay, and without what is no server.
+    /// The names of its servers. Mainstay's own entry and entries that are not servers are left
+    /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<Vec<String>>,
-    /// What these servers run or ask, in the same order; secrets are `***`.
+    /// The targets of these servers, in the order of `servers`. Secrets are `***`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Vec<ClientFileEntry>>,
-    /// Whether one of its files leads to Mainstay.
+    /// True if one of its files has an entry for Mainstay.
     pub mainstay: bool,
-    /// Why its files cannot be read.
+    /// The reason that its files cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     pub snippet: ClientSnippet,
@@ -152,7 +154,7 @@ pub struct ClientOnMachine {
 pub struct ClientFileEntry {
     /// Its name in the client's file.
     pub name: String,
-    /// The program.
+    /// The program, without its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,15 +163,16 @@ pub struct ClientFileEntry {
     pub url: Option<String>,
 }
 
-/// The entry that has a client use this Mainstay.
+/// The entry that connects a client to this Mainstay.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientSnippet {
     pub language: SnippetLanguage,
     pub text: String,
-    /// The file that it goes into.
+    /// The file for the entry.
     #[serde(rename = "where")]
     pub place: String,
-    /// The entry by URL, with `mst_TOKEN` in the place of a token. Left out for clients that take no URL.
+    /// The entry by URL, with `mst_TOKEN` in place of a token. Absent for clients that do not
+    /// support URLs.
     #[serde(default, rename = "withToken", skip_serializing_if = "Option::is_none")]
     pub with_token: Option<String>,
 }
@@ -188,17 +191,17 @@ pub enum SnippetLanguage {
 pub struct ImportFromClient {
     /// `cursor`
     pub client: String,
-    /// By their names in the client's files; without it all of them.
+    /// The names of the servers in the client's files. Without it, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<Vec<String>>,
-    /// Whether they are written into the configuration's file, and outlive a restart.
+    /// True to write the servers to the configuration file, so that they survive a restart.
     #[serde(default)]
     pub persist: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ImportedFromClient {
-    /// By their names here.
+    /// The names of the servers in Mainstay.
     pub added: Vec<String>,
     pub skipped: Vec<SkippedServer>,
     pub notes: Vec<String>,
@@ -211,10 +214,10 @@ pub struct SkippedServer {
     pub reason: String,
 }
 
-/// `POST /api/config/check`: either of the two.
+/// `POST /api/config/check`: `text` or `config`.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct CheckConfig {
-    /// As the file would have it; placeholders stand for secrets.
+    /// The content of the file. Placeholders stand for secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,10 +227,10 @@ pub struct CheckConfig {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CheckedConfig {
-    /// Whether a PUT would be taken.
+    /// True if a PUT would be accepted.
     pub valid: bool,
     pub findings: Vec<ConfigFinding>,
-    /// What a PUT would do.
+    /// The effect of a PUT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,12 +240,12 @@ pub struct CheckedConfig {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ConfigFinding {
     pub severity: FindingSeverity,
-    /// `mcpServers.fs.args[1]`, or empty for the file as a whole.
+    /// The path of the value, such as `mcpServers.fs.args[1]`. Empty for the file as a whole.
     pub path: String,
-    /// From 1, of the text that was given.
+    /// Counted from 1, in the text of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// From 1, in characters.
+    /// Counted from 1, in characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
     pub message: String,
@@ -280,23 +283,23 @@ pub enum FindingSeverity {
 /// `GET /api/config/text`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ConfigText {
-    /// The file as it is, comments included; secrets are placeholders.
+    /// The file, including its comments. Placeholders stand for secrets.
     pub text: String,
     pub path: String,
-    /// Of the file as it is. A PUT repeats it.
+    /// The digest of the file. A PUT repeats it.
     pub digest: String,
 }
 
 /// `PUT /api/config/text`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SetConfigText {
-    /// With placeholders or secrets.
+    /// The new content, with placeholders or with secrets.
     pub text: String,
-    /// [`ConfigText::digest`], as it was when the text was read.
+    /// [`ConfigText::digest`] of the text that was edited.
     pub digest: String,
 }
 
-/// `GET /api/profiles`, the one at `/mcp` first.
+/// `GET /api/profiles`, the default profile first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Profiles {
     pub profiles: Vec<Profile>,
@@ -305,19 +308,19 @@ pub struct Profiles {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Profile {
     pub name: String,
-    /// Where clients reach it: `/mcp/NAME`, and `/mcp` for the default.
+    /// The path of its endpoint: `/mcp/NAME`, or `/mcp` for the default profile.
     pub path: String,
     pub default: bool,
-    /// How its tools are named.
+    /// The naming scheme of its tools.
     pub naming: String,
-    /// The servers that it has now.
+    /// Its servers at present.
     pub servers: Vec<String>,
-    /// How many tools of servers it has.
+    /// Number of tools of servers in the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<usize>,
-    /// The groups of Mainstay's own tools that it has.
+    /// Its groups of Mainstay's own tools.
     pub builtin: Vec<String>,
-    /// As the file has it; nothing for one that the file says nothing of.
+    /// The entry in the file. Absent if the file has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub entry: Option<Value>,

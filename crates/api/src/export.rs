@@ -1,5 +1,5 @@
-//! Records of calls as a table: the columns, and lines of JSON and of CSV. `mainstay records export` and
-//! `GET /api/call-records/export` write the same.
+//! Call records as a table: its columns, and lines of JSON and CSV. `mainstay records export` and
+//! `GET /api/call-records/export` use it.
 
 use std::time::UNIX_EPOCH;
 
@@ -8,20 +8,21 @@ use mainstay_platform::utc;
 
 use super::{CallRecord, Raw};
 
-/// Records as a file: `?format=jsonl|csv` beside the filters of [`CALL_RECORDS`](super::CALL_RECORDS).
+/// Call records as a file. `?format=jsonl|csv` accompanies the filters of
+/// [`CALL_RECORDS`](super::CALL_RECORDS).
 pub const EXPORT_CALL_RECORDS: &str = "/api/call-records/export";
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Text,
     Integer,
     Real,
-    /// JSON, which is text in a table.
+    /// JSON. A table stores it as text.
     Json,
 }
 
-/// What a record has in a column.
+/// The value of a column in one record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
@@ -41,59 +42,69 @@ const fn column(name: &'static str, form: Form, of: fn(&CallRecord) -> Value) ->
     Column { name, form, of }
 }
 
-/// The columns, in their order. docs/cli.md lists them.
+/// The columns in their order. docs/cli.md lists them.
 pub const COLUMNS: [Column; 31] = [
-    column("id", Form::Text, |it| text(&it.id)),
-    column("started_at", Form::Text, |it| text(&it.started_at)),
-    column("started_at_ms", Form::Integer, |it| {
-        millis(Some(&it.started_at))
+    column("id", Form::Text, |call| text(&call.id)),
+    column("started_at", Form::Text, |call| text(&call.started_at)),
+    column("started_at_ms", Form::Integer, |call| {
+        millis(Some(&call.started_at))
     }),
-    column("completed_at", Form::Text, |it| {
-        some(it.completed_at.as_ref())
+    column("completed_at", Form::Text, |call| {
+        some(call.completed_at.as_ref())
     }),
-    column("completed_at_ms", Form::Integer, |it| {
-        millis(it.completed_at.as_ref())
+    column("completed_at_ms", Form::Integer, |call| {
+        millis(call.completed_at.as_ref())
     }),
-    column("duration_ms", Form::Real, |it| real(it.duration_ms)),
-    column("queue_ms", Form::Real, |it| Value::Real(it.queue_ms)),
-    column("upstream_ms", Form::Real, |it| Value::Real(it.upstream_ms)),
-    column("server", Form::Text, |it| some(it.server.as_ref())),
-    column("method", Form::Text, |it| text(&it.method)),
-    column("tool", Form::Text, |it| text(&it.tool)),
-    column("name", Form::Text, |it| text(&it.name)),
-    column("status", Form::Text, |it| text(&it.status)),
-    column("state", Form::Text, |it| text(&it.state)),
-    column("attempt", Form::Integer, |it| {
-        Value::Integer(it.attempt.into())
+    column("duration_ms", Form::Real, |call| real(call.duration_ms)),
+    column("queue_ms", Form::Real, |call| Value::Real(call.queue_ms)),
+    column("upstream_ms", Form::Real, |call| {
+        Value::Real(call.upstream_ms)
     }),
-    column("error_kind", Form::Text, |it| {
-        some(it.error.as_ref().map(|error| &error.kind))
+    column("server", Form::Text, |call| some(call.server.as_ref())),
+    column("method", Form::Text, |call| text(&call.method)),
+    column("tool", Form::Text, |call| text(&call.tool)),
+    column("name", Form::Text, |call| text(&call.name)),
+    column("status", Form::Text, |call| text(&call.status)),
+    column("state", Form::Text, |call| text(&call.state)),
+    column("attempt", Form::Integer, |call| {
+        Value::Integer(call.attempt.into())
     }),
-    column("error_message", Form::Text, |it| {
-        some(it.error.as_ref().map(|error| &error.message))
+    column("error_kind", Form::Text, |call| {
+        some(call.error.as_ref().map(|error| &error.kind))
     }),
-    column("arguments", Form::Json, |it| json(it.arguments.as_ref())),
-    column("arguments_bytes", Form::Integer, |it| {
-        integer(it.arguments_bytes)
+    column("error_message", Form::Text, |call| {
+        some(call.error.as_ref().map(|error| &error.message))
     }),
-    column("arguments_cid", Form::Text, |it| {
-        some(it.arguments_cid.as_ref())
+    column("arguments", Form::Json, |call| {
+        json(call.arguments.as_ref())
     }),
-    column("result_bytes", Form::Integer, |it| integer(it.result_bytes)),
-    column("result_cid", Form::Text, |it| some(it.result_cid.as_ref())),
-    column("source", Form::Text, |it| text(&it.source)),
-    column("door", Form::Text, |it| text(&it.door)),
-    column("profile", Form::Text, |it| some(it.profile.as_ref())),
-    column("client_name", Form::Text, |it| {
-        some(it.client.as_ref().map(|client| &client.name))
+    column("arguments_bytes", Form::Integer, |call| {
+        integer(call.arguments_bytes)
     }),
-    column("client_version", Form::Text, |it| {
-        some(it.client.as_ref().map(|client| &client.version))
+    column("arguments_cid", Form::Text, |call| {
+        some(call.arguments_cid.as_ref())
     }),
-    column("principal", Form::Text, |it| some(it.principal.as_ref())),
-    column("session", Form::Text, |it| some(it.session.as_ref())),
-    column("trace_id", Form::Text, |it| some(it.trace_id.as_ref())),
-    column("instance", Form::Text, |it| some(instance(&it.id))),
+    column("result_bytes", Form::Integer, |call| {
+        integer(call.result_bytes)
+    }),
+    column("result_cid", Form::Text, |call| {
+        some(call.result_cid.as_ref())
+    }),
+    column("source", Form::Text, |call| text(&call.source)),
+    column("door", Form::Text, |call| text(&call.door)),
+    column("profile", Form::Text, |call| some(call.profile.as_ref())),
+    column("client_name", Form::Text, |call| {
+        some(call.client.as_ref().map(|client| &client.name))
+    }),
+    column("client_version", Form::Text, |call| {
+        some(call.client.as_ref().map(|client| &client.version))
+    }),
+    column("principal", Form::Text, |call| {
+        some(call.principal.as_ref())
+    }),
+    column("session", Form::Text, |call| some(call.session.as_ref())),
+    column("trace_id", Form::Text, |call| some(call.trace_id.as_ref())),
+    column("instance", Form::Text, |call| some(instance(&call.id))),
 ];
 
 /// The instance in `INSTANCE/ID`.
@@ -154,7 +165,7 @@ pub fn csv_record(call: &CallRecord) -> String {
     csv_line(COLUMNS.iter().map(|column| (column.of)(call)))
 }
 
-/// A line of RFC 4180. What is not known is empty; an empty text is `""`.
+/// One line of CSV (RFC 4180). A null is empty; an empty text is `""`.
 fn csv_line(values: impl Iterator<Item = Value>) -> String {
     let fields = values.map(|value| match value {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! REST types of what servers do, and of what their processes hold.
+//! REST types of the current load of servers and their processes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ pub const FIGURES: &str = "/api/figures";
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
     pub servers: Vec<ServerFigures>,
-    /// How long a step of a `series` is.
+    /// Duration of one step of a `series`.
     #[serde(default)]
     pub series_step_ms: u64,
 }
@@ -20,26 +20,27 @@ pub struct Figures {
 #[serde(rename_all = "camelCase")]
 pub struct ServerFigures {
     pub name: String,
-    /// Calls that have ended since the server is there.
+    /// Ended calls since the server was added or Mainstay started.
     pub calls: u64,
-    /// Those that have failed, or whose result says so.
+    /// Ended calls that failed, or whose result has `isError`.
     pub errors: u64,
-    /// Calls that have not been sent.
+    /// Calls that wait to be sent.
     pub calls_waiting: u64,
     pub calls_in_flight: u64,
     pub recent: RecentCalls,
-    /// When the server was last heard, in milliseconds since 1970. Of a server whose clients have sessions of their
-    /// own, this is up to five seconds older than its last answer. Left out where it was not heard yet.
+    /// Time of the last message from the server, in milliseconds since 1970. For a server with
+    /// isolated sessions, it lags the last answer by up to five seconds. Absent if the server has
+    /// not sent a message yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_at: Option<u64>,
-    /// Left out where there was no call in the last five minutes.
+    /// Absent if no call ended in the last five minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<CallSeries>,
-    /// Processes of all its sessions, and everything below them. Left out where it has none, or the
-    /// system does not tell.
+    /// Number of processes of all its sessions, including their descendants. Absent if the server
+    /// has no process, or if the operating system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
-    /// Their resident memory; what they share counts once for each.
+    /// Resident memory of these processes. Shared memory counts once for each process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
 }
@@ -48,26 +49,26 @@ pub struct ServerFigures {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecentCalls {
-    /// A minute and up to five seconds; less for a server that is not there for so long.
+    /// One minute plus up to five seconds. Shorter for a server that was added recently.
     pub span_ms: u64,
     pub calls: u64,
     pub errors: u64,
-    /// Of the last five to ten seconds.
+    /// The rate in the last five to ten seconds.
     pub calls_per_second: f64,
-    /// Estimates from a histogram; left out where there was no call.
+    /// An estimate from a histogram. Absent if no call ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p95_ms: Option<f64>,
 }
 
-/// Calls of the last five minutes in steps of `seriesStepMs`, from the first step with calls on. The newest is the last;
-/// the step under way is not among them.
+/// Calls of the last five minutes in steps of `seriesStepMs`, starting with the first step that has
+/// calls. The newest step is the last one. The current step is not included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallSeries {
     /// Calls that ended in each step.
     pub calls: Vec<u32>,
-    /// The 95th percentile of their durations; `null` where there was no call.
+    /// The 95th percentile of the durations in each step; `null` for a step without calls.
     pub p95_ms: Vec<Option<f64>>,
 }

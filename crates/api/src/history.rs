@@ -5,71 +5,73 @@ use utoipa::ToSchema;
 
 use super::RecordGap;
 
-/// What all servers did: [`History`].
+/// The history of all servers: [`History`].
 pub const HISTORY: &str = "/api/history";
-/// What one server did: [`History`].
+/// The history of one server: [`History`].
 pub const SERVER_HISTORY: &str = "/api/servers/{name}/history";
 
-/// Changes of servers' statuses in a period, the oldest first.
+/// Changes of server status in a period, oldest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct History {
-    /// By name.
+    /// Sorted by name.
     pub servers: Vec<ServerHistory>,
-    /// When Mainstay itself was started and stopped. What servers did meanwhile is not known.
+    /// Starts and stops of Mainstay. The status of servers while Mainstay did not run is unknown.
     pub daemon: Vec<DaemonMark>,
-    /// Times of which calls are not on record, the oldest first.
+    /// Periods in which calls were not recorded, oldest first.
     #[serde(default)]
     pub gaps: Vec<RecordGap>,
-    /// Whether some were left out.
+    /// True if some entries were left out.
     pub truncated: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ServerHistory {
     pub server: String,
-    /// What was so when the period began comes first, at an earlier time.
+    /// The status at the beginning of the period comes first, with its earlier time.
     pub transitions: Vec<Transition>,
-    /// Whether older ones of the period were left out.
+    /// True if older changes in the period were left out.
     pub truncated: bool,
 }
 
-/// A server's status from a time on.
+/// The status of a server from a time on.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Transition {
     /// RFC 3339, UTC.
     pub at: String,
-    /// The canonical word; `pending` while the server waits for approval, `removed` when it is there no more.
+    /// The status word. `pending` while the server waits for approval, `removed` after the server
+    /// was removed.
     pub status: String,
-    /// It is connected, and not well; left out where it is well.
+    /// True if the server is connected and degraded. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub degraded: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The reason is that the server accepts no credentials of its entry.
+    /// True if the reason is that the server accepts no credentials of its entry.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unauthorized: bool,
-    /// How its process ended, where that is what led here.
+    /// The exit code of its process, if the exit of the process caused the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_signal: Option<i32>,
-    /// The number of the attempt that follows.
+    /// The number of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// How long after `at` that attempt was due.
+    /// Time from `at` until the next attempt was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_retry_ms: Option<u64>,
-    /// Its last lines of stderr.
+    /// The last lines of stderr.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
 }
 
-/// What happened to Mainstay itself.
+/// A start or an end of Mainstay.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DaemonMark {
     /// RFC 3339, UTC.
     pub at: String,
-    /// `started`, `stopped`, or `lost`: it ended without a word at this time or later, and before the next start.
+    /// `started`, `stopped` or `lost`. `lost`: Mainstay ended without recording it, at this time or
+    /// later, and before the next start.
     pub event: String,
 }

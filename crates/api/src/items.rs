@@ -1,4 +1,4 @@
-//! What servers offer: tools, resources and prompts, and calls of them.
+//! REST types of tools, resources and prompts of servers, and of calls.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,11 +10,11 @@ use super::Raw;
 pub struct FollowedAnswer {
     /// The HTTP status of the answer.
     pub status: u16,
-    /// Its body.
+    /// The body of the answer.
     pub body: serde_json::Value,
 }
 
-/// How far a call has come, in the words of its server.
+/// The progress of a call, as its server reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
@@ -33,7 +33,7 @@ pub struct Execute {
     pub arguments: Option<Raw>,
 }
 
-/// The result of a tool, or why there is none.
+/// The result of a tool call, or the reason that it has none.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Executed {
     pub success: bool,
@@ -59,7 +59,7 @@ pub struct Tool {
     pub description: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Hints of the server about what the tool does.
+    /// The server's hints about the behaviour of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub annotations: Option<Raw>,
@@ -127,7 +127,7 @@ pub struct Read {
     pub uri: Option<String>,
 }
 
-/// The first of the contents: text as it is, anything else in base64.
+/// The first item of the contents: a text unchanged, anything else in base64.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Content {
     #[schema(value_type = String)]
@@ -136,7 +136,7 @@ pub struct Content {
     pub mime_type: Option<Raw>,
 }
 
-/// A resource's contents as the server gave them, and whose they are.
+/// The contents of a resource as the server sent them, and the name of the server.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct WholeRead {
     pub server: String,
@@ -157,7 +157,7 @@ pub struct Prompt {
     pub server: String,
     pub original_name: String,
     pub description: String,
-    /// MCP's own list of arguments.
+    /// The argument list as MCP defines it.
     #[schema(value_type = Vec<Object>)]
     pub arguments: Raw,
 }

@@ -1,7 +1,7 @@
-//! The REST wire types, shared by the door that answers and the commands that ask
-//! (docs/dev/requirements.md, section M).
+//! The REST wire types. The REST door and the commands share them (docs/dev/requirements.md,
+//! section M).
 //!
-//! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
+//! Schemas, arguments and results are raw JSON, byte for byte as received (invariant 5).
 
 mod about;
 mod browser;
@@ -43,14 +43,14 @@ pub use self::tokens::*;
 
 pub type Raw = Box<RawValue>;
 
-/// What the commands call themselves.
+/// The `User-Agent` of the commands.
 pub const USER_AGENT: &str = concat!("mainstay-cli/", env!("CARGO_PKG_VERSION"));
 
-/// What this door offers, as OpenAPI 3.1.
+/// The OpenAPI 3.1 description of the REST API.
 pub const OPENAPI: &str = "/api/openapi.json";
 pub const CLIENTS: &str = "/api/mcp-clients";
 pub const SERVERS: &str = "/api/servers";
-/// One server: [`ServerDetails`]; PUT takes its entry, DELETE forgets it.
+/// One server: [`ServerDetails`]. PUT takes its entry; DELETE removes the server.
 pub const SERVER: &str = "/api/servers/{name}";
 pub const OPERATE: &str = "/api/servers/{name}/{operation}";
 pub const ENABLE: &str = "/api/servers/{name}/enable";
@@ -58,11 +58,11 @@ pub const DISABLE: &str = "/api/servers/{name}/disable";
 pub const APPROVE: &str = "/api/servers/{name}/approve";
 /// Takes an [`Execute`], answers [`Executed`].
 pub const EXECUTE: &str = "/api/servers/{name}/tools/{tool}/call";
-/// The configuration as its file has it.
+/// The configuration as it is in the file.
 pub const CONFIG: &str = "/api/config";
 /// The JSON Schema of the configuration.
 pub const CONFIG_SCHEMA: &str = "/api/config/schema";
-/// Takes a server's name beside its entry.
+/// Takes a server's entry with its name.
 pub const CONNECT_CLIENT: &str = "/api/mcp-clients/connect";
 pub const CLIENT: &str = "/api/mcp-clients/{name}";
 pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
@@ -77,34 +77,34 @@ pub const SERVER_REQUESTS: &str = "/api/server-requests";
 pub const REPLY: &str = "/api/server-requests/{id}";
 /// [`Switches`]; DELETE clears them all.
 pub const SWITCHES: &str = "/api/switches";
-/// PUT takes a [`SetSwitch`], DELETE switches everything on for this client.
+/// PUT takes a [`SetSwitch`]. DELETE switches everything on for this client.
 pub const SWITCH: &str = "/api/switches/{client}";
-/// Has the server's name in place of `{name}`.
+/// `{name}` stands for the name of the server.
 pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
 pub const CALL: &str = "/api/mcp-tools/call";
 pub const RESOURCES: &str = "/api/mcp-resources";
 pub const TEMPLATES: &str = "/api/mcp-resource-templates";
 pub const READ: &str = "/api/mcp-resources/read";
-/// Like [`READ`], but the server may be left out, and the result comes whole.
+/// Like [`READ`], but the request may omit the server, and the answer has the complete result.
 pub const READ_WHOLE: &str = "/api/resources/read";
 pub const PROMPTS: &str = "/api/mcp-prompts";
 pub const GET_PROMPT: &str = "/api/mcp-prompts/get";
 
-/// Server-sent events: [`SNAPSHOT`] first, unless a place is given to go on from (`Last-Event-ID`,
-/// or `?after=`), then an [`Event`] each.
+/// Server-sent events: a [`SNAPSHOT`], then one [`Event`] after the other. A stream that continues
+/// after an event (`Last-Event-ID` or `?after=`) has no snapshot at its beginning.
 pub const EVENTS: &str = "/api/events";
-/// [`Events`], for those who poll; with `?after=`.
+/// [`Events`], for polling, with `?after=`.
 pub const RECENT_EVENTS: &str = "/api/events/recent";
-/// The event whose data is [`Servers`]: how things are.
+/// The event whose data is [`Servers`]: the current state of all servers.
 pub const SNAPSHOT: &str = "snapshot";
-/// The event that says that others were missed; a [`SNAPSHOT`] follows.
+/// The event that reports a gap in the stream. A [`SNAPSHOT`] follows.
 pub const MISSED: &str = "missed";
 
-/// The events of a call that is followed (`Accept: text/event-stream`): [`Progress`] and log messages of its
-/// server, as often as the server sends them, then the [`ANSWER`].
+/// A followed call (`Accept: text/event-stream`) streams [`Progress`] and log messages whenever its
+/// server sends them, then the [`ANSWER`].
 pub const PROGRESS: &str = "progress";
 /// The event whose data is the `params` of a log message.
 pub const LOG_MESSAGE: &str = "log";
-/// The last event: `{"status", "body"}` of the answer that a caller gets that does not follow.
+/// The last event: `{"status", "body"}` of the answer that the call would have without following.
 pub const ANSWER: &str = "answer";

@@ -1,10 +1,10 @@
-//! Logs and events.
+//! REST types of logs and events.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// `GET /api/servers/NAME/logs`: the last lines, the oldest first.
+/// `GET /api/servers/NAME/logs`: the last lines, oldest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Logs {
     pub lines: Vec<LogLine>,
@@ -14,12 +14,12 @@ pub struct Logs {
 pub struct LogLine {
     /// RFC 3339
     pub time: String,
-    /// `stderr`, `stdout`, or `mainstay` for what Mainstay says about the server.
+    /// `stderr`, `stdout`, or `mainstay` for lines of Mainstay about the server.
     pub source: String,
     pub text: String,
 }
 
-/// With `?follow=true`: an event's name, and its data.
+/// An event of `?follow=true`, with its data.
 #[derive(Debug)]
 pub enum LogEvent {
     Line(LogLine),
@@ -33,24 +33,24 @@ impl LogEvent {
     pub const MISSED: &str = "missed";
 }
 
-/// The lines that were there end here. What follows was written since.
+/// The end of the lines that existed before the request. Newer lines follow.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct TailEnd {
-    /// Whether nothing older was left out.
+    /// True if no older line was left out.
     pub complete: bool,
 }
 
-/// Lines that came too fast for this client.
+/// The number of lines that this client missed because it read too slowly.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Missed {
     pub lines: u64,
 }
 
-/// What happened.
+/// An event of a server or of Mainstay.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// Sorts as text.
+    /// Ids sort as text, in the order of events.
     pub id: String,
     #[serde(rename = "type")]
     pub kind: String,
@@ -58,7 +58,7 @@ pub struct Event {
     pub server: Option<String>,
     /// RFC 3339
     pub created_at: String,
-    /// With the server's `name`.
+    /// It includes the server's `name`.
     #[schema(value_type = Object)]
     pub data: Map<String, Value>,
 }
@@ -67,11 +67,11 @@ pub struct Event {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Events {
     pub events: Vec<Event>,
-    /// Whether some are gone that came after the place asked for.
+    /// True if events after the requested id are no longer available.
     pub missed: bool,
-    /// Whether `limit` left older ones out; left out if not.
+    /// True if `limit` left out older events. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// The place to go on from.
+    /// The id to continue after.
     pub last: String,
 }

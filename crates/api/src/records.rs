@@ -1,4 +1,4 @@
-//! REST types of records, of the objects that they name, and of statistics.
+//! REST types of call records, of the objects that they name, and of statistics.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use utoipa::ToSchema;
 
 use super::Raw;
 
-/// Records, the newest first: [`CallRecords`].
+/// Call records, newest first: [`CallRecords`].
 pub const CALL_RECORDS: &str = "/api/call-records";
-/// One record with its arguments and its result: [`WholeCallRecord`].
+/// One call record with its arguments and its result: [`WholeCallRecord`].
 pub const CALL_RECORD: &str = "/api/call-records/{id}";
-/// An object's bytes, or some of them.
+/// The bytes of an object, or a range of them.
 pub const OBJECT: &str = "/api/objects/{cid}";
 /// Calls over time: [`Statistics`].
 pub const STATISTICS: &str = "/api/statistics";
@@ -22,38 +22,39 @@ pub const STATISTICS: &str = "/api/statistics";
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallRecords {
     pub calls: Vec<CallRecord>,
-    /// How many there are that fit, wherever the page begins. A search by `text` or `trace_id` counts what it found,
-    /// and ends with the page.
+    /// Number of matching records on all pages. A search by `text` or `trace_id` ends with its page,
+    /// and counts what it found.
     pub total_count: u64,
-    /// Whether older ones were left out.
+    /// True if older records were left out.
     pub truncated: bool,
-    /// `before` of the next page.
+    /// The value of `before` for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Where a search by `text` or `trace_id` ended after its time and not at the end of the records: when the last
-    /// call started that it looked at. The next page goes on from there.
+    /// Present if a search by `text` or `trace_id` reached its time limit before the end of the
+    /// records: the start time of the last call that it examined. The next page continues from
+    /// there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched_back_to: Option<String>,
-    /// Times of which calls are missing among these, the oldest first; left out where there are none.
+    /// Periods in which calls were not recorded, oldest first. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<RecordGap>,
 }
 
-/// A time in which calls were not put on record (docs/rest.md, "Records").
+/// A period in which calls were not recorded (docs/rest.md, "Records").
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RecordGap {
     /// RFC 3339, UTC.
     pub since: String,
-    /// RFC 3339, UTC; left out while it lasts.
+    /// RFC 3339, UTC. Absent while the gap continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Calls that are not on record.
+    /// Number of calls that were not recorded.
     pub calls: u64,
-    /// Why: the error of the disk or of the journal, or that too many calls waited.
+    /// The error of the disk or the journal, or a note that too many calls waited.
     pub reason: String,
 }
 
-/// What is known of one call.
+/// The record of one call.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallRecord {
     pub id: String,
@@ -65,21 +66,21 @@ pub struct CallRecord {
     pub profile: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<RecordedClient>,
-    /// `operator` or `client:NAME`, where there was a token.
+    /// `operator` or `client:NAME`. Absent if the request had no token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Left out if the name is unknown.
+    /// Absent if the name is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The server's own name of a tool or prompt, or a URI. If the name is unknown, as the client gave
-    /// it.
+    /// The original name of a tool or prompt, or the URI of a resource. If the name is unknown, the
+    /// name that the client sent.
     pub tool: String,
     /// `server/tool`.
     pub name: String,
     pub method: String,
-    /// As they are kept, up to 1 KiB; longer ones by their CID.
+    /// The recorded arguments, if they have at most 1 KiB. Longer arguments have a CID only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub arguments: Option<Raw>,
@@ -97,11 +98,11 @@ pub struct CallRecord {
     pub completed_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
-    /// How long it waited for the server to be there.
+    /// Time that the call waited for the server to be ready.
     pub queue_ms: f64,
-    /// How long the server had it.
+    /// Time that the server worked on the call.
     pub upstream_ms: f64,
-    /// How often it was tried: 0 for a call that was refused.
+    /// Number of attempts. 0 for a refused call.
     pub attempt: u32,
     /// The attempts before the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -124,22 +125,22 @@ pub struct RecordedClient {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RecordedError {
-    /// A failure's code, or `tool_error` where the tool says so itself.
+    /// The code of a failure, or `tool_error` if the result has `isError`.
     pub kind: String,
     pub message: String,
 }
 
-/// A try at a call that did not bring its answer, and after which it was tried again.
+/// An attempt at a call that failed and was followed by another attempt.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct EarlierAttempt {
-    /// From the arrival of the call to the end of the attempt.
+    /// Time from the arrival of the call to the end of the attempt.
     pub ended_ms: f64,
-    /// How far it got: `not_sent`, or `sent` where the call may run twice.
+    /// `not_sent`, or `sent` if the call may have run twice.
     pub state: String,
     pub error: RecordedError,
 }
 
-/// A record, and what it names where that is kept and not too long.
+/// A call record with its arguments and its result, if they are stored and not too long.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct WholeCallRecord {
     pub call: CallRecord,
@@ -151,8 +152,8 @@ pub struct WholeCallRecord {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Statistics {
-    /// By server, method and tool; with `by`, merged: what the calls of a series do not have in common is an
-    /// empty text.
+    /// One series for each server, method and tool. With `by`, series are merged; a field in which
+    /// the merged calls differ is an empty text.
     pub tools: Vec<ToolStatistics>,
 }
 
@@ -162,7 +163,7 @@ pub struct ToolStatistics {
     pub method: String,
     pub tool: String,
     pub total: CallStatistics,
-    /// In the order of time; those without calls are left out.
+    /// Ordered by time. Buckets without calls are absent.
     pub buckets: Vec<CallStatistics>,
 }
 
@@ -171,7 +172,7 @@ pub struct CallStatistics {
     /// RFC 3339, UTC.
     pub start: String,
     pub calls: u64,
-    /// Whatever is not `ok`.
+    /// Calls whose status is not `ok`.
     pub errors: u64,
     pub p50_ms: f64,
     pub p95_ms: f64,

@@ -1,4 +1,4 @@
-//! Servers: how they are, and what is done to them.
+//! REST types of servers, of operations on them, and of their requests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,19 +10,19 @@ use super::Raw;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Servers {
     pub servers: Vec<Server>,
-    /// What is wrong beside the servers, such as a configuration that cannot be read.
+    /// Problems that do not concern a single server, such as a configuration that cannot be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// Calls of a server that fail.
+/// Counts of failing calls to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailingCalls {
-    /// How many failed since one was answered.
+    /// Failed calls since the last call that was answered.
     pub failed: u32,
-    /// How many ended since its session was opened, answered or not.
+    /// Calls that ended since the session was opened, answered or not.
     pub of: u32,
-    /// When the first of the failed ones was known; RFC 3339.
+    /// Time at which the first of these failures became known; RFC 3339.
     pub since: String,
 }
 
@@ -32,23 +32,24 @@ pub struct FailingCalls {
 pub struct Server {
     pub name: String,
     pub transport: String,
-    /// The program, without its arguments: they may be secret.
+    /// The program, without its arguments, which may be secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Without its query: that may be secret.
+    /// The URL without its query, which may be secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     pub enabled: bool,
     pub auto_start: bool,
-    /// Whether it is gone after a restart.
+    /// True if a restart removes the server.
     #[serde(default)]
     pub ephemeral: bool,
-    /// What an MCP client wants started. Nothing is started before a person approves it.
+    /// The target that an MCP client asks to start. Mainstay starts nothing before a person
+    /// approves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
-    /// Whether its operator wants it up.
+    /// True if the server should be running.
     pub wanted: bool,
-    /// The canonical word.
+    /// The status word.
     pub status: String,
     pub connected: bool,
     /// RFC 3339
@@ -56,55 +57,59 @@ pub struct Server {
     pub connected_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
-    /// Since when it is not connected: since its session was lost or ended, or since Mainstay knows of it. Attempts
-    /// that fail do not change it; left out while it is connected. RFC 3339.
+    /// Start of the current downtime: the time at which the last session was lost or ended, or the
+    /// time at which Mainstay learned of the server. Failed attempts do not change it. Absent while
+    /// the server is connected. RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_since: Option<String>,
-    /// Since when its health is `degraded`; left out while it is not. RFC 3339.
+    /// Time since which its health is `degraded`; RFC 3339. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded_since: Option<String>,
-    /// How long the handshake of its session took, with the start of its process.
+    /// Duration of the handshake of its session, including the start of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consecutive_health_failures: Option<u32>,
-    /// The calls because of which it is degraded, whatever it answers to pings; left out where it is not.
+    /// The calls that make the server degraded, even if it answers pings. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_calls: Option<FailingCalls>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_ping_ms: Option<u64>,
-    /// When the server was last heard; RFC 3339.
+    /// Time of the last message from the server; RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success_at: Option<String>,
-    /// Why it is not connected, or not well; where it is well, what is to be noted of its lists.
+    /// The reason that it is not connected or is degraded. For a healthy server, a note about its
+    /// lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Whether the stream is open on which it tells of changes. Left out where every connection has one (stdio,
-    /// HTTP+SSE), and while it is not connected.
+    /// State of the stream on which the server announces changes. Absent where every connection has
+    /// one (stdio, HTTP+SSE), and while the server is not connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listening: Option<Listening>,
-    /// What to set in its entry, though it is connected: Mainstay had to depart from its usual way.
+    /// A change of its entry that Mainstay recommends, although the server is connected: Mainstay
+    /// had to depart from its usual procedure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
-    /// What the start of its process does that is under way, and the last line of its stderr.
+    /// The current step of starting its process, and the last line of stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starting: Option<String>,
-    /// What a person can do about it where it is not connected.
+    /// Advice for a person while the server is not connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_step: Option<String>,
-    /// The same as a code. `wait` has no words: Mainstay tries again by itself.
+    /// The next step as a code. `wait` has no text, because Mainstay tries again
+    /// by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_action: Option<NextAction>,
-    /// It is not connected, and another attempt comes by itself or is under way.
+    /// True if it is not connected, and another attempt follows by itself or is in progress.
     #[serde(default)]
     pub retried: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect_attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_retry_ms: Option<u64>,
-    /// Crashes of its processes since Mainstay started, and how the last one ended.
+    /// Crashes of its processes since Mainstay started.
     pub crash_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_crash_at: Option<String>,
@@ -115,49 +120,49 @@ pub struct Server {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     pub calls_in_flight: u32,
-    /// Since when a call or a health probe waits for an answer and the server has said nothing, in
-    /// milliseconds since 1970; left out where none waits.
+    /// Time since which a call or a health probe waits for an answer while the server has sent no
+    /// message, in milliseconds since 1970. Absent if nothing waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<u64>,
-    /// Its oldest question that waits for an answer; left out where none waits.
+    /// Its oldest open question. Absent if none is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_question: Option<OpenQuestion>,
-    /// Whether its lists are known.
+    /// True if the lists of the server are available.
     pub tools_ready: bool,
-    /// Whether they are an earlier run's, until the server answers.
+    /// True if the lists are from an earlier run, because the server has not answered yet.
     pub lists_stale: bool,
-    /// Those that clients can have.
+    /// Number of tools that clients can see.
     pub tool_count: usize,
-    /// Tools that `strictToolNames` keeps from clients, by the server's own names: the first hundred of
-    /// them, each cut at 256 characters.
+    /// Tools that `strictToolNames` hides from clients, by their original names: at most 100, each
+    /// cut at 256 characters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden_tools: Vec<String>,
     #[serde(default)]
     pub hidden_tool_count: usize,
-    /// Names in `disabledTools` and `allowedTools` that fit none of its tools, a line each.
+    /// Names in `disabledTools` and `allowedTools` that match none of its tools, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmatched_tools: Vec<String>,
     pub resource_count: usize,
     pub prompt_count: usize,
-    /// The last lines of its stderr; while it is started again, the line of the process before that tells why that one
-    /// ended.
+    /// The last lines of stderr. While the server is restarted, the line of the previous process
+    /// that explains its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
-    /// The last line of its stdout that is no message.
+    /// The last line of stray output: stdout that is not a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout: Option<String>,
 }
 
-/// Whether the stream is open on which a server tells of changes.
+/// State of the stream on which a server announces changes.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Listening {
     pub open: bool,
-    /// Why it is not open.
+    /// The reason that the stream is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A question of a server that waits for its answer.
+/// An open question of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenQuestion {
@@ -166,43 +171,44 @@ pub struct OpenQuestion {
     pub method: String,
     /// RFC 3339
     pub asked_at: String,
-    /// Whether a person answers it by `mainstay requests`, and no client.
+    /// True if a person has to answer it with `mainstay requests`, because no client can.
     #[serde(default)]
     pub by_hand: bool,
-    /// The name that the client declared which is asked; told to the operator only.
+    /// The declared name of the client that was asked. Visible only to the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// `operator` or `client:NAME`, where there was a token; told to the operator only.
+    /// `operator` or `client:NAME`. Absent if the client has no token. Visible only to the
+    /// operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// How many questions of this server are open, where this is the oldest of them.
+    /// Number of open questions of this server, if this is the oldest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
 }
 
-/// What a person can do about a server that is not connected.
+/// The step that a person can take for a server that is not connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NextAction {
     Approve,
     Enable,
     Start,
-    /// Its log says why it is down. Mainstay tries again by itself.
+    /// Its log contains the reason. Mainstay tries again by itself.
     SeeLog,
-    /// Its log says why it is down. It stays down until it is started.
+    /// Its log contains the reason. The server stays down until a person starts it.
     SeeLogAndStart,
-    /// The entry cannot be used.
+    /// The entry is invalid.
     CorrectEntry,
     /// The server accepts no credentials of the entry.
     SetCredentials,
     Wait,
 }
 
-/// What a person approves, or does not: to the letter, references unexpanded. A client that cannot
-/// approve it sees the program only, because the rest may be secret.
+/// The target that a person has to approve, unchanged, with unexpanded references. A client that
+/// cannot approve it sees only the program, because the rest may be secret.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pending {
-    /// A digest of everything that was given: an approval repeats it.
+    /// A digest of the whole entry. An approval repeats it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The program and its arguments.
@@ -210,27 +216,27 @@ pub struct Pending {
     pub command: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The variables that are set, which may change what runs.
+    /// The environment variables of the entry. They may change which program runs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub env: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// All that was given, these and everything else (`inheritEnv`, `headers`, …).
+    /// The whole entry, including members such as `inheritEnv` and `headers`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub entry: Map<String, Value>,
-    /// What this name led to before, where that was something else.
+    /// The previous target of the name, if it was a different one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formerly: Option<Formerly>,
-    /// The client that wants it; told to the operator only.
+    /// The client that asked for the server. Visible only to the operator.
     #[serde(
         default,
         rename = "requestedBy",
         skip_serializing_if = "Option::is_none"
     )]
     pub requested_by: Option<RequestedBy>,
-    /// When the client asked, in milliseconds since 1970.
+    /// Time of the client's request, in milliseconds since 1970.
     #[serde(
         default,
         rename = "requestedAt",
@@ -245,14 +251,14 @@ pub struct RequestedBy {
     /// The name that the client declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// As records have it: `mcp_http`, `mcp_sse` or `mcp_stdio`.
+    /// `mcp_http`, `mcp_sse` or `mcp_stdio`, as in records.
     pub door: String,
-    /// `operator` or `client:NAME`, where there was a token.
+    /// `operator` or `client:NAME`. Absent if the client has no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
 }
 
-/// The former target of a server's name, without secrets. Empty if it is not known.
+/// The former target of a server's name, without secrets. Empty if it is unknown.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Formerly {
     /// The program and its arguments.
@@ -260,7 +266,7 @@ pub struct Formerly {
     pub command: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The names of its variables.
+    /// The names of its environment variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
     /// The names of its headers.
@@ -272,23 +278,24 @@ pub struct Formerly {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ServerDetails {
     pub server: Server,
-    /// The entry as the file has it, or as it was given; secrets are placeholders. `None` if there is
-    /// none, as for a server from the command line.
+    /// The entry from the file or from the request that added the server. Placeholders stand for
+    /// secrets. Absent for a server without an entry, such as one from the command line.
     #[schema(value_type = Option<Object>)]
     pub entry: Option<Map<String, Value>>,
-    /// Identifies the entry, secrets included (SHA-256 in hexadecimal). A PUT that repeats it replaces no other one.
+    /// Identifies the entry, including secrets (SHA-256 in hexadecimal). A PUT with this digest
+    /// fails if the entry has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 
-/// What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
-/// `POST /api/mcp-clients/connect`. For `enable` and `disable` it is the whole body.
+/// Options beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and `POST
+/// /api/mcp-clients/connect`. For `enable` and `disable` they are the whole body.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Keeping {
-    /// Whether it is written into the file, and outlives a restart.
+    /// True to write the change to the file, so that it survives a restart.
     #[serde(default)]
     pub persist: bool,
-    /// Whether a server of that name gets this entry.
+    /// True to replace the entry of a server that has this name.
     #[serde(default)]
     pub replace: bool,
 }
@@ -296,11 +303,11 @@ pub struct Keeping {
 /// The body of `POST /api/servers/{name}/approve`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Approval {
-    /// [`Pending::digest`], as it was shown; without it nothing is approved.
+    /// [`Pending::digest`] of the entry that was displayed. Without it, nothing is approved.
     #[serde(default)]
     #[schema(required = true)]
     pub digest: Option<String>,
-    /// Whether it is written into the file, and outlives a restart.
+    /// True to write the server to the file, so that it survives a restart.
     #[serde(default)]
     pub persist: bool,
 }
@@ -311,14 +318,14 @@ pub struct Approval {
 pub struct Operated {
     pub success: bool,
     pub name: String,
-    /// The canonical word.
+    /// The status word.
     pub status: String,
-    /// Why it is not connected, although it is to be.
+    /// The reason that the server is not connected although it should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// `server/tool`
     pub tools: Vec<String>,
-    /// What is odd about its entry without being wrong.
+    /// Warnings about the entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -330,12 +337,12 @@ pub struct Removed {
     pub name: String,
 }
 
-/// `GET /api/server-requests`: what servers ask and no client could be asked.
+/// `GET /api/server-requests`: open requests of servers that no client can answer.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ServerRequests {
     /// Oldest first.
     pub requests: Vec<ServerRequest>,
-    /// What clients are asked and have not answered, oldest first. Nobody can answer it for them.
+    /// Open questions to clients, oldest first. Only these clients can answer them.
     #[serde(default)]
     pub clients: Vec<OpenQuestion>,
 }
@@ -347,12 +354,12 @@ pub struct ServerRequest {
     pub server: String,
     /// `sampling/createMessage`, `elicitation/create`, …
     pub method: String,
-    /// As the server wrote them.
+    /// The parameters as the server sent them.
     #[schema(value_type = Object)]
     pub params: Raw,
-    /// RFC 3339; it waits for ten minutes.
+    /// RFC 3339. The request expires after ten minutes.
     pub asked_at: String,
-    /// Left out where several clients can have caused it.
+    /// Absent if more than one client may have caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<RequestCause>,
 }
@@ -360,25 +367,25 @@ pub struct ServerRequest {
 /// The client that caused a request, and its call.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RequestCause {
-    /// The server's own name of the tool or prompt, or the URI of the resource. Left out where none of the client's
-    /// calls is known to have caused it.
+    /// The original name of the tool or prompt, or the URI of the resource. Absent if no call of
+    /// the client is known to have caused the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The name that the client declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// `operator` or `client:NAME`, where there was a token.
+    /// `operator` or `client:NAME`. Absent if the client has no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
 }
 
-/// `POST /api/server-requests/{id}`: either of the two.
+/// `POST /api/server-requests/{id}`: `result` or `error`.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Reply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]
     pub result: Option<Raw>,
-    /// Why it is refused.
+    /// The reason for refusing the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub error: Option<String>,
@@ -390,11 +397,11 @@ pub struct Replied {
     pub id: u64,
 }
 
-/// `GET /api/health`: every server was asked just now.
+/// `GET /api/health`: the answers to probes that this request started.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthReport {
     pub servers: Vec<ServerHealth>,
-    /// As in `GET /api/servers`.
+    /// The warnings of `GET /api/servers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -406,7 +413,7 @@ pub struct ServerHealth {
     pub status: HealthStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_ms: Option<u64>,
-    /// How long ago the server was last heard.
+    /// Time since the last message from the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success_ms: Option<u64>,
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! REST types of the sessions that clients have.
+//! REST types of client sessions.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,60 +9,60 @@ use super::RecordedClient;
 pub const SESSIONS: &str = "/api/sessions";
 /// [`StatelessClients`]
 pub const STATELESS_CLIENTS: &str = "/api/clients/stateless";
-/// DELETE ends one: [`EndedSession`].
+/// DELETE ends a session: [`EndedSession`].
 pub const SESSION: &str = "/api/sessions/{id}";
 
-/// `GET /api/sessions`, the newest first.
+/// `GET /api/sessions`, newest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Sessions {
     pub sessions: Vec<Session>,
-    /// How many are open, of the server if one was named.
+    /// Number of open sessions, or of those of the requested server.
     pub total: usize,
-    /// Whether older ones were left out.
+    /// True if older sessions were left out.
     pub truncated: bool,
-    /// `before` of the next page.
+    /// The value of `before` for the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// A session of a client. Clients of 2026-07-28 have none: what they call is in the records.
+/// A client session. Clients of 2026-07-28 have no session; their calls are in the records.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// The name that records give the session.
+    /// The id of the session in records.
     pub id: String,
-    /// As the client declared itself.
+    /// The name and version that the client declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<RecordedClient>,
     pub protocol_version: String,
     /// `streamable_http`, `sse` or `stdio`.
     pub transport: String,
-    /// As records have it: `mcp_http`, `mcp_sse` or `mcp_stdio`.
+    /// `mcp_http`, `mcp_sse` or `mcp_stdio`, as in records.
     pub door: String,
-    /// Left out for the default one, and where the session is of one server.
+    /// Absent for the default profile, and for a session of a single server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// The server of `/servers/NAME/mcp`.
+    /// The server, for a session at `/servers/NAME/mcp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// `operator` or `client:NAME`, where there was a token.
+    /// `operator` or `client:NAME`. Absent if the client has no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// RFC 3339, UTC. A session of an earlier run was opened again when its client came back.
+    /// RFC 3339, UTC. A session of an earlier run is reopened when its client returns.
     pub opened_at: String,
-    /// When a call or a stream of it was begun or ended last.
+    /// Time at which a call or a stream of the session last began or ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen_at: Option<String>,
     pub streams: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_in_flight: Option<usize>,
-    /// Servers and tools that are switched off for the client; left out where none is.
+    /// Number of servers and tools that are switched off for the client. Absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switched_off: Option<usize>,
 }
 
-/// `GET /api/clients/stateless`: clients of 2026-07-28, which have no session, of the last hour; at most
-/// 200, the newest first.
+/// `GET /api/clients/stateless`: clients of 2026-07-28, which have no session. At most 200 clients
+/// of the last hour, newest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatelessClients {
     pub clients: Vec<StatelessClient>,
@@ -71,21 +71,21 @@ pub struct StatelessClients {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatelessClient {
-    /// As the client declared itself.
+    /// The name and version that the client declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<RecordedClient>,
-    /// `operator` or `client:NAME`, where there was a token.
+    /// `operator` or `client:NAME`. Absent if the client has no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// Left out for the default one, and where the client speaks to one server.
+    /// Absent for the default profile, and for a client of a single server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     pub protocol_version: String,
     /// `streamable_http` or `stdio`.
     pub transport: String,
-    /// When its latest request came, a call or not; RFC 3339, UTC.
+    /// Time of its last request of any kind; RFC 3339, UTC.
     pub last_seen_at: String,
-    /// Its calls since it was first seen.
+    /// Its calls since its first request.
     pub calls: u64,
 }
 

@@ -17,14 +17,15 @@ use super::{
     client::{Connection, drive},
 };
 
-/// The longest event that a daemon sends: how a great many servers are.
+/// The maximum size of an event. The largest is a snapshot of very many servers.
 const MAX_EVENT: usize = 16 * 1024 * 1024;
 
-/// A daemon says at least that it is there every 15 s; one that is silent for longer is not.
+/// Time without any data after which a stream counts as broken. A daemon sends a keep-alive at
+/// least every 15 s.
 const SILENCE: Duration = Duration::from_secs(45);
 
 /// One open stream.
-struct Stream<'c> {
+struct OpenStream<'c> {
     client: &'c Client,
     method: Method,
     body: Incoming,
@@ -33,7 +34,7 @@ struct Stream<'c> {
 }
 
 impl Client {
-    /// The last lines of a server's log, and those to come.
+    /// The last lines of a server's log, then each new line.
     pub async fn follow_logs(
         &self,
         server: &str,
@@ -44,39 +45,47 @@ impl Client {
         Ok(LogEvents(self.stream(&path).await?))
     }
 
-    /// How the servers are and what happens from now on, or what happens after a place (the id of an
-    /// event).
+    /// A snapshot of the servers and all events from now on, or the events after the event id
+    /// `after`.
     pub async fn follow_events(&self, after: Option<&str>) -> Result<EventStream<'_>, ClientError> {
         Ok(EventStream {
-            stream: self.stream(&with_place(EVENTS, after)).await?,
-            place: after.map(str::to_owned),
+            stream: self.stream(&with_event_id(EVENTS, after)).await?,
+            last_event_id: after.map(str::to_owned),
         })
     }
 
-    /// What happened lately, or after a place.
+    /// The latest events, or the events after the event id `after`.
     pub async fn recent_events(&self, after: Option<&str>) -> Result<super::Events, ClientError> {
-        self.get(&with_place(RECENT_EVENTS, after)).await
+        self.get(&with_event_id(RECENT_EVENTS, after)).await
     }
 
-    /// Makes a call over this path, and hears what its server says meanwhile. Dropped, the future cancels the
-    /// call, and the server is told.
+    /// Makes a call at this path, and passes progress and log messages of its server to `on_news`.
+    /// Dropping the future cancels the call; the daemon then notifies the server.
     pub async fn follow_call<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
-        mut hear: impl FnMut(CallNews),
+        mut on_news: impl FnMut(CallNews),
     ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| self.unreachable(error))?;
         let mut request = self.request(Method::POST, path, body.into())?;
         let events = HeaderValue::from_static("text/event-stream");
         request.headers_mut().insert(header::ACCEPT, events);
-        // A result may be as long as a server may make it.
+        // The size of a result is not limited here.
         let mut stream = self.open(request, usize::MAX).await?;
         while let Some(event) = stream.next().await? {
             match event.name.as_deref() {
-                // What a server says in another form is not shown.
-                Some(PROGRESS) => drop(stream.read(&event).map(|it| hear(CallNews::Progress(it)))),
-                Some(LOG_MESSAGE) => drop(stream.read(&event).map(|it| hear(CallNews::Log(it)))),
+                // Skip progress and log messages that do not parse.
+                Some(PROGRESS) => {
+                    if let Ok(progress) = stream.read(&event) {
+                        on_news(CallNews::Progress(progress));
+                    }
+                }
+                Some(LOG_MESSAGE) => {
+                    if let Ok(params) = stream.read(&event) {
+                        on_news(CallNews::Log(params));
+                    }
+                }
                 Some(ANSWER) => {
                     let answer: FollowedAnswer = stream.read(&event)?;
                     let status = StatusCode::from_u16(answer.status)
@@ -89,14 +98,14 @@ impl Client {
                         _ => Err(self.refusal(status, body.as_bytes())),
                     };
                 }
-                // Of a later version.
+                // Events of a later version are ignored.
                 _ => {}
             }
         }
         Err(stream.broken(io::ErrorKind::UnexpectedEof.into()))
     }
 
-    async fn stream(&self, path: &str) -> Result<Stream<'_>, ClientError> {
+    async fn stream(&self, path: &str) -> Result<OpenStream<'_>, ClientError> {
         let request = self.request(Method::GET, path, Bytes::new())?;
         self.open(request, MAX_EVENT).await
     }
@@ -105,7 +114,7 @@ impl Client {
         &self,
         request: Request<Full<Bytes>>,
         max_event: usize,
-    ) -> Result<Stream<'_>, ClientError> {
+    ) -> Result<OpenStream<'_>, ClientError> {
         let (mut sender, mut connection) = self.handshake().await?;
         let method = request.method().clone();
         let response = drive(&mut connection, sender.send_request(request))
@@ -118,7 +127,7 @@ impl Client {
                 .map_err(|error| self.broken(&method, error.into()))?;
             return Err(self.refusal(status, &body.to_bytes()));
         }
-        Ok(Stream {
+        Ok(OpenStream {
             client: self,
             method,
             body,
@@ -128,7 +137,7 @@ impl Client {
     }
 }
 
-/// What a server says during a call.
+/// A message of a server during a call.
 #[derive(Clone, Debug)]
 pub enum CallNews {
     Progress(Progress),
@@ -142,17 +151,17 @@ struct FollowedAnswer {
     body: Raw,
 }
 
-fn with_place(path: &str, after: Option<&str>) -> String {
+fn with_event_id(path: &str, after: Option<&str>) -> String {
     after.map_or_else(|| path.to_owned(), |after| format!("{path}?after={after}"))
 }
 
-impl Stream<'_> {
+impl OpenStream<'_> {
     /// The next event; `None` when the daemon has ended the stream.
     async fn next(&mut self) -> Result<Option<event_stream::Event>, ClientError> {
         loop {
             match self.parser.next_event() {
                 Some(Ok(event)) => return Ok(Some(event)),
-                // One that is too large is not ours.
+                // The daemon sends no event above the limit.
                 Some(Err(_)) => continue,
                 None => {}
             }
@@ -162,7 +171,7 @@ impl Stream<'_> {
                 return Ok(None);
             };
             let frame = frame.map_err(|error| self.broken(io::Error::other(error)))?;
-            // Trailers say nothing.
+            // Trailers have no data.
             if let Ok(data) = frame.into_data() {
                 self.parser.push(data);
             }
@@ -179,8 +188,8 @@ impl Stream<'_> {
     }
 }
 
-/// What a server's log has, and then what comes.
-pub struct LogEvents<'c>(Stream<'c>);
+/// The events of a followed log.
+pub struct LogEvents<'c>(OpenStream<'c>);
 
 impl LogEvents<'_> {
     /// The next event; `None` when the daemon has ended the stream.
@@ -190,7 +199,7 @@ impl LogEvents<'_> {
                 Some(LogEvent::LINE) => LogEvent::Line(self.0.read(&event)?),
                 Some(LogEvent::TAIL_END) => LogEvent::TailEnd(self.0.read(&event)?),
                 Some(LogEvent::MISSED) => LogEvent::Missed(self.0.read(&event)?),
-                // Of a later version.
+                // Events of a later version are ignored.
                 _ => continue,
             }));
         }
@@ -198,13 +207,13 @@ impl LogEvents<'_> {
     }
 }
 
-/// How the servers are, and then what happens.
+/// The events of a daemon.
 pub struct EventStream<'c> {
-    stream: Stream<'c>,
-    place: Option<String>,
+    stream: OpenStream<'c>,
+    last_event_id: Option<String>,
 }
 
-/// What a daemon tells.
+/// A message of the event stream.
 #[derive(Debug)]
 pub enum Told {
     Snapshot(Servers),
@@ -213,22 +222,22 @@ pub enum Told {
 }
 
 impl EventStream<'_> {
-    /// Where another stream goes on.
+    /// The id of the last event. Another stream can continue after it.
     pub fn place(&self) -> Option<&str> {
-        self.place.as_deref()
+        self.last_event_id.as_deref()
     }
 
-    /// What comes next; `None` when the daemon has ended the stream.
+    /// The next message; `None` when the daemon has ended the stream.
     pub async fn next(&mut self) -> Result<Option<Told>, ClientError> {
         while let Some(event) = self.stream.next().await? {
-            let told = match event.name.as_deref() {
+            let message = match event.name.as_deref() {
                 Some(MISSED) => Told::Missed,
                 Some(SNAPSHOT) => Told::Snapshot(self.stream.read(&event)?),
                 Some(_) => Told::Event(self.stream.read(&event)?),
                 None => continue,
             };
-            self.place = event.id.or(self.place.take());
-            return Ok(Some(told));
+            self.last_event_id = event.id.or(self.last_event_id.take());
+            return Ok(Some(message));
         }
         Ok(None)
     }

@@ -1,4 +1,4 @@
-//! REST types of clients' tokens and the control token.
+//! REST types of client tokens and the control token.
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Number;
@@ -6,18 +6,18 @@ use utoipa::ToSchema;
 
 /// GET lists [`ClientTokens`]; POST takes an [`AddToken`].
 pub const TOKENS: &str = "/api/tokens";
-/// DELETE removes one.
+/// DELETE removes a token.
 pub const TOKEN: &str = "/api/tokens/{name}";
 /// POST replaces the control token.
 pub const ROTATE: &str = "/api/token/rotate";
 
-/// In the order in which they were made.
+/// Ordered by creation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientTokens {
     pub tokens: Vec<ClientToken>,
 }
 
-/// What is known of a client's token. What it is, is not kept.
+/// A client token. The token itself is not stored.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientToken {
@@ -35,7 +35,7 @@ pub struct ClientToken {
 pub struct AddToken {
     #[schema(required = true, value_type = String, pattern = "^[a-zA-Z0-9._-]{1,64}$")]
     pub name: Option<String>,
-    /// At most ten years; without it the token lasts until it is removed.
+    /// At most ten years. Without it, the token is valid until it is removed.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -45,13 +45,13 @@ pub struct AddToken {
     pub expires_in_seconds: Option<u64>,
 }
 
-/// An integer in any spelling of JSON: `90`, `90.0` and `9e1` are the same number.
+/// Reads an integer in any JSON notation: `90`, `90.0` and `9e1` are the same number.
 fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(from)? else {
         return Ok(None);
     };
     let whole = number.as_u64().or_else(|| {
-        // A float without a fraction is written without a point.
+        // `to_string` of a float without a fraction has no decimal point.
         number.as_f64()?.to_string().parse().ok()
     });
     whole
@@ -63,7 +63,7 @@ fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Er
 #[serde(rename_all = "camelCase")]
 pub struct AddedToken {
     pub name: String,
-    /// Said here, and never again.
+    /// Only this answer contains the token.
     pub token: String,
     /// RFC 3339
     pub created_at: String,
@@ -92,7 +92,7 @@ mod tests {
     fn a_whole_number_has_many_spellings() {
         let read = |text: &str| {
             let body = format!(r#"{{"name":"a","expiresInSeconds":{text}}}"#);
-            serde_json::from_str::<AddToken>(&body).map(|it| it.expires_in_seconds)
+            serde_json::from_str::<AddToken>(&body).map(|token| token.expires_in_seconds)
         };
         for text in ["90", "90.0", "9e1", "0.9e2"] {
             assert_eq!(read(text).ok(), Some(Some(90)), "{text}");

@@ -1,5 +1,6 @@
-//! Admits connections: a bound for all clients, a share for each address, and a reserve that clients
-//! cannot use, so that the operator is served however many clients are connected.
+//! Admits connections. All clients together have a limit, and each address has a share of it.
+//! Clients cannot use the reserve, so that the operator is served however many clients are
+//! connected.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,20 +16,21 @@ use mainstay_platform::descriptors::{self, Descriptors};
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-/// How many connections clients may have.
+/// Numbers of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Of all clients (`http.maxConnections`).
+    /// Limit for all clients (`http.maxConnections`).
     pub all: usize,
-    /// From one address (`http.maxConnectionsPerAddress`).
+    /// Limit for one address (`http.maxConnectionsPerAddress`).
     pub of_address: usize,
-    /// Beside those of clients. Each may make one request of what is not MCP.
+    /// Connections beyond those of clients. Each of them may make one request, which must not be
+    /// MCP.
     pub reserve: usize,
 }
 
 impl Limits {
-    /// These limits for a process that may open so many files: half of them are for connections of
-    /// clients, because servers need files, too.
+    /// Lowers these limits for a process that may open `files` files. Client connections may use
+    /// half of them, because servers need files, too.
     #[must_use]
     pub fn within(self, files: usize) -> Self {
         let all = self.all.min((files / 2).max(1));
@@ -40,15 +42,15 @@ impl Limits {
     }
 }
 
-/// The places of one listener.
+/// The connections of one listener.
 #[derive(Debug)]
 pub struct Connections {
     limits: Limits,
-    taken: Mutex<Taken>,
+    occupancy: Mutex<Occupancy>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct Occupancy {
     clients: usize,
     by_address: HashMap<IpAddr, usize>,
     /// Connections of the reserve, oldest first.
@@ -58,26 +60,26 @@ struct Taken {
 /// A connection of the reserve.
 #[derive(Debug, Default)]
 struct Reserved {
-    /// Whether its request has come.
-    asked: AtomicBool,
-    /// Makes it leave.
+    /// True after its first request.
+    has_request: AtomicBool,
+    /// Cancelled to make the connection end.
     evicted: CancellationToken,
 }
 
-/// The place of one connection; dropping it makes room.
+/// The place of one connection. Dropping it frees the place.
 #[derive(Debug)]
 pub struct ConnectionGuard {
     connections: Arc<Connections>,
     address: IpAddr,
-    /// Whether it is one of a client. A connection of the reserve may become one.
+    /// True if the place is one of a client. A connection of the reserve may become one.
     is_client: AtomicBool,
-    held: Mutex<Held>,
+    place: Mutex<Place>,
     evicted: CancellationToken,
 }
 
-/// What a connection takes up.
+/// The place that a connection occupies.
 #[derive(Debug)]
-enum Held {
+enum Place {
     Client { _descriptor: Descriptors },
     Reserved(Arc<Reserved>),
 }
@@ -86,43 +88,44 @@ impl Connections {
     pub fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             limits,
-            taken: Mutex::default(),
+            occupancy: Mutex::default(),
         })
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Held for a few operations, never across an await.
-        self.taken.lock()
+    fn occupancy(&self) -> MutexGuard<'_, Occupancy> {
+        // The lock is held for a few operations, never across an await.
+        self.occupancy.lock()
     }
 
-    /// Gives a new connection a place: a client's, or else one of the reserve. A full reserve loses its
-    /// oldest connection that has not asked for anything, or else its oldest.
+    /// Gives a new connection a place: a client's place if one is free, otherwise one of the
+    /// reserve. A full reserve evicts its oldest connection without a request. If each has one, it
+    /// evicts the oldest.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> ConnectionGuard {
         let address = network(address);
-        let mut taken = self.taken();
-        let held = match taken.admit(&self.limits, address) {
-            Some(descriptor) => Held::Client {
+        let mut occupancy = self.occupancy();
+        let place = match occupancy.admit(&self.limits, address) {
+            Some(descriptor) => Place::Client {
                 _descriptor: descriptor,
             },
-            None => Held::Reserved(taken.reserve(self.limits.reserve)),
+            None => Place::Reserved(occupancy.reserve(self.limits.reserve)),
         };
-        drop(taken);
-        let (is_client, evicted) = match &held {
-            Held::Client { .. } => (true, CancellationToken::new()),
-            Held::Reserved(reserved) => (false, reserved.evicted.clone()),
+        drop(occupancy);
+        let (is_client, evicted) = match &place {
+            Place::Client { .. } => (true, CancellationToken::new()),
+            Place::Reserved(reserved) => (false, reserved.evicted.clone()),
         };
         ConnectionGuard {
             connections: Arc::clone(self),
             address,
             is_client: AtomicBool::new(is_client),
-            held: Mutex::new(held),
+            place: Mutex::new(place),
             evicted,
         }
     }
 }
 
-impl Taken {
-    /// Takes a client's place, if there is one.
+impl Occupancy {
+    /// Occupies a client's place, if one is free.
     fn admit(&mut self, limits: &Limits, address: IpAddr) -> Option<Descriptors> {
         let of_address = self.by_address.get(&address).copied().unwrap_or_default();
         if self.clients >= limits.all || of_address >= limits.of_address {
@@ -134,14 +137,14 @@ impl Taken {
         Some(descriptor)
     }
 
-    fn reserve(&mut self, most: usize) -> Arc<Reserved> {
-        if self.reserve.len() >= most {
+    fn reserve(&mut self, limit: usize) -> Arc<Reserved> {
+        if self.reserve.len() >= limit {
             let silent = self
                 .reserve
                 .iter()
-                .position(|it| !it.asked.load(Ordering::Relaxed));
-            if let Some(left) = self.reserve.remove(silent.unwrap_or_default()) {
-                left.evicted.cancel();
+                .position(|reserved| !reserved.has_request.load(Ordering::Relaxed));
+            if let Some(evicted) = self.reserve.remove(silent.unwrap_or_default()) {
+                evicted.evicted.cancel();
             }
         }
         let reserved = Arc::new(Reserved::default());
@@ -150,55 +153,56 @@ impl Taken {
     }
 
     fn release(&mut self, reserved: &Arc<Reserved>) {
-        self.reserve.retain(|it| !Arc::ptr_eq(it, reserved));
+        self.reserve.retain(|other| !Arc::ptr_eq(other, reserved));
     }
 }
 
 impl ConnectionGuard {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        // Held for a few operations, never across an await.
-        self.held.lock()
+    fn place(&self) -> MutexGuard<'_, Place> {
+        // The lock is held for a few operations, never across an await.
+        self.place.lock()
     }
 
-    /// A request has come. Returns whether the connection is one of the reserve.
-    pub fn asked(&self) -> bool {
+    /// Notes that a request has arrived. Returns true if the connection is one of the reserve.
+    pub fn note_request(&self) -> bool {
         if self.is_client() {
             return false;
         }
-        match &*self.held() {
-            Held::Client { .. } => false,
-            Held::Reserved(reserved) => {
-                reserved.asked.store(true, Ordering::Relaxed);
+        match &*self.place() {
+            Place::Client { .. } => false,
+            Place::Reserved(reserved) => {
+                reserved.has_request.store(true, Ordering::Relaxed);
                 true
             }
         }
     }
 
-    /// Whether it has a client's place.
+    /// True if the connection has a client's place.
     pub fn is_client(&self) -> bool {
         self.is_client.load(Ordering::Relaxed)
     }
 
-    /// Makes a connection of the reserve a client's, if there is a place by now.
+    /// Moves a connection of the reserve to a client's place, if one is free now. Returns true if
+    /// the connection has a client's place.
     pub fn admit(&self) -> bool {
-        let mut held = self.held();
-        let Held::Reserved(reserved) = &*held else {
+        let mut place = self.place();
+        let Place::Reserved(reserved) = &*place else {
             return true;
         };
-        let mut taken = self.connections.taken();
-        let Some(descriptor) = taken.admit(&self.connections.limits, self.address) else {
+        let mut occupancy = self.connections.occupancy();
+        let Some(descriptor) = occupancy.admit(&self.connections.limits, self.address) else {
             return false;
         };
-        taken.release(reserved);
-        drop(taken);
-        *held = Held::Client {
+        occupancy.release(reserved);
+        drop(occupancy);
+        *place = Place::Client {
             _descriptor: descriptor,
         };
         self.is_client.store(true, Ordering::Relaxed);
         true
     }
 
-    /// Ends when the place is needed for another connection.
+    /// Waits until another connection needs the place.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
@@ -206,17 +210,17 @@ impl ConnectionGuard {
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let held = self.held.get_mut();
-        let mut taken = self.connections.taken();
-        if let Held::Reserved(reserved) = held {
-            taken.release(reserved);
+        let place = self.place.get_mut();
+        let mut occupancy = self.connections.occupancy();
+        if let Place::Reserved(reserved) = place {
+            occupancy.release(reserved);
             return;
         }
-        taken.clients -= 1;
-        if let Some(of_address) = taken.by_address.get_mut(&self.address) {
+        occupancy.clients -= 1;
+        if let Some(of_address) = occupancy.by_address.get_mut(&self.address) {
             *of_address -= 1;
             if *of_address == 0 {
-                taken.by_address.remove(&self.address);
+                occupancy.by_address.remove(&self.address);
             }
         }
     }
@@ -245,18 +249,18 @@ mod tests {
         let connections = connections(3, 2);
         let enter = |number| connections.enter(address(number));
         let (first, second, third) = (enter(1), enter(1), enter(1));
-        assert!(!first.asked() && !second.asked() && third.asked());
+        assert!(!first.note_request() && !second.note_request() && third.note_request());
         let other = enter(2);
-        assert!(!other.asked());
-        // Another address has room, but all places are taken.
-        assert!(enter(2).asked());
+        assert!(!other.note_request());
+        // The other address is below its share, but all client places are occupied.
+        assert!(enter(2).note_request());
         assert!(!third.admit());
         drop(first);
-        assert!(third.admit() && !third.asked());
+        assert!(third.admit() && !third.note_request());
         drop((second, third, other));
-        let taken = connections.taken();
-        assert_eq!((taken.clients, taken.by_address.len()), (0, 0));
-        assert!(taken.reserve.is_empty());
+        let occupancy = connections.occupancy();
+        assert_eq!((occupancy.clients, occupancy.by_address.len()), (0, 0));
+        assert!(occupancy.reserve.is_empty());
     }
 
     #[test]
@@ -264,15 +268,22 @@ mod tests {
         let connections = connections(1, 1);
         let _client = connections.enter(address(1));
         let operator = connections.enter(address(1));
-        assert!(operator.asked());
+        assert!(operator.note_request());
         let silent: Vec<_> = (0..3 * RESERVE)
             .map(|_| connections.enter(address(1)))
             .collect();
-        assert_eq!(connections.taken().reserve.len(), RESERVE);
+        assert_eq!(connections.occupancy().reserve.len(), RESERVE);
         assert!(!operator.evicted.is_cancelled());
-        let left = silent.iter().filter(|it| it.evicted.is_cancelled()).count();
-        assert_eq!(left, 2 * RESERVE + 1);
-        assert!(silent[left..].iter().all(|it| !it.evicted.is_cancelled()));
+        let evicted_count = silent
+            .iter()
+            .filter(|guard| guard.evicted.is_cancelled())
+            .count();
+        assert_eq!(evicted_count, 2 * RESERVE + 1);
+        assert!(
+            silent[evicted_count..]
+                .iter()
+                .all(|guard| !guard.evicted.is_cancelled())
+        );
     }
 
     #[test]

@@ -1,29 +1,30 @@
-//! What pages of allowed origins may send and read (the Fetch standard, "CORS protocol"). Which origins are
-//! allowed is the guard's.
+//! The CORS headers for web pages of allowed origins (the Fetch standard, "CORS protocol"). The
+//! guard decides which origins are allowed.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use mainstay_core::era;
 
 use crate::mcp::ResponseBody;
 
-/// The headers that a page of an allowed origin may send. Those of a tool's parameters have names of
-/// their own: the page says which.
+/// The request headers that a page of an allowed origin may send. Headers of tool parameters are
+/// not in this list: `preflight` allows those that the page names.
 const SHARED: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, \
     mcp-protocol-version, mcp-method, mcp-name, traceparent, tracestate";
 
-/// The headers of answers that such a page may read beside those that every page may.
+/// The response headers that such a page may read, beyond those that every page may read.
 const EXPOSED: &str = "mcp-session-id, mcp-protocol-version, www-authenticate, retry-after, \
     traceparent, tracestate";
 
-/// The answer to a browser that asks whether it may call us.
-pub fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
-    let wanted = asked.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter();
-    let of_tools = wanted
-        .filter_map(|wanted| wanted.to_str().ok())
-        .flat_map(|wanted| wanted.split(','))
+/// The answer to a CORS preflight request.
+pub fn preflight(request_headers: &HeaderMap) -> Response<ResponseBody> {
+    let param_headers = request_headers
+        .get_all(header::ACCESS_CONTROL_REQUEST_HEADERS)
+        .iter()
+        .filter_map(|names| names.to_str().ok())
+        .flat_map(|names| names.split(','))
         .map(|name| name.trim().to_ascii_lowercase())
         .filter(|name| name.starts_with(era::headers::PARAM_PREFIX));
-    let allowed = of_tools.fold(SHARED.to_owned(), |allowed, name| allowed + ", " + &name);
+    let allowed = param_headers.fold(SHARED.to_owned(), |allowed, name| allowed + ", " + &name);
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
@@ -41,7 +42,7 @@ pub fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
     response
 }
 
-/// Lets a page of an allowed origin read the answer, and those of its headers that matter to clients.
+/// Lets a page of an allowed origin read the answer and the headers that clients need.
 pub fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(

@@ -1,6 +1,6 @@
-//! Clients that close their side of a connection with their request, and wait for the answer (RFC 9112, section 9.6).
-//! Whether such a client has closed the connection as a whole shows only when it is sent something: then its system
-//! resets the connection.
+//! Half-closed connections: a client closes its sending side after a request and waits for the
+//! answer (RFC 9112, section 9.6). A client that has closed the whole connection looks the same
+//! until it is sent something. Then its operating system resets the connection.
 
 use std::{
     io,
@@ -18,26 +18,30 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// An interim answer, which clients pass over (RFC 9110, section 15.2).
+/// An interim response, which clients ignore (RFC 9110, section 15.2).
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The first pause before a look whether the connection was reset. Each one after it is ten times as long.
+/// The pause before the first check whether the connection was reset. Each following pause is ten
+/// times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How far the answer to the last request of a connection is.
+/// The progress of the answer to the last request of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnswerStage {
-    /// It is written, or has become a stream that ends with its client: one that sends no more has gone.
+    /// The answer is written, or is a stream that ends with its client. A client that has closed
+    /// its sending side is then gone.
     Sent,
-    /// It is being made.
+    /// The answer is being prepared.
     Awaited,
-    /// It is being made for a client of HTTP/1.0, which knows no interim answers.
+    /// The answer is being prepared for a client of HTTP/1.0, which does not understand interim
+    /// responses.
     AwaitedOverHttp10,
-    /// It is made, and not yet written.
+    /// The answer is ready and not yet written.
     Made,
-    /// It has become a stream that an [`AwaitedClient`] gets to its end.
+    /// The answer is a stream that is sent to its end, although its client has closed its sending
+    /// side.
     Streams,
 }
 
@@ -46,8 +50,8 @@ pub enum AnswerStage {
 pub struct Answering {
     /// An [`AnswerStage`]; `Sent` before the first request.
     stage: AtomicU8,
-    /// Whether the stream is to send a comment.
-    wants_comment: AtomicBool,
+    /// True if the stream should send a comment.
+    comment_requested: AtomicBool,
 }
 
 impl Answering {
@@ -60,19 +64,21 @@ impl Answering {
     }
 }
 
-/// The client of a stream, which is waited for when it sends no more. Dropped with the stream.
+/// The client of a stream that continues after the client closes its sending side. Dropped with the
+/// stream.
 #[derive(Debug)]
 pub struct AwaitedClient(Arc<Answering>);
 
 impl AwaitedClient {
-    pub fn of(answering: &Arc<Answering>) -> Self {
+    pub fn new(answering: &Arc<Answering>) -> Self {
         answering.set(AnswerStage::Streams);
         Self(Arc::clone(answering))
     }
 
-    /// Whether the stream is to send a comment now, so that it shows whether the client has gone.
-    pub fn take_wish(&self) -> bool {
-        self.0.wants_comment.swap(false, Ordering::Relaxed)
+    /// Returns true, once, if the stream should send a comment now. The comment reveals whether the
+    /// client is gone.
+    pub fn take_comment_request(&self) -> bool {
+        self.0.comment_requested.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -82,29 +88,30 @@ impl Drop for AwaitedClient {
     }
 }
 
-/// A client that has ended its side of the connection, and waits for an answer or has gone.
+/// A client that has closed its sending side, and that waits for an answer or is gone.
 #[derive(Debug)]
 pub struct HalfClosed {
     pause: Duration,
-    next_look: Pin<Box<Sleep>>,
+    next_check: Pin<Box<Sleep>>,
 }
 
 impl HalfClosed {
-    /// Has the client sent something that it passes over. `is_silent` if nothing waits to be written.
+    /// Sends the client something that it ignores. `is_silent` is true if no data waits to be
+    /// written.
     pub fn begin(stream: &TcpStream, answering: &Answering, is_silent: bool) -> io::Result<Self> {
         if is_silent && answering.is(AnswerStage::Awaited) {
             stream.try_write(PROBE)?;
         }
         if answering.is(AnswerStage::Streams) {
-            answering.wants_comment.store(true, Ordering::Relaxed);
+            answering.comment_requested.store(true, Ordering::Relaxed);
         }
         Ok(Self {
             pause: FIRST_PAUSE,
-            next_look: Box::pin(sleep(FIRST_PAUSE)),
+            next_check: Box::pin(sleep(FIRST_PAUSE)),
         })
     }
 
-    /// Ready when the connection was reset.
+    /// Ready after the connection was reset.
     pub fn poll_reset(
         &mut self,
         stream: &TcpStream,
@@ -114,9 +121,9 @@ impl HalfClosed {
             if let Some(error) = stream.take_error()? {
                 return Poll::Ready(Err(error));
             }
-            ready!(self.next_look.as_mut().poll(context));
+            ready!(self.next_check.as_mut().poll(context));
             self.pause = (self.pause * 10).min(LONGEST_PAUSE);
-            self.next_look = Box::pin(sleep(self.pause));
+            self.next_check = Box::pin(sleep(self.pause));
         }
     }
 }

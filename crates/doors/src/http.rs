@@ -1,4 +1,5 @@
-//! The HTTP listener: MCP on its own paths, everything else (REST, the web page) to the other router.
+//! The HTTP listener. It serves MCP at the MCP paths, and passes other requests (REST, the web
+//! page) to the REST router.
 
 use std::{
     convert::Infallible,
@@ -38,7 +39,7 @@ use crate::{
     half_closed::{AnswerStage, AwaitedClient},
     listen::Listeners,
     mcp::{
-        Mcp, ResponseBody, Scope,
+        EndpointScope, Mcp, ResponseBody,
         wire::{self, sse},
     },
     traffic::{Counted, Traffic},
@@ -46,20 +47,21 @@ use crate::{
     woken_only::WokenOnly,
 };
 
-/// After an error of the listener itself, such as too many open files.
+/// Pause after an error of the listener itself, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Answers in progress may take this long when the door closes.
+/// Time limit for answers in progress when the listener closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// A connection is looked at now and then ([`HttpServer::look`]): one timer for a connection costs less than one
-/// for every request. One that says nothing until the first look, or so many times in a row, is closed.
-const MAX_QUIET_LOOKS: u32 = 4;
+/// A connection is checked periodically ([`HttpServer::look`]), because one timer for a connection
+/// costs less than one for each request. A connection without a request at the first check, or
+/// without a new one at so many checks in a row, is closed.
+const MAX_QUIET_CHECKS: u32 = 4;
 
-/// The slowest that a client may read an answer, on the average between two looks.
+/// The minimum rate at which a client must read an answer, averaged between two checks.
 const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
-/// What the listener needs to serve a request.
+/// The shared state that the listener needs to serve requests.
 #[derive(Debug)]
 pub struct HttpServer {
     pub mcp: Arc<Mcp>,
@@ -68,14 +70,15 @@ pub struct HttpServer {
     pub authenticator: Authenticator,
     pub connections: Arc<Connections>,
     pub unread: Arc<Unread>,
-    /// How often a connection is looked at.
+    /// Time between two checks of a connection.
     pub look: Duration,
 }
 
-/// Accepts connections until `stop`; returns when they have ended, or were given up.
+/// Accepts connections until `stop`. Returns when all connections have ended, or after a time
+/// limit.
 pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: CancellationToken) {
     let connections = TaskTracker::new();
-    let mut refused = Throttle::default();
+    let mut accept_failures = Throttle::default();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -84,7 +87,7 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
         match accepted {
             Ok((stream, address)) => {
                 let place = door.connections.enter(address);
-                let client = Client {
+                let client = ConnectedClient {
                     door: Arc::clone(&door),
                     address,
                     place,
@@ -94,7 +97,7 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
                 connections.spawn(connection(stream, client, stop.clone()).boxed());
             }
             Err(error) => {
-                if let Some(times) = refused.again() {
+                if let Some(times) = accept_failures.again() {
                     tracing::warn!(%error, times, "a connection could not be accepted");
                 }
                 sleep(ACCEPT_PAUSE).await;
@@ -108,8 +111,9 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
     }
 }
 
-/// Serves one connection until its client ends it, `stop`, or a [`Leave`].
-async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) {
+/// Serves one connection until the client closes it, until `stop`, or for a reason to leave
+/// ([`Leave`]).
+async fn connection(stream: TcpStream, client: ConnectedClient, stop: CancellationToken) {
     let client = Arc::new(client);
     let traffic = Arc::new(Traffic::default());
     let service = service_fn({
@@ -122,12 +126,13 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
                 _ => AnswerStage::AwaitedOverHttp10,
             });
             let (client, answering) = (Arc::clone(&client), Arc::clone(&answering));
-            // On the heap until it is answered: hyper keeps room for it as long as the connection lasts.
+            // Boxed until it is answered: hyper reserves the future's size for the life of the
+            // connection.
             Box::pin(async move {
                 let mut response = client.serve(request).await;
                 match response.body_mut() {
                     ResponseBody::Events(events) if events.outlasts_its_client() => {
-                        events.await_client(AwaitedClient::of(&answering));
+                        events.await_client(AwaitedClient::new(&answering));
                     }
                     body if is_stream(body) => answering.set(AnswerStage::Sent),
                     _ => answering.set(AnswerStage::Made),
@@ -141,7 +146,7 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
     let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic), unread));
     let connection = http1::Builder::new().serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
-    let mut watch = Watch {
+    let mut watch = ConnectionWatch {
         changes: client.door.authenticator.changes(),
         client: &client,
         stop: &stop,
@@ -152,10 +157,10 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
         blocked_at: None,
         leaving: false,
     };
-    let ended = loop {
+    let result = loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => break ended,
+            result = connection.as_mut() => break result,
             leave = WokenOnly::new(watch.reason_to_leave()) => match leave {
                 Leave::Now => return,
                 Leave::Reset => {
@@ -164,16 +169,16 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
                 }
                 Leave::Soon => {
                     connection.as_mut().graceful_shutdown();
-                    let Ok(ended) = timeout(CLOSE_LIMIT, connection).await else {
+                    let Ok(result) = timeout(CLOSE_LIMIT, connection).await else {
                         return;
                     };
-                    break ended;
+                    break result;
                 }
                 Leave::AfterTheAnswer => connection.as_mut().graceful_shutdown(),
             },
         }
     };
-    if let Err(error) = ended {
+    if let Err(error) = result {
         tracing::debug!(%error, "a connection ended with an error");
     }
 }
@@ -186,8 +191,8 @@ fn is_stream(body: &ResponseBody) -> bool {
     }
 }
 
-/// The other end of a connection.
-struct Client {
+/// The client of one connection.
+struct ConnectedClient {
     door: Arc<HttpServer>,
     address: IpAddr,
     place: ConnectionGuard,
@@ -195,10 +200,10 @@ struct Client {
     visit: Visit,
 }
 
-impl Client {
-    /// A connection of the reserve makes one request, which is not for MCP.
+impl ConnectedClient {
+    /// A connection of the reserve may make one request, which must not be MCP.
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
-        let is_reserved = self.place.asked();
+        let is_reserved = self.place.note_request();
         let mut response = self.door.serve(request, self, is_reserved).await;
         if is_reserved && !self.place.is_client() {
             response.headers_mut().insert(header::CONNECTION, CLOSE);
@@ -207,36 +212,36 @@ impl Client {
     }
 }
 
-/// How a connection is to be ended by us.
+/// The way in which Mainstay ends a connection.
 enum Leave {
     Now,
-    /// What is written is not read.
+    /// The client does not read the answer.
     Reset,
-    /// An answer in progress has [`CLOSE_LIMIT`].
+    /// An answer in progress has [`CLOSE_LIMIT`] to finish.
     Soon,
-    /// One that is still being sent is sent to its end, as long as it is read.
+    /// An answer in progress is sent to its end, as long as the client reads it.
     AfterTheAnswer,
 }
 
-/// Looks at a connection now and then.
-struct Watch<'a> {
-    client: &'a Client,
+/// Checks a connection periodically.
+struct ConnectionWatch<'a> {
+    client: &'a ConnectedClient,
     stop: &'a CancellationToken,
     traffic: &'a Traffic,
     given_up: &'a CancellationToken,
     changes: watch::Receiver<()>,
-    /// Requests at the last look, and at how many looks in a row there were as many.
+    /// Requests at the last check, and the number of checks in a row without a new one.
     requests: u64,
     quiet: u32,
-    /// Bytes that had been written at the last look, if there was no room for more.
+    /// Bytes written at the last check, if the client was not reading then.
     blocked_at: Option<u64>,
-    /// It ends with its answer.
+    /// The connection ends after its current answer.
     leaving: bool,
 }
 
-impl Watch<'_> {
-    /// Waits for a reason to close the connection: `stop`, no request for too long, an answer that is
-    /// not read, a principal that may hear nothing more, or a place or memory that is needed.
+impl ConnectionWatch<'_> {
+    /// Waits for a reason to close the connection: `stop`, no request for too long, an answer that
+    /// is not read, a principal that lost its access, or a place or memory that others need.
     async fn reason_to_leave(&mut self) -> Leave {
         loop {
             let is_due = tokio::select! {
@@ -260,23 +265,24 @@ impl Watch<'_> {
             {
                 return Leave::Soon;
             }
-            if is_due && let Some(leave) = self.look() {
+            if is_due && let Some(leave) = self.check() {
                 return leave;
             }
         }
     }
 
-    fn look(&mut self) -> Option<Leave> {
+    fn check(&mut self) -> Option<Leave> {
         let requests = self.client.requests.load(Ordering::Relaxed);
         if requests == 0 {
-            // It has not even said what it wants.
+            // The client has not sent a request.
             return Some(Leave::Now);
         }
         let written = self.traffic.written();
         let was_blocked_at = self.blocked_at.take();
         if self.traffic.is_blocked() {
-            let least = u128::from(MIN_BYTES_PER_SECOND) * self.client.door.look.as_millis() / 1000;
-            if was_blocked_at.is_some_and(|before| u128::from(written - before) < least) {
+            let min_bytes =
+                u128::from(MIN_BYTES_PER_SECOND) * self.client.door.look.as_millis() / 1000;
+            if was_blocked_at.is_some_and(|before| u128::from(written - before) < min_bytes) {
                 tracing::debug!(address = %self.client.address, "an answer is not read");
                 return Some(Leave::Reset);
             }
@@ -288,7 +294,7 @@ impl Watch<'_> {
             0
         };
         self.requests = requests;
-        if self.quiet >= MAX_QUIET_LOOKS && !self.leaving {
+        if self.quiet >= MAX_QUIET_CHECKS && !self.leaving {
             self.leaving = true;
             return Some(Leave::AfterTheAnswer);
         }
@@ -300,7 +306,7 @@ impl HttpServer {
     async fn serve(
         &self,
         request: Request<Incoming>,
-        client: &Client,
+        client: &ConnectedClient,
         is_reserved: bool,
     ) -> Response<ResponseBody> {
         let endpoint = self.endpoint(request.uri().path());
@@ -317,7 +323,7 @@ impl HttpServer {
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match endpoint {
-            // Browsers name the origin of every other method.
+            // Browsers send the origin with every other method.
             Some(_) if request.method() == Method::GET && is_of_unnamed_page(request.headers()) => {
                 let reason = "a page of another site has to say its Origin";
                 refuse(StatusCode::FORBIDDEN, reason)
@@ -338,7 +344,7 @@ impl HttpServer {
                             self.mcp(endpoint, visitor, request).await
                         }
                     }
-                    Err(why) => unauthorized(why),
+                    Err(reason) => unauthorized(reason),
                 }
             }
             None => not_sniffed(self.other(request, &client.visit).await),
@@ -351,7 +357,7 @@ impl HttpServer {
 
     async fn mcp(
         &self,
-        endpoint: Result<(Scope, Endpoint), String>,
+        endpoint: Result<(EndpointScope, Endpoint), String>,
         visitor: Visitor,
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
@@ -366,14 +372,14 @@ impl HttpServer {
         }
     }
 
-    /// REST, the web page, and what is for machines.
+    /// Serves REST, the web page and `/metrics`.
     async fn other(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
         if request.uri().path() == "/metrics" {
             let (demand, headers) = (self.authenticator.metrics, request.headers());
-            if let Err(why) = self.authenticator.admit(demand, headers, visit) {
+            if let Err(reason) = self.authenticator.admit(demand, headers, visit) {
                 let status = StatusCode::UNAUTHORIZED;
-                let refusal = refuse_plainly(status, "unauthorized", &why.to_string());
-                return challenged(refusal, why);
+                let refusal = refuse_plainly(status, "unauthorized", &reason.to_string());
+                return challenged(refusal, reason);
             }
         } else {
             self.authenticator.note(request.headers(), visit);
@@ -383,12 +389,12 @@ impl HttpServer {
         response.map(ResponseBody::Other)
     }
 
-    /// An endpoint as this principal may know it.
+    /// The endpoint, if the principal may use it. A forbidden server looks like an unknown one.
     fn admitted(
         &self,
-        endpoint: Result<(Scope, Endpoint), String>,
+        endpoint: Result<(EndpointScope, Endpoint), String>,
         principal: &Principal,
-    ) -> Result<(Scope, Endpoint), String> {
+    ) -> Result<(EndpointScope, Endpoint), String> {
         let (scope, endpoint) = endpoint?;
         match scope.server() {
             Some(server) if !self.mcp.gateway().allows_server(principal, server) => {
@@ -398,8 +404,8 @@ impl HttpServer {
         }
     }
 
-    /// The MCP endpoint that a path names; `None` if it names none.
-    fn endpoint(&self, path: &str) -> Option<Result<(Scope, Endpoint), String>> {
+    /// The MCP endpoint at a path; `None` if the path is not one of MCP.
+    fn endpoint(&self, path: &str) -> Option<Result<(EndpointScope, Endpoint), String>> {
         let path = path.strip_prefix('/')?;
         let (server, endpoint) = match path.strip_prefix("servers/") {
             Some(path) => path
@@ -415,15 +421,15 @@ impl HttpServer {
         };
         let endpoint = match endpoint {
             "mcp" => Endpoint::Streamable,
-            "sse" => Endpoint::Sse(sse::Endpoint::Stream),
-            "sse/message" => Endpoint::Sse(sse::Endpoint::Message),
+            "sse" => Endpoint::Sse(sse::SseEndpoint::Stream),
+            "sse/message" => Endpoint::Sse(sse::SseEndpoint::Message),
             _ => return None,
         };
         let registry = &self.mcp.gateway().registry;
         let scope = match (server, profile) {
-            (Some(name), _) => registry.server(name).map(Scope::One),
-            (None, Some(name)) => registry.profile(name).map(Scope::Profile),
-            (None, None) => Ok(Scope::Profile(registry.default_profile())),
+            (Some(name), _) => registry.server(name).map(EndpointScope::One),
+            (None, Some(name)) => registry.profile(name).map(EndpointScope::Profile),
+            (None, None) => Ok(EndpointScope::Profile(registry.default_profile())),
         };
         let scope = scope.map_err(|failure| failure.message);
         Some(scope.map(|scope| (scope, endpoint)))
@@ -432,13 +438,13 @@ impl HttpServer {
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// What an MCP path leads to.
+/// The kind of an MCP endpoint.
 enum Endpoint {
     Streamable,
-    Sse(sse::Endpoint),
+    Sse(sse::SseEndpoint),
 }
 
-/// Refuses in MCP's words.
+/// Refuses with a JSON-RPC error.
 fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::from(message::error_response(
         None,
@@ -454,14 +460,14 @@ fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
     response
 }
 
-/// Refuses a request to a path that is no MCP endpoint, in the form of REST's errors.
+/// Refuses a request outside of MCP, in the form of REST errors.
 fn refuse_plainly(status: StatusCode, code: &str, reason: &str) -> Response<ResponseBody> {
     let body = axum::Json(json!({"error": code, "message": reason}));
     (status, body).into_response().map(ResponseBody::Other)
 }
 
-/// Keeps browsers from taking what they are answered for something else, such as a script, and from giving it to
-/// pages of other origins as a picture or a script.
+/// Keeps browsers from interpreting the answer as another type, such as a script, and from handing
+/// it to pages of other origins as an image or a script.
 fn not_sniffed(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let headers = response.headers_mut();
     let nosniff = HeaderValue::from_static("nosniff");
@@ -472,13 +478,19 @@ fn not_sniffed(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     response
 }
 
-fn unauthorized(why: Unauthorized) -> Response<ResponseBody> {
-    challenged(refuse(StatusCode::UNAUTHORIZED, &why.to_string()), why)
+fn unauthorized(reason: Unauthorized) -> Response<ResponseBody> {
+    challenged(
+        refuse(StatusCode::UNAUTHORIZED, &reason.to_string()),
+        reason,
+    )
 }
 
-fn challenged(mut response: Response<ResponseBody>, why: Unauthorized) -> Response<ResponseBody> {
+fn challenged(
+    mut response: Response<ResponseBody>,
+    reason: Unauthorized,
+) -> Response<ResponseBody> {
     response
         .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, why.challenge());
+        .insert(header::WWW_AUTHENTICATE, reason.challenge());
     response
 }

@@ -1,4 +1,4 @@
-//! Where the HTTP door listens: one address, or both of `localhost`.
+//! The sockets of the HTTP door: one address, or both loopback addresses of `localhost`.
 
 use std::{
     io,
@@ -8,22 +8,22 @@ use std::{
 use mainstay_platform::loopback;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that may wait to be accepted, where the system allows as many: all clients of a Mainstay
-/// that was restarted come back at once.
+/// Connections that may wait to be accepted, if the system allows as many. All clients reconnect at
+/// once after a restart of Mainstay.
 const BACKLOG: u32 = 1024;
 
-/// Bytes of a connection that the system takes before its peer has room for them.
+/// Bytes of a connection that the system buffers before the client can receive them.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT: u32 = 256 * 1024;
 
-/// Free ports of one family that are looked at for one that is free of the other family, too.
+/// Attempts to find a free port of one family that is also free in the other family.
 const MAX_FREE_PORTS: usize = 8;
 
-/// The sockets of one door.
+/// The listening sockets of one door.
 #[derive(Debug)]
 pub struct Listeners {
     first: TcpListener,
-    /// The same port of the other family.
+    /// The socket of the other family, on the same port.
     second: Option<TcpListener>,
 }
 
@@ -42,12 +42,13 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl Listeners {
-    /// Binds a port of both families of loopback, where this machine has both. Without the first family the
-    /// second will do. Where another program has the port of the second family, the first is served alone.
+    /// Binds a port of both loopback families that this machine has. If the first family cannot be
+    /// bound, the second alone is used. If another program has the port of the second family, the
+    /// first alone is used.
     ///
     /// # Errors
     ///
-    /// The port of the first family that there is cannot be had.
+    /// The port cannot be bound in the first family that the machine has.
     pub fn localhost(port: u16) -> io::Result<Self> {
         let mut bound = Self::try_localhost(port)?;
         if port == 0 {
@@ -65,14 +66,14 @@ impl Listeners {
         let [v4, v6] = loopback::both(port);
         let first = match bind(v4) {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                // Its error is the one of most machines.
+                // The error of the first family is the more helpful one on most machines.
                 return bind(v6).map(Self::from).map_err(|_| error);
             }
             first => first?,
         };
-        let mut at = v6;
-        at.set_port(first.local_addr()?.port());
-        let second = bind(at).ok();
+        let mut address = v6;
+        address.set_port(first.local_addr()?.port());
+        let second = bind(address).ok();
         Ok(Self { first, second })
     }
 
@@ -88,9 +89,10 @@ impl Listeners {
 
     /// All addresses.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        let all = [Some(&self.first), self.second.as_ref()];
-        let all = all.into_iter().flatten();
-        all.filter_map(|listener| listener.local_addr().ok())
+        [Some(&self.first), self.second.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter_map(|listener| listener.local_addr().ok())
     }
 
     /// The next connection. Cancel-safe.
@@ -109,8 +111,8 @@ impl Listeners {
     }
 }
 
-/// Keeps the system from taking megabytes of an answer that its client does not read, beside what the client has
-/// asked for. A system without the option bounds them by its own settings.
+/// Keeps the system from buffering megabytes of an answer that its client does not read. A system
+/// without the option limits the buffer by its own settings.
 fn bound_send_queue(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT) {
@@ -144,15 +146,16 @@ mod tests {
         let Ok(other) = bind(loopback::both(0)[1]) else {
             return;
         };
-        let taken = other.local_addr().expect("bound");
-        let listeners = Listeners::localhost(taken.port()).expect("the other family is free");
+        let taken_address = other.local_addr().expect("bound");
+        let listeners =
+            Listeners::localhost(taken_address.port()).expect("the other family is free");
         let addresses: Vec<_> = listeners.addresses().collect();
-        assert_eq!(addresses, [loopback::both(taken.port())[0]]);
-        assert_eq!(loopback::taken_beside(addresses[0]), Some(taken));
+        assert_eq!(addresses, [loopback::both(taken_address.port())[0]]);
+        assert_eq!(loopback::taken_beside(addresses[0]), Some(taken_address));
         drop(other);
         assert_eq!(loopback::taken_beside(addresses[0]), None);
-        // The first family is what most clients use.
-        let error = Listeners::localhost(taken.port()).expect_err("it is taken");
+        // Most clients use the first family.
+        let error = Listeners::localhost(taken_address.port()).expect_err("it is taken");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -1,4 +1,4 @@
-//! Counts what a connection sends, and tells when its peer does not read.
+//! Counts the bytes that a connection sends, and detects a client that does not read.
 
 use std::{
     collections::VecDeque,
@@ -21,58 +21,59 @@ use super::{
     unread::Share,
 };
 
-/// What is counted of a connection.
+/// The traffic of a connection.
 #[derive(Debug, Default)]
 pub struct Traffic {
     written: AtomicU64,
-    /// Whether the last write found no room.
+    /// True if the last write found no room.
     blocked: AtomicBool,
-    /// Whether the connection is to be reset.
+    /// True if the connection is to be reset.
     reset: AtomicBool,
     pub answering: Arc<Answering>,
 }
 
 impl Traffic {
-    /// Has the connection reset when it is dropped: what was written and not read is not kept.
+    /// Resets the connection when it is dropped. Data that the client has not read is discarded.
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
     }
 
-    /// One task writes.
+    /// Only one task calls this.
     fn count(&self, written: usize) {
         let all = self.written.load(Ordering::Relaxed) + written as u64;
         self.written.store(all, Ordering::Relaxed);
         self.blocked.store(written == 0, Ordering::Relaxed);
     }
 
-    /// Bytes that were written.
+    /// Number of written bytes.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Whether there is more to write than the peer has room for.
+    /// True if the client has no room for the data that waits.
     pub fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::Relaxed)
     }
 }
 
-/// A longer write is made in pieces of this size. Other tasks have their turn between two of them: over loopback
-/// the writer does its reader's work, and ten megabytes take several milliseconds.
+/// Maximum size of one write. Other tasks run between two of them. Over loopback the writer does
+/// work of its reader, and ten megabytes take several milliseconds.
 pub const PIECE: usize = 256 * 1024;
 
-/// The buffers that wait to be written. Each is in memory as a whole until its last byte is written.
+/// Buffers that wait to be written. Each one occupies memory until its last byte is written.
 #[derive(Default)]
 struct Buffers {
-    /// How long each is, and how much of it and of those before it waits.
+    /// The length of each buffer, and the number of unwritten bytes up to its end.
     waiting: VecDeque<(usize, usize)>,
-    /// Bytes of all.
+    /// Total length of all buffers.
     held: usize,
-    /// Bytes that wait.
+    /// Number of unwritten bytes.
     left: usize,
 }
 
 impl Buffers {
-    /// Of the bytes that were `offered`, so many were written. Returns how many bytes are held.
+    /// Notes that `written` of the `offered` bytes were written. Returns the number of bytes that
+    /// the buffers occupy.
     fn count(&mut self, offered: usize, written: usize) -> usize {
         if self.held == 0 && offered == written {
             return 0;
@@ -95,13 +96,13 @@ impl Buffers {
     }
 }
 
-/// A connection whose traffic is counted.
+/// A connection that counts its traffic.
 pub struct Counted {
     stream: TcpStream,
     traffic: Arc<Traffic>,
     unread: Share,
     buffers: Buffers,
-    /// Other tasks have their turn before the next piece.
+    /// A pause before the next piece, in which other tasks run.
     pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     half_closed: Option<HalfClosed>,
 }
@@ -118,7 +119,8 @@ impl Counted {
         }
     }
 
-    /// The client sends no more. Pending while it waits for an answer, ready once it has that, or has gone.
+    /// Handles a client that has closed its sending side. Pending while the client waits for an
+    /// answer; ready after the answer was sent or the client has gone.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.traffic.answering.is(AnswerStage::Sent) {
             return Poll::Ready(Ok(()));
@@ -128,14 +130,14 @@ impl Counted {
             None => {
                 let is_silent = self.buffers.held == 0 && !self.traffic.is_blocked();
                 let answering = &self.traffic.answering;
-                let begun = HalfClosed::begin(&self.stream, answering, is_silent)?;
-                self.half_closed.insert(begun)
+                let new_half_closed = HalfClosed::begin(&self.stream, answering, is_silent)?;
+                self.half_closed.insert(new_half_closed)
             }
         };
         half_closed.poll_reset(&self.stream, context)
     }
 
-    /// Writes what has room, a piece at most.
+    /// Writes at most one piece.
     fn write(
         &mut self,
         context: &mut Context<'_>,
@@ -150,7 +152,7 @@ impl Counted {
         let written = if offered <= PIECE {
             stream.poll_write_vectored(context, slices)
         } else {
-            stream.poll_write_vectored(context, &beginning(slices))
+            stream.poll_write_vectored(context, &first_piece(slices))
         };
         if offered > PIECE && written.is_ready() {
             self.pause = Some(Box::pin(tokio::task::yield_now()));
@@ -168,21 +170,22 @@ impl Counted {
 }
 
 /// The first [`PIECE`] bytes.
-fn beginning<'s>(slices: &'s [IoSlice<'_>]) -> Vec<IoSlice<'s>> {
+fn first_piece<'s>(slices: &'s [IoSlice<'_>]) -> Vec<IoSlice<'s>> {
     let mut room = PIECE;
-    let mut beginning = Vec::new();
+    let mut first_piece = Vec::new();
     for slice in slices {
         let length = slice.len().min(room);
-        beginning.push(IoSlice::new(&slice[..length]));
+        first_piece.push(IoSlice::new(&slice[..length]));
         room -= length;
     }
-    beginning
+    first_piece
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         if self.traffic.reset.load(Ordering::Relaxed) {
-            // Without it the connection is closed in order, and the system keeps the rest for a while.
+            // Without this, the system closes the connection regularly and keeps the unread data
+            // for a while.
             self.stream.set_zero_linger().ok();
         }
     }
@@ -227,7 +230,7 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // All that was made has been written by now.
+        // Everything has been written by now.
         let answering = &self.traffic.answering;
         if answering.is(AnswerStage::Made) {
             answering.set(AnswerStage::Sent);
@@ -275,14 +278,14 @@ mod tests {
         drop(peer);
     }
 
-    /// Of a buffer of which one byte is left, all is in memory.
+    /// A buffer occupies memory as a whole until its last byte is written.
     #[test]
     fn a_buffer_counts_as_a_whole_until_it_is_written() {
         let mut buffers = Buffers::default();
         for (offered, written, held) in [
             (10, 10, 0),
             (100, 60, 100),
-            // Another one behind the rest of the first.
+            // Another buffer, after the rest of the first.
             (40 + 50, 39, 150),
             (1 + 50, 0, 150),
             (1 + 50, 1, 50),
@@ -303,7 +306,10 @@ mod tests {
             IoSlice::new(&body),
             IoSlice::new(b"more"),
         ];
-        let lengths: Vec<usize> = beginning(&slices).iter().map(|it| it.len()).collect();
+        let lengths: Vec<usize> = first_piece(&slices)
+            .iter()
+            .map(|slice| slice.len())
+            .collect();
         assert_eq!(lengths, [4, PIECE - 4, 0]);
     }
 }

@@ -1,5 +1,5 @@
-//! Bounds what unread answers hold together. Beyond the bound, the connections whose clients have read
-//! nothing for longest are closed.
+//! Limits the memory of all unread answers. Above the limit, connections are closed, beginning with
+//! the client that has not read for the longest time.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,38 +7,39 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A connection that holds no more than this is not counted: the number of connections is bounded.
+/// A connection with no more unread bytes is not counted, because the number of connections is
+/// limited.
 const FREE: usize = 64 * 1024;
 
-/// What the connections of one listener hold.
+/// The unread answers of all connections of one listener.
 #[derive(Debug)]
 pub struct Unread {
-    /// Bytes of all (`http.maxUnreadBytes`).
+    /// Maximum number of unread bytes of all connections (`http.maxUnreadBytes`).
     limit: usize,
-    held: Mutex<Held>,
+    totals: Mutex<UnreadTotals>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct UnreadTotals {
     all: usize,
     by_connection: HashMap<u64, UnreadAnswer>,
     next: u64,
 }
 
-/// What waits on one connection.
+/// The unread answer of one connection.
 #[derive(Debug)]
 struct UnreadAnswer {
     bytes: usize,
-    /// When its client read last, as far as can be seen.
+    /// Time at which its client last read, as far as Mainstay can see.
     since: Instant,
     given_up: CancellationToken,
 }
 
-/// What one connection holds; dropping it gives that back.
+/// The unread bytes of one connection. Dropping it subtracts them.
 #[derive(Debug)]
 pub struct Share {
     unread: Arc<Unread>,
-    /// Its place among those that are counted.
+    /// Its key in the map; `None` while it is not counted.
     number: Option<u64>,
     given_up: CancellationToken,
 }
@@ -47,22 +48,26 @@ impl Unread {
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
-            held: Mutex::default(),
+            totals: Mutex::default(),
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        // Held for a few operations, never across an await.
-        self.held.lock()
+    fn totals(&self) -> MutexGuard<'_, UnreadTotals> {
+        // The lock is held for a few operations, never across an await.
+        self.totals.lock()
     }
 }
 
-impl Held {
-    /// Gives up connections until the rest is within the limit. One alone may exceed it.
+impl UnreadTotals {
+    /// Gives up connections until the remaining ones are within the limit. A single connection may
+    /// exceed it.
     fn reduce(&mut self, limit: usize) {
         while self.all > limit && self.by_connection.len() > 1 {
-            let longest = self.by_connection.iter().min_by_key(|(_, it)| it.since);
-            let Some(number) = longest.map(|(number, _)| *number) else {
+            let longest_unread = self
+                .by_connection
+                .iter()
+                .min_by_key(|(_, answer)| answer.since);
+            let Some(number) = longest_unread.map(|(number, _)| *number) else {
                 return;
             };
             self.remove(number, |answer| answer.given_up.cancel());
@@ -86,47 +91,47 @@ impl Share {
         }
     }
 
-    /// Ends when the connection is to be reset, for what it holds is needed.
+    /// Cancelled when the connection must be reset because its memory is needed.
     pub fn given_up(&self) -> CancellationToken {
         self.given_up.clone()
     }
 
-    /// So many bytes are held because the last write did not find room for all; `progress` is whether some did.
+    /// Notes the unread bytes after a write. `progress` is true if the last write made progress.
     pub fn wait(&mut self, bytes: usize, progress: bool) {
         if self.number.is_none() && bytes <= FREE {
             return;
         }
-        let mut held = self.unread.held();
+        let mut totals = self.unread.totals();
         let Some(number) = self.number.filter(|_| bytes > FREE) else {
             match self.number.take() {
-                Some(number) => held.remove(number, |_| ()),
+                Some(number) => totals.remove(number, |_| ()),
                 None => {
-                    let number = held.next;
-                    held.next += 1;
+                    let number = totals.next;
+                    totals.next += 1;
                     self.number = Some(number);
                     let answer = UnreadAnswer {
                         bytes,
                         since: Instant::now(),
                         given_up: self.given_up.clone(),
                     };
-                    held.by_connection.insert(number, answer);
-                    held.all += bytes;
-                    held.reduce(self.unread.limit);
+                    totals.by_connection.insert(number, answer);
+                    totals.all += bytes;
+                    totals.reduce(self.unread.limit);
                 }
             }
             return;
         };
-        let Some(answer) = held.by_connection.get_mut(&number) else {
-            // It is given up.
+        let Some(answer) = totals.by_connection.get_mut(&number) else {
+            // The connection has been given up.
             return;
         };
         let before = std::mem::replace(&mut answer.bytes, bytes);
         if progress {
             answer.since = Instant::now();
         }
-        held.all = held.all - before + bytes;
+        totals.all = totals.all - before + bytes;
         if bytes > before {
-            held.reduce(self.unread.limit);
+            totals.reduce(self.unread.limit);
         }
     }
 }
@@ -134,7 +139,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            self.unread.held().remove(number, |_| ());
+            self.unread.totals().remove(number, |_| ());
         }
     }
 }
@@ -163,12 +168,12 @@ mod tests {
         shares[3].wait(4 * MIB, true);
         let given_up: Vec<bool> = shares.iter().map(is_given_up).collect();
         assert_eq!(given_up, [false, true, false, false]);
-        // What is given up is neither counted again nor given back twice.
+        // A connection that was given up is neither counted nor subtracted again.
         shares[1].wait(3 * MIB, true);
-        assert_eq!(unread.held().all, 9 * MIB);
+        assert_eq!(unread.totals().all, 9 * MIB);
         drop(shares);
-        let held = unread.held();
-        assert_eq!((held.all, held.by_connection.len()), (0, 0));
+        let totals = unread.totals();
+        assert_eq!((totals.all, totals.by_connection.len()), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]
@@ -179,8 +184,8 @@ mod tests {
         let mut small = Share::new(Arc::clone(&unread));
         small.wait(FREE, false);
         assert!(!large.given_up.is_cancelled());
-        assert_eq!(unread.held().all, 20 * MIB);
+        assert_eq!(unread.totals().all, 20 * MIB);
         large.wait(FREE, true);
-        assert_eq!(unread.held().all, 0);
+        assert_eq!(unread.totals().all, 0);
     }
 }

@@ -1,5 +1,5 @@
-//! Polls a future that is seldom ready beside one that is polled all the time. The rare one is polled
-//! only when it has been woken.
+//! Combines a future that is seldom ready with one that is polled often. The seldom future is
+//! polled only after it was woken.
 
 use std::{
     pin::Pin,
@@ -12,31 +12,31 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Polls its future only when that one itself has been woken, and not whenever its task is. Timers and
-/// tokens reorder their wakers each time they are polled, which a connection does for every call.
+/// Polls its future only after the future itself was woken, not whenever the task is polled. Timers
+/// and tokens reorder their wakers at each poll, and a connection is polled for every call.
 pub struct WokenOnly<F> {
     future: Pin<Box<F>>,
-    calls: Arc<Calls>,
+    wakeups: Arc<Wakeups>,
     waker: Waker,
-    /// The task that `calls` knows.
+    /// The task that `wakeups` has.
     task: Waker,
 }
 
-/// Whether the future has been woken, and the task that polls it.
+/// The wake-ups of the future, and the task to wake.
 #[derive(Debug)]
-struct Calls {
+struct Wakeups {
     due: AtomicBool,
     task: Mutex<Waker>,
 }
 
-impl Calls {
+impl Wakeups {
     fn task(&self) -> MutexGuard<'_, Waker> {
-        // Held for a copy or a call, never across an await.
+        // The lock is held for a copy or a call, never across an await.
         self.task.lock()
     }
 }
 
-impl Wake for Calls {
+impl Wake for Wakeups {
     fn wake(self: Arc<Self>) {
         self.due.store(true, Ordering::Release);
         self.task().wake_by_ref();
@@ -45,14 +45,14 @@ impl Wake for Calls {
 
 impl<F> WokenOnly<F> {
     pub fn new(future: F) -> Self {
-        let calls = Arc::new(Calls {
+        let wakeups = Arc::new(Wakeups {
             due: AtomicBool::new(true),
             task: Mutex::new(Waker::noop().clone()),
         });
         Self {
             future: Box::pin(future),
-            waker: Arc::clone(&calls).into(),
-            calls,
+            waker: Arc::clone(&wakeups).into(),
+            wakeups,
             task: Waker::noop().clone(),
         }
     }
@@ -64,14 +64,14 @@ impl<F: Future> Future for WokenOnly<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         if !this.task.will_wake(context.waker()) {
-            // Before the look at `due`: a call after it wakes the new task.
+            // Store the task before reading `due`. A later wake-up then wakes the new task.
             this.task.clone_from(context.waker());
-            this.calls.task().clone_from(context.waker());
+            this.wakeups.task().clone_from(context.waker());
         }
-        if !this.calls.due.load(Ordering::Acquire) {
+        if !this.wakeups.due.load(Ordering::Acquire) {
             return Poll::Pending;
         }
-        this.calls.due.store(false, Ordering::Release);
+        this.wakeups.due.store(false, Ordering::Release);
         this.future
             .as_mut()
             .poll(&mut Context::from_waker(&this.waker))
@@ -89,23 +89,23 @@ mod tests {
 
     use super::*;
 
-    /// A future that counts how often it is polled until `told`.
+    /// A future that counts its polls until `signal` resolves.
     fn counted(
-        told: oneshot::Receiver<()>,
+        signal: oneshot::Receiver<()>,
         polls: &mut u32,
     ) -> WokenOnly<impl Future<Output = u32>> {
-        let mut told = Box::pin(told);
+        let mut signal = Box::pin(signal);
         WokenOnly::new(poll_fn(move |context| {
             *polls += 1;
-            told.as_mut().poll(context).map(|_| *polls)
+            signal.as_mut().poll(context).map(|_| *polls)
         }))
     }
 
     #[tokio::test]
     async fn it_is_polled_when_it_calls_and_only_then() {
-        let (tell, told) = oneshot::channel();
+        let (tell, signal) = oneshot::channel();
         let mut polls = 0;
-        let mut woken_only = counted(told, &mut polls);
+        let mut woken_only = counted(signal, &mut polls);
         for _ in 0..10 {
             assert!(futures_util::poll!(&mut woken_only).is_pending());
         }
@@ -126,11 +126,11 @@ mod tests {
 
     #[tokio::test]
     async fn it_wakes_whichever_task_polls_it_last() {
-        let (tell, told) = oneshot::channel::<()>();
-        let mut woken_only = WokenOnly::new(told);
+        let (tell, signal) = oneshot::channel::<()>();
+        let mut woken_only = WokenOnly::new(signal);
         assert!(futures_util::poll!(&mut woken_only).is_pending());
         let waiting = tokio::spawn(timeout(Duration::from_secs(5), woken_only));
-        // On one thread: the new task has polled it when we go on.
+        // On a single thread, the new task has polled it when this test continues.
         tokio::task::yield_now().await;
         tell.send(()).expect("it waits");
         waiting

@@ -18,20 +18,20 @@ use tokio::time::{Instant, timeout};
 
 use super::{RestDoor, servers::warnings};
 
-/// How long the file system may take. A mount that hangs hides what it holds, and nothing else.
+/// Time limit for the file system. If a mount hangs, only the fields that need it are missing.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
-/// What the daemon knows of itself.
+/// Facts about the daemon.
 #[derive(Clone, Debug)]
 pub struct Daemon {
     pub started_at: SystemTime,
-    /// The same on a clock that does not jump.
+    /// `started_at` on a clock that does not jump.
     pub since: Instant,
-    /// Where it keeps its state, if anywhere.
+    /// The state directory, if it has one.
     pub state: Option<PathBuf>,
     /// The addresses of its HTTP doors.
     pub listen: Vec<String>,
-    /// Whether the page shows tools of servers (`ui.externalTools`).
+    /// True if the web page shows tools of servers (`ui.externalTools`).
     pub external_tools: bool,
 }
 
@@ -51,7 +51,7 @@ impl Daemon {
 /// `GET /api/about`
 pub async fn about(State(door): State<RestDoor>) -> Json<api::About> {
     let daemon = &door.daemon;
-    let journal = journal(door.gateway.calls.journal().map(|it| &**it)).await;
+    let journal = journal(door.gateway.calls.journal().map(|journal| &**journal)).await;
     let gateway = Arc::clone(&door.gateway);
     let looking = off_the_runtime(move || (configuration(&gateway), own_memory()));
     let (configuration, memory_bytes) = timeout(LOOK_LIMIT, looking).await.unwrap_or_default();
@@ -64,7 +64,9 @@ pub async fn about(State(door): State<RestDoor>) -> Json<api::About> {
         configuration,
         listen: daemon.listen.clone(),
         platform: format!("{OS} {ARCH}"),
-        revisions: Revision::ALL.map(|it| it.as_str().to_owned()).into(),
+        revisions: Revision::ALL
+            .map(|revision| revision.as_str().to_owned())
+            .into(),
         journal,
         memory_bytes,
         external_tools: daemon.external_tools,
@@ -72,9 +74,12 @@ pub async fn about(State(door): State<RestDoor>) -> Json<api::About> {
     })
 }
 
-/// Asks the file system.
+/// Reads the file system.
 fn configuration(gateway: &Gateway) -> api::AboutConfiguration {
-    let path = gateway.reloader.as_ref().and_then(|it| it.path());
+    let path = gateway
+        .reloader
+        .as_ref()
+        .and_then(|reloader| reloader.path());
     api::AboutConfiguration {
         writable: path.as_deref().is_some_and(files::is_replaceable),
         path: path.map(|path| path.display().to_string()),

@@ -1,4 +1,4 @@
-//! Parameters in a URL's path and query, parsed as axum does, with errors in REST's own form.
+//! Parameters in a URL's path and query. axum parses them; errors have REST's own form.
 
 use axum::extract::{self, FromRequestParts};
 use http::request::Parts;

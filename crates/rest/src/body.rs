@@ -1,5 +1,5 @@
-//! Request bodies: JSON, read whole, within a limit. The door refuses other types, also on routes
-//! without a body.
+//! Request bodies: JSON, read as a whole, up to a limit. The REST door refuses other types, even on
+//! routes without a body.
 
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use bytes::{Bytes, BytesMut};
@@ -26,7 +26,7 @@ impl<T: DeserializeOwned> FromRequest<RestDoor> for Body<T> {
     }
 }
 
-/// A route may do without a body, and a client that declares JSON may still send none.
+/// Extracts an optional body. A client may declare JSON and send no body.
 impl<T: DeserializeOwned> OptionalFromRequest<RestDoor> for Body<T> {
     type Rejection = Refusal;
 
@@ -73,7 +73,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Refusal> {
     read.map_err(|error| Refusal::Malformed(error.to_string()))
 }
 
-/// Whether a request says that its body is JSON.
+/// True if a request declares its body as JSON.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE);
     let essence = content_type

@@ -1,4 +1,4 @@
-//! A call over REST, from its request to its answer.
+//! A call over REST, from the request to the answer.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -24,28 +24,28 @@ use tokio::sync::oneshot;
 
 use super::{RestDoor, body::Body, followed::Follower, not_configured, refusal::Refusal, via::Via};
 
-/// What every route of calls answers with.
-pub enum Answered<T> {
-    Whole(Closed<Outcome<T>>),
-    /// A stream of events, the last of which is the answer.
+/// The answer of a route that makes a call.
+pub enum CallAnswer<T> {
+    Whole(Closed<CallOutcome<T>>),
+    /// A stream of events. The last event is the answer.
     Followed(Response),
 }
 
-/// A result, or why there is none.
+/// A result or a refusal.
 #[derive(Debug)]
-pub struct Outcome<T> {
+pub struct CallOutcome<T> {
     answer: Result<T, Refusal>,
-    /// Why no server was called, and what was asked for.
+    /// The refusal for the record of a call that reached no server.
     refused: Option<CallRefusal>,
 }
 
-impl<T> Answering for Outcome<T> {
+impl<T> Answering for CallOutcome<T> {
     fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         self.refused.as_ref().map(Cow::Borrowed)
     }
 }
 
-impl<T: Serialize> IntoResponse for Answered<T> {
+impl<T: Serialize> IntoResponse for CallAnswer<T> {
     fn into_response(self) -> Response {
         match self {
             Self::Whole(closed) => closed.into_inner().answer.map(Json).into_response(),
@@ -54,32 +54,32 @@ impl<T: Serialize> IntoResponse for Answered<T> {
     }
 }
 
-/// A call that has come in.
-pub struct Call {
+/// A call that has arrived.
+pub struct RestCall {
     door: RestDoor,
     client: Arc<Client>,
-    /// What the caller sees of all servers.
+    /// The caller's view of all servers.
     pub view: View,
     receipt: Receipt,
-    /// The caller, where it follows the call, until the server is asked.
+    /// Present if the caller follows the call. It is taken when the server is asked.
     follower: Option<Follower>,
-    /// Of the caller. The server is told, and so is the record.
+    /// The caller's trace context. It goes to the server and to the record.
     trace: Option<TraceHeaders>,
-    /// What is asked for, as far as it has been read.
-    pub wanted: RequestedCall,
-    /// Why there is no result, where the answer says so in other words.
+    /// The requested call, as far as the request has been read.
+    pub requested: RequestedCall,
+    /// The failure for the record, where the answer itself reports it in another form.
     pub failure: Option<Failure>,
 }
 
-impl Call {
-    /// Answers a call of this method, whether or not the caller waits for it. A caller that follows the call
-    /// and does not wait for its end cancels it.
+impl RestCall {
+    /// Answers a call of this method. It runs to its end even if the caller leaves, unless the
+    /// caller follows it: then leaving cancels the call.
     pub async fn answer<T, F>(
         door: RestDoor,
         via: Via,
         method: Method,
         run: impl FnOnce(Self) -> F,
-    ) -> Answered<T>
+    ) -> CallAnswer<T>
     where
         F: Future<Output = (Self, Result<T, Refusal>)> + Send + 'static,
         T: Serialize + Send + 'static,
@@ -97,7 +97,7 @@ impl Call {
             view,
             receipt: Receipt::new(),
             follower,
-            wanted: RequestedCall {
+            requested: RequestedCall {
                 trace: via.trace.as_ref().map(|trace| trace.context.trace),
                 ..RequestedCall::new(method, "")
             },
@@ -111,25 +111,25 @@ impl Call {
         match stream {
             Some(stream) => {
                 let answering = async move { answering.await.into_response() };
-                Answered::Followed(stream.response(&calls, answering))
+                CallAnswer::Followed(stream.response(&calls, answering))
             }
             None => calls.detachable(answering).await,
         }
     }
 
-    async fn close<T>(self, answer: Result<T, Refusal>) -> Answered<T> {
+    async fn close<T>(self, answer: Result<T, Refusal>) -> CallAnswer<T> {
         let failure = match &answer {
             Ok(_) => self.failure,
             Err(refusal) => Some(refusal.failure()),
         };
         let refused = failure.map(|failure| CallRefusal {
             failure,
-            wanted: Some(self.wanted),
+            wanted: Some(self.requested),
         });
-        let outcome = Outcome { answer, refused };
+        let outcome = CallOutcome { answer, refused };
         let origin = || Arc::clone(&self.client.origin);
         let calls = &self.door.gateway.calls;
-        Answered::Whole(self.receipt.close(calls, outcome, origin, || None).await)
+        CallAnswer::Whole(self.receipt.close(calls, outcome, origin, || None).await)
     }
 
     pub fn gateway(&self) -> &Arc<Gateway> {
@@ -142,7 +142,7 @@ impl Call {
         Ok(body)
     }
 
-    /// The body, which may be missing.
+    /// The body of the request, if it has one.
     pub async fn optional_body<T: DeserializeOwned>(
         &self,
         request: Request,
@@ -151,7 +151,8 @@ impl Call {
         Ok(body.map(|Body(body)| body))
     }
 
-    /// Without a configuration and without a server there is nothing that could answer.
+    /// Returns an error if there is neither a configuration nor a server, because no server could
+    /// answer.
     pub fn is_configured(&self) -> Result<(), Refusal> {
         if self.gateway().registry.is_configured() {
             Ok(())
@@ -160,9 +161,10 @@ impl Call {
         }
     }
 
-    /// One request on the server's shared session. `params` is the text of a JSON object with members.
+    /// Sends one request on the server's shared session. `params` is the text of a JSON object with
+    /// at least one member.
     pub async fn ask(&mut self, server: Arc<Server>, params: &str) -> Result<Raw, Failure> {
-        let (calls, method) = (&self.door.gateway.calls, self.wanted.method);
+        let (calls, method) = (&self.door.gateway.calls, self.requested.method);
         let (receipt, client) = (&self.receipt, Arc::clone(&self.client));
         let params = with_meta(params, self.follower.is_some(), self.trace.as_ref());
         let (sink, cancelled) = match self.follower.take() {
@@ -173,8 +175,8 @@ impl Call {
     }
 }
 
-/// These `params` with a progress token and the caller's trace in their `_meta`, where there is something to
-/// say: the text of a JSON object that has members, none of them `_meta`.
+/// Adds a progress token and the caller's trace to the `_meta` of these `params`, if there are any.
+/// `params` is the text of a JSON object that has members, but no `_meta`.
 fn with_meta<'a>(params: &'a str, is_followed: bool, trace: Option<&TraceHeaders>) -> Cow<'a, str> {
     let mut meta = Vec::new();
     if is_followed {
@@ -193,7 +195,7 @@ fn with_meta<'a>(params: &'a str, is_followed: bool, trace: Option<&TraceHeaders
 }
 
 impl Refusal {
-    /// This refusal as the failure of a call.
+    /// The failure of a call that was refused for this reason.
     fn failure(&self) -> Failure {
         let kind = match self {
             Self::Failed(failure) => return failure.clone(),

@@ -1,4 +1,5 @@
-//! Calls a tool, reads a resource, gets a prompt: one upstream request each, on the shared session.
+//! Calls a tool, reads a resource or gets a prompt: one request each on the server's shared
+//! session.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     RestDoor,
-    call::{Answered, Call},
+    call::{CallAnswer, RestCall},
     refusal::Refusal,
     via::Via,
 };
@@ -29,37 +30,37 @@ pub async fn call_tool(
     State(door): State<RestDoor>,
     via: Via,
     request: Request,
-) -> Answered<api::Answer> {
+) -> CallAnswer<api::Answer> {
     let run = |mut call| async {
         let answer = run_tool(&mut call, request).await;
         (call, answer)
     };
-    Call::answer(door, via, Method::ToolsCall, run).await
+    RestCall::answer(door, via, Method::ToolsCall, run).await
 }
 
-async fn run_tool(call: &mut Call, request: Request) -> Result<api::Answer, Refusal> {
+async fn run_tool(call: &mut RestCall, request: Request) -> Result<api::Answer, Refusal> {
     call.is_configured()?;
     let body: api::Call = call.body(request).await?;
-    call.wanted.name = body.tool.clone().unwrap_or_default();
-    // A tool without arguments is called with none.
+    call.requested.name = body.tool.clone().unwrap_or_default();
+    // A call without arguments gets an empty object.
     let arguments = object(body.arguments)?.unwrap_or_else(|| "{}".to_owned());
-    call.wanted.arguments = Some(arguments.as_str().into());
+    call.requested.arguments = Some(arguments.as_str().into());
     let name = body.tool.ok_or(Refusal::MissingParameter("tool"))?;
     let (server, original) = named(call, ListKind::Tools, &name).await?;
     let params = format!(r#"{{"name":{original},"arguments":{arguments}}}"#);
     let result = call
         .ask(server, &params)
         .await
-        .map_err(in_words_of_clients)?;
+        .map_err(with_client_status)?;
     Ok(api::Answer { result })
 }
 
-/// A failure with the status that `GET /api/mcp-clients` has for its server.
-fn in_words_of_clients(mut failure: Failure) -> Failure {
-    let known = failure.details.get("status").and_then(Value::as_str);
+/// Replaces the status in a failure by the word that `GET /api/mcp-clients` uses for it.
+fn with_client_status(mut failure: Failure) -> Failure {
+    let status = failure.details.get("status").and_then(Value::as_str);
     let state = ServerState::ALL
         .into_iter()
-        .find(|state| Some(state.as_str()) == known);
+        .find(|state| Some(state.as_str()) == status);
     if let Some(state) = state {
         failure = failure.with("status", state.words().rest);
     }
@@ -70,62 +71,63 @@ pub async fn get_prompt(
     State(door): State<RestDoor>,
     via: Via,
     request: Request,
-) -> Answered<api::Answer> {
+) -> CallAnswer<api::Answer> {
     let run = |mut call| async {
         let answer = run_prompt(&mut call, request).await;
         (call, answer)
     };
-    Call::answer(door, via, Method::PromptsGet, run).await
+    RestCall::answer(door, via, Method::PromptsGet, run).await
 }
 
-async fn run_prompt(call: &mut Call, request: Request) -> Result<api::Answer, Refusal> {
+async fn run_prompt(call: &mut RestCall, request: Request) -> Result<api::Answer, Refusal> {
     let body: api::GetPrompt = call.body(request).await?;
-    call.wanted.name = body.prompt.clone().unwrap_or_default();
-    let given = object(body.arguments)?;
-    call.wanted.arguments = given.as_deref().map(Into::into);
+    call.requested.name = body.prompt.clone().unwrap_or_default();
+    let arguments = object(body.arguments)?;
+    call.requested.arguments = arguments.as_deref().map(Into::into);
     let name = body.prompt.ok_or(Refusal::MissingParameter("prompt"))?;
     let (server, original) = named(call, ListKind::Prompts, &name).await?;
-    let arguments = given.map(|json| format!(r#","arguments":{json}"#));
-    let arguments = arguments.unwrap_or_default();
-    let params = format!(r#"{{"name":{original}{arguments}}}"#);
+    let member = arguments.map(|json| format!(r#","arguments":{json}"#));
+    let member = member.unwrap_or_default();
+    let params = format!(r#"{{"name":{original}{member}}}"#);
     let result = call.ask(server, &params).await?;
     Ok(api::Answer { result })
 }
 
-/// `POST /api/mcp-resources/read`. A resource of several contents is read whole with [`read_whole`].
+/// `POST /api/mcp-resources/read`. It returns the first of several contents; [`read_whole`] returns
+/// all.
 pub async fn read(
     State(door): State<RestDoor>,
     via: Via,
     request: Request,
-) -> Answered<api::Content> {
+) -> CallAnswer<api::Content> {
     let run = |mut call| async {
         let answer = run_read(&mut call, request).await;
         (call, answer)
     };
-    Call::answer(door, via, Method::ResourcesRead, run).await
+    RestCall::answer(door, via, Method::ResourcesRead, run).await
 }
 
-async fn run_read(call: &mut Call, request: Request) -> Result<api::Content, Refusal> {
+async fn run_read(call: &mut RestCall, request: Request) -> Result<api::Content, Refusal> {
     call.is_configured()?;
     let (server, uri) = address(call, request).await?;
     let server = server.ok_or(Refusal::MissingParameter("server"))?;
     let whole = read_from(call, &server, &uri?).await?;
-    Ok(first_content(&whole.result, &call.wanted.name)?)
+    Ok(first_content(&whole.result, &call.requested.name)?)
 }
 
 pub async fn read_whole(
     State(door): State<RestDoor>,
     via: Via,
     request: Request,
-) -> Answered<api::WholeRead> {
+) -> CallAnswer<api::WholeRead> {
     let run = |mut call| async {
         let answer = run_read_whole(&mut call, request).await;
         (call, answer)
     };
-    Call::answer(door, via, Method::ResourcesRead, run).await
+    RestCall::answer(door, via, Method::ResourcesRead, run).await
 }
 
-async fn run_read_whole(call: &mut Call, request: Request) -> Result<api::WholeRead, Refusal> {
+async fn run_read_whole(call: &mut RestCall, request: Request) -> Result<api::WholeRead, Refusal> {
     let (server, uri) = address(call, request).await?;
     let uri = uri?;
     match server {
@@ -134,26 +136,30 @@ async fn run_read_whole(call: &mut Call, request: Request) -> Result<api::WholeR
     }
 }
 
-/// The server and the URI that a request names.
+/// The server and the URI in a request.
 async fn address(
-    call: &mut Call,
+    call: &mut RestCall,
     request: Request,
 ) -> Result<(Option<String>, Result<String, Refusal>), Refusal> {
     let api::Read { server, uri } = call.body(request).await?;
-    call.wanted.name = uri.clone().unwrap_or_default();
+    call.requested.name = uri.clone().unwrap_or_default();
     Ok((server, uri.ok_or(Refusal::MissingParameter("uri"))))
 }
 
-async fn read_from(call: &mut Call, server: &str, uri: &str) -> Result<api::WholeRead, Refusal> {
+async fn read_from(
+    call: &mut RestCall,
+    server: &str,
+    uri: &str,
+) -> Result<api::WholeRead, Refusal> {
     let server = call.gateway().server(&call.view, server)?;
     let name = server.name.to_string();
-    // A URI that says its server, as the list of `/mcp` may have it.
-    let own = call
+    // The URI may name its server, as in the list of `/mcp`.
+    let target = call
         .view
         .resource(uri)
         .target()
         .filter(|target| target.server == server.name);
-    let original = own.map_or_else(|| uri.to_owned(), |target| target.original.to_string());
+    let original = target.map_or_else(|| uri.to_owned(), |target| target.original.to_string());
     if !call.view.has_resource(&server.name, &original) {
         return Err(resource_not_found(uri).into());
     }
@@ -165,8 +171,9 @@ async fn read_from(call: &mut Call, server: &str, uri: &str) -> Result<api::Whol
     })
 }
 
-/// Reads from the owner, if it is known; else the servers are asked which of them has it.
-async fn read_anywhere(call: &mut Call, uri: &str) -> Result<api::WholeRead, Refusal> {
+/// Reads from the owner of a resource, if it is known. Otherwise, asks the servers which of them
+/// has it.
+async fn read_anywhere(call: &mut RestCall, uri: &str) -> Result<api::WholeRead, Refusal> {
     let gateway = call.gateway();
     gateway.registry.settled().await;
     let owner = match gateway.owner(&call.view, uri) {
@@ -188,7 +195,7 @@ async fn read_anywhere(call: &mut Call, uri: &str) -> Result<api::WholeRead, Ref
     read_from(call, owner.server.as_str(), &owner.original).await
 }
 
-/// The arguments as JSON text; `null` counts as none.
+/// The arguments as JSON text; `None` for `null`.
 pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     let Some(arguments) = arguments.filter(|json| json.get() != "null") else {
         return Ok(None);
@@ -202,11 +209,14 @@ pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). The spellings
-/// of `/mcp` are understood, too, where they are unique. A known
-/// one is found without waiting. Before one is reported missing, servers that are starting have their
-/// time, and the server that the name names is tried if it was never listed.
-async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, String), Refusal> {
+/// Finds the server of a tool or prompt, and its original name (JSON text). Unique spellings of
+/// `/mcp` are accepted, too. A known name is found without waiting. For an unknown name, it waits
+/// for servers that are starting, and for the server in the name if that was never listed.
+async fn named(
+    call: &RestCall,
+    kind: ListKind,
+    name: &str,
+) -> Result<(Arc<Server>, String), Refusal> {
     let (gateway, view) = (call.gateway(), &call.view);
     let registry = &gateway.registry;
     let mut found = view.find(kind, name);
@@ -224,7 +234,7 @@ async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, 
         }
         found = view.find(kind, name);
     }
-    let found = found.map_err(|why| {
+    let found = found.map_err(|unresolved| {
         let named = view.named_by(name);
         let named = named.as_ref().map(ServerName::as_str);
         match not_found(
@@ -232,9 +242,9 @@ async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, 
             kind,
             named,
             name,
-            why,
+            unresolved,
         ) {
-            NotFound::Failed(failure) => NotFound::Failed(in_words_of_clients(failure)),
+            NotFound::Failed(failure) => NotFound::Failed(with_client_status(failure)),
             unclear @ NotFound::Unclear { .. } => unclear,
         }
     });

@@ -1,6 +1,6 @@
-//! `GET /api/client-files` and `POST /api/client-files/import`: what other MCP clients of this user have in
-//! their files, how they are pointed here, and their servers taken over. The files are read on request only,
-//! on threads that may block.
+//! `GET /api/client-files` and `POST /api/client-files/import`: lists the servers in the files of
+//! other MCP clients of this user, shows how to connect these clients to Mainstay, and imports
+//! their servers. Files are read only on request, on blocking threads.
 
 use std::{
     collections::BTreeSet,
@@ -33,31 +33,31 @@ use crate::{
     via::Author,
 };
 
-/// Stands in an entry in the place of a token.
+/// Placeholder for a token in an entry.
 const TOKEN_PLACE: &str = "mst_TOKEN";
 
-/// How often an import is made anew of a file that somebody else changes meanwhile.
+/// Maximum number of attempts to import into a file that another program changes in the meantime.
 const ATTEMPTS: u32 = 3;
 
-/// Where this listener serves MCP, and when it asks for a token there.
+/// The MCP endpoint of this listener, and its demand for a token.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint {
     pub address: SocketAddr,
     pub demand: Demand,
 }
 
-/// How clients of this machine reach this Mainstay.
+/// The fronts for clients on this machine.
 struct Fronts {
     connect: Front,
-    /// `None` where the URL alone lets nobody in.
+    /// `None` if the URL needs a token.
     http: Option<Front>,
-    /// The URL, whether it lets anybody in or not.
+    /// The URL, even if it needs a token.
     url: Option<String>,
 }
 
 impl Fronts {
-    fn of(door: &RestDoor) -> Self {
-        // Where nothing is said of this program, it is the one in the PATH.
+    fn new(door: &RestDoor) -> Self {
+        // By default, clients start the `mainstay` in the PATH.
         let connect = door.connect.clone().unwrap_or_else(|| Front::Connect {
             program: PathBuf::from(LABEL),
             is_on_path: true,
@@ -65,7 +65,7 @@ impl Fronts {
         });
         let url = door.endpoint.map(|endpoint| {
             let address = endpoint.address;
-            // A client on this machine reaches every address of it by loopback.
+            // A client on this machine can reach an unspecified address by loopback.
             let ip = match address.ip() {
                 ip if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
                 ip => ip,
@@ -87,14 +87,14 @@ impl Fronts {
         }
     }
 
-    fn of_client(&self, client: Client) -> &Front {
+    fn for_client(&self, client: Client) -> &Front {
         let http = self.http.as_ref().filter(|_| client.speaks_http());
         http.unwrap_or(&self.connect)
     }
 }
 
 pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
-    let fronts = Fronts::of(&door);
+    let fronts = Fronts::new(&door);
     let clients = off_the_runtime(move || {
         // Without a home folder there are no files.
         let machine = Machine::of(&Process);
@@ -133,11 +133,12 @@ fn on_machine(
         };
         match read {
             Ok(servers) => {
-                let is_mainstay = |it: &Server| it.left_out == Some(LeftOut::Mainstay);
+                let is_mainstay = |server: &Server| server.left_out == Some(LeftOut::Mainstay);
                 leads_here |= servers.iter().any(is_mainstay);
-                let own = servers.into_iter();
-                let own = own.filter(|it| it.left_out.is_none());
-                entries.extend(own.map(entry));
+                let imported = servers
+                    .into_iter()
+                    .filter(|server| server.left_out.is_none());
+                entries.extend(imported.map(entry));
             }
             Err(reason) => {
                 error.get_or_insert(reason);
@@ -166,9 +167,9 @@ fn on_machine(
     }
 }
 
-/// What a server of a client runs or asks, without secrets.
+/// The target of a server in a client's file, without secrets.
 fn entry(server: Server) -> api::ClientFileEntry {
-    let api::ShownTarget { command, url, .. } = trial::shown(&server.entry);
+    let api::ShownTarget { command, url, .. } = trial::masked_target(&server.entry);
     let mut words = command.into_iter();
     let command = words.next();
     api::ClientFileEntry {
@@ -179,7 +180,8 @@ fn entry(server: Server) -> api::ClientFileEntry {
     }
 }
 
-/// What `mainstay export --for CLIENT --connect` prints, or `--http` where the client can have a URL.
+/// The output of `mainstay export --for CLIENT --connect`, or of `--http` if the client can use the
+/// URL.
 fn snippet(
     client: Client,
     file: Option<&ClientFile>,
@@ -212,7 +214,7 @@ fn snippet(
             Format::Toml => api::SnippetLanguage::Toml,
             Format::Yaml => api::SnippetLanguage::Yaml,
         },
-        text: text(fronts.of_client(client)),
+        text: text(fronts.for_client(client)),
         place: file.path.display().to_string(),
         with_token: fronts
             .url
@@ -225,32 +227,32 @@ fn snippet(
 pub async fn import(
     State(door): State<RestDoor>,
     Author(by): Author,
-    Body(wish): Body<api::ImportFromClient>,
+    Body(selection): Body<api::ImportFromClient>,
 ) -> Result<Json<api::ImportedFromClient>, Refusal> {
-    let client: Client = wish.client.parse().map_err(|error| {
-        let known = Client::ALL.map(Client::id).join(", ");
-        Refusal::Malformed(format!("{error}; known are {known}"))
+    let client: Client = selection.client.parse().map_err(|error| {
+        let client_ids = Client::ALL.map(Client::id).join(", ");
+        Refusal::Malformed(format!("{error}; known are {client_ids}"))
     })?;
-    let fronts = Fronts::of(&door);
-    let found = off_the_runtime(move || of_client(client, &fronts)).await?;
+    let fronts = Fronts::new(&door);
+    let found = off_the_runtime(move || servers_of_client(client, &fronts)).await?;
     let mut answer = api::ImportedFromClient {
         added: Vec::new(),
         skipped: Vec::new(),
         notes: Vec::new(),
     };
-    let chosen = chosen(client, found, wish.servers, &mut answer);
-    let merged = if wish.persist {
+    let chosen = chosen(client, found, selection.servers, &mut answer);
+    let merged = if selection.persist {
         saved(&door, &chosen, by).await?
     } else {
-        let (known, _) = known(&door).await?;
-        merge(&chosen, &known)
+        let (existing, _) = existing_entries(&door).await?;
+        merge(&chosen, &existing)
     };
     for server in merged {
         let label = server.sources.first().map(|source| source.label.clone());
         let label = label.unwrap_or_else(|| server.name.to_string());
         let skipped = if server.standing == Standing::Present {
             Some(format!("{} is the same and is there already", server.name))
-        } else if wish.persist {
+        } else if selection.persist {
             None
         } else {
             added_for_now(&door, &server)
@@ -271,9 +273,10 @@ pub async fn import(
     Ok(Json(answer))
 }
 
-/// The servers of all files of a client. What cannot be read is an error, for the client was asked for.
-fn of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
-    let machine = Machine::of(&Process).map(|it| it.with_daemon(fronts.url.as_deref()));
+/// The servers in all files of a client. An unreadable file is an error, because the client was
+/// requested.
+fn servers_of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
+    let machine = Machine::of(&Process).map(|machine| machine.with_daemon(fronts.url.as_deref()));
     let machine = machine.ok_or_else(|| {
         Refusal::Malformed("no home folder is known: set HOME for Mainstay".to_owned())
     })?;
@@ -297,21 +300,21 @@ fn of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
     Ok(all)
 }
 
-/// Those that were asked for, and can be had.
+/// The requested servers that can be imported. The others are reported as skipped.
 fn chosen(
     client: Client,
     found: Vec<Server>,
-    wanted: Option<Vec<String>>,
+    requested: Option<Vec<String>>,
     answer: &mut api::ImportedFromClient,
 ) -> Vec<Server> {
-    let wanted: Option<BTreeSet<String>> = wanted.map(|names| names.into_iter().collect());
-    let is_wanted = |server: &Server| {
-        wanted
+    let requested: Option<BTreeSet<String>> = requested.map(|names| names.into_iter().collect());
+    let is_requested = |server: &Server| {
+        requested
             .as_ref()
             .is_none_or(|names| names.contains(&server.label))
     };
     let labels: BTreeSet<&str> = found.iter().map(|server| server.label.as_str()).collect();
-    let unknown = wanted
+    let unknown = requested
         .iter()
         .flatten()
         .filter(|name| !labels.contains(name.as_str()));
@@ -322,7 +325,7 @@ fn chosen(
             reason: format!("{client} has no server of this name"),
         }));
     let mut chosen = Vec::new();
-    for server in found.into_iter().filter(is_wanted) {
+    for server in found.into_iter().filter(is_requested) {
         match &server.left_out {
             None => chosen.push(server),
             Some(reason) => answer.skipped.push(api::SkippedServer {
@@ -334,13 +337,13 @@ fn chosen(
     chosen
 }
 
-/// Writes what is new into the file. A file that changes meanwhile is read again.
+/// Writes new servers into the file. If the file changes in the meantime, it is read again.
 async fn saved(door: &RestDoor, chosen: &[Server], by: ChangedBy) -> Result<Vec<Merged>, Refusal> {
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let (known, digest) = known(door).await?;
-        let merged = merge(chosen, &known);
+        let (existing, digest) = existing_entries(door).await?;
+        let merged = merge(chosen, &existing);
         let new = merged
             .iter()
             .filter(|server| server.standing == Standing::New);
@@ -370,9 +373,11 @@ async fn added_for_now(door: &RestDoor, server: &Merged) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// The entries that there are, those of the file and those that are not in it; and the file's digest.
-async fn known(door: &RestDoor) -> Result<(Vec<(ServerName, Entry)>, Option<String>), Refusal> {
-    let (mut known, digest) = match &door.gateway.reloader {
+/// The existing entries, in the file or not, and the digest of the file.
+async fn existing_entries(
+    door: &RestDoor,
+) -> Result<(Vec<(ServerName, Entry)>, Option<String>), Refusal> {
+    let (mut all, digest) = match &door.gateway.reloader {
         Some(reloader) => {
             let (entries, digest) = reloader.file_entries().await?;
             (entries, Some(digest))
@@ -383,17 +388,17 @@ async fn known(door: &RestDoor) -> Result<(Vec<(ServerName, Entry)>, Option<Stri
     for server in registry.servers() {
         let entry = match registry.standing(&server.name) {
             Keeping::Ephemeral(runtime) | Keeping::Pending(runtime) => (*runtime.entry).clone(),
-            // Of the file, or of the command line: its name is taken.
+            // The server is from the file or the command line, so only its name matters.
             Keeping::Configured => Entry::new(),
         };
-        if !known.iter().any(|(name, _)| *name == server.name) {
-            known.push((server.name.clone(), entry));
+        if !all.iter().any(|(name, _)| *name == server.name) {
+            all.push((server.name.clone(), entry));
         }
     }
-    Ok((known, digest))
+    Ok((all, digest))
 }
 
-/// What a person has to know of a server that was added.
+/// Notes for a person about an imported server.
 fn notes(server: &Merged) -> impl Iterator<Item = String> {
     let reports = server.sources.iter().take(1).flat_map(Server::reports);
     let all = server.notes.iter().chain(reports);

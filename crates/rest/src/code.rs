@@ -30,7 +30,7 @@ pub enum Code {
     /// The state directory cannot be used.
     StateUnusable,
     StateUnwritable,
-    /// What the core has a word and a status for.
+    /// A failure of the core, with its code and status.
     Failed(FailureKind),
 }
 
@@ -63,7 +63,7 @@ impl Code {
         }
     }
 
-    /// What programs compare.
+    /// The error code, for programs.
     pub const fn word(self) -> &'static str {
         self.row().0
     }
@@ -78,11 +78,11 @@ pub const INVALID_CONFIG: Code = Failed(FailureKind::InvalidConfig);
 pub const SERVER_NOT_FOUND: Code = Failed(FailureKind::ServerNotFound);
 pub const CONNECT_FAILED: Code = Failed(FailureKind::ConnectFailed);
 
-/// Of a server that is disabled or waits for approval, and is to be started.
-pub const KEPT_DOWN: Code = Failed(FailureKind::ServerNotConnected);
+/// The server is disabled or waits for approval, so it cannot be started.
+pub const SERVER_DOWN: Code = Failed(FailureKind::ServerNotConnected);
 
-/// Errors of every operation: missing permission, and the end of Mainstay.
-pub const EVERYWHERE: [Code; 4] = [
+/// Errors that every operation can return: a missing permission, or the shutdown of Mainstay.
+pub const COMMON_ERRORS: [Code; 4] = [
     Code::Unauthorized,
     Code::Forbidden,
     Code::NotOurPage,
@@ -90,16 +90,16 @@ pub const EVERYWHERE: [Code; 4] = [
 ];
 
 /// Errors of operations with a body.
-pub const OF_BODIES: [Code; 3] = [INVALID_REQUEST, Code::TooLarge, Code::WrongContentType];
+pub const BODY_ERRORS: [Code; 3] = [INVALID_REQUEST, Code::TooLarge, Code::WrongContentType];
 
-/// Errors of no operation: an unknown path, or another method.
-pub const BESIDE: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
+/// Errors outside of operations: an unknown path, or an unsupported method.
+pub const ROUTING_ERRORS: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
 
 /// Errors of the routes under `/api/mcp-clients`, `/api/mcp-tools` and `/api/mcp-resources`.
-pub const OF_CLIENTS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
+pub const CLIENT_ROUTE_ERRORS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
 
 /// Errors of calls of a server.
-pub const OF_CALLS: [Code; 10] = [
+pub const CALL_ERRORS: [Code; 10] = [
     SERVER_NOT_FOUND,
     Failed(FailureKind::ServerNotConnected),
     Failed(FailureKind::ServerNotAnswering),
@@ -112,14 +112,14 @@ pub const OF_CALLS: [Code; 10] = [
     Failed(FailureKind::NotRecorded),
 ];
 
-/// Of a change that was made of another text than the file has.
+/// The change was based on an outdated content of the file.
 pub const CONFIG_CHANGED: Code = Failed(FailureKind::ConfigChanged);
 
-/// Errors of changes to the configuration's file.
-pub const OF_THE_FILE: [Code; 2] = [INVALID_CONFIG, Failed(FailureKind::NotSaved)];
+/// Errors of changes to the configuration file.
+pub const FILE_ERRORS: [Code; 2] = [INVALID_CONFIG, Failed(FailureKind::NotSaved)];
 
 /// Errors of reading the journal.
-pub const OF_RECORDS: [Code; 2] = [
+pub const RECORD_ERRORS: [Code; 2] = [
     Failed(FailureKind::NoJournal),
     Failed(FailureKind::JournalUnreadable),
 ];

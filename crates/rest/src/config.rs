@@ -1,5 +1,5 @@
-//! `GET|PUT /api/config`: the configuration file's content, with placeholders for secrets, and its
-//! schema.
+//! `GET|PUT /api/config`: the content of the configuration file, with placeholders for secrets, and
+//! its schema.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ pub async fn schema() -> Response {
     (schema, SCHEMA.as_str()).into_response()
 }
 
-/// `PUT /api/config`. A configuration that cannot be used is refused as a whole.
+/// `PUT /api/config`. An invalid configuration is refused as a whole.
 pub async fn put(
     State(door): State<RestDoor>,
     Author(by): Author,
@@ -41,7 +41,7 @@ pub async fn put(
     Ok(updated(&plan))
 }
 
-/// What was done to the servers of a configuration that was written.
+/// The answer after a configuration was written: its plan.
 pub fn updated(plan: &Plan) -> Json<api::ConfigUpdated> {
     Json(api::ConfigUpdated {
         success: true,

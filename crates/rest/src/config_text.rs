@@ -1,4 +1,5 @@
-//! `GET|PUT /api/config/text` and `POST /api/config/check`: the configuration for an editor.
+//! `GET|PUT /api/config/text` and `POST /api/config/check`: the configuration as text, for an
+//! editor.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -12,7 +13,7 @@ pub async fn get(State(door): State<RestDoor>) -> Result<Json<api::ConfigText>, 
     Ok(Json(api::ConfigText { text, path, digest }))
 }
 
-/// A file that has another digest by now is left alone.
+/// Replaces the text of the file, unless the file's digest has changed.
 pub async fn put(
     State(door): State<RestDoor>,
     Author(by): Author,
@@ -25,7 +26,7 @@ pub async fn put(
     Ok(config::updated(&plan))
 }
 
-/// Nothing is written.
+/// Checks a configuration without writing it.
 pub async fn check(
     State(door): State<RestDoor>,
     Body(body): Body<api::CheckConfig>,

@@ -1,6 +1,6 @@
 //! Adds, replaces, removes, switches and approves servers at run time.
 //!
-//! A change without `persist` is gone after a restart.
+//! A restart undoes a change without `persist`.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use crate::{
     via::{Author, RequestView},
 };
 
-/// Where the placeholders of entries stand that are in no file.
+/// The pointer under which placeholders refer to entries that are in no file.
 const EPHEMERAL: &str = "ephemeral";
 
-/// `POST /api/servers`: a name, and an entry. It is kept even if it cannot be connected yet.
+/// `POST /api/servers`: adds a server, even if it cannot be connected yet.
 pub async fn add(
     State(door): State<RestDoor>,
     Author(by): Author,
@@ -54,8 +54,8 @@ pub async fn add(
     Ok(Json(added))
 }
 
-/// `PUT /api/servers/{name}`: the server has this entry from now on. With a `digest` it replaces the entry
-/// that has it, and no other.
+/// `PUT /api/servers/{name}`: sets the entry of the server. With a `digest`, it replaces only the
+/// entry with this digest.
 pub async fn put(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
@@ -82,7 +82,7 @@ pub async fn put(
     ))
 }
 
-/// `POST /api/mcp-clients/connect`: it is kept if it can be connected.
+/// `POST /api/mcp-clients/connect`: adds a server if it can be connected.
 pub async fn connect_client(
     State(door): State<RestDoor>,
     Author(by): Author,
@@ -134,7 +134,8 @@ pub async fn get(
     }))
 }
 
-/// A server's entry with its secrets, and where its placeholders stand.
+/// The JSON pointer of a server's entry, which its placeholders contain, and the entry with its
+/// secrets.
 fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
     match door.gateway.registry.standing(name) {
         Standing::Ephemeral(runtime) | Standing::Pending(runtime) => {
@@ -144,7 +145,7 @@ fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
     }
 }
 
-/// `DELETE /api/servers/{name}`; with `?persist=true` out of the file, too.
+/// `DELETE /api/servers/{name}`. With `?persist=true`, also removes it from the file.
 pub async fn delete(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -202,14 +203,14 @@ pub async fn disable(
     switch(&door, &server, false, persists(body).then_some(by)).await
 }
 
-/// What was added from inside an MCP client may be started now: that which the digest was shown for.
+/// Approves a server that an MCP client added. The digest must be that of the displayed entry.
 pub async fn approve(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
     Author(by): Author,
     body: Option<Body<api::Approval>>,
 ) -> Result<Json<api::Operated>, Refusal> {
-    let api::Approval { digest, persist } = body.map(|Body(given)| given).unwrap_or_default();
+    let api::Approval { digest, persist } = body.map(|Body(approval)| approval).unwrap_or_default();
     let (server, approved) = door.gateway.registry.approve(&name, digest).await?;
     if persist {
         let change = Change::Put {
@@ -227,7 +228,7 @@ fn persists(body: Option<Body<Keeping>>) -> bool {
     body.is_some_and(|Body(keeping)| keeping.persist)
 }
 
-/// What a body asks for: the entry, and what stands beside it.
+/// The body of a request: an entry and options.
 struct EntryRequest {
     name: String,
     keeping: Keeping,
@@ -259,7 +260,7 @@ impl EntryRequest {
     }
 }
 
-/// What to do if there is a server of the same name.
+/// The action if a server of the same name exists.
 fn on_duplicate(keeping: Keeping) -> OnDuplicate {
     if keeping.replace {
         OnDuplicate::Replace
@@ -268,7 +269,7 @@ fn on_duplicate(keeping: Keeping) -> OnDuplicate {
     }
 }
 
-/// Reads an entry, whose placeholders stand for what is known.
+/// Reads an entry, and replaces placeholders by the secrets that they stand for.
 pub async fn read(door: &RestDoor, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
     let secrets = secrets(door)?;
     let Value::Object(entry) = restored(&Value::Object(entry.clone()), &secrets)? else {
@@ -278,9 +279,10 @@ pub async fn read(door: &RestDoor, name: &str, entry: &Entry) -> Result<NewServe
     registry.read_entry(name, entry, Approval::Given).await
 }
 
-/// What placeholders may stand for: the file, and the entries that are not in it.
+/// The values that placeholders may stand for: those of the file, and of entries that are in no
+/// file.
 fn secrets(door: &RestDoor) -> Result<Value, Failure> {
-    let mut known = match &door.gateway.reloader {
+    let mut values = match &door.gateway.reloader {
         Some(reloader) => reloader.document()?,
         None => Value::Object(Map::new()),
     };
@@ -296,13 +298,13 @@ fn secrets(door: &RestDoor) -> Result<Value, Failure> {
                 )),
                 Standing::Configured => None,
             });
-    if let Some(known) = known.as_object_mut() {
-        known.insert(EPHEMERAL.to_owned(), Value::Object(ephemeral.collect()));
+    if let Some(members) = values.as_object_mut() {
+        members.insert(EPHEMERAL.to_owned(), Value::Object(ephemeral.collect()));
     }
-    Ok(known)
+    Ok(values)
 }
 
-/// Gives a server another entry, in place of the one that has this digest.
+/// Replaces the entry of a server. With a digest, replaces only the entry with this digest.
 async fn replace(
     door: &RestDoor,
     new: NewServer,
@@ -310,7 +312,8 @@ async fn replace(
     digest: Option<String>,
 ) -> Result<api::Operated, Failure> {
     let name = &new.runtime.config.name;
-    // The file may say something else already, which is not in force yet: the write looks at that.
+    // The file may have a newer entry that is not in force yet. The write below compares the digest
+    // with it.
     let is_in_file =
         persist.is_some() && door.gateway.registry.standing(name) == Standing::Configured;
     if !is_in_file && digest.is_some() {
@@ -395,10 +398,10 @@ async fn switch(
     Ok(Json(started(door, server).await))
 }
 
-/// Waits for a server that starts by itself, whatever comes of it.
+/// Starts a server that connects by itself, and waits for the result.
 async fn started(door: &RestDoor, server: &Server) -> api::Operated {
     if server.config().connects_at_start() {
-        // Its status says what came of it.
+        // The returned status shows the result.
         server.operate(Operation::Start).await.ok();
     }
     servers::operated(door, server)
@@ -408,7 +411,7 @@ async fn write(door: &RestDoor, change: Change, by: ChangedBy) -> Result<(), Fai
     reloader(door)?.write(change, by).await.map(|_| ())
 }
 
-/// Where the configuration is a file.
+/// The reloader, if the configuration is a file.
 pub fn reloader(door: &RestDoor) -> Result<&Arc<Reloader>, Failure> {
     door.gateway.reloader.as_ref().ok_or_else(|| {
         let message = "this Mainstay has no configuration file that could be written";

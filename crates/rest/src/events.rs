@@ -1,4 +1,4 @@
-//! Events: as a stream of server-sent events, or on request.
+//! Events: as a stream of server-sent events, or as a list.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -23,13 +23,13 @@ use tokio::{
 use super::{RestDoor, address::Query, event_stream, refusal::Refusal, servers, via::RequestView};
 use mainstay_doorway::json_views::events::wire;
 
-/// Streams at once. Each holds a connection, and little else.
+/// Maximum number of open streams. Each one needs little more than its connection.
 const MAX_STREAMS: usize = 256;
 
-/// Intermediaries cut off a stream that is silent for longer.
+/// Intermediaries close a stream that is silent for longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// When a browser that lost the stream asks again.
+/// The time after which a browser reconnects.
 const RETRY: &str = "retry: 2000\n\n";
 
 /// `?after=ID`
@@ -59,36 +59,42 @@ pub struct RecentQuery {
 pub async fn recent(
     State(door): State<RestDoor>,
     RequestView(view): RequestView,
-    Query(wanted): Query<RecentQuery>,
+    Query(query): Query<RecentQuery>,
 ) -> Result<Json<api::Events>, Refusal> {
-    let known = door.gateway.registry.events();
+    let event_log = door.gateway.registry.events();
     let read = |place: Option<&str>| place.map(EventsQuery::read).transpose();
-    let before = read(wanted.before.as_deref())?;
-    let mut subscription = match read(wanted.after.as_deref())? {
-        Some(after) => known.subscribe(Some(after)),
-        None => known.remembered(),
+    let before = read(query.before.as_deref())?;
+    let mut subscription = match read(query.after.as_deref())? {
+        Some(after) => event_log.subscribe(Some(after)),
+        None => event_log.remembered(),
     };
-    let kinds: Option<Vec<&str>> = wanted.kinds.as_deref().map(|it| it.split(',').collect());
-    let limit = wanted.limit.unwrap_or(usize::MAX);
+    let kinds: Option<Vec<&str>> = query
+        .kinds
+        .as_deref()
+        .map(|kinds| kinds.split(',').collect());
+    let limit = query.limit.unwrap_or(usize::MAX);
     let fits = |event: &Event| {
         let server = event.server.as_ref().map(ServerName::as_str);
         before.is_none_or(|before| event.id < before)
-            && wanted.server.as_deref().is_none_or(|it| server == Some(it))
+            && query
+                .server
+                .as_deref()
+                .is_none_or(|name| server == Some(name))
     };
     let (mut found, mut missed) = (Vec::new(), false);
-    while let Some(heard) = subscription.now() {
-        match heard {
+    while let Some(entry) = subscription.now() {
+        match entry {
             EventOrGap::Event(event) if fits(&event) => found.extend(view.visible_event(&event)),
             EventOrGap::Event(_) => {}
             EventOrGap::Gap(_) => missed = true,
         }
     }
-    // The newest, and one more that tells whether any is left out. No others are written as JSON.
-    let is_wanted = |event: &api::Event| {
+    // Convert only the newest events to JSON, and one more, which shows whether any is left out.
+    let has_requested_kind = |event: &api::Event| {
         let kinds = kinds.as_ref();
         kinds.is_none_or(|kinds| kinds.contains(&event.kind.as_str()))
     };
-    let fitting = found.iter().rev().map(wire).filter(is_wanted);
+    let fitting = found.iter().rev().map(wire).filter(has_requested_kind);
     let mut events: Vec<_> = fitting.take(limit.saturating_add(1)).collect();
     let truncated = events.len() > limit;
     events.truncate(limit);
@@ -101,7 +107,7 @@ pub async fn recent(
     }))
 }
 
-/// The streams that may still be opened.
+/// Permits for streams that may still be opened.
 #[derive(Clone, Debug)]
 pub struct Streams(Arc<Semaphore>);
 
@@ -118,7 +124,8 @@ pub async fn stream(
     Query(place): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    // What a browser sends when it asks again is newer than the URL it first asked.
+    // A reconnecting browser sends the id of its last event in this header. It is newer than the
+    // one in the URL.
     let last = headers.get("last-event-id").map(HeaderValue::to_str);
     let after = match last {
         Some(Ok(last)) => Some(EventsQuery::read(last)?),
@@ -128,7 +135,7 @@ pub async fn stream(
     let permit = permits
         .try_acquire_owned()
         .map_err(|_| Refusal::TooManyStreams(MAX_STREAMS))?;
-    let mut telling = Telling {
+    let mut open_stream = OpenEventStream {
         subscription: door.gateway.registry.events().subscribe(after),
         door,
         view,
@@ -136,42 +143,42 @@ pub async fn stream(
         _permit: permit,
     };
     if after.is_none() {
-        telling.show();
+        open_stream.push_snapshot();
     }
-    let texts = stream::unfold(telling, |mut telling| async move {
-        Some((telling.next().await?, telling))
+    let texts = stream::unfold(open_stream, |mut open_stream| async move {
+        Some((open_stream.next().await?, open_stream))
     });
     Ok(event_stream::response(texts))
 }
 
 /// One open stream.
-struct Telling {
+struct OpenEventStream {
     subscription: Subscription,
     door: RestDoor,
     view: View,
-    /// Written, and not yet sent.
+    /// Texts that wait to be sent.
     due: VecDeque<String>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Telling {
-    /// What to send next; `None` when the daemon stops.
+impl OpenEventStream {
+    /// The next text to send; `None` when the daemon stops.
     async fn next(&mut self) -> Option<String> {
         if let Some(text) = self.due.pop_front() {
             return Some(text);
         }
         loop {
-            let Ok(heard) = timeout(KEEP_ALIVE, self.subscription.next()).await else {
+            let Ok(entry) = timeout(KEEP_ALIVE, self.subscription.next()).await else {
                 return Some(": keep-alive\n\n".to_owned());
             };
-            match heard? {
+            match entry? {
                 EventOrGap::Event(event) => {
                     if let Some(event) = self.view.visible_event(&event).as_ref().map(wire) {
                         return Some(frame(&event.id, &event.kind, &event));
                     }
                 }
                 EventOrGap::Gap(place) => {
-                    self.show();
+                    self.push_snapshot();
                     let data = serde_json::json!({"last": place.to_string()});
                     return Some(frame(&place.to_string(), api::MISSED, &data));
                 }
@@ -179,8 +186,8 @@ impl Telling {
         }
     }
 
-    /// Sends a snapshot that is not older than the position that it has.
-    fn show(&mut self) {
+    /// Queues a snapshot that is not older than the position of the subscription.
+    fn push_snapshot(&mut self) {
         let place = self.subscription.position().to_string();
         let servers = servers::all(&self.door, &self.view);
         self.due.push_back(frame(&place, api::SNAPSHOT, &servers));
@@ -188,7 +195,7 @@ impl Telling {
 }
 
 fn frame(id: &str, kind: &str, data: &impl Serialize) -> String {
-    // Maps with text keys cannot fail; JSON text has no line breaks.
+    // Serializing maps with text keys cannot fail. JSON text has no line breaks.
     let data = serde_json::to_string(data).unwrap_or_default();
     format!("id: {id}\nevent: {kind}\ndata: {data}\n\n")
 }

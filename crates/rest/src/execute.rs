@@ -1,4 +1,4 @@
-//! Runs a tool for a desktop application: an error is in the answer, not in its status.
+//! Runs a tool for a desktop application. Errors are in the answer; its HTTP status is 200.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use serde_json::Value;
 use super::{
     RestDoor,
     address::Path,
-    call::{Answered, Call},
+    call::{CallAnswer, RestCall},
     calls::object,
     refusal::Refusal,
     via::Via,
 };
 use mainstay_doorway::json_views::lists::unknown_tool;
 
-/// The status of a server that is not there.
+/// The status of an unknown server.
 const NOT_FOUND: &str = "not found";
 
 /// `POST /api/servers/{name}/tools/{tool}/call`
@@ -33,16 +33,16 @@ pub async fn execute(
     via: Via,
     path: Result<Path<(String, String)>, Refusal>,
     request: Request,
-) -> Answered<api::Executed> {
+) -> CallAnswer<api::Executed> {
     let run = |mut call| async {
         let executed = execute_at(&mut call, path, request).await;
         (call, executed)
     };
-    Call::answer(door, via, Method::ToolsCall, run).await
+    RestCall::answer(door, via, Method::ToolsCall, run).await
 }
 
 async fn execute_at(
-    call: &mut Call,
+    call: &mut RestCall,
     path: Result<Path<(String, String)>, Refusal>,
     request: Request,
 ) -> Result<api::Executed, Refusal> {
@@ -50,15 +50,15 @@ async fn execute_at(
     let server = call.gateway().server(&call.view, &name).ok();
     match &server {
         Some(server) => {
-            call.wanted.server = Some(server.name.clone());
-            call.wanted.name.clone_from(&tool);
+            call.requested.server = Some(server.name.clone());
+            call.requested.name.clone_from(&tool);
         }
-        None => call.wanted.name = format!("{name}/{tool}"),
+        None => call.requested.name = format!("{name}/{tool}"),
     }
     let body: Option<api::Execute> = call.optional_body(request).await?;
     let arguments = object(body.and_then(|execute| execute.arguments))?;
     let arguments = arguments.unwrap_or_else(|| "{}".to_owned());
-    call.wanted.arguments = Some(arguments.as_str().into());
+    call.requested.arguments = Some(arguments.as_str().into());
     let result = match server {
         Some(server) => run(call, server, &tool, &arguments).await,
         None => Err(NoResult::NotRunning {
@@ -72,9 +72,9 @@ async fn execute_at(
             result: Some(result),
             error: None,
         },
-        Err(why) => {
-            let error = why.to_string();
-            call.failure = Some(why.into_failure());
+        Err(reason) => {
+            let error = reason.to_string();
+            call.failure = Some(reason.into_failure());
             api::Executed {
                 success: false,
                 result: None,
@@ -84,7 +84,7 @@ async fn execute_at(
     })
 }
 
-/// Why there is no result, in the words that desktop applications know.
+/// The reason for a missing result, in texts that desktop applications know.
 #[derive(Debug, thiserror::Error)]
 enum NoResult {
     #[error("Server {name} is not running (status: {status})")]
@@ -95,7 +95,7 @@ enum NoResult {
     Empty,
     #[error("JSON-RPC error: {message} (code: {code})")]
     Refused { message: String, code: Value },
-    /// The tool's own words.
+    /// The error text of the tool.
     #[error("{0}")]
     Tool(String),
     #[error("JSON-RPC request timeout after {}ms", .limit.as_millis())]
@@ -107,7 +107,7 @@ enum NoResult {
 }
 
 impl NoResult {
-    /// This refusal as the failure of a call.
+    /// The failure of the call for this reason.
     fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {
@@ -126,7 +126,7 @@ impl NoResult {
 }
 
 async fn run(
-    call: &mut Call,
+    call: &mut RestCall,
     server: Arc<Server>,
     tool: &str,
     arguments: &str,
@@ -136,7 +136,7 @@ async fn run(
         status,
     };
     let state = server.view().state();
-    // One on its way up is waited for, as by every call.
+    // The call waits for a server that is starting, like every call.
     if state != Lifecycle::Connected && !state.is_hopeful() {
         return Err(not_running(state.words().desktop));
     }
@@ -181,11 +181,11 @@ async fn run(
     }
 }
 
-/// The words of a result that is an error: its texts, line by line.
+/// The error text of a result with `isError`: its texts, one per line.
 fn error_text(result: &Raw) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Outcome {
+    struct ToolResult {
         #[serde(default)]
         is_error: bool,
         #[serde(default)]
@@ -195,8 +195,8 @@ fn error_text(result: &Raw) -> Option<String> {
     struct Content {
         text: Option<String>,
     }
-    let outcome: Outcome = foreign::read(result.get()).ok()?;
-    let texts: Vec<String> = outcome
+    let tool_result: ToolResult = foreign::read(result.get()).ok()?;
+    let texts: Vec<String> = tool_result
         .content
         .into_iter()
         .filter_map(|part| part.text)
@@ -207,5 +207,5 @@ fn error_text(result: &Raw) -> Option<String> {
     } else {
         text
     };
-    outcome.is_error.then_some(words)
+    tool_result.is_error.then_some(words)
 }

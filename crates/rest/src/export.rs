@@ -1,5 +1,5 @@
-//! `GET /api/call-records/export`: the records that fit, as a file. They are read page by page as the client
-//! reads the answer, so a million of them take no more memory than a thousand.
+//! `GET /api/call-records/export`: matching records as a file. Pages are read while the client
+//! reads the answer, so a million records need no more memory than a thousand.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use mainstay_doorway::json_views::records::journal;
 use mainstay_journal::{Filter, Journal, JournalError};
 use mainstay_platform::blocking::off_the_runtime;
 
-use super::{RestDoor, address::Query, filter::Wanted, refusal::Refusal};
+use super::{RestDoor, address::Query, filter::RecordsQuery, refusal::Refusal};
 
-/// Records in a page.
+/// Number of records in a page.
 const PAGE: usize = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum ExportFormat {
     Jsonl,
     Csv,
 }
 
-/// The words of `format`.
+/// The values of `format`.
 pub const FORMATS: [&str; 2] = ["jsonl", "csv"];
 
-impl Format {
+impl ExportFormat {
     fn read(word: Option<&str>) -> Result<Self, Refusal> {
         match word {
             Some("jsonl") => Ok(Self::Jsonl),
@@ -68,14 +68,14 @@ impl Format {
     }
 }
 
-/// What is left to be written.
-struct Rest {
+/// The records that are not written yet.
+struct RemainingRecords {
     journal: Arc<Journal>,
-    format: Format,
+    format: ExportFormat,
     filter: Filter,
-    /// How many more records, at most.
+    /// Maximum number of further records.
     limit: usize,
-    /// The first line of a table.
+    /// The header line of a CSV file.
     head: Option<String>,
     is_over: bool,
 }
@@ -85,24 +85,24 @@ pub async fn export(
     State(door): State<RestDoor>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Refusal> {
-    let wanted = Wanted::read(query)?;
-    let format = Format::read(wanted.format.as_deref())?;
-    let rest = Rest {
+    let query = RecordsQuery::read(query)?;
+    let format = ExportFormat::read(query.format.as_deref())?;
+    let remaining = RemainingRecords {
         journal: Arc::clone(journal(&door.gateway.calls)?),
         format,
         filter: Filter {
             uncounted: true,
-            ..wanted.filter
+            ..query.filter
         },
-        limit: wanted.limit.unwrap_or(usize::MAX),
-        head: (format == Format::Csv).then(csv_head),
+        limit: query.limit.unwrap_or(usize::MAX),
+        head: (format == ExportFormat::Csv).then(csv_head),
         is_over: false,
     };
-    let pages = stream::try_unfold(rest, |mut rest| async move {
-        let page = rest.next().await?;
-        Ok::<_, JournalError>(page.map(|page| (Bytes::from(page), rest)))
+    let pages = stream::try_unfold(remaining, |mut remaining| async move {
+        let page = remaining.next().await?;
+        Ok::<_, JournalError>(page.map(|page| (Bytes::from(page), remaining)))
     });
-    // The door closes at the end of Mainstay, whatever is left.
+    // The stream ends when Mainstay stops, even if records remain.
     let pages = pages.take_until(door.stop.clone().cancelled_owned());
     let headers = [
         (header::CONTENT_TYPE, format.media_type()),
@@ -112,8 +112,9 @@ pub async fn export(
     Ok((headers, Body::from_stream(pages)).into_response())
 }
 
-impl Rest {
-    /// The next page. An error breaks the answer off, so that its reader does not take it for whole.
+impl RemainingRecords {
+    /// The next page. An error aborts the response, so that the client does not take it for
+    /// complete.
     async fn next(&mut self) -> Result<Option<String>, JournalError> {
         if let Some(head) = self.head.take() {
             return Ok(Some(head));

@@ -1,5 +1,5 @@
-//! `GET /api/figures`: what each server did in the last minutes, and what its processes hold. Processes are looked at
-//! only while somebody asks.
+//! `GET /api/figures`: recent calls of each server, and the resources of its processes. Processes
+//! are measured only on request.
 
 use std::{
     sync::Arc,
@@ -17,39 +17,41 @@ use mainstay_platform::blocking::off_the_runtime;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{RestDoor, metrics::Held};
+use super::{RestDoor, metrics::ProcessUsage};
 
-/// How long a look at the processes is good for.
+/// Time for which a measurement of processes is reused.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// On a machine with a great many processes a look is good for so many times as long as it took, so that
-/// looking takes no more than half a percent of a processor. That of a thousand servers takes 60 ms.
-const PATIENCE: u32 = 200;
+/// A measurement is also reused for this many times its own duration, so that measuring takes at most
+/// half a percent of a processor. Measuring the processes of a thousand servers takes 60 ms.
+const REUSE_FACTOR: u32 = 200;
 
-/// What the last look at the processes found. The mutex is locked on threads that may block, while processes are
-/// looked at.
+/// The last measurement of processes. Blocking threads hold the lock while they measure.
 #[derive(Clone, Debug, Default)]
 pub struct SharedProcesses(Arc<Mutex<Processes>>);
 
-/// What the processes of servers hold.
+/// The resources of servers' processes.
 #[derive(Debug, Default)]
 struct Processes {
-    held: Arc<Held>,
-    /// Until when `held` is good.
-    held_until: Option<Instant>,
+    usage: Arc<ProcessUsage>,
+    /// Time until which `usage` is reused.
+    usage_valid_until: Option<Instant>,
 }
 
 pub async fn figures(
     State(door): State<RestDoor>,
     Extension(SharedProcesses(processes)): Extension<SharedProcesses>,
 ) -> Json<api::Figures> {
-    // Reads /proc, a few files for each process.
+    // Reads /proc: a few files for each process.
     let read = off_the_runtime(move || {
-        let held = processes.lock().look(&door);
+        let usage = processes.lock().measure(&door);
         let servers = door.gateway.registry.servers();
         let moment = (Instant::now(), SystemTime::now());
         api::Figures {
-            servers: servers.iter().map(|it| of(it, &held, moment)).collect(),
+            servers: servers
+                .iter()
+                .map(|server| server_figures(server, &usage, moment))
+                .collect(),
             series_step_ms: millis(STEP),
         }
     });
@@ -57,24 +59,30 @@ pub async fn figures(
 }
 
 impl Processes {
-    fn look(&mut self, door: &RestDoor) -> Arc<Held> {
+    fn measure(&mut self, door: &RestDoor) -> Arc<ProcessUsage> {
         let now = Instant::now();
-        if self.held_until.is_none_or(|until| until <= now) {
-            self.held = Arc::new(Held::now(&door.gateway.lineage.marks_of_all().entries()));
-            let took = now.elapsed();
-            self.held_until = Some(now + took + FRESH.max(took * PATIENCE));
+        if self.usage_valid_until.is_none_or(|until| until <= now) {
+            self.usage = Arc::new(ProcessUsage::now(
+                &door.gateway.lineage.marks_of_all().entries(),
+            ));
+            let elapsed = now.elapsed();
+            self.usage_valid_until = Some(now + elapsed + FRESH.max(elapsed * REUSE_FACTOR));
         }
-        Arc::clone(&self.held)
+        Arc::clone(&self.usage)
     }
 }
 
-/// The figures of a server at this moment, by both clocks.
-fn of(server: &Server, held: &Held, (now, today): (Instant, SystemTime)) -> api::ServerFigures {
+/// The figures of a server at this moment, which is given on both clocks.
+fn server_figures(
+    server: &Server,
+    usage: &ProcessUsage,
+    (now, today): (Instant, SystemTime),
+) -> api::ServerFigures {
     let (totals, recent) = server.figures.recent(now);
-    let heard = server.heard().map(Instant::from_std);
-    let answered = heard.max(recent.answered);
+    let last_message_at = server.heard().map(Instant::from_std);
+    let answered = last_message_at.max(recent.answered);
     let ago = |at: Instant| now.saturating_duration_since(at);
-    let held = held.servers.get(server.name.as_str());
+    let usage = usage.servers.get(server.name.as_str());
     api::ServerFigures {
         name: server.name.to_string(),
         calls: totals.calls,
@@ -86,9 +94,9 @@ fn of(server: &Server, held: &Held, (now, today): (Instant, SystemTime)) -> api:
             .and_then(|at| today.checked_sub(ago(at)))
             .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
             .map(millis),
-        series: Some(series(&recent.series)).filter(|it| !it.calls.is_empty()),
-        processes: held.map(|(processes, _)| *processes),
-        memory_bytes: held.map(|(_, memory)| *memory),
+        series: Some(series(&recent.series)).filter(|series| !series.calls.is_empty()),
+        processes: usage.map(|(processes, _)| *processes),
+        memory_bytes: usage.map(|(_, memory)| *memory),
     }
 }
 
@@ -104,7 +112,7 @@ fn wire(recent: &Recent) -> api::RecentCalls {
     }
 }
 
-/// Tenths of milliseconds, rounded up, are short, and none is zero.
+/// Percentiles are rounded up to tenths of milliseconds: short texts, and never zero.
 fn series(points: &[Point]) -> api::CallSeries {
     let tenths = |point: &Point| f64::from(point.p95_micros.div_ceil(100)) / 10.0;
     api::CallSeries {

@@ -1,4 +1,4 @@
-//! Which records are asked for, from the query of a URL.
+//! Reads the selection of records from the query of a URL.
 
 use std::{str::FromStr, time::SystemTime};
 
@@ -8,41 +8,41 @@ use mainstay_platform::utc;
 
 use super::refusal::Refusal;
 
-/// Values of one name at most. Each is a part of the question to the journal.
+/// Maximum number of values for one parameter. Each one becomes part of the query to the journal.
 const MAX_VALUES: usize = 100;
 
-/// Characters of a text that calls are searched for.
+/// Maximum length of a text to search for, in characters.
 pub const MAX_TEXT: usize = 1000;
 
-/// What is asked for, of what `GET /api/call-records` and its export know.
+/// The parameters of `GET /api/call-records` and its export.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct RecordsQuery {
     pub filter: Filter,
     pub limit: Option<usize>,
-    /// Of the export.
+    /// The format of the export.
     pub format: Option<String>,
 }
 
-impl Wanted {
-    /// Unknown names mean nothing. Of a name with one value the last one counts.
-    pub fn read(query: Vec<(String, String)>) -> Result<Self, Refusal> {
-        let mut wanted = Self::default();
-        let filter = &mut wanted.filter;
-        for (name, value) in query {
+impl RecordsQuery {
+    /// Unknown parameters are ignored. If a parameter allows one value, the last one counts.
+    pub fn read(parameters: Vec<(String, String)>) -> Result<Self, Refusal> {
+        let mut query = Self::default();
+        let filter = &mut query.filter;
+        for (name, value) in parameters {
             match name.as_str() {
-                "limit" => wanted.limit = Some(parsed(&name, &value)?),
-                "format" => wanted.format = Some(value),
+                "limit" => query.limit = Some(parsed(&name, &value)?),
+                "format" => query.format = Some(value),
                 "server" => add(&name, &mut filter.servers, words(&value))?,
-                // Names of tools, which may be URIs, and of clients may have commas.
+                // Tool names, which may be URIs, and client names may contain commas.
                 "tool" => add(&name, &mut filter.tools, [value])?,
                 "client" => add(&name, &mut filter.clients, [value])?,
                 "status" => {
-                    let known = known(&name, &value, Status::parse)?;
-                    add(&name, &mut filter.statuses, known)?;
+                    let statuses = parse_words(&name, &value, Status::parse)?;
+                    add(&name, &mut filter.statuses, statuses)?;
                 }
                 "state" => {
-                    let known = known(&name, &value, State::parse)?;
-                    add(&name, &mut filter.states, known)?;
+                    let states = parse_words(&name, &value, State::parse)?;
+                    add(&name, &mut filter.states, states)?;
                 }
                 "door" => {
                     let door = Door::parse(&value).ok_or_else(|| unknown(&name, &value))?;
@@ -76,19 +76,21 @@ impl Wanted {
                 _ => {}
             }
         }
-        Ok(wanted)
+        Ok(query)
     }
 }
 
-/// A time in RFC 3339, or in seconds since 1970.
-pub fn time(name: &str, said: Option<&str>) -> Result<Option<SystemTime>, Refusal> {
-    said.map(|text| {
-        utc::parse(text).ok_or_else(|| {
-            let expected = "expected a time such as 2026-11-25T14:03:00Z, or seconds since 1970";
-            Refusal::Malformed(format!("{name}: {expected}"))
+/// A time in RFC 3339 format, or in seconds since 1970.
+pub fn time(name: &str, value: Option<&str>) -> Result<Option<SystemTime>, Refusal> {
+    value
+        .map(|text| {
+            utc::parse(text).ok_or_else(|| {
+                let expected =
+                    "expected a time such as 2026-11-25T14:03:00Z, or seconds since 1970";
+                Refusal::Malformed(format!("{name}: {expected}"))
+            })
         })
-    })
-    .transpose()
+        .transpose()
 }
 
 fn parsed<T: FromStr<Err: std::fmt::Display>>(name: &str, value: &str) -> Result<T, Refusal> {
@@ -103,7 +105,11 @@ fn words(value: &str) -> impl Iterator<Item = String> {
     words.filter(|word| !word.is_empty()).map(str::to_owned)
 }
 
-fn known<T>(name: &str, value: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Refusal> {
+fn parse_words<T>(
+    name: &str,
+    value: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, Refusal> {
     words(value)
         .map(|word| parse(&word).ok_or_else(|| unknown(name, &word)))
         .collect()
@@ -131,9 +137,9 @@ fn add<T>(
 mod tests {
     use super::*;
 
-    fn read(query: &[(&str, &str)]) -> Result<Wanted, Refusal> {
+    fn read(query: &[(&str, &str)]) -> Result<RecordsQuery, Refusal> {
         let pairs = query.iter();
-        Wanted::read(
+        RecordsQuery::read(
             pairs
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
@@ -142,7 +148,7 @@ mod tests {
 
     #[test]
     fn values_come_with_commas_or_one_by_one() {
-        let wanted = read(&[
+        let query = read(&[
             ("status", "ok, error"),
             ("status", "timeout"),
             ("state", "sent,answered"),
@@ -156,7 +162,7 @@ mod tests {
             ("anything", "else"),
         ])
         .expect("understood");
-        let filter = wanted.filter;
+        let filter = query.filter;
         assert_eq!(
             filter.statuses,
             [Status::Ok, Status::Error, Status::Timeout]
@@ -168,7 +174,7 @@ mod tests {
         let trace = filter.trace.map(|trace| trace.to_string());
         assert_eq!(trace.as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
         assert!(filter.uncounted);
-        assert_eq!(wanted.limit, Some(7));
+        assert_eq!(query.limit, Some(7));
     }
 
     #[test]
@@ -188,8 +194,11 @@ mod tests {
             ("text", &"ä".repeat(MAX_TEXT + 1)),
         ] {
             let refused = read(&[(name, value)]).expect_err(name);
-            let told = refused.to_string();
-            assert!(told.contains(name) || told.contains(value), "{told}");
+            let message = refused.to_string();
+            assert!(
+                message.contains(name) || message.contains(value),
+                "{message}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A call that its caller follows (`Accept: text/event-stream`): the server's progress and log messages,
-//! then the answer, as server-sent events. A caller that goes away before the answer cancels the call.
+//! A followed call (`Accept: text/event-stream`): progress and log messages of the server, then the
+//! answer, as server-sent events. A caller that leaves before the answer cancels the call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,20 +17,20 @@ use tokio::{
 
 use super::event_stream;
 
-/// Intermediaries cut off a stream that is silent for longer.
+/// Intermediaries close a stream that is silent for longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Why a call is cancelled whose caller has gone.
+/// The reason for cancelling a call whose caller has left.
 const GONE: &str = "the caller does not wait for the answer";
 
-/// The call's end of a stream.
+/// The call's end of the stream.
 #[derive(Debug)]
 pub struct Follower {
     pub sink: CallSink,
     pub cancelled: oneshot::Receiver<String>,
 }
 
-/// The caller's end of it. Dropped before the answer, it cancels the call.
+/// The caller's end of the stream. Dropping it before the answer cancels the call.
 pub struct Followed {
     messages: CallStream,
     cancel: Option<oneshot::Sender<String>>,
@@ -49,76 +49,77 @@ impl Follower {
 }
 
 impl Followed {
-    /// Carries the call out in the background, and tells of it. `answering` is the call, and its answer as it
-    /// would be sent to a caller that does not follow.
+    /// Runs the call in the background, and streams its events. `answering` resolves to the answer
+    /// that the caller would get without following.
     pub fn response(
         self,
         calls: &Calls,
         answering: impl Future<Output = Response> + Send + 'static,
     ) -> Response {
-        let (tell, told) = oneshot::channel();
+        let (answer_sender, answer) = oneshot::channel();
         calls.in_background(async move {
-            // The caller may have gone.
-            tell.send(answering.await).ok();
+            // The caller may have left.
+            answer_sender.send(answering.await).ok();
         });
-        let telling = Telling {
+        let followed_stream = FollowedStream {
             followed: self,
-            told: Some(told),
+            answer: Some(answer),
             silent_until: Instant::now() + KEEP_ALIVE,
         };
-        event_stream::response(stream::unfold(telling, |mut telling| async move {
-            Some((telling.next().await?, telling))
-        }))
+        event_stream::response(stream::unfold(
+            followed_stream,
+            |mut followed_stream| async move { Some((followed_stream.next().await?, followed_stream)) },
+        ))
     }
 }
 
 impl Drop for Followed {
     fn drop(&mut self) {
         if let Some(cancel) = self.cancel.take() {
-            // The call may be over.
+            // The call may be over already.
             cancel.send(GONE.to_owned()).ok();
         }
     }
 }
 
-struct Telling {
+struct FollowedStream {
     followed: Followed,
-    /// `None` once the answer is sent.
-    told: Option<oneshot::Receiver<Response>>,
+    /// `None` after the answer was sent.
+    answer: Option<oneshot::Receiver<Response>>,
     silent_until: Instant,
 }
 
-/// What is to be told.
-enum Due {
+/// An event on either side of the stream.
+enum StreamEvent {
     Message(String),
     /// The call is over.
     Over(Option<Response>),
     Silence,
 }
 
-impl Telling {
-    /// What to send next; `None` after the answer.
+impl FollowedStream {
+    /// The next text to send; `None` after the answer.
     async fn next(&mut self) -> Option<String> {
         loop {
-            let told = self.told.as_mut()?;
+            let answer = self.answer.as_mut()?;
             let due = tokio::select! {
                 biased;
-                Some(message) = self.followed.messages.next() => Due::Message(message),
-                told = told => Due::Over(told.ok()),
-                () = sleep_until(self.silent_until) => Due::Silence,
+                Some(message) = self.followed.messages.next() => StreamEvent::Message(message),
+                answer = answer => StreamEvent::Over(answer.ok()),
+                () = sleep_until(self.silent_until) => StreamEvent::Silence,
             };
             self.silent_until = Instant::now() + KEEP_ALIVE;
             match due {
-                Due::Message(message) => {
+                StreamEvent::Message(message) => {
                     if let Some(event) = event_of(message) {
                         return Some(event);
                     }
                 }
-                Due::Silence => return Some(": keep-alive\n\n".to_owned()),
-                Due::Over(answer) => {
-                    self.told = None;
+                StreamEvent::Silence => return Some(": keep-alive\n\n".to_owned()),
+                StreamEvent::Over(answer) => {
+                    self.answer = None;
                     self.followed.cancel = None;
-                    // Without one the daemon has stopped.
+                    // Without an answer, the daemon has stopped.
                     return Some(last_event(answer?).await);
                 }
             }
@@ -126,7 +127,7 @@ impl Telling {
     }
 }
 
-/// The notification of a server as an event: its `params`, which have no line breaks.
+/// A notification of the server as an event: its `params`, which have no line breaks.
 fn event_of(message: String) -> Option<String> {
     let frame = Frame::read(message.into()).ok()?;
     let Kind::Notification { .. } = frame.envelope().kind else {
@@ -141,13 +142,13 @@ fn event_of(message: String) -> Option<String> {
     Some(format!("event: {kind}\ndata: {params}\n\n"))
 }
 
-/// The answer with its status.
+/// The last event: the answer with its status.
 async fn last_event(answer: Response) -> String {
     use http_body_util::BodyExt as _;
     let status = answer.status().as_u16();
     let body = match answer.into_body().collect().await {
         Ok(body) => body.to_bytes(),
-        // It is in memory.
+        // The body is in memory, so reading it cannot fail.
         Err(_) => Bytes::new(),
     };
     let body = String::from_utf8_lossy(&body);

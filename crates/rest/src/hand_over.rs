@@ -5,16 +5,16 @@ use mainstay_api as api;
 
 use super::{RestDoor, body::Body, refusal::Refusal};
 
-/// Answers before anything is done about it. A daemon that keeps its directory has no such route.
+/// Answers before the handover begins. A daemon that keeps its directory does not have this route.
 pub async fn hand_over(
     State(door): State<RestDoor>,
-    Body(asked): Body<api::HandOver>,
+    Body(request): Body<api::HandOver>,
 ) -> Result<Json<api::HandedOver>, Refusal> {
     let Some(hand_over) = &door.hand_over else {
         return Err(Refusal::UnknownRoute(api::HAND_OVER.to_owned()));
     };
-    // The first one has been heard where there is no room for a second one.
-    hand_over.try_send(asked).ok();
+    // If the channel is full, an earlier request is being processed.
+    hand_over.try_send(request).ok();
     Ok(Json(api::HandedOver {
         pid: std::process::id(),
     }))

@@ -1,4 +1,4 @@
-//! `GET /api/health`: asks every server now, all at once.
+//! `GET /api/health`: pings every server now, concurrently.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,20 +12,20 @@ use tokio::time::{Instant, timeout};
 use super::{
     RestDoor,
     address::Query,
-    lists::Filter,
+    lists::ServerFilter,
     refusal::Refusal,
     servers::{millis, warnings},
     via::RequestView,
 };
 
-/// What a ping's answer may take here.
+/// Time limit for the answer to a ping.
 const PING_LIMIT: Duration = Duration::from_secs(5);
 
-/// `?server=NAME` asks one.
+/// With `?server=NAME`, pings one server.
 pub async fn report(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<ServerFilter>,
 ) -> Result<Json<HealthReport>, Refusal> {
     let gateway = &door.gateway;
     let servers = match filter.server() {
@@ -42,7 +42,7 @@ pub async fn report(
     }))
 }
 
-/// Asks over the live session; one that is not there is not opened for it.
+/// Pings the server on its live session. A missing session is not opened for it.
 async fn check(server: &Arc<Server>) -> ServerHealth {
     let view = server.view();
     let status = &view.status;
@@ -61,10 +61,10 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
         found.message = Some(server.explain_state(&view, view.state().as_str()));
         return found;
     };
-    let asked = Instant::now();
+    let ping_started_at = Instant::now();
     match timeout(PING_LIMIT, session.ask(Method::Ping, None)).await {
         Ok(Ok(_)) => {
-            found.ping_ms = Some(millis(asked.elapsed()));
+            found.ping_ms = Some(millis(ping_started_at.elapsed()));
             let calls_fail = health.is_some_and(|health| health.failing_calls.is_some());
             if calls_fail {
                 found.message.clone_from(&status.reason);

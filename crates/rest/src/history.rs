@@ -25,11 +25,11 @@ use super::{
     via::RequestView,
 };
 
-/// Transitions of each server in an answer: the default, and the most.
+/// Number of transitions of each server in an answer: the default and the maximum.
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 1000;
 
-/// The period by default.
+/// The default period.
 const LAST_DAY: Duration = Duration::from_hours(24);
 
 /// `?since=&until=&limit=`
@@ -54,7 +54,7 @@ impl HistoryQuery {
 }
 
 /// `GET /api/history`
-pub async fn of_all(
+pub async fn all_servers(
     State(door): State<RestDoor>,
     Query(query): Query<HistoryQuery>,
 ) -> Result<Response, Refusal> {
@@ -62,8 +62,8 @@ pub async fn of_all(
     Ok(answer(history).await)
 }
 
-/// `GET /api/servers/{name}/history`; also of a server that is there no more.
-pub async fn of_server(
+/// `GET /api/servers/{name}/history`. It includes the history of a removed server.
+pub async fn one_server(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
     Path(name): Path<String>,
@@ -83,10 +83,10 @@ async fn read(door: &RestDoor, period: Period) -> Result<History, Refusal> {
     Ok(history.map_err(failure)?)
 }
 
-/// Ten thousand transitions are some megabytes.
+/// Serializes on a blocking thread, because ten thousand transitions take some megabytes.
 async fn answer(history: History) -> Response {
     let written = off_the_runtime(move || serde_json::to_vec(&wire(history))).await;
-    // Structs of texts and numbers cannot fail.
+    // Serializing structs of texts and numbers cannot fail.
     let json = written.unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }

@@ -1,6 +1,7 @@
-//! The REST door. Everything under `/api` takes the control token, or the cookie of a browser that is signed in,
-//! and a body must be declared as JSON. No web page can send the token or such a body to a server of another
-//! origin unasked; what a cookie needs beside it, `mainstay_doorway::browser` says.
+//! The REST door. Everything under `/api` needs the control token, or the cookie of a signed-in
+//! browser. A body must be declared as JSON. A web page of another origin can send neither the
+//! token nor such a body without permission. `mainstay_doorway::browser` describes what a request
+//! with a cookie needs in addition.
 
 pub mod about;
 mod address;
@@ -73,25 +74,26 @@ pub use self::{client_files::Endpoint, refusal::Refusal, sign_in::link};
 use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits, browser};
 use mainstay_tokens::{Pass, Tokens};
 
-/// What the routes need.
+/// The shared state of the routes.
 #[derive(Clone, Debug)]
 pub struct RestDoor {
     pub gateway: Arc<Gateway>,
-    /// The control token among them opens the door.
+    /// The tokens. The control token gives access to the REST API.
     pub tokens: Tokens,
-    /// What the bodies of requests may take.
+    /// Limits for request bodies.
     pub bodies: BodyLimits,
-    /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
+    /// Cancelled when the door closes. Streams then end, and unanswered requests are refused.
     pub stop: CancellationToken,
-    /// How clients start `mainstay connect`; `None` takes the program in the PATH.
+    /// The front with which clients start `mainstay connect`. `None` uses the program in the PATH.
     pub connect: Option<Front>,
-    /// Where this listener serves MCP; `None` where it does not.
+    /// The MCP endpoint of this listener, if it has one.
     pub endpoint: Option<Endpoint>,
-    /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
+    /// Receives requests of other Mainstays for the state directory. `None` if this daemon keeps
+    /// the directory.
     pub hand_over: Option<mpsc::Sender<api::HandOver>>,
-    /// Whether there is the web page, so that cookies open the door, too.
+    /// True if the web page is served. Cookies are then accepted, too.
     pub page: bool,
-    /// What the daemon knows of itself.
+    /// Facts about the daemon.
     pub daemon: about::Daemon,
 }
 
@@ -111,8 +113,9 @@ pub fn router(door: RestDoor) -> Router {
         router.route(operation.path, operation.into_handler(&door))
     });
     let api = api
-        // Not in the table: the document has these operations at the path of any server.
-        .route(api::TRY, trial::of_a_server_called_try())
+        // Not in the table, because the document describes these operations at the path of any
+        // server.
+        .route(api::TRY, trial::routes_of_server_try())
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))
         .route("/api/{*rest}", any(unknown))
@@ -170,7 +173,7 @@ async fn authorize(
             None => return Err(Refusal::Unauthorized),
         }
     }
-    // The page's session and the control token are the operator's.
+    // The web page's session and the control token both belong to the operator.
     request.extensions_mut().insert(Principal::Operator);
     if !request.body().is_end_stream() && !body::is_json(request.headers()) {
         return Err(Refusal::WrongContentType);
@@ -178,12 +181,13 @@ async fn authorize(
     tokio::select! {
         biased;
         response = next.run(request) => Ok(response),
-        // Requests that take longer than the door stays open are still answered.
+        // Requests that take longer than the shutdown are refused, not dropped.
         () = door.stop.cancelled() => Err(Closing::refusal().into()),
     }
 }
 
-/// Without a configuration and without a server there is nothing that could answer.
+/// Refuses a request if there is neither a configuration nor a server, because no server could
+/// answer.
 async fn configured(
     State(door): State<RestDoor>,
     request: Request,

@@ -11,11 +11,11 @@ pub use mainstay_doorway::json_views::lists::{full_name, raw, text};
 
 /// `?server=NAME`
 #[derive(Debug, Deserialize)]
-pub struct Filter {
+pub struct ServerFilter {
     server: Option<String>,
 }
 
-impl Filter {
+impl ServerFilter {
     pub fn server(&self) -> Option<&str> {
         self.server.as_deref()
     }
@@ -24,9 +24,9 @@ impl Filter {
 pub async fn tools(
     State(door): State<RestDoor>,
     RequestView(view): RequestView,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<ServerFilter>,
 ) -> Result<Json<api::Tools>, Refusal> {
-    let tools = each(&door, &view, &filter, ListKind::Tools, |part, item| {
+    let tools = list_items(&door, &view, &filter, ListKind::Tools, |part, item| {
         api::Tool {
             name: full_name(part, item),
             server: part.server.to_string(),
@@ -46,9 +46,9 @@ pub async fn tools(
 pub async fn resources(
     State(door): State<RestDoor>,
     RequestView(view): RequestView,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<ServerFilter>,
 ) -> Result<Json<api::Resources>, Refusal> {
-    let resources = each(&door, &view, &filter, ListKind::Resources, |part, item| {
+    let resources = list_items(&door, &view, &filter, ListKind::Resources, |part, item| {
         api::Resource {
             uri: item.key.to_string(),
             server: part.server.to_string(),
@@ -65,9 +65,9 @@ pub async fn resources(
 pub async fn templates(
     State(door): State<RestDoor>,
     RequestView(view): RequestView,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<ServerFilter>,
 ) -> Result<Json<api::Templates>, Refusal> {
-    let templates = each(&door, &view, &filter, ListKind::Templates, |part, item| {
+    let templates = list_items(&door, &view, &filter, ListKind::Templates, |part, item| {
         api::Template {
             uri_template: item.key.to_string(),
             server: part.server.to_string(),
@@ -84,9 +84,9 @@ pub async fn templates(
 pub async fn prompts(
     State(door): State<RestDoor>,
     RequestView(view): RequestView,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<ServerFilter>,
 ) -> Result<Json<api::Prompts>, Refusal> {
-    let prompts = each(&door, &view, &filter, ListKind::Prompts, |part, item| {
+    let prompts = list_items(&door, &view, &filter, ListKind::Prompts, |part, item| {
         api::Prompt {
             name: full_name(part, item),
             server: part.server.to_string(),
@@ -100,18 +100,18 @@ pub async fn prompts(
     }))
 }
 
-/// A member of an item, where it is an object as it should be.
+/// A member of an item; `None` if it is not an object.
 fn object(item: &Item, member: &str) -> Option<api::Raw> {
     item.member(member)
         .filter(|json| json.starts_with('{'))
         .map(raw)
 }
 
-/// One list of all servers that the client sees, or of one, once those that are starting had their time.
-async fn each<T>(
+/// One list of all visible servers or of one server, after waiting for servers that are starting.
+async fn list_items<T>(
     door: &RestDoor,
     view: &View,
-    filter: &Filter,
+    filter: &ServerFilter,
     kind: ListKind,
     entry: impl Fn(&Part, &Item) -> T,
 ) -> Result<Vec<T>, Refusal> {
@@ -122,12 +122,12 @@ async fn each<T>(
         .map(|name| door.gateway.server(view, name))
         .transpose()?;
     registry.settled().await;
-    let shown = view.shown();
-    let parts = shown.catalog.parts().iter().filter(|part| {
-        let is_wanted = only
+    let snapshot = view.shown();
+    let parts = snapshot.catalog.parts().iter().filter(|part| {
+        let is_selected = only
             .as_ref()
             .is_none_or(|server| server.name == part.server);
-        is_wanted && view.has_server(&part.server)
+        is_selected && view.has_server(&part.server)
     });
     let entry = &entry;
     Ok(parts
@@ -135,7 +135,7 @@ async fn each<T>(
         .collect())
 }
 
-/// The items of one server that the client sees.
+/// The items of one server that the client can see.
 pub fn visible_items<'a>(
     view: &'a View,
     part: &'a Part,

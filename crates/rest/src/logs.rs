@@ -1,4 +1,4 @@
-//! A server's log: its last lines, and the lines to come as server-sent events.
+//! The log of a server: its last lines, and new lines as server-sent events.
 
 use std::{
     fmt::Write as _,
@@ -30,10 +30,10 @@ use super::{
 };
 use mainstay_doorway::json_views;
 
-/// Lines that are shown by default.
+/// The default number of lines.
 const DEFAULT_TAIL: usize = 50;
 
-/// Comments are sent this often, so that no intermediary takes a silent stream for a dead one.
+/// Interval of keep-alive comments, so that no intermediary closes a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -50,16 +50,16 @@ pub async fn logs(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
     Path(name): Path<String>,
-    Query(wanted): Query<LogsQuery>,
+    Query(query): Query<LogsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let log = Arc::clone(&door.gateway.server(&client_view, &name)?.log);
-    let tail = wanted
+    let tail = query
         .tail
         .map_or(DEFAULT_TAIL, |tail| MAX_TAIL.min(tail as usize));
     let after = headers
         .get(LAST_EVENT_ID)
-        .filter(|_| wanted.follow)
+        .filter(|_| query.follow)
         .and_then(number);
     let followed = try_off_the_runtime(move || match after {
         Some(after) => log.after(after),
@@ -69,26 +69,26 @@ pub async fn logs(
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)))
         .map_err(Refusal::Unreadable)?;
-    if !wanted.follow {
+    if !query.follow {
         let lines = json_views::logs::lines(followed.lines);
         return Ok(Json(api::Logs { lines }).into_response());
     }
     Ok(event_stream::response(events(followed, door.stop)))
 }
 
-/// Tells this run from others: lines are numbered anew in each.
+/// Distinguishes this run from others: each run numbers its lines from the beginning.
 static RUN: LazyLock<u128> = LazyLock::new(|| {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_millis()
 });
 
-/// The line of this run that an id names.
+/// The line number in an id of this run.
 fn number(id: &HeaderValue) -> Option<u64> {
     let (run, number) = id.to_str().ok()?.split_once('-')?;
     (run == RUN.to_string()).then(|| number.parse().ok())?
 }
 
-/// The lines that are there, and those that come, until the daemon stops.
+/// The existing lines, then new lines, until the daemon stops.
 fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = String> {
     let Followed {
         lines,
@@ -120,8 +120,8 @@ fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = Str
                 () = stop.cancelled() => return None,
                 () = sleep(KEEP_ALIVE) => (":\n\n".to_owned(), last),
                 batch = batches.recv() => match batch {
-                    Ok(batch) => (told(&batch, last), batch.last),
-                    // The next batch shows how much was missed.
+                    Ok(batch) => (batch_events(&batch, last), batch.last),
+                    // The next batch shows how many lines were missed.
                     Err(RecvError::Lagged(_)) => (":\n\n".to_owned(), last),
                     Err(RecvError::Closed) => return None,
                 },
@@ -131,7 +131,7 @@ fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = Str
     )
 }
 
-fn told(batch: &Batch, last: u64) -> String {
+fn batch_events(batch: &Batch, last: u64) -> String {
     let mut text = String::new();
     let missed = batch.first().saturating_sub(last + 1);
     if missed > 0 {
@@ -157,7 +157,7 @@ fn event(text: &mut String, number: u64, event: &LogEvent) {
         LogEvent::TailEnd(end) => (LogEvent::TAIL_END, serde_json::to_string(end)),
         LogEvent::Missed(missed) => (LogEvent::MISSED, serde_json::to_string(missed)),
     };
-    // Texts and numbers under names: nothing that JSON cannot hold.
+    // Serializing texts and numbers cannot fail.
     let data = data.unwrap_or_default();
     // Writing to a String cannot fail.
     let _ = write!(

@@ -1,5 +1,5 @@
-//! `GET /metrics`: counts and current figures, in the format that the scraper asks for. Servers that
-//! are gone have no figures. docs/metrics.md has a line for each family.
+//! `GET /metrics`: counters and gauges, in the format that the scraper requests. Removed servers
+//! have no samples. docs/metrics.md has a line for each family.
 
 mod exposition;
 mod families;
@@ -16,49 +16,49 @@ use mainstay_gateway::Gateway;
 use mainstay_platform::blocking::off_the_runtime;
 use prometheus_client::registry::Registry;
 
-use self::{exposition::Exposition, format::Format};
+use self::{exposition::Exposition, format::MetricsFormat};
 use super::RestDoor;
 
 pub async fn scrape(State(door): State<RestDoor>, headers: HeaderMap) -> Response {
-    let format = Format::asked(&headers);
+    let format = MetricsFormat::from_headers(&headers);
     // Reads /proc, a few files for each process, and writes some twenty lines for each tool.
     match off_the_runtime(move || write(door.gateway, format)).await {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
-        // Nothing writes to a text in vain.
+        // Writing to a text cannot fail.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
 
-fn write(gateway: Arc<Gateway>, format: Format) -> Result<String, fmt::Error> {
-    let held = Held::now(&gateway.lineage.marks_of_all().entries());
+fn write(gateway: Arc<Gateway>, format: MetricsFormat) -> Result<String, fmt::Error> {
+    let usage = ProcessUsage::now(&gateway.lineage.marks_of_all().entries());
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition { gateway, held }));
+    registry.register_collector(Box::new(Exposition { gateway, usage }));
     format.write(&registry)
 }
 
-/// What processes hold, as far as the system tells.
+/// The resources of processes, as far as the operating system reports them.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    /// Number and resident memory in bytes of servers' processes, by server.
+pub(super) struct ProcessUsage {
+    /// Number and resident memory (in bytes) of each server's processes, by server.
     pub(super) servers: HashMap<String, (u64, u64)>,
-    own: Option<Own>,
+    own_usage: Option<OwnUsage>,
 }
 
-/// What we hold ourselves.
+/// The resources of Mainstay itself.
 #[derive(Debug)]
-struct Own {
+struct OwnUsage {
     memory: u64,
     open_files: u64,
     cpu_seconds: f64,
 }
 
-impl Held {
+impl ProcessUsage {
     #[cfg(target_os = "linux")]
     pub(super) fn now(marks: &[String]) -> Self {
         use mainstay_platform::{lineage, processes};
 
         let mut servers = HashMap::<String, (u64, u64)>::new();
-        // A server may have many sessions, each with its tree.
+        // A server may have many sessions, each with its own process tree.
         for (tag, tree) in processes::trees(marks, lineage::SERVER) {
             let server = servers
                 .entry(lineage::server_of(&tag).to_owned())
@@ -66,13 +66,13 @@ impl Held {
             server.0 += tree.processes;
             server.1 += tree.memory;
         }
-        let own = processes::OwnUsage::now();
+        let own_usage = processes::OwnUsage::now();
         Self {
             servers,
-            own: Some(Own {
-                memory: own.memory,
-                open_files: own.open_files,
-                cpu_seconds: own.cpu.as_secs_f64(),
+            own_usage: Some(OwnUsage {
+                memory: own_usage.memory,
+                open_files: own_usage.open_files,
+                cpu_seconds: own_usage.cpu.as_secs_f64(),
             }),
         }
     }

@@ -1,5 +1,5 @@
-//! The OpenAPI 3.1 document, made of the rows of `routes` and of the wire types. `docs/openapi.json` is the same
-//! document, for readers without a daemon; a test compares both.
+//! The OpenAPI 3.1 document, generated from the rows of `routes` and from the wire types.
+//! `docs/openapi.json` is a copy of it for readers without a daemon; a test compares both.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -9,7 +9,7 @@ use mainstay_api as api;
 use serde_json::{Map, Value, json};
 
 use super::{
-    code::BESIDE,
+    code::ROUTING_ERRORS,
     operation::{Operation, get},
     routes,
 };
@@ -32,10 +32,10 @@ pub fn operations() -> Vec<Operation> {
 static DOCUMENT: LazyLock<String> =
     LazyLock::new(|| format!("{:#}\n", describe(routes::operations())));
 
-/// Whatever an error can be: status and word of each, once, in their order.
+/// All errors, sorted by status and code, without duplicates.
 fn errors(operations: &[Operation]) -> BTreeSet<(u16, &'static str)> {
     let of_operations = operations.iter().flat_map(Operation::codes);
-    let all = of_operations.chain(BESIDE);
+    let all = of_operations.chain(ROUTING_ERRORS);
     all.map(|code| (code.status().as_u16(), code.word()))
         .collect()
 }

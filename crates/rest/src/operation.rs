@@ -1,4 +1,4 @@
-//! One operation of the REST API: its handler, and its description in the words of OpenAPI.
+//! One operation of the REST API: its handler, and its OpenAPI description.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use utoipa::{
 
 use super::{
     RestDoor,
-    code::{Code, EVERYWHERE, INVALID_REQUEST, OF_BODIES, OF_CLIENTS},
+    code::{BODY_ERRORS, CLIENT_ROUTE_ERRORS, COMMON_ERRORS, Code, INVALID_REQUEST},
     configured,
     routing::{self, FnHandler},
 };
@@ -24,39 +24,39 @@ pub const JSON_SCHEMA: &str = "application/schema+json";
 const EVENT_STREAM: &str = "text/event-stream";
 const BYTES: &str = "application/octet-stream";
 
-/// What a caller that follows its call is sent.
+/// The description of the events of a followed call.
 const FOLLOWED: &str = "Server-sent events, with `Accept: text/event-stream`: `progress` and `log` with the \
     `params` of the server's notifications, and at the end `answer` with a FollowedAnswer. A caller that \
     closes the connection before cancels the call.";
 const FOLLOWED_EXAMPLE: &str = "event: progress\ndata: {\"progressToken\":1,\"progress\":1,\"total\":2}\n\n\
     event: answer\ndata: {\"status\":200,\"body\":{\"result\":{\"content\":[]}}}\n\n";
 
-/// Schemas by name, as the document's components have them.
+/// Schemas by name, for the components of the document.
 type NamedSchemas = Vec<(String, RefOr<Schema>)>;
 
-/// One method of one path: what answers it, and how the document describes it.
+/// One method of one path: its handler, and its description in the document.
 pub struct Operation {
     pub method: &'static str,
     pub path: &'static str,
     handler: MethodRouter<RestDoor>,
     summary: &'static str,
-    /// Needs no credential.
+    /// True if the operation needs no credential.
     is_public: bool,
-    /// Is refused while there is neither a configuration nor a server.
+    /// True if the operation is refused while there is neither a configuration nor a server.
     needs_configuration: bool,
     query: Vec<Value>,
     body: Option<Value>,
-    /// By media type.
+    /// Content of the answer, by media type.
     answer: Map<String, Value>,
     /// Headers of the answer, by name.
     headers: Map<String, Value>,
-    /// What it fails with beside what every operation may.
+    /// Its errors, in addition to those of every operation.
     failures: Vec<Code>,
-    /// Each adds a type that the operation refers to. Only the document calls them; the router does without.
+    /// Functions that add the types to which the operation refers. Only the document calls them.
     referred: Vec<fn(&mut NamedSchemas)>,
 }
 
-/// One method of one path, not yet described.
+/// One method of one path, without a description.
 pub struct Route {
     method: &'static str,
     path: &'static str,
@@ -107,19 +107,19 @@ impl Route {
 }
 
 impl Operation {
-    /// Requests share this state; the handler takes it as an `Extension`.
+    /// Gives all requests shared state. The handler gets it as an `Extension`.
     pub fn shares<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         self.handler = self.handler.layer(Extension(state));
         self
     }
 
-    /// Is refused with `not_configured` while there is neither a configuration nor a server.
+    /// Refuses requests with `not_configured` while there is neither a configuration nor a server.
     pub fn needs_configuration(mut self) -> Self {
         self.needs_configuration = true;
-        self.fails(&OF_CLIENTS)
+        self.fails(&CLIENT_ROUTE_ERRORS)
     }
 
-    /// What the router has at this path and method.
+    /// The handler for the router, at this path and method.
     pub fn into_handler(self, door: &RestDoor) -> MethodRouter<RestDoor> {
         if self.needs_configuration {
             let check = middleware::from_fn_with_state(door.clone(), configured);
@@ -129,51 +129,52 @@ impl Operation {
         }
     }
 
-    /// It gives the credential.
+    /// The operation needs no credential, because it issues one.
     pub fn public(mut self) -> Self {
         self.is_public = true;
         self
     }
 
-    pub fn query(mut self, name: &str, what: &str, schema: &Value) -> Self {
-        self.query
-            .push(json!({"name": name, "in": "query", "description": what, "schema": schema}));
+    pub fn query(mut self, name: &str, description: &str, schema: &Value) -> Self {
+        self.query.push(
+            json!({"name": name, "in": "query", "description": description, "schema": schema}),
+        );
         self
     }
 
-    /// A parameter that must be there.
-    pub fn query_needed(mut self, name: &str, what: &str, schema: &Value) -> Self {
+    /// Adds a required parameter.
+    pub fn query_needed(mut self, name: &str, description: &str, schema: &Value) -> Self {
         self.query.push(json!({
-            "name": name, "in": "query", "required": true, "description": what, "schema": schema,
+            "name": name, "in": "query", "required": true, "description": description, "schema": schema,
         }));
         self
     }
 
-    /// Or a file of this type.
+    /// Adds an answer that is a file of this type.
     pub fn answers_as(mut self, media_type: &str) -> Self {
         let schema = json!({"schema": {"type": "string"}});
         self.answer.insert(media_type.to_owned(), schema);
         self
     }
 
-    pub fn takes<T: ToSchema>(mut self) -> Self {
+    pub fn accepts<T: ToSchema>(mut self) -> Self {
         let schema = self.refer::<T>();
-        self.takes_with(&schema)
+        self.accepts_with(&schema)
     }
 
-    pub fn takes_with(mut self, schema: &Value) -> Self {
+    pub fn accepts_with(mut self, schema: &Value) -> Self {
         self.body = Some(json!({"required": true, "content": {JSON: {"schema": schema}}}));
         self
     }
 
-    /// Does without a body, too.
-    pub fn may_take<T: ToSchema>(mut self) -> Self {
+    /// Accepts a body, but does not require one.
+    pub fn may_accept<T: ToSchema>(mut self) -> Self {
         let schema = self.refer::<T>();
         self.body = Some(json!({"content": {JSON: {"schema": schema}}}));
         self
     }
 
-    /// What holds of the body beside its type.
+    /// Adds requirements for the body, in addition to its type.
     pub fn needing(mut self, more: &Value) -> Self {
         if let Some(schema) = self
             .body
@@ -209,7 +210,7 @@ impl Operation {
         self
     }
 
-    /// A call whose caller may follow it.
+    /// The caller may follow the call.
     pub fn follows(mut self) -> Self {
         self.refer::<api::FollowedAnswer>();
         let schema =
@@ -219,11 +220,11 @@ impl Operation {
         self
     }
 
-    /// Or bytes as they are, of which a header says more.
-    pub fn answers_bytes(mut self, header: &str, what: &str, schema: &Value) -> Self {
+    /// Adds an answer of raw bytes, with a header that describes them.
+    pub fn answers_bytes(mut self, header: &str, description: &str, schema: &Value) -> Self {
         self.answer.insert(BYTES.to_owned(), json!({}));
-        let said = json!({"description": what, "schema": schema});
-        self.headers.insert(header.to_owned(), said);
+        let header_object = json!({"description": description, "schema": schema});
+        self.headers.insert(header.to_owned(), header_object);
         self
     }
 
@@ -232,14 +233,14 @@ impl Operation {
         self
     }
 
-    /// Whatever it fails with.
+    /// All errors of the operation.
     pub fn codes(&self) -> Vec<Code> {
-        let mut codes = EVERYWHERE.to_vec();
+        let mut codes = COMMON_ERRORS.to_vec();
         if self.path.contains('{') || !self.query.is_empty() {
             codes.push(INVALID_REQUEST);
         }
         if self.body.is_some() {
-            codes.extend(OF_BODIES);
+            codes.extend(BODY_ERRORS);
         }
         codes.extend(&self.failures);
         codes
@@ -253,7 +254,7 @@ impl Operation {
         json!({"$ref": format!("#/components/schemas/{}", T::name())})
     }
 
-    /// The types that it refers to, and those that they refer to.
+    /// The types to which the operation refers, directly or indirectly.
     pub fn schemas(&self) -> NamedSchemas {
         let mut schemas = Vec::new();
         for add in &self.referred {
@@ -262,7 +263,7 @@ impl Operation {
         schemas
     }
 
-    /// In the words of the specification.
+    /// The OpenAPI operation object.
     pub fn describe(&self) -> Value {
         let names = self.path.split('{').skip(1);
         let names = names.filter_map(|rest| rest.split('}').next());
@@ -301,28 +302,28 @@ impl Operation {
         responses
     }
 
-    /// How it refuses, by status.
+    /// The error responses, by status.
     pub fn refusals(&self) -> Vec<SharedResponse> {
         let mut refusals = BTreeMap::<StatusCode, BTreeSet<&str>>::new();
         for code in self.codes() {
             let words = refusals.entry(code.status()).or_default();
             words.insert(code.word());
         }
-        let refusals = refusals.into_iter();
         refusals
+            .into_iter()
             .map(|(status, words)| SharedResponse { status, words })
             .collect()
     }
 }
 
-/// A response that many operations share: a status, and the words that its error can be.
+/// A response that operations share: a status, and the possible error codes.
 pub struct SharedResponse {
     status: StatusCode,
     words: BTreeSet<&'static str>,
 }
 
 impl SharedResponse {
-    /// By which operations refer to it.
+    /// The name by which operations refer to it.
     pub fn name(&self) -> String {
         self.words
             .iter()

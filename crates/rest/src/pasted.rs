@@ -1,4 +1,4 @@
-//! `POST /api/import/preview`: the servers in a text that a person pasted. Nothing is kept.
+//! `POST /api/import/preview`: the servers in a pasted text. Nothing is saved.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -18,14 +18,17 @@ pub async fn preview(
         notes,
     } = read.map_err(|error| Refusal::Malformed(error.to_string()))?;
     let registry = &door.gateway.registry;
-    let servers = servers.into_iter().map(|server| api::PreviewedServer {
-        exists: registry.named(&server.name).is_some(),
-        name: server.name.to_string(),
-        entry: server.entry,
-        notes: server.notes,
-    });
+    let servers = servers
+        .into_iter()
+        .map(|server| api::PreviewedServer {
+            exists: registry.named(&server.name).is_some(),
+            name: server.name.to_string(),
+            entry: server.entry,
+            notes: server.notes,
+        })
+        .collect();
     Ok(Json(api::ImportPreview {
-        servers: servers.collect(),
+        servers,
         format,
         notes,
     }))

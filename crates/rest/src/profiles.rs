@@ -1,4 +1,4 @@
-//! `GET /api/profiles`: the profiles in force, and what the file says of them.
+//! `GET /api/profiles`: the profiles in force, and their entries in the file.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ pub async fn list(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
 ) -> Json<api::Profiles> {
-    // Without a file nothing is said of them.
+    // Without a file there are no entries.
     let document = door
         .gateway
         .reloader
         .as_ref()
-        .and_then(|it| it.document().ok());
+        .and_then(|reloader| reloader.document().ok());
     let entries = document.as_ref().and_then(|file| file.get("profiles"));
     let registry = &door.gateway.registry;
     let default = registry.default_profile();
     let profile = |profile: &Arc<Profile>| {
-        let shown = profile.shown();
-        let naming = shown.config.naming.unwrap_or_else(|| registry.naming());
+        let snapshot = profile.shown();
+        let naming = snapshot.config.naming.unwrap_or_else(|| registry.naming());
         let is_default = profile.name == default.name;
         let servers = registry.servers_of(profile);
         api::Profile {
@@ -43,8 +43,8 @@ pub async fn list(
                 .filter(|server| client_view.has_server(&server.name))
                 .map(|server| server.name.to_string())
                 .collect(),
-            tools: Some(shown.catalog.items(ListKind::Tools).len()),
-            builtin: names(shown.own_tools()),
+            tools: Some(snapshot.catalog.items(ListKind::Tools).len()),
+            builtin: names(snapshot.own_tools()),
             entry: entries.and_then(|entries| entry(entries, profile.name.as_str())),
         }
     };
@@ -57,7 +57,7 @@ fn names(groups: &[Group]) -> Vec<String> {
     groups.iter().map(|group| group.name().to_owned()).collect()
 }
 
-/// The entry as the file has it.
+/// The entry in the file.
 fn entry(entries: &Value, name: &str) -> Option<Value> {
     let entry = entries.get(name)?;
     Some(masking::masked(entry, &format!("/profiles/{name}")))

@@ -1,4 +1,4 @@
-//! Records of calls, and the objects that they name.
+//! Call records, and the objects that they name.
 
 use axum::{
     Json,
@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use super::{
     RestDoor,
     address::{Path, Query},
-    filter::Wanted,
+    filter::RecordsQuery,
     refusal::Refusal,
 };
 use mainstay_doorway::json_views::{
@@ -27,11 +27,11 @@ use mainstay_doorway::json_views::{
     records::{failure, journal},
 };
 
-/// Records in an answer: the default, and the most.
+/// Number of records in an answer: the default and the maximum.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 
-/// Payloads up to here are part of a record's answer.
+/// Maximum size of arguments or results that are included in the answer with a record.
 const MAX_INLINE: u64 = 1024 * 1024;
 
 /// `?offset=&length=`
@@ -47,10 +47,10 @@ pub async fn records(
     State(door): State<RestDoor>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Json<api::CallRecords>, Refusal> {
-    let wanted = Wanted::read(query)?;
-    let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+    let query = RecordsQuery::read(query)?;
+    let limit = query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     let journal = journal(&door.gateway.calls)?;
-    let found = journal.records(wanted.filter, limit).await;
+    let found = journal.records(query.filter, limit).await;
     Ok(Json(page(&found.map_err(failure)?)))
 }
 
@@ -78,7 +78,8 @@ pub async fn record(
     }))
 }
 
-/// `GET /api/objects/{cid}`: arguments and results are JSON texts. A slice of one is none.
+/// `GET /api/objects/{cid}`: arguments and results are JSON texts. A slice of one is not valid
+/// JSON.
 pub async fn object(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
@@ -112,11 +113,11 @@ pub async fn object(
     Ok((headers, bytes).into_response())
 }
 
-/// What a record names, where it is kept and can be part of an answer.
+/// The arguments or the result of a record; `None` if they are not stored or are too long.
 async fn payload(journal: &Journal, payload: Option<Payload>) -> Result<Option<Raw>, Failure> {
     let Some(cid) = payload
-        .filter(|it| it.size <= MAX_INLINE)
-        .and_then(|it| it.cid)
+        .filter(|payload| payload.size <= MAX_INLINE)
+        .and_then(|payload| payload.cid)
     else {
         return Ok(None);
     };

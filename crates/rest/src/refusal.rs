@@ -1,4 +1,4 @@
-//! Errors of REST: always `{"error": CODE, …}`.
+//! Errors of REST, in the form `{"error": CODE, …}`.
 
 use std::io;
 
@@ -19,10 +19,10 @@ use super::code::{Code, INVALID_CONFIG, INVALID_REQUEST};
 pub enum Refusal {
     #[error("a token is needed: Authorization: Bearer TOKEN")]
     Unauthorized,
-    /// A client's token at a path that takes the control token.
+    /// A client's token was used where the control token is needed.
     #[error("MCP tokens not permitted: the control token is needed here")]
     NotForClients,
-    /// The request came in by a token.
+    /// The request has a token instead of a cookie.
     #[error("there is no session: the request has a token instead of the page's cookie")]
     NoSession,
     #[error(
@@ -31,7 +31,7 @@ pub enum Refusal {
     InvalidCode,
     #[error("this is not the control token; `mainstay ui` signs in without it")]
     WrongToken,
-    /// A cookie that does not count.
+    /// The cookie is not accepted.
     #[error("{0}")]
     NotOurPage(browser::Refused),
     #[error("no such route: {0}")]
@@ -46,7 +46,7 @@ pub enum Refusal {
     Malformed(String),
     #[error("\"{0}\" is missing")]
     MissingParameter(&'static str),
-    /// Neither `server/tool` nor another spelling that means one tool.
+    /// The name is neither `server/tool` nor another spelling of exactly one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     InvalidToolName { name: String, reason: String },
     #[error("{0} streams of events are open already; poll /api/events/recent")]
@@ -72,20 +72,20 @@ pub enum Refusal {
 }
 
 impl From<browser::Refused> for Refusal {
-    fn from(why: browser::Refused) -> Self {
-        match why {
+    fn from(refused: browser::Refused) -> Self {
+        match refused {
             browser::Refused::NotSignedIn => Self::Unauthorized,
             browser::Refused::OtherOrigin
             | browser::Refused::NoPageKey
             | browser::Refused::WrongPageKey
-            | browser::Refused::WrongTicket => Self::NotOurPage(why),
+            | browser::Refused::WrongTicket => Self::NotOurPage(refused),
         }
     }
 }
 
 impl From<NotFound> for Refusal {
-    fn from(why: NotFound) -> Self {
-        match why {
+    fn from(error: NotFound) -> Self {
+        match error {
             NotFound::Unclear { name, reason } => Self::InvalidToolName { name, reason },
             NotFound::Failed(failure) => failure.into(),
         }
@@ -126,7 +126,7 @@ impl Refusal {
         }
     }
 
-    /// With its causes: `cannot use tokens.json: no storage space`.
+    /// The message with its causes, such as `cannot use tokens.json: no storage space`.
     fn sentence(&self) -> String {
         with_causes(self)
     }
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// What a person can mend is said, not only which file it is about.
+    /// The message contains the cause, which a person can fix, and not only the name of the file.
     #[test]
     fn the_cause_is_told() {
         let full = || StateError::Io {
@@ -192,7 +192,7 @@ mod tests {
         );
     }
 
-    /// The command that has no daemon says the same word.
+    /// The command without a daemon reports the same code.
     #[test]
     fn tokens_are_refused_in_one_set_of_words() {
         let name = ClientName::new("laptop").expect("a legal name");

@@ -1,4 +1,4 @@
-//! `POST /api/reload`: reads the configuration again, or only compares it.
+//! `POST /api/reload`: reloads the configuration, or only compares it.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -7,7 +7,7 @@ use mainstay_gateway::reload::Reloaded;
 
 use super::{RestDoor, body::Body, config_text, refusal::Refusal};
 
-/// Without a body it reloads.
+/// Without a body, it reloads.
 pub async fn reload(
     State(door): State<RestDoor>,
     body: Option<Body<api::Reload>>,

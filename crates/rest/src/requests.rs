@@ -1,4 +1,4 @@
-//! Requests of servers that wait to be answered by hand.
+//! Requests of servers that wait for an answer by a person.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -14,11 +14,12 @@ use mainstay_platform::utc;
 
 use super::{RestDoor, address::Path, body::Body, lists, refusal::Refusal};
 
-/// The client refused (JSON-RPC leaves the code to us; specification, client/sampling).
+/// The error code of a refusal by the client (JSON-RPC leaves it to the implementation;
+/// specification, client/sampling).
 const REFUSED_BY_HAND: i64 = -1;
 
 pub async fn list(State(door): State<RestDoor>) -> Json<api::ServerRequests> {
-    let shown = |queued: Queued| api::ServerRequest {
+    let to_api = |queued: Queued| api::ServerRequest {
         id: queued.id,
         server: queued.server.to_string(),
         method: queued.method,
@@ -27,16 +28,16 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ServerRequests> {
         cause: queued.cause.map(cause),
     };
     let queue = door.gateway.registry.queue();
-    let of_clients = queue.open_questions().of_clients().into_iter();
+    let client_questions = queue.open_questions().of_clients().into_iter();
     Json(api::ServerRequests {
-        requests: queue.list().into_iter().map(shown).collect(),
-        clients: of_clients
+        requests: queue.list().into_iter().map(to_api).collect(),
+        clients: client_questions
             .map(|open| open_question(open, Disclosure::Operator))
             .collect(),
     })
 }
 
-/// The cause, with the name of its client as the client declared it, less its secrets.
+/// The client and the call that caused a request. Secrets in the declared name are redacted.
 fn cause(cause: Cause) -> api::RequestCause {
     api::RequestCause {
         name: cause.name.map(|name| name.to_string()),
@@ -68,8 +69,8 @@ pub async fn answer(
         Ok(_) => Settled::Answered,
         Err(_) => Settled::Refused,
     };
-    let taken = door.gateway.registry.queue().take(id, outcome);
-    let question = taken.ok_or_else(|| {
+    let removed = door.gateway.registry.queue().take(id, outcome);
+    let question = removed.ok_or_else(|| {
         let message = format!("no request {id} is waiting: it was answered, its time is over, or its server has disconnected");
         Failure::new(FailureKind::RequestNotFound, message).with("id", id)
     })?;

@@ -1,6 +1,6 @@
-//! The table of the REST API: a file for each subject, a row for each route. A row is an [`Operation`]: method, path,
-//! handler and description. The router and the OpenAPI document are both made of these rows, so that no route is
-//! without a description.
+//! The table of the REST API: a file for each subject, a row for each route. A row is an
+//! [`Operation`]: method, path, handler and description. Router and OpenAPI document are generated
+//! from these rows, so that every route is described.
 
 mod access;
 mod clients;
@@ -47,7 +47,7 @@ pub fn operations() -> Vec<Operation> {
 }
 
 /// Errors of operations that add or replace an entry.
-const ENTERED: [Code; 5] = [
+const ENTRY_ERRORS: [Code; 5] = [
     MissingParameter,
     INVALID_CONFIG,
     SERVER_NOT_FOUND,
@@ -55,7 +55,7 @@ const ENTERED: [Code; 5] = [
     Failed(FailureKind::NotSaved),
 ];
 
-// Descriptions of parameters that several rows have.
+// Descriptions of parameters that several rows share.
 const SERVER: &str = "Only this server's";
 const PERSIST: &str = "Out of the configuration's file, too";
 const PLACE: &str = "The id of an event to go on from";

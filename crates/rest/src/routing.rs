@@ -1,5 +1,6 @@
-//! The methods of routes. axum has what surrounds a handler compiled once for each handler; here all
-//! handlers are of one type, and it is compiled once (docs/dev/decisions/0018-cargo-is-the-wall.md).
+//! Method routers for handlers. axum compiles the code around a handler once for each handler type.
+//! Here all handlers have the same type, so it is compiled once
+//! (docs/dev/decisions/0018-cargo-is-the-wall.md).
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::RestDoor;
 
 type Answering = dyn Fn(Request, RestDoor) -> BoxFuture<'static, Response> + Send + Sync;
 
-/// A function as a handler: axum boxes its future.
+/// A function that is a handler. axum boxes its future.
 pub trait FnHandler<T>: Handler<T, RestDoor, Future = BoxFuture<'static, Response>> {}
 
 impl<T, H: Handler<T, RestDoor, Future = BoxFuture<'static, Response>>> FnHandler<T> for H {}

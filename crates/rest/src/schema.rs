@@ -1,15 +1,15 @@
-//! Shapes of JSON that the operations of the REST API share, in the words of OpenAPI.
+//! JSON schemas that operations of the REST API share, in the form of OpenAPI.
 
 use serde_json::{Value, json};
 
-/// What a point in time looks like.
+/// The format of a point in time.
 pub const TIME: &str = "RFC 3339, or seconds since 1970";
 
 pub fn text() -> Value {
     json!({"type": "string"})
 }
 
-/// One of the words of a closed set.
+/// One word of a closed set.
 pub fn one_of(words: impl Iterator<Item = &'static str>) -> Value {
     json!({"type": "string", "enum": words.collect::<Vec<_>>()})
 }
@@ -25,7 +25,7 @@ pub fn time() -> Value {
     })
 }
 
-/// The number of a record, or of a place in a list.
+/// The number of a record, or of a position in a list.
 pub fn digits() -> Value {
     json!({"type": "string", "pattern": "^[0-9]{1,18}$"})
 }
@@ -34,19 +34,19 @@ pub fn boolean() -> Value {
     json!({"type": "boolean"})
 }
 
-/// An event's id.
+/// The id of an event.
 pub fn place() -> Value {
     json!({"type": "string", "pattern": "^[0-9]{17}$"})
 }
 
-/// A server's entry in place of the one that has this digest.
+/// The entry of a server, with the digest of the entry that it replaces.
 pub fn replacing_entry() -> Value {
     let mut entry = entry(&[]);
     entry["properties"]["digest"] = json!({"type": ["string", "null"]});
     entry
 }
 
-/// A server's entry, as the file has it; `docs/configuration.md` says what may stand in it.
+/// The entry of a server, as in the file. `docs/configuration.md` describes its members.
 pub fn entry(required: &[&str]) -> Value {
     let scalars = json!({"type": ["string", "number", "boolean"]});
     let values = json!({"type": "object", "additionalProperties": scalars});

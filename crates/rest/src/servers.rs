@@ -1,4 +1,4 @@
-//! The servers' status, and the operator's commands for them.
+//! The status of servers, and operations on them.
 
 use std::{
     sync::Arc,
@@ -75,7 +75,7 @@ pub async fn servers(
     Json(all(&door, &client_view))
 }
 
-/// The servers that the client sees, and how they are.
+/// The servers that the client can see, with their status.
 pub fn all(door: &RestDoor, client_view: &View) -> api::Servers {
     let servers = door.gateway.servers_of(client_view);
     api::Servers {
@@ -84,11 +84,15 @@ pub fn all(door: &RestDoor, client_view: &View) -> api::Servers {
     }
 }
 
-/// What is wrong beside the servers, the worst first.
+/// Problems that do not concern a single server, the worst first.
 pub fn warnings(door: &RestDoor) -> Vec<String> {
-    let outage = door.gateway.calls.journal().and_then(|it| it.outage());
+    let outage = door
+        .gateway
+        .calls
+        .journal()
+        .and_then(|journal| journal.outage());
     let reloader = door.gateway.reloader.as_ref();
-    let configuration = reloader.and_then(|it| it.warning());
+    let configuration = reloader.and_then(|reloader| reloader.warning());
     let unrecorded = outage.as_ref().map(unrecorded);
     unrecorded.into_iter().chain(configuration).collect()
 }
@@ -104,7 +108,8 @@ pub fn details(door: &RestDoor, server: &Server) -> api::Server {
     json_views::servers::details(&door.gateway.registry, server, Disclosure::Operator)
 }
 
-/// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect`: answers when it is done.
+/// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect`: answers when the operation has
+/// ended.
 pub async fn operate(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -129,8 +134,7 @@ pub async fn operate(
     Ok(Json(operated(&door, &server)))
 }
 
-/// `POST /api/mcp-clients/NAME/reconnect`. A server that is connected is left alone unless asked
-/// otherwise.
+/// `POST /api/mcp-clients/NAME/reconnect`. A connected server is reconnected only with `force`.
 pub async fn reconnect_client(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -161,7 +165,7 @@ pub async fn disconnect_client(
     Ok(Json(client_left(&server)))
 }
 
-/// The routes under `/api/mcp-clients` call the server `name` in their errors.
+/// Finds a server. The routes under `/api/mcp-clients` put it as `name` into their errors.
 pub fn known_client(
     door: &RestDoor,
     client_view: &View,

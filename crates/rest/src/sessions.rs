@@ -1,4 +1,4 @@
-//! The sessions that clients have, as the doors report them.
+//! Client sessions, as the doors report them.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -19,7 +19,7 @@ use super::{
     refusal::Refusal,
 };
 
-/// Sessions in an answer: the default, and the most.
+/// Number of sessions in an answer: the default and the maximum.
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 1000;
 
@@ -40,13 +40,13 @@ pub async fn list(
         let message = || Refusal::Malformed(format!("before={text:?} is no place in the list"));
         text.parse::<u64>().map_err(|_| message())
     };
-    let wanted = Wanted {
+    let selection = Wanted {
         server: query.server.as_deref(),
         before: query.before.as_deref().map(number).transpose()?,
         limit: query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
     };
     let doors = door.gateway.client_sessions.doors();
-    let page = doors.map(|doors| doors.newest(&wanted));
+    let page = doors.map(|doors| doors.newest(&selection));
     let Page {
         sessions,
         total,
@@ -129,16 +129,16 @@ fn transport(door: Door) -> &'static str {
     }
 }
 
-/// What the client says of itself, as records have it.
+/// The name and version that the client declared, as in records.
 fn declared(client: &ClientInfo) -> api::RecordedClient {
-    let shown = |text| redact::redact(text).into_owned();
+    let redacted = |text| redact::redact(text).into_owned();
     api::RecordedClient {
-        name: shown(&client.name),
-        version: shown(&client.version),
+        name: redacted(&client.name),
+        version: redacted(&client.version),
     }
 }
 
 fn count(off: &Off) -> usize {
-    let tools = off.tools.values().map(BTreeSet::len);
-    off.servers.len() + tools.sum::<usize>()
+    let tool_count: usize = off.tools.values().map(BTreeSet::len).sum();
+    off.servers.len() + tool_count
 }

@@ -1,5 +1,5 @@
-//! The session of the web page: a browser signs in with a one-time code or the control token, and has a cookie
-//! from then on. `mainstay_doorway::browser` says when the cookie counts.
+//! Browser sessions of the web page: a browser signs in with a one-time code or the control token,
+//! and gets a cookie. `mainstay_doorway::browser` decides whether a cookie is accepted.
 
 use axum::{
     Json,
@@ -19,12 +19,12 @@ use tokio::time::sleep;
 
 use super::{RestDoor, body::Body, refusal::Refusal, tokens::changed};
 
-/// Whether a request asks for a session, so that it has no credential yet.
+/// True if a request signs in, and so has no credential yet.
 pub fn is_sign_in(method: &Method, path: &str) -> bool {
     method == Method::POST && path == api::BROWSER_SESSION
 }
 
-/// A link that signs a browser in, once.
+/// Creates a link that signs one browser in, once.
 pub fn link(tokens: &Tokens) -> Result<api::SignInLink, TokenError> {
     let code = tokens.make_code()?.expose().to_owned();
     Ok(api::SignInLink {
@@ -36,7 +36,7 @@ pub fn link(tokens: &Tokens) -> Result<api::SignInLink, TokenError> {
 
 pub async fn make_link(State(door): State<RestDoor>) -> Result<Response, Refusal> {
     door.has_page(api::SESSION_LINKS)?;
-    Ok(unkept(Json(link(&door.tokens)?).into_response()))
+    Ok(uncached(Json(link(&door.tokens)?).into_response()))
 }
 
 pub async fn sign_in(
@@ -67,8 +67,8 @@ pub async fn sign_in(
     Ok(with_cookie(Json(answer).into_response(), cookie))
 }
 
-fn check(tokens: &Tokens, given: api::SignIn) -> Result<(), Refusal> {
-    match (given.code, given.token) {
+fn check(tokens: &Tokens, credential: api::SignIn) -> Result<(), Refusal> {
+    match (credential.code, credential.token) {
         (Some(code), _) if tokens.take_code(code.as_bytes()) => Ok(()),
         (Some(_), _) => Err(Refusal::InvalidCode),
         (None, Some(token)) => match tokens.bearer(token.trim().as_bytes()) {
@@ -89,10 +89,10 @@ pub async fn show(OfBrowser(session): OfBrowser) -> Response {
         expires_at: utc::rfc3339(session.expires_at()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    unkept(Json(answer).into_response())
+    uncached(Json(answer).into_response())
 }
 
-/// A ticket for what the browser is to download by itself.
+/// Creates a ticket for a download that the browser starts itself.
 pub async fn make_ticket(
     State(door): State<RestDoor>,
     OfBrowser(session): OfBrowser,
@@ -102,7 +102,7 @@ pub async fn make_ticket(
     let ticket = door.tokens.make_ticket(&session.secret, &path)?;
     let link = if path.contains('?') { '&' } else { '?' };
     let path = format!("{path}{link}{}={}", browser::TICKET, ticket.expose());
-    Ok(unkept(Json(api::DownloadTicket { path }).into_response()))
+    Ok(uncached(Json(api::DownloadTicket { path }).into_response()))
 }
 
 pub async fn sign_out(
@@ -119,11 +119,11 @@ fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response 
     if let Some(cookie) = cookie {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
-    unkept(response)
+    uncached(response)
 }
 
-/// An answer with a secret in it, which no cache may keep.
-fn unkept(mut response: Response) -> Response {
+/// Forbids caches to store a response that contains a secret.
+fn uncached(mut response: Response) -> Response {
     let no_store = HeaderValue::from_static("no-store");
     response
         .headers_mut()
@@ -131,7 +131,7 @@ fn unkept(mut response: Response) -> Response {
     response
 }
 
-/// The browser session by which the request came in.
+/// The browser session of a request with a cookie.
 pub struct OfBrowser(SignedIn);
 
 impl FromRequestParts<RestDoor> for OfBrowser {

@@ -1,4 +1,4 @@
-//! `GET /api/statistics`: how servers and tools fare over time.
+//! `GET /api/statistics`: calls, errors and latencies of servers and tools over time.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,23 +11,23 @@ use serde::Deserialize;
 
 use super::{RestDoor, address::Query, filter::time, refusal::Refusal};
 
-/// The time span by default.
+/// The default period.
 const LAST_DAY: Duration = Duration::from_hours(24);
 
-/// Buckets of a series at most. A screen shows no more.
+/// Maximum number of buckets in a series. A screen shows no more.
 const MAX_BUCKETS: u128 = 1000;
 
-/// The length of a bucket by default, and the shortest one.
+/// The default and the minimum length of a bucket.
 const HOUR: Duration = Duration::from_hours(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A bucket that holds whatever is kept.
+/// The maximum length of a bucket, which covers everything that is stored.
 const LONGEST_BUCKET: Duration = Duration::from_hours(24 * 366 * 100);
 
 /// `?server=&tool=&since=&until=&bucketMs=&by=&sort=&limit=`
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Wanted {
+pub struct StatisticsQuery {
     server: Option<String>,
     tool: Option<String>,
     since: Option<String>,
@@ -38,26 +38,26 @@ pub struct Wanted {
     limit: Option<usize>,
 }
 
-/// The words of `by` and of `sort`.
+/// The values of `by` and of `sort`.
 pub const BY: [&str; 3] = ["tool", "server", "all"];
 pub const SORT: [&str; 3] = ["calls", "errors", "p95"];
 
 /// `GET /api/statistics`
 pub async fn statistics(
     State(door): State<RestDoor>,
-    Query(wanted): Query<Wanted>,
+    Query(query): Query<StatisticsQuery>,
 ) -> Result<Json<api::Statistics>, Refusal> {
     let now = SystemTime::now();
-    let until = time("until", wanted.until.as_deref())?.unwrap_or(now);
-    let since = time("since", wanted.since.as_deref())?;
+    let until = time("until", query.until.as_deref())?.unwrap_or(now);
+    let since = time("since", query.since.as_deref())?;
     let since = since.unwrap_or_else(|| until.checked_sub(LAST_DAY).unwrap_or(until));
-    let by = match wanted.by.as_deref() {
+    let by = match query.by.as_deref() {
         None | Some("tool") => By::Tool,
         Some("server") => By::Server,
         Some("all") => By::All,
         Some(word) => return Err(unknown("by", word, &BY)),
     };
-    let order = match wanted.sort.as_deref() {
+    let order = match query.sort.as_deref() {
         None => None,
         Some("calls") => Some(Order::Calls),
         Some("errors") => Some(Order::Errors),
@@ -65,33 +65,34 @@ pub async fn statistics(
         Some(word) => return Err(unknown("sort", word, &SORT)),
     };
     let journal = journal(&door.gateway.calls)?;
-    // What is older is not kept.
-    let kept_since = now.checked_sub(journal.settings().retention + LAST_DAY);
-    let first = kept_since.map_or(since, |kept| since.max(kept));
+    // Older calls are not stored.
+    let stored_since = now.checked_sub(journal.settings().retention + LAST_DAY);
+    let first = stored_since.map_or(since, |stored_since| since.max(stored_since));
     let span = until.min(now).duration_since(first).unwrap_or_default();
     let range = Range {
-        server: wanted.server,
-        tool: wanted.tool,
+        server: query.server,
+        tool: query.tool,
         since,
         until,
-        bucket: bucket(wanted.bucket_ms.map(Duration::from_millis), span),
+        bucket: bucket(query.bucket_ms.map(Duration::from_millis), span),
         by,
         order,
-        limit: wanted.limit,
+        limit: query.limit,
     };
     let series = journal.statistics(range).await.map_err(failure)?;
     Ok(Json(api::Statistics {
-        tools: series.into_iter().map(of_tool).collect(),
+        tools: series.into_iter().map(tool_statistics).collect(),
     }))
 }
 
-/// The length of a bucket in so long a time: as asked, an hour by default; longer where there would be too many.
-fn bucket(wanted: Option<Duration>, span: Duration) -> Duration {
+/// The length of a bucket for a period: as requested, or an hour by default. It is longer if there
+/// would be too many buckets.
+fn bucket(requested: Option<Duration>, span: Duration) -> Duration {
     let fewest = span.as_millis().div_ceil(MAX_BUCKETS);
     let shortest = Duration::from_millis(u64::try_from(fewest).unwrap_or(u64::MAX));
     // No bucket is shorter than a minute.
     let shortest = MINUTE.max(shortest).min(LONGEST_BUCKET);
-    wanted.unwrap_or(HOUR).clamp(shortest, LONGEST_BUCKET)
+    requested.unwrap_or(HOUR).clamp(shortest, LONGEST_BUCKET)
 }
 
 fn unknown(name: &str, word: &str, words: &[&str]) -> Refusal {
@@ -101,7 +102,7 @@ fn unknown(name: &str, word: &str, words: &[&str]) -> Refusal {
     ))
 }
 
-fn of_tool(series: Series) -> api::ToolStatistics {
+fn tool_statistics(series: Series) -> api::ToolStatistics {
     api::ToolStatistics {
         server: series.server,
         method: series.method,
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn there_are_not_too_many_buckets() {
         let day = Duration::from_hours(24);
-        for (wanted, span, bucket_is) in [
+        for (requested, span, bucket_is) in [
             (None, day, HOUR),
             (None, 30 * day, HOUR),
             (None, 100 * day, Duration::from_millis(8_640_000)),
@@ -141,7 +142,11 @@ mod tests {
             (Some(MINUTE), 100 * day, Duration::from_millis(8_640_000)),
             (Some(Duration::MAX), 30 * day, LONGEST_BUCKET),
         ] {
-            assert_eq!(bucket(wanted, span), bucket_is, "{wanted:?} in {span:?}");
+            assert_eq!(
+                bucket(requested, span),
+                bucket_is,
+                "{requested:?} in {span:?}"
+            );
         }
     }
 }

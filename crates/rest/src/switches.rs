@@ -16,21 +16,20 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::Switches> {
     let all = door.gateway.switches.all();
     let clients = all
         .iter()
-        .map(|(client, off)| (client.to_owned(), shown(off)));
+        .map(|(client, off)| (client.to_owned(), to_api(off)));
     Json(api::Switches {
         clients: clients.collect(),
     })
 }
 
-fn shown(off: &Off) -> api::SwitchedOff {
-    let tools = off.tools.iter();
-    let tools = tools.flat_map(|(server, tools)| {
+fn to_api(off: &Off) -> api::SwitchedOff {
+    let tool_paths = off.tools.iter().flat_map(|(server, tools)| {
         let path = move |tool| format!("{server}/{tool}");
         tools.iter().map(path)
     });
     api::SwitchedOff {
         servers: off.servers.iter().map(ToString::to_string).collect(),
-        tools: tools.collect(),
+        tools: tool_paths.collect(),
     }
 }
 
@@ -69,7 +68,7 @@ pub async fn clear_all(State(door): State<RestDoor>) -> Result<Json<api::Cleared
     Ok(Json(change(&door, Switches::clear_all).await?))
 }
 
-/// Changes the switches; the clients that it concerns are told.
+/// Changes the switches, and notifies the clients that it concerns.
 async fn change(
     door: &RestDoor,
     change: impl FnOnce(&mut Switches),
@@ -79,8 +78,8 @@ async fn change(
     Ok(api::Cleared { success: true })
 }
 
-/// What a switch is about. Only what is there can be switched off, so that a slip is noticed; what has
-/// gone meanwhile can still be switched on.
+/// The server and the tool of a switch. Only existing ones can be switched off, so that a typo is
+/// noticed. A removed one can still be switched on.
 fn switch(door: &RestDoor, client_view: &View, set: &api::SetSwitch) -> Result<Switch, Failure> {
     let server = match ServerName::new(&set.server) {
         Ok(server) if set.enabled => server,

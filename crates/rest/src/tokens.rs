@@ -1,5 +1,5 @@
-//! Makes and removes clients' tokens, and replaces the control token. A token is shown once, to its
-//! maker.
+//! Creates and removes client tokens, and replaces the control token. Only the answer that creates
+//! a token contains it.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientTokens> {
 
 pub async fn add(
     State(door): State<RestDoor>,
-    Body(wanted): Body<api::AddToken>,
+    Body(request): Body<api::AddToken>,
 ) -> Result<Json<api::AddedToken>, Refusal> {
-    let name = wanted.name.ok_or(Refusal::MissingParameter("name"))?;
-    let lifetime = wanted.expires_in_seconds.map(Duration::from_secs);
+    let name = request.name.ok_or(Refusal::MissingParameter("name"))?;
+    let lifetime = request.expires_in_seconds.map(Duration::from_secs);
     let (token, client) = changed(&door, move |tokens| tokens.add(&name, lifetime)).await?;
     Ok(Json(tokens::added(&token, &client)))
 }
@@ -45,7 +45,7 @@ pub async fn rotate(State(door): State<RestDoor>) -> Result<Json<api::RotatedTok
     }))
 }
 
-/// A change is written to a file, which blocks.
+/// Runs a change on a blocking thread, because it writes a file.
 pub async fn changed<T: Send + 'static>(
     door: &RestDoor,
     change: impl FnOnce(&Tokens) -> Result<T, TokenError> + Send + 'static,

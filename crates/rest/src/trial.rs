@@ -1,5 +1,5 @@
-//! `POST /api/servers/try`: starts the server of an entry once, before anything is saved, as `mainstay add`
-//! does. Nothing of it is left when the answer comes, or when the caller has gone.
+//! `POST /api/servers/try`: starts the server of an entry once, before anything is saved, as
+//! `mainstay add` does. The server is stopped before the answer, and when the caller leaves.
 
 use std::sync::Arc;
 
@@ -33,16 +33,16 @@ use crate::{
     via::{Author, RequestView},
 };
 
-/// Servers that are tried at once.
+/// Maximum number of concurrent trials.
 pub const MAX_TRIALS: usize = 4;
 
-/// The name of a server that is given none.
+/// The name of a server without a name in the request.
 const NAMELESS: &str = "trial";
 
-/// The longest description of a tool that is told, in characters.
+/// Maximum length of a tool's description, in characters.
 const MAX_DESCRIPTION: usize = 4096;
 
-/// The trials that may run at once.
+/// Permits for trials that may still begin.
 #[derive(Clone, Debug)]
 pub struct Trials(Arc<Semaphore>);
 
@@ -57,8 +57,8 @@ pub async fn run(
     Extension(Trials(permits)): Extension<Trials>,
     Body(mut body): Body<Map<String, Value>>,
 ) -> Result<Json<api::TrialRun>, Refusal> {
-    for beside in ["persist", "replace"] {
-        body.shift_remove(beside);
+    for option in ["persist", "replace"] {
+        body.shift_remove(option);
     }
     let name = match body.shift_remove("name") {
         None | Some(Value::Null) => NAMELESS.to_owned(),
@@ -76,7 +76,7 @@ pub async fn run(
     let tried = door.gateway.registry.run_to_end(async move {
         let trial = Trial::begin(config, lineage);
         let settled = gone.run_until_cancelled(trial.settled()).await;
-        let tried = settled.map(|()| told(&trial));
+        let tried = settled.map(|()| trial_run(&trial));
         trial.end().await;
         drop(permit);
         tried
@@ -84,14 +84,14 @@ pub async fn run(
     let tried = tried.await.ok_or_else(Closing::refusal)?;
     Ok(Json(api::TrialRun {
         name,
-        shown: shown(&entry),
+        target: masked_target(&entry),
         warnings,
         ..tried
     }))
 }
 
-/// The routes of a server that is called `try`, which this path would hide.
-pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
+/// The routes of a server with the name `try`, which this path would otherwise hide.
+pub fn routes_of_server_try() -> MethodRouter<RestDoor> {
     let name = || Path("try".to_owned());
     let put = move |door: State<RestDoor>, author: Author, body: Body<Map<String, Value>>| {
         entries::put(door, name(), author, body)
@@ -106,18 +106,18 @@ pub fn of_a_server_called_try() -> MethodRouter<RestDoor> {
         .fallback(wrong_method)
 }
 
-/// `Allow` names what the path is for; that a server may be called so is no matter of the path.
+/// `Allow` names only the purpose of this path, not the operations of a server with this name.
 async fn wrong_method(method: Method) -> impl IntoResponse {
     let allow = HeaderValue::from_static("POST");
     ([(header::ALLOW, allow)], Refusal::WrongMethod(method))
 }
 
-/// What the trial says; the name, the target and the warnings are the entry's.
-fn told(trial: &Trial) -> api::TrialRun {
-    let told = api::TrialRun {
+/// The result of a trial. The caller adds the name, the target and the warnings of the entry.
+fn trial_run(trial: &Trial) -> api::TrialRun {
+    let common = api::TrialRun {
         success: false,
         name: String::new(),
-        shown: api::ShownTarget::default(),
+        target: api::ShownTarget::default(),
         handshake_ms: None,
         server: None,
         protocol_version: None,
@@ -130,11 +130,11 @@ fn told(trial: &Trial) -> api::TrialRun {
         warnings: Vec::new(),
     };
     match trial.outcome() {
-        Tried::Up { view, catalog } => up(trial, &view, &catalog, told),
+        Tried::Up { view, catalog } => up(trial, &view, &catalog, common),
         Tried::Down { reason } => api::TrialRun {
             next_step: Some(trial.next_step(&reason).to_owned()),
             error: Some(reason),
-            ..told
+            ..common
         },
     }
 }
@@ -143,7 +143,7 @@ fn up(
     trial: &Trial,
     view: &ServerView,
     catalog: &ServerCatalog,
-    told: api::TrialRun,
+    common: api::TrialRun,
 ) -> api::TrialRun {
     let greeting = view.session.as_ref().map(|session| &session.greeting);
     let info = greeting.and_then(|greeting| greeting.server_info.clone());
@@ -156,37 +156,37 @@ fn up(
         tools: trial.shown(catalog, ListKind::Tools, tool),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
-        ..told
+        ..common
     }
 }
 
 fn tool(item: &Item) -> api::TrialTool {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Told {
+    struct ToolTexts {
         description: Option<Value>,
         title: Option<Value>,
     }
-    let told: Told = serde_json::from_str(&item.raw).unwrap_or_default();
+    let texts: ToolTexts = serde_json::from_str(&item.raw).unwrap_or_default();
     let text = |value: Option<Value>| {
         let text = value?.as_str()?.chars().take(MAX_DESCRIPTION).collect();
         Some(text)
     };
     api::TrialTool {
         name: item.key.to_string(),
-        description: text(told.description),
-        title: text(told.title),
+        description: text(texts.description),
+        title: text(texts.title),
     }
 }
 
-/// What an entry runs or asks, as far as people see it: secrets are `***`.
-pub fn shown(entry: &Entry) -> api::ShownTarget {
-    // Placeholders of secrets name their places, which mean nothing here.
+/// The target of an entry for people. Secrets are `***`.
+pub fn masked_target(entry: &Entry) -> api::ShownTarget {
+    // Placeholders of secrets contain their position, which is not needed here.
     let masked = masking::masked_entry(entry, "");
     let text = |value: &Value| match value.as_str() {
         Some(text) => match text.find(masking::START) {
             Some(at) => format!("{}***", &text[..at]),
-            // An argument may be a script or a text in JSON that has secrets in it.
+            // An argument may be a script or a JSON text that contains secrets.
             None => redact::redact(text).replace(redact::HIDDEN, "***"),
         },
         None => value.to_string(),
@@ -232,9 +232,9 @@ mod tests {
             "command": "npx", "args": ["-y", "thing", "--token", "s3cret", "--api-key=s3cret", 7], "cwd": "/x",
             "env": {"API_KEY": "s3cret"},
         });
-        let shown = shown(entry.as_object().expect("an entry"));
+        let target = masked_target(entry.as_object().expect("an entry"));
         assert_eq!(
-            shown,
+            target,
             api::ShownTarget {
                 command: ["npx", "-y", "thing", "--token", "***", "--api-key=***", "7"]
                     .map(str::to_owned)
@@ -247,7 +247,7 @@ mod tests {
         let entry = json!({
             "url": "https://h/mcp?key=s3cret", "headers": {"X-Key": "s3cret"}, "bearerToken": "s3cret",
         });
-        let target = super::shown(entry.as_object().expect("an entry"));
+        let target = masked_target(entry.as_object().expect("an entry"));
         assert_eq!(target.url.as_deref(), Some("https://h/mcp?***"));
         assert_eq!(target.headers, ["X-Key", "Authorization"]);
         assert!(target.command.is_empty());

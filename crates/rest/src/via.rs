@@ -1,5 +1,5 @@
-//! Whether a request comes from the command line or from a program, for records, whether its caller follows it,
-//! and of which trace it is.
+//! Properties of a request: its sender (a command or another program) for records, its trace, and
+//! whether its caller follows the call.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -16,14 +16,14 @@ use mainstay_gateway::{
 
 use crate::RestDoor;
 
-/// Which program calls over REST.
+/// The sender of a request over REST.
 #[derive(Clone, Debug)]
 pub struct Via {
     door: Door,
     principal: Principal,
-    /// Whether events are accepted in the place of a whole answer.
+    /// True if the caller accepts events instead of a single answer.
     follows: bool,
-    /// `None` where the headers name none that is understood.
+    /// `None` if the headers contain no valid trace context.
     pub trace: Option<TraceHeaders>,
 }
 
@@ -45,14 +45,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Via {
     }
 }
 
-/// Who sends a request: [`authorize`](crate::authorize) has noted it. A request that it did not see is
-/// nobody's.
+/// The principal of a request, which [`authorize`](crate::authorize) has stored. A request without
+/// one is anonymous.
 fn principal(parts: &Parts) -> Principal {
-    let noted = parts.extensions.get::<Principal>();
-    noted.cloned().unwrap_or_default()
+    let stored = parts.extensions.get::<Principal>();
+    stored.cloned().unwrap_or_default()
 }
 
-/// What the sender of a request sees of all servers.
+/// The sender's view of all servers.
 #[derive(Clone, Debug)]
 pub struct RequestView(pub View);
 
@@ -73,7 +73,7 @@ fn is_a_command(parts: &Parts) -> bool {
     agent.is_some_and(|agent| agent.as_bytes() == api::USER_AGENT.as_bytes())
 }
 
-/// Who changes the configuration by this request.
+/// The author of a configuration change that the request makes.
 #[derive(Clone, Copy, Debug)]
 pub struct Author(pub ChangedBy);
 
@@ -81,7 +81,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Author {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        // A request that came by the page's cookie has its session with it.
+        // A request with the web page's cookie has its session as an extension.
         Ok(Self(if parts.extensions.get::<SignedIn>().is_some() {
             ChangedBy::Page
         } else if is_a_command(parts) {

@@ -1,4 +1,4 @@
-//! Passes servers' notifications on to the clients that they concern.
+//! Forwards notifications of servers to the clients that they concern.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -17,27 +17,28 @@ use tokio::{sync::broadcast::error::RecvError, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    clients::Clients,
+    clients::McpClients,
     endpoint::isolation,
     sessions::session::{Backend, ClientSession},
 };
 
-/// How often idle sessions are looked for.
+/// Time between two searches for idle sessions.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// Servers that start together change the lists together; clients are told once.
+/// Delay before notifying clients of changed lists. Servers that start together change the lists
+/// together, and clients are notified once.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
 
-impl Clients {
-    /// Tells sessions what servers announce, and ends idle ones, until told to stop.
+impl McpClients {
+    /// Forwards notifications of servers to sessions and ends idle sessions, until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
         let mut announcements = self.gateway().registry.listen();
         let mut changed: HashMap<(ProfileName, Method), Instant> = HashMap::new();
-        let mut tell_at = None::<Instant>;
+        let mut notify_at = None::<Instant>;
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
-            let telling = async {
-                match tell_at {
+            let delay = async {
+                match notify_at {
                     Some(at) => tokio::time::sleep_until(at).await,
                     None => std::future::pending().await,
                 }
@@ -48,28 +49,28 @@ impl Clients {
                     Ok(Announcement::ListChanged(profile, kind, at)) => {
                         // Resources and templates share one notification.
                         changed.insert((profile, kind.changed()), at);
-                        tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
+                        notify_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
-                    Ok(Announcement::ServerListChanged(server, kind)) => self.tell_sharers(&server, kind),
+                    Ok(Announcement::ServerListChanged(server, kind)) => self.notify_shared_sessions(&server, kind),
                     Ok(Announcement::ProfileGone(profile)) => self.end_profile(&profile),
-                    Ok(Announcement::Switched(clients)) => self.tell_switched(&clients),
+                    Ok(Announcement::Switched(clients)) => self.notify_switched(&clients),
                     Ok(Announcement::ServersChanged) => {}
-                    Ok(Announcement::Opened(server)) => self.shared.brief(&server),
+                    Ok(Announcement::Opened(server)) => self.shared.restore_settings(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
                     Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "announcements were missed"),
                     Err(RecvError::Closed) => return,
                 },
-                () = telling => {
-                    tell_at = None;
-                    self.tell_changes(&std::mem::take(&mut changed));
+                () = delay => {
+                    notify_at = None;
+                    self.notify_list_changes(&std::mem::take(&mut changed));
                 }
                 _ = sweep.tick() => self.sweep(),
             }
         }
     }
 
-    /// Tells every client that may have listed before the last change.
-    fn tell_changes(&self, changed: &HashMap<(ProfileName, Method), Instant>) {
+    /// Notifies every client that may have listed before the last change.
+    fn notify_list_changes(&self, changed: &HashMap<(ProfileName, Method), Instant>) {
         let aggregates = self.aggregates();
         for ((name, method), at) in changed {
             let change = message::request(None, method.name(), None);
@@ -80,12 +81,13 @@ impl Clients {
             }
             self.stateless
                 .listen_streams
-                .tell_change(*method, *at, |client| client.is_of_profile(name));
+                .notify_change(*method, *at, |client| client.is_of_profile(name));
         }
     }
 
-    /// Tells clients of these names that their lists have changed, because their switches have.
-    fn tell_switched(&self, clients: &[String]) {
+    /// Notifies clients with these names that their lists have changed, because their switches have
+    /// changed.
+    fn notify_switched(&self, clients: &[String]) {
         let now = Instant::now();
         let aggregates = self.aggregates();
         for method in [
@@ -101,11 +103,11 @@ impl Clients {
             }
             self.stateless
                 .listen_streams
-                .tell_change(method, now, |client| client.is_among(clients));
+                .notify_change(method, now, |client| client.is_among(clients));
         }
     }
 
-    /// Ends the sessions and streams of a profile that is there no more.
+    /// Ends the sessions and streams of a removed profile.
     fn end_profile(&self, name: &ProfileName) {
         for (session, profile) in self.aggregates() {
             if profile.name == *name {
@@ -115,34 +117,38 @@ impl Clients {
         self.stateless.listen_streams.end(name);
     }
 
-    /// Tells the clients of one server, where its own words do not reach them.
-    fn tell_sharers(&self, server: &ServerName, kind: ListKind) {
+    /// Notifies the clients of one server that share its session. The server's own notification
+    /// does not reach them.
+    fn notify_shared_sessions(&self, server: &ServerName, kind: ListKind) {
         let changed = message::request(None, kind.changed().name(), None);
         for session in self.shared.sessions.all() {
-            if let Backend::Shared(own) = &session.backend
-                && own.name == *server
+            if let Backend::Shared(shared_server) = &session.backend
+                && shared_server.name == *server
             {
                 session.outbox.push(changed.clone());
             }
         }
         self.stateless
             .listen_streams
-            .tell_change(kind.changed(), Instant::now(), |client| {
+            .notify_change(kind.changed(), Instant::now(), |client| {
                 client.is_of_server(server)
             });
     }
 
-    /// The sessions on profiles.
+    /// The sessions on profiles, each with its profile.
     fn aggregates(&self) -> Vec<(Arc<ClientSession>, Arc<Profile>)> {
-        let sessions = self.shared.sessions.all().into_iter();
-        let of_profile = sessions.filter_map(|session| match &session.backend {
-            Backend::Aggregate(profile) => {
-                let profile = Arc::clone(profile);
-                Some((session, profile))
-            }
-            Backend::Transparent(_) | Backend::Shared(_) => None,
-        });
-        of_profile.collect()
+        self.shared
+            .sessions
+            .all()
+            .into_iter()
+            .filter_map(|session| match &session.backend {
+                Backend::Aggregate(profile) => {
+                    let profile = Arc::clone(profile);
+                    Some((session, profile))
+                }
+                Backend::Transparent(_) | Backend::Shared(_) => None,
+            })
+            .collect()
     }
 
     fn relay(&self, server: &ServerName, notice: &Notice) {
@@ -153,40 +159,43 @@ impl Clients {
         }
     }
 
-    /// Sends a log message to every client that it may concern, if its call is unknown.
+    /// Sends a log message to every client that it may concern. The call that caused it is unknown.
     fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
-        let is_wanted = |wanted: LogLevel| level.is_none_or(|level| level >= wanted);
-        let speaker = self.gateway().registry.named(server);
-        // Clients with sessions of their own hear those.
-        let is_apart = |session: &ClientSession| {
-            let speaker = speaker.as_ref();
-            speaker.is_some_and(|server| isolation::is_apart(session, server))
+        let is_requested = |requested: LogLevel| level.is_none_or(|level| level >= requested);
+        let sender = self.gateway().registry.named(server);
+        // Clients with isolated sessions get these messages from their own session.
+        let has_isolated_session = |session: &ClientSession| {
+            let sender = sender.as_ref();
+            sender.is_some_and(|server| isolation::has_isolated_session(session, server))
         };
         for session in self.shared.sessions.all() {
-            let hears = match &session.backend {
-                // Without a wish a client sees all (specification, logging: then the server decides).
+            let receives = match &session.backend {
+                // A client that sets no level gets all messages (specification, "Logging": the
+                // server decides).
                 Backend::Aggregate(profile) => {
-                    !is_apart(&session)
+                    !has_isolated_session(&session)
                         && profile.has_server(server)
                         && self.allows(&session, server)
-                        && session.log_level().is_none_or(is_wanted)
+                        && session.log_level().is_none_or(is_requested)
                 }
-                Backend::Shared(own) => {
-                    // Such a server says only what it was asked for (2026-07-28, "Logging").
-                    let without_a_wish = !own.opens_no_sessions();
-                    own.name == *server && session.log_level().map_or(without_a_wish, is_wanted)
+                Backend::Shared(shared_server) => {
+                    // A modern server sends only the messages that a request asked for (2026-07-28,
+                    // "Logging").
+                    let without_a_level = !shared_server.opens_no_sessions();
+                    shared_server.name == *server
+                        && session.log_level().map_or(without_a_level, is_requested)
                 }
                 Backend::Transparent(_) => false,
             };
-            if hears {
+            if receives {
                 session.outbox.push(frame.one_line());
             }
         }
     }
 
-    /// Whether a session's client may know of this server. A switch hides names only: what a server says
-    /// to all its clients is passed on.
+    /// True if the client of a session may see this server. Switches do not matter: they hide names
+    /// only, and notifications of a server to all its clients are forwarded.
     fn allows(&self, session: &ClientSession, server: &ServerName) -> bool {
         let principal = &session.client.principal;
         self.gateway().allows_server(principal, server)
@@ -198,12 +207,12 @@ impl Clients {
         };
         for (name, used) in self.shared.subscriptions.listeners(server, &uri) {
             if let Some(session) = self.session(&name) {
-                // A reload may have taken the server out of its profile.
-                let may_hear = match &session.backend {
+                // A reload may have removed the server from its profile.
+                let may_receive = match &session.backend {
                     Backend::Aggregate(profile) => profile.has_server(server),
                     Backend::Transparent(_) | Backend::Shared(_) => true,
                 } && self.allows(&session, server);
-                if !may_hear {
+                if !may_receive {
                     continue;
                 }
                 session
@@ -212,7 +221,7 @@ impl Clients {
             } else {
                 self.stateless
                     .listen_streams
-                    .tell_update(server, &name, frame, &used);
+                    .notify_update(server, &name, frame, &used);
             }
         }
     }

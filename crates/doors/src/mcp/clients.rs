@@ -28,49 +28,49 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    endpoint::isolation::unasked,
+    endpoint::isolation::without_requests,
     offer::offer,
-    reply::{ClosedReply as _, Reply},
+    reply::{ClosedReply as _, RpcReply},
     sessions::{
         client_sinks::ClientSinks,
-        crowd::{Admitted, Crowd, Limits as SessionLimits},
-        ended::Ended,
+        crowd::{Admitted, Crowd, SessionLimits},
+        ended::EndedSessions,
         seal::{Seal, unix_ms},
-        session::{Backend, ClientSession, Scope},
+        session::{Backend, ClientSession, EndpointScope},
     },
-    shared::Shared,
+    shared::SharedState,
     stateless::context::Stateless,
 };
 use mainstay_doorway::peer::{Peer, Visitor};
 
-/// Idle sessions end after this time, their upstream sessions sooner.
+/// Time after which idle sessions end, and the shorter time for their upstream sessions.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
 const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
 
-/// Where the ends of sessions are kept, in the state directory.
+/// Name of the file of ended sessions, in the state directory.
 const ENDED: &str = "ended-sessions";
 
-/// What sessions of clients may take.
+/// Limits for client sessions.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Items of a list in one answer; `None` is all.
+pub struct ClientLimits {
+    /// Maximum number of items in one answer; `None` for no limit.
     pub page_size: Option<usize>,
     pub sessions: SessionLimits,
 }
 
-/// The clients of the MCP doors: their sessions, and those that have none.
+/// The clients of the MCP doors, with and without sessions.
 #[derive(Debug)]
-pub struct Clients {
-    pub shared: Arc<Shared>,
+pub struct McpClients {
+    pub shared: Arc<SharedState>,
     pub stateless: Arc<Stateless>,
     seal: Seal,
-    /// Sessions that are not revived.
-    ended: Ended,
-    /// How many sessions have made room for others.
+    /// Ended sessions. They are not revived.
+    ended: EndedSessions,
+    /// Number of sessions that were ended to make room for others.
     evicted: AtomicU64,
 }
 
-/// Why no session could be opened.
+/// The reason that no session was opened.
 #[derive(Debug, thiserror::Error)]
 pub enum NoSession {
     #[error("too many sessions, and each has a call or a stream open: end one, or try again later")]
@@ -88,7 +88,7 @@ impl NoSession {
     pub fn response(&self, id: &str) -> String {
         match self {
             Self::Backend(failure) => Receipt::new()
-                .no_call(Reply::failure(id, failure))
+                .no_call(RpcReply::failure(id, failure))
                 .into_text(),
             Self::Excessive(excessive) => message::error_response(
                 Some(id),
@@ -109,17 +109,22 @@ pub struct Opened {
     pub result: String,
 }
 
-impl Clients {
-    pub fn new(gateway: Arc<Gateway>, seal: Seal, state: Option<PathBuf>, limits: &Limits) -> Self {
-        let ended = state.map(|state| state.join(ENDED));
+impl McpClients {
+    pub fn new(
+        gateway: Arc<Gateway>,
+        seal: Seal,
+        state: Option<PathBuf>,
+        limits: &ClientLimits,
+    ) -> Self {
+        let ended_file = state.map(|state| state.join(ENDED));
         let names = Arc::new(seal.names());
         let sessions = Crowd::new(limits.sessions);
-        let shared = Shared::new(gateway, names, sessions, limits.page_size);
+        let shared = SharedState::new(gateway, names, sessions, limits.page_size);
         let shared = Arc::new(shared);
         Self {
             stateless: Arc::new(Stateless::new(Arc::clone(&shared))),
             shared,
-            ended: Ended::open(ended, seal.run()),
+            ended: EndedSessions::open(ended_file, seal.run()),
             evicted: AtomicU64::default(),
             seal,
         }
@@ -132,7 +137,7 @@ impl Clients {
     /// Opens a session for a client that sent `initialize` with these params (JSON text).
     pub async fn open(
         &self,
-        scope: Scope,
+        scope: EndpointScope,
         door: Door,
         visitor: Visitor,
         params: &str,
@@ -142,24 +147,25 @@ impl Clients {
         let principal = visitor.principal;
         let client_sinks = self.client_sinks(&scope, &principal);
         let mut caller = Caller::of_initialize(params);
-        // Others may share the servers of `mainstay mcp`, but its own client is the one that is asked.
+        // Other clients may share the servers of `mainstay mcp`, but servers ask only the client
+        // that started it.
         if let (Some(sole), Door::McpStdio) = (self.gateway().registry.sole(), door) {
-            sole.greet(&caller.capabilities, client_sinks.alone(&caller));
+            sole.greet(&caller.capabilities, client_sinks.sole_client(&caller));
         }
         let (backend, result) = match &scope {
-            Scope::Profile(profile) => {
-                // Whose instructions are to be joined must have been heard first.
+            EndpointScope::Profile(profile) => {
+                // Wait for the servers first: their instructions become part of the answer.
                 self.gateway().registry.profile_settled(profile).await;
                 let view = self.gateway().view(profile, &principal, &caller);
                 let greeting = greeting(&view, caller.revision);
                 (Backend::Aggregate(Arc::clone(profile)), greeting)
             }
-            Scope::One(server) => {
-                let listener = || client_sinks.of(server, &caller, &principal);
+            EndpointScope::One(server) => {
+                let listener = || client_sinks.server_listener(server, &caller, &principal);
                 let (backend, upstream) = self.open_upstream(server, params, listener).await?;
                 let result = upstream.initialize_answer.result().unwrap_or("{}");
                 let result = match (upstream.greeting.revision.era(), &backend) {
-                    // Others speak other revisions in the same session.
+                    // Other clients of this session may use other revisions.
                     (Era::Legacy, Backend::Shared(_)) => in_revision(result, caller.revision),
                     (Era::Legacy, _) => {
                         caller.revision = upstream.greeting.revision;
@@ -184,13 +190,14 @@ impl Clients {
         })
     }
 
-    /// Gives a session a place, and ends the one whose place it takes. `None` if there is no place.
+    /// Gives a session a place, and ends the session that it replaces. Returns `None` if there is
+    /// no place.
     fn admit(&self, session: Arc<ClientSession>, peer: Peer) -> Option<Arc<ClientSession>> {
         let admitted = self.shared.sessions.admit(&session, peer);
         self.count_sessions();
         match admitted {
-            Admitted::In(left) => {
-                if let Some(left) = left {
+            Admitted::In(evicted_session) => {
+                if let Some(evicted_session) = evicted_session {
                     let evicted = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
                     if evicted.is_power_of_two() {
                         tracing::warn!(
@@ -199,11 +206,14 @@ impl Clients {
                              (http.maxSessionsPerClient, http.maxSessions)"
                         );
                     }
-                    self.take_leave(&left, "another session of this client needed its place");
+                    self.finish(
+                        &evicted_session,
+                        "another session of this client needed its place",
+                    );
                 }
                 Some(session)
             }
-            Admitted::Known(known) => Some(known),
+            Admitted::Existing(existing) => Some(existing),
             Admitted::Full => {
                 session.end("too many sessions");
                 None
@@ -211,14 +221,15 @@ impl Clients {
         }
     }
 
-    fn client_sinks(&self, scope: &Scope, principal: &Principal) -> ClientSinks {
+    fn client_sinks(&self, scope: &EndpointScope, principal: &Principal) -> ClientSinks {
         ClientSinks {
             bound: scope.bound(&self.shared.names, principal),
             ..ClientSinks::default()
         }
     }
 
-    /// Opens the client's own upstream session. A server that opens none, or one only for all, is shared.
+    /// Opens an isolated session for the client. A server that opens no sessions, or only one for
+    /// all clients, is shared.
     async fn open_upstream(
         &self,
         server: &Arc<Server>,
@@ -230,7 +241,7 @@ impl Clients {
                 Ok((isolated_session, session)) => {
                     return Ok((Backend::Transparent(isolated_session), session));
                 }
-                // It may have told so just now.
+                // The attempt may have shown just now that the server opens no sessions.
                 Err(_) if server.opens_no_sessions() => {}
                 Err(failure) => return Err(failure),
             }
@@ -240,7 +251,7 @@ impl Clients {
         Ok((Backend::Shared(Arc::clone(server)), session))
     }
 
-    /// Opens the client's own upstream session, with what the client declared.
+    /// Opens an isolated session for the client, with the capabilities that the client declared.
     async fn open_private(
         &self,
         server: &Arc<Server>,
@@ -248,7 +259,7 @@ impl Clients {
         listener: Arc<dyn Listener>,
     ) -> Result<(Arc<IsolatedSession>, Arc<Session>), Failure> {
         let initialize = match server.config().server_requests {
-            Some(ServerRequests::Reject) => unasked(params),
+            Some(ServerRequests::Reject) => without_requests(params),
             _ => message::one_line(params).into_owned(),
         };
         let isolated_session = Arc::new(server.isolated_session(
@@ -266,16 +277,22 @@ impl Clients {
         self.shared.sessions.get(id)
     }
 
-    /// A session of an earlier run of ours: its client need not learn of the restart. What it subscribed to
-    /// is forgotten, and its lists may have changed. It takes a place like a new one. A session of this run
-    /// that was idle for too long, or made room, is not revived.
-    pub fn revive(&self, id: &str, scope: &Scope, visitor: &Visitor) -> Option<Arc<ClientSession>> {
+    /// Revives a session of an earlier run, so that its client need not notice the restart. Its
+    /// subscriptions are forgotten, and its lists may have changed. It needs a place like a new
+    /// session. A session of this run that ended after being idle or to make room is not revived.
+    pub fn revive(
+        &self,
+        id: &str,
+        scope: &EndpointScope,
+        visitor: &Visitor,
+    ) -> Option<Arc<ClientSession>> {
         let principal = &visitor.principal;
         let unsealed = self.seal.open(id, principal, unix_ms())?;
         if unsealed.endpoint != scope.endpoint() || self.ended.has(unsealed.birth) {
             return None;
         }
-        // Its switches are kept under a name that is not known any more.
+        // The switches of the client are stored under its name, and the id does not contain the
+        // whole name.
         if !unsealed.has_whole_name {
             return None;
         }
@@ -286,7 +303,7 @@ impl Clients {
             ..Caller::at(unsealed.revision)
         };
         let backend = match scope {
-            Scope::Profile(profile) => {
+            EndpointScope::Profile(profile) => {
                 for kind in ListKind::ALL {
                     client_sinks
                         .outbox
@@ -294,12 +311,12 @@ impl Clients {
                 }
                 Backend::Aggregate(Arc::clone(profile))
             }
-            Scope::One(server) if server.shares_its_session() => {
+            EndpointScope::One(server) if server.shares_its_session() => {
                 Backend::Shared(Arc::clone(server))
             }
-            Scope::One(server) => {
+            EndpointScope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
-                let listener = client_sinks.of(server, &caller, principal);
+                let listener = client_sinks.server_listener(server, &caller, principal);
                 let isolated_session = server.isolated_session(
                     initialize,
                     listener,
@@ -311,7 +328,7 @@ impl Clients {
         let (id, principal, scope) = (id.into(), principal.clone(), scope.clone());
         let door = Door::McpHttp;
         let revived = ClientSession::new(id, caller, door, principal, scope, backend, client_sinks);
-        // Requests that come at once revive it once.
+        // Concurrent requests revive the session only once.
         let session = self.admit(Arc::new(revived), visitor.peer())?;
         tracing::debug!(revision = %session.revision.as_str(), "a session of an earlier run goes on");
         Some(session)
@@ -321,9 +338,9 @@ impl Clients {
         self.gateway().session_count.set(self.shared.sessions.len());
     }
 
-    /// Ends a session because its client wants that. No run revives it. Says whether there was one: also
-    /// one that is not open now, and that this run or a later one would revive.
-    pub async fn delete(&self, id: &str, scope: &Scope, principal: &Principal) -> bool {
+    /// Ends a session at the request of its client. No run revives it. Returns true if there was
+    /// such a session. It need not be open: this run or a later one could have revived it.
+    pub async fn delete(&self, id: &str, scope: &EndpointScope, principal: &Principal) -> bool {
         let open = self
             .session(id)
             .is_some_and(|session| session.serves(scope, principal));
@@ -342,19 +359,20 @@ impl Clients {
         is_known
     }
 
-    /// Ends a session; when this returns, its id is unknown to this run.
+    /// Ends a session. Afterwards its id is unknown to this run.
     pub fn end(&self, id: &str, reason: &str) {
         if let Some(session) = self.shared.sessions.remove(id) {
             self.count_sessions();
-            self.take_leave(&session, reason);
+            self.finish(&session, reason);
         }
     }
 
-    fn take_leave(&self, session: &ClientSession, reason: &str) {
+    fn finish(&self, session: &ClientSession, reason: &str) {
         session.end(reason);
         self.shared.leave_all(&session.id);
     }
 
+    /// Ends idle sessions and expires what waits too long.
     pub fn sweep(&self) {
         self.gateway().registry.queue().expire();
         self.shared.pool.sweep(UPSTREAM_IDLE);
@@ -364,7 +382,7 @@ impl Clients {
             session.replay.expire();
             let idle = session.idle();
             let is_listened_to = idle.is_none_or(|idle| idle < UPSTREAM_IDLE);
-            session.own.sweep(UPSTREAM_IDLE, is_listened_to);
+            session.own_sessions.sweep(UPSTREAM_IDLE, is_listened_to);
             let Some(idle) = idle else { continue };
             if idle >= SESSION_IDLE {
                 self.end(&session.id, "idle");
@@ -376,7 +394,7 @@ impl Clients {
         }
     }
 
-    /// Ends the calls that wait for another request of their clients: none is taken any more.
+    /// Ends the calls that wait for another request of their clients. No new request is accepted.
     pub fn end_waiting(&self) {
         self.stateless.suspended.close();
     }
@@ -392,14 +410,14 @@ impl Clients {
     }
 }
 
-/// The result of an `initialize` (JSON text) as a client of this revision is to read it.
+/// Sets the client's revision in the result of an `initialize` (JSON text).
 fn in_revision(result: &str, revision: Revision) -> String {
     let mut result = message::Object::read(result).unwrap_or_default();
     result.set_text("protocolVersion", revision.as_str());
     result.to_string()
 }
 
-/// The aggregate's answer to `initialize`.
+/// The result of `initialize` on an aggregate endpoint.
 fn greeting(view: &View, revision: Revision) -> String {
     let offer = offer(view);
     let mut greeting = json!({

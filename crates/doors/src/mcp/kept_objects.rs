@@ -1,10 +1,10 @@
-//! The objects that clients read in parts, a few at a time.
+//! Reads of stored objects in parts, a few at a time.
 //!
-//! A client reads a large result in thousands of parts. The latest object stays in memory, so that it
-//! is loaded and checked once.
+//! A client reads a large result in thousands of parts. The object that was read last stays in
+//! memory, so that it is loaded and verified once.
 //!
-//! Each client has one reading at a time, and each reading ends by itself: a client that asks for much
-//! waits for itself.
+//! Each client has one reading at a time, and each reading is limited. A client that reads much
+//! delays only itself.
 
 use std::{
     collections::HashMap,
@@ -27,33 +27,35 @@ use tokio::{
 };
 
 use super::builtin::{
-    excerpt::{Budget, Object, Reader},
-    reach::{Reach, Whom},
-    refusal::Refusal,
+    excerpt::{Budget, ReadableObject, Reader},
+    reach::{ClientIdentity, Reach},
+    refusal::ToolRefusal,
 };
 use mainstay_doorway::json_views::records::{failure, journal};
 
-/// Objects that are read at once: each may take a processor for a while, and a hundred megabytes.
+/// Maximum number of concurrent readings. Each may occupy a processor for a while, and a hundred
+/// megabytes.
 const MAX_READERS: usize = 4;
 
-/// Bytes of the object that is kept at hand, with its text; one that is larger is loaded for each part.
-const MAX_HELD: usize = 64 << 20;
+/// Maximum size of the cached object with its text, in bytes. A larger object is loaded for each
+/// part.
+const MAX_CACHED: usize = 64 << 20;
 
-/// How long it is kept after it was read last: models take their time between two parts.
-const HELD_FOR: Duration = Duration::from_mins(1);
+/// Time for which the object is cached after it was last read. Models pause between two parts.
+const CACHED_FOR: Duration = Duration::from_mins(1);
 
-/// Reads objects.
+/// Reads stored objects.
 #[derive(Debug)]
 pub struct KeptObjects {
     turns: Arc<Semaphore>,
-    /// One turn: a document takes a hundred megabytes as values.
+    /// A single permit, because a document takes a hundred megabytes as JSON values.
     as_values: Arc<Semaphore>,
-    /// One turn for each client that reads or waits.
-    clients: Mutex<HashMap<Whom, Weak<Semaphore>>>,
-    last: Arc<Last>,
+    /// One permit for each client that reads or waits.
+    clients: Mutex<HashMap<ClientIdentity, Weak<Semaphore>>>,
+    last: Arc<ObjectCache>,
 }
 
-/// How an object is read.
+/// The way that an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     AsText,
@@ -62,13 +64,13 @@ pub enum Reading {
 
 /// The object that was read last.
 #[derive(Debug, Default)]
-struct Last(Mutex<Option<Held>>);
+struct ObjectCache(Mutex<Option<CachedObject>>);
 
 #[derive(Debug)]
-struct Held {
+struct CachedObject {
     cid: Cid,
-    object: Arc<Object>,
-    read: Instant,
+    object: Arc<ReadableObject>,
+    last_read: Instant,
 }
 
 impl Default for KeptObjects {
@@ -83,77 +85,84 @@ impl Default for KeptObjects {
 }
 
 impl KeptObjects {
-    /// Drops the object that is not read any more, and the turns of clients that read nothing.
+    /// Drops the cached object once it is unused, and the permits of clients that do not read.
     pub fn expire(&self) {
         self.clients
             .lock()
             .retain(|_, turn| turn.strong_count() > 0);
-        let mut last = self.last.get();
-        if last
+        let mut cached = self.last.get();
+        if cached
             .as_ref()
-            .is_some_and(|held| held.read.elapsed() >= HELD_FOR)
+            .is_some_and(|object| object.last_read.elapsed() >= CACHED_FOR)
         {
-            *last = None;
+            *cached = None;
         }
     }
 
-    /// Waits until this client reads nothing else, and until others leave room.
-    async fn turns(&self, whom: &Whom, reading: Reading) -> Vec<OwnedSemaphorePermit> {
+    /// Waits until this client reads nothing else, and until other readings leave room.
+    async fn acquire_turns(
+        &self,
+        identity: &ClientIdentity,
+        reading: Reading,
+    ) -> Vec<OwnedSemaphorePermit> {
         let as_values = (reading == Reading::AsValues).then(|| Arc::clone(&self.as_values));
-        let wanted = [
-            Some(self.turn_of(whom)),
+        let semaphores = [
+            Some(self.turn_of(identity)),
             as_values,
             Some(Arc::clone(&self.turns)),
         ];
         let mut turns = Vec::new();
-        for turn in wanted.into_iter().flatten() {
+        for turn in semaphores.into_iter().flatten() {
             turns.push(turn.acquire_owned().await.expect("nobody closes it"));
         }
         turns
     }
 
-    fn turn_of(&self, whom: &Whom) -> Arc<Semaphore> {
+    fn turn_of(&self, identity: &ClientIdentity) -> Arc<Semaphore> {
         let mut clients = self.clients.lock();
-        if let Some(turn) = clients.get(whom).and_then(Weak::upgrade) {
+        if let Some(turn) = clients.get(identity).and_then(Weak::upgrade) {
             return turn;
         }
         let turn = Arc::new(Semaphore::new(1));
-        clients.insert(whom.clone(), Arc::downgrade(&turn));
+        clients.insert(identity.clone(), Arc::downgrade(&turn));
         turn
     }
 
-    /// Reads an object that is within reach, in its turn, on a thread where that may take a while. Ends
-    /// soon after the caller stopped waiting.
+    /// Reads an object that the client may see, in its turn, on a blocking thread. Ends soon after
+    /// the caller stops waiting.
     pub async fn read<T: Send + 'static>(
         &self,
         calls: &Calls,
         reach: Reach,
         cid: &str,
         reading: Reading,
-        read: impl FnOnce(&Object, &Budget) -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let unknown = Refusal::CidNotFound(bare(cid).to_owned());
-        let Ok(known) = bare(cid).parse::<Cid>() else {
+        read: impl FnOnce(&ReadableObject, &Budget) -> T + Send + 'static,
+    ) -> Result<T, ToolRefusal> {
+        let unknown = ToolRefusal::CidNotFound(bare(cid).to_owned());
+        let Ok(cid) = bare(cid).parse::<Cid>() else {
             return Err(unknown);
         };
         let (journal, last) = (Arc::clone(journal(calls)?), Arc::clone(&self.last));
         let stopped = |error: &dyn std::error::Error| {
             Failure::new(FailureKind::JournalUnreadable, error.to_string())
         };
-        let turns = self.turns(reach.whom(), reading).await;
+        let turns = self.acquire_turns(reach.identity(), reading).await;
         let reader = Reader::new();
         let budget = reader.budget();
         let runtime = Handle::current();
         let reading = try_off_the_runtime(move || {
-            // Held to the end, even if the caller stopped waiting.
+            // Hold the permits to the end, even if the caller stops waiting.
             let _turns = turns;
-            // Each time: the object in memory may be there because of another client.
-            if !runtime.block_on(journal.is_held(known, move |holder| reach.shows(holder)))? {
-                return Err(JournalError::NoSuchObject(known));
+            // Check each time, because the object may be cached for another client.
+            if !runtime.block_on(journal.is_held(cid, move |holder| reach.shows_holder(holder)))? {
+                return Err(JournalError::NoSuchObject(cid));
             }
-            let object = match last.find(known) {
+            let object = match last.find(cid) {
                 Some(object) => object,
-                None => last.keep(known, Object::new(runtime.block_on(journal.object(known))?)),
+                None => last.keep(
+                    cid,
+                    ReadableObject::new(runtime.block_on(journal.object(cid))?),
+                ),
             };
             Ok(read(&object, &budget))
         });
@@ -164,34 +173,34 @@ impl KeptObjects {
     }
 }
 
-impl Last {
-    fn get(&self) -> MutexGuard<'_, Option<Held>> {
-        // Held to look and to replace, never across an await.
+impl ObjectCache {
+    fn get(&self) -> MutexGuard<'_, Option<CachedObject>> {
+        // The lock is held for a lookup or a replacement, never across an await.
         self.0.lock()
     }
 
-    fn find(&self, cid: Cid) -> Option<Arc<Object>> {
-        let mut last = self.get();
-        let held = last.as_mut().filter(|held| held.cid == cid)?;
-        held.read = Instant::now();
-        Some(Arc::clone(&held.object))
+    fn find(&self, cid: Cid) -> Option<Arc<ReadableObject>> {
+        let mut slot = self.get();
+        let cached = slot.as_mut().filter(|cached| cached.cid == cid)?;
+        cached.last_read = Instant::now();
+        Some(Arc::clone(&cached.object))
     }
 
-    fn keep(&self, cid: Cid, object: Object) -> Arc<Object> {
+    fn keep(&self, cid: Cid, object: ReadableObject) -> Arc<ReadableObject> {
         let object = Arc::new(object);
-        if object.weight() <= MAX_HELD {
-            let held = Held {
+        if object.weight() <= MAX_CACHED {
+            let cached = CachedObject {
                 cid,
                 object: Arc::clone(&object),
-                read: Instant::now(),
+                last_read: Instant::now(),
             };
-            *self.get() = Some(held);
+            *self.get() = Some(cached);
         }
         object
     }
 }
 
-/// The identifier, which may be given as the URI of the resource.
+/// The identifier without the prefix of the resource's URI, if it has one.
 pub fn bare(cid: &str) -> &str {
     cid.strip_prefix(OBJECTS).unwrap_or(cid)
 }
@@ -203,30 +212,30 @@ mod tests {
 
     use super::*;
 
-    /// A large object is loaded once, however many parts are read of it; one that is too large is not
-    /// kept, and leaves the other.
+    /// A large object is loaded once for all of its parts. An object that is too large is not
+    /// cached, and does not replace the cached one.
     #[test]
     fn the_object_read_last_is_at_hand() {
-        let last = Last::default();
+        let last = ObjectCache::default();
         let (one, other) = (Cid::of(b"one"), Cid::of(b"other"));
-        let kept = last.keep(one, Object::new(b"one".to_vec()));
+        let cached = last.keep(one, ReadableObject::new(b"one".to_vec()));
         assert!(
             last.find(one)
-                .is_some_and(|found| Arc::ptr_eq(&found, &kept))
+                .is_some_and(|found| Arc::ptr_eq(&found, &cached))
         );
         assert!(last.find(other).is_none());
-        last.keep(other, Object::new(vec![b'x'; MAX_HELD + 1]));
+        last.keep(other, ReadableObject::new(vec![b'x'; MAX_CACHED + 1]));
         assert!(last.find(other).is_none() && last.find(one).is_some());
-        last.keep(other, Object::new(b"other".to_vec()));
+        last.keep(other, ReadableObject::new(b"other".to_vec()));
         assert!(last.find(one).is_none() && last.find(other).is_some());
     }
 
-    /// However much one client asks for, another one's turn comes.
+    /// A client that reads much does not keep others from their turn.
     #[tokio::test]
     async fn a_client_waits_for_itself() {
         let objects = KeptObjects::default();
-        // Of clients without a session (2026-07-28), which are told apart by what they call themselves.
-        let whom = |name: &str| Whom {
+        // Clients without a session (2026-07-28) differ only by the name that they declare.
+        let identity = |name: &str| ClientIdentity {
             principal: Principal::Anonymous,
             session: None,
             client: Some(ClientInfo {
@@ -234,19 +243,21 @@ mod tests {
                 version: "1".to_owned(),
             }),
         };
-        let greedy = objects.turns(&whom("greedy"), Reading::AsText).await;
+        let greedy = objects
+            .acquire_turns(&identity("greedy"), Reading::AsText)
+            .await;
         for _ in 0..MAX_READERS {
             let more = objects
-                .turns(&whom("greedy"), Reading::AsText)
+                .acquire_turns(&identity("greedy"), Reading::AsText)
                 .now_or_never();
             assert!(more.is_none());
         }
         let other = objects
-            .turns(&whom("other"), Reading::AsValues)
+            .acquire_turns(&identity("other"), Reading::AsValues)
             .now_or_never();
         assert!(other.is_some());
-        let last = whom("third");
-        let third = objects.turns(&last, Reading::AsValues);
+        let last = identity("third");
+        let third = objects.acquire_turns(&last, Reading::AsValues);
         tokio::pin!(third);
         assert!(
             (&mut third).now_or_never().is_none(),
@@ -263,13 +274,13 @@ mod tests {
     async fn what_nobody_reads_is_let_go() {
         let objects = KeptObjects::default();
         let cid = Cid::of(b"x");
-        objects.last.keep(cid, Object::new(b"x".to_vec()));
-        tokio::time::advance(HELD_FOR / 2).await;
+        objects.last.keep(cid, ReadableObject::new(b"x".to_vec()));
+        tokio::time::advance(CACHED_FOR / 2).await;
         assert!(objects.last.find(cid).is_some());
-        tokio::time::advance(HELD_FOR / 2).await;
+        tokio::time::advance(CACHED_FOR / 2).await;
         objects.expire();
         assert!(objects.last.find(cid).is_some(), "it was read meanwhile");
-        tokio::time::advance(HELD_FOR).await;
+        tokio::time::advance(CACHED_FOR).await;
         objects.expire();
         assert!(objects.last.find(cid).is_none());
     }

@@ -1,5 +1,5 @@
-//! The MCP doors, over Streamable HTTP, HTTP+SSE and stdio: the servers of a profile as one, or one
-//! server unchanged.
+//! The MCP doors, over Streamable HTTP, HTTP+SSE and stdio. They serve a profile's servers as one,
+//! or one server unchanged.
 
 mod announcing;
 mod builtin;
@@ -15,7 +15,7 @@ mod trace;
 pub mod wire;
 
 pub use self::{
-    clients::Limits as ClientLimits,
-    sessions::{crowd::Limits as SessionLimits, seal::Seal, session::Scope},
+    clients::ClientLimits,
+    sessions::{crowd::SessionLimits, seal::Seal, session::EndpointScope},
     wire::{Limits, Mcp, sse_body::ResponseBody},
 };

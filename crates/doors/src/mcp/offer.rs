@@ -1,19 +1,21 @@
-//! What Mainstay says of a profile when a client connects.
+//! The offer of a profile to a client that connects: capabilities, server information and instructions.
+//! instructions.
 
 use mainstay_gateway::{Gateway, View};
 use serde_json::{Value, json};
 
-/// What a profile says of itself.
-pub struct Offer {
+/// The capabilities, server information and instructions of a profile.
+pub struct ProfileOffer {
     pub capabilities: Value,
     pub server_info: Value,
     pub instructions: Option<String>,
 }
 
-/// What the gateway can relay, and the servers' instructions under their names.
-pub fn offer(view: &View) -> Offer {
-    let shown = view.shown();
-    let parts = shown.catalog.parts().iter();
+/// The profile's offer. The capabilities are those that the gateway can relay. The instructions are
+/// those of the visible servers, each below its name.
+pub fn offer(view: &View) -> ProfileOffer {
+    let snapshot = view.shown();
+    let parts = snapshot.catalog.parts().iter();
     let instructions: Vec<String> = parts
         .filter(|part| view.has_server(&part.server))
         .filter_map(|part| {
@@ -21,7 +23,7 @@ pub fn offer(view: &View) -> Offer {
             Some(format!("# {}\n\n{text}", part.server))
         })
         .collect();
-    Offer {
+    ProfileOffer {
         capabilities: json!({
             "tools": {"listChanged": true},
             "prompts": {"listChanged": true},
@@ -34,7 +36,7 @@ pub fn offer(view: &View) -> Offer {
     }
 }
 
-/// Whether a call may become a task: there is a server that has them.
+/// True if a call may become a task: a connected server of the profile supports tasks.
 pub fn has_tasks(gateway: &Gateway, view: &View) -> bool {
     gateway
         .registry

@@ -1,4 +1,4 @@
-//! The reply to a request.
+//! Replies to requests.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use mainstay_core::{
 use mainstay_gateway::calls::{Answer, Answering, CallRefusal, Closed};
 use mainstay_transport::{Frame, Unreadable};
 
-/// Never run anew what may have run already.
+/// The error for an unknown `requestState`. Its call may have run already, so it is not run again.
 pub const UNKNOWN_STATE: &str =
     "\"requestState\" belongs to no call of this kind that is in progress";
 
-/// The id of a request, as JSON text; of a notification `null`.
+/// The id of a request as JSON text; `null` for a notification.
 pub fn id(frame: &Frame) -> &str {
     frame.id().unwrap_or("null")
 }
 
-/// The JSON-RPC error that answers what could not be read.
+/// The JSON-RPC error for a message that cannot be read.
 pub fn unreadable(error: &Unreadable) -> String {
     let (code, id) = match error {
         Unreadable::Utf8 => (code::PARSE_ERROR, None),
@@ -30,40 +30,40 @@ pub fn unreadable(error: &Unreadable) -> String {
 
 /// A complete JSON-RPC response, on one line.
 ///
-/// Its text can be read once the receipt of the request is closed only, so that no call is answered that is
-/// not on record.
+/// Its text is accessible only after the receipt of the request is closed, so that every answered
+/// call is recorded.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct RpcReply {
     text: String,
-    /// The code, where it is an error.
+    /// The error code, if the response is an error.
     pub error: Option<i64>,
-    /// Whether the server answered by a stream, which the transparent path mirrors.
+    /// True if the server answered with a stream. Transparent endpoints then do so, too.
     pub streamed: bool,
-    /// The client cancelled, and expects no answer any more.
+    /// True if the client cancelled the request. It then expects no answer.
     pub cancelled: bool,
-    /// Why nothing was done, if that is the answer.
+    /// The reason for refusing the call, if the reply is a refusal.
     refused: Option<Box<CallRefusal>>,
 }
 
-impl Answering for Reply {
+impl Answering for RpcReply {
     fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         self.refused.as_deref().map(Cow::Borrowed)
     }
 }
 
-/// The text of a reply, which can be read once the receipt is closed only.
+/// Access to the text of a reply whose receipt is closed.
 pub trait ClosedReply {
     #[cfg(test)]
     fn text(&self) -> &str;
 
     fn into_text(self) -> String;
 
-    /// This answer for a request with this id (JSON text).
+    /// The same reply for a request with this id (JSON text).
     #[must_use]
     fn with_id(self, id: &str) -> Self;
 }
 
-impl ClosedReply for Closed<Reply> {
+impl ClosedReply for Closed<RpcReply> {
     #[cfg(test)]
     fn text(&self) -> &str {
         &self.text
@@ -82,7 +82,7 @@ impl ClosedReply for Closed<Reply> {
     }
 }
 
-impl Reply {
+impl RpcReply {
     fn plain(text: String) -> Self {
         Self {
             text,
@@ -93,13 +93,13 @@ impl Reply {
         }
     }
 
-    /// This answer, marked as a refusal of what the request asked for.
+    /// Marks this reply as a refusal of the requested call.
     #[must_use]
     fn refusing(self, failure: Failure) -> Self {
         self.refused_as(Some(failure.into()))
     }
 
-    /// This answer, marked as a refusal of this call, or of none.
+    /// Marks this reply as a refusal of the given call, or of none.
     #[must_use]
     pub fn refused_as(self, refused: Option<CallRefusal>) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Reply {
         }
     }
 
-    /// A successful response, written already.
+    /// A successful response from its complete text.
     pub fn whole(text: String) -> Self {
         Self::plain(text)
     }
@@ -125,22 +125,22 @@ impl Reply {
         )
     }
 
-    /// A response that is an error with this code, because of a request that is not as it should be.
-    pub fn of_error(text: String, code: i64, why: &str) -> Self {
+    /// An error response with this code, for an invalid request.
+    pub fn of_error(text: String, code: i64, reason: &str) -> Self {
         let reply = Self {
             error: Some(code),
             ..Self::plain(text)
         };
-        reply.refusing(Failure::new(FailureKind::InvalidRequest, why))
+        reply.refusing(Failure::new(FailureKind::InvalidRequest, reason))
     }
 
-    /// The error that answers what could not be read.
+    /// The error reply for a message that cannot be read.
     pub fn unreadable(error: &Unreadable) -> Self {
         let failure = Failure::new(FailureKind::InvalidRequest, error.to_string());
         Self::plain(unreadable(error)).refusing(failure)
     }
 
-    /// The extension that this takes is not declared by the client (SEP-2663).
+    /// The error reply if the client has not declared the tasks extension (SEP-2663).
     pub fn tasks_undeclared(id: &str) -> Self {
         let (text, data) = tasks::undeclared();
         let code = code::MISSING_CAPABILITY;
@@ -159,7 +159,7 @@ impl Reply {
         )
     }
 
-    /// The server's own response under the client's id.
+    /// The response of the server, under the client's id.
     pub fn answer(id: &str, answer: &Answer) -> Self {
         let error = answer.frame.error();
         Self {
@@ -169,7 +169,7 @@ impl Reply {
         }
     }
 
-    /// A failure as a JSON-RPC error with `data.kind`.
+    /// A failure as JSON-RPC error with `data.kind`.
     pub fn failure(id: &str, failure: &Failure) -> Self {
         let text = message::error_response(
             Some(id),
@@ -185,7 +185,7 @@ impl Reply {
         reply.refusing(failure.clone())
     }
 
-    /// The reply of a cancelled request, which is not read.
+    /// The reply to a cancelled request. The client does not read it.
     pub fn cancelled(id: &str, reason: &str) -> Self {
         Self::failure(
             id,
@@ -193,8 +193,7 @@ impl Reply {
         )
     }
 
-    /// The failure of a known tool's server: a result with `isError`, which models read
-    /// as text.
+    /// The failure of a call of a known tool: a result with `isError`, which models read as text.
     pub fn tool_failure(id: &str, failure: &Failure, client: Era) -> Self {
         if failure.kind == FailureKind::Cancelled {
             return Self::failure(id, failure);
@@ -202,13 +201,13 @@ impl Reply {
         Self::tool_result(id, &failure.tool_result(), client).refusing(failure.clone())
     }
 
-    /// This answer with another text of the server's answer.
+    /// Replaces the text of this reply.
     #[must_use]
     pub fn edited(self, text: String) -> Self {
         Self { text, ..self }
     }
 
-    /// This answer with the code that modern revisions have for the error.
+    /// Replaces the error code by the one of modern revisions.
     #[must_use]
     pub fn with_modern_code(self, id: &str, method: Method) -> Self {
         if self.error != Some(code::RESOURCE_NOT_FOUND) {
@@ -223,7 +222,7 @@ impl Reply {
         }
     }
 
-    /// The result of a `tools/call` that is answered here.
+    /// The result of a `tools/call` that Mainstay answers itself.
     pub fn tool_result(id: &str, result: &str, client: Era) -> Self {
         Self::plain(match client {
             Era::Legacy => message::response(id, result),

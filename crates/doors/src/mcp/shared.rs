@@ -1,4 +1,4 @@
-//! What the requests of all MCP clients share.
+//! State that the requests of all MCP clients share.
 
 mod upstream;
 
@@ -13,27 +13,28 @@ use super::{
     sessions::{crowd::Crowd, pool::Pool, subscriptions::Subscriptions},
 };
 
-/// What the requests of all MCP clients share, with a session or without one.
+/// State that the requests of all MCP clients share, with or without a session.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedState {
     pub gateway: Arc<Gateway>,
-    /// Items of a list in one answer; `None` is all.
+    /// Maximum number of items in one answer; `None` for no limit.
     pub page_size: Option<usize>,
     /// The open sessions of clients.
     pub sessions: Crowd,
     pub subscriptions: Arc<Subscriptions>,
-    /// Sessions of servers for clients that have none.
+    /// Sessions of servers for clients without a session.
     pub pool: Pool,
-    /// Under which clients know the tasks of servers, and the states of their calls.
+    /// Sealed names of tasks and call states, as clients know them.
     pub names: Arc<SealedNames>,
-    /// By which parts of kept results are read.
+    /// Reads stored objects in parts.
     pub objects: KeptObjects,
-    /// The most verbose level that a client without a session has asked for. It stays, because the last
-    /// such client does not say that it has gone. Each is sent only what it asked for.
-    logs_for_requests: Mutex<Option<LogLevel>>,
+    /// The most verbose log level that clients without a session have requested. It is not reset,
+    /// because such clients do not report that they have left. Each request gets only the messages
+    /// that it asked for.
+    requested_log_level: Mutex<Option<LogLevel>>,
 }
 
-impl Shared {
+impl SharedState {
     pub fn new(
         gateway: Arc<Gateway>,
         names: Arc<SealedNames>,
@@ -48,7 +49,7 @@ impl Shared {
             pool: Pool::default(),
             names,
             objects: KeptObjects::default(),
-            logs_for_requests: Mutex::default(),
+            requested_log_level: Mutex::default(),
         }
     }
 }

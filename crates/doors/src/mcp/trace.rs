@@ -1,4 +1,4 @@
-//! Takes the trace context from HTTP headers, where the request itself has none.
+//! Copies the trace context from HTTP headers to a request that has none.
 
 use http::HeaderMap;
 use mainstay_core::{
@@ -8,22 +8,23 @@ use mainstay_core::{
 use mainstay_doorway::trace::TraceHeaders;
 use mainstay_transport::Frame;
 
-/// The request with the context of its headers in its `_meta`, from where it goes on to the server
-/// (SEP-414). What a request says itself counts more: several may come with one set of headers.
+/// Adds the trace context of the HTTP headers to the request's `_meta`, which is forwarded to the
+/// server (SEP-414). A context in the request itself takes precedence, because several requests may
+/// share one set of headers.
 pub fn adopt(frame: Frame, headers: &HeaderMap) -> Frame {
     let Some(TraceHeaders { parent, state, .. }) = TraceHeaders::of(headers) else {
         return frame;
     };
-    let asks = matches!(
+    let is_call = matches!(
         frame.method(),
         Some(Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet)
     );
     let Ok(meta) = meta::of(frame.text(), frame.envelope()) else {
         return frame;
     };
-    if !asks || meta.is_some_and(|meta| member(meta, trace::TRACEPARENT).is_some()) {
+    if !is_call || meta.is_some_and(|meta| member(meta, trace::TRACEPARENT).is_some()) {
         return frame;
     }
-    let with = trace::put(frame.text().to_owned(), &parent, state.as_deref());
-    Frame::read(with.into()).unwrap_or(frame)
+    let text = trace::put(frame.text().to_owned(), &parent, state.as_deref());
+    Frame::read(text.into()).unwrap_or(frame)
 }

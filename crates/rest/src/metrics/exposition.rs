@@ -1,4 +1,4 @@
-//! The families of `/metrics`, one after the other.
+//! The metric families of `/metrics`.
 
 use std::{fmt, sync::Arc, sync::atomic::Ordering::Relaxed};
 
@@ -15,33 +15,34 @@ use prometheus_client::{
 };
 
 use super::{
-    Held,
-    families::{BYTES, Families, Kind, SECONDS, histogram},
+    ProcessUsage,
+    families::{BYTES, Families, SECONDS, SampleKind, histogram},
 };
 
-/// Everything that is told.
+/// Collects all families.
 #[derive(Debug)]
 pub struct Exposition {
     pub gateway: Arc<Gateway>,
-    pub held: Held,
+    pub usage: ProcessUsage,
 }
 
-/// A server, and how it is now.
-struct Seen {
+/// A server with its view at the time of the scrape.
+struct ServerSnapshot {
     server: Arc<Server>,
     view: ServerView,
 }
 
-/// What a family tells of a server.
-type Number = fn(&Seen) -> u64;
+/// Reads the value of a family for a server.
+type Number = fn(&ServerSnapshot) -> u64;
 type Durations = fn(&Server) -> &Histogram;
 
-/// A series of calls by its labels, read once, so that a scrape does not contradict itself.
+/// A series of calls with its labels. It is read once, so that the samples of a scrape are
+/// consistent.
 struct Labelled {
     server: String,
     method: Method,
     tool: Arc<str>,
-    /// By the kind of failure.
+    /// Counts by kind of failure.
     errors: Vec<(&'static str, u64)>,
     times: Times,
     request_bytes: u64,
@@ -50,7 +51,7 @@ struct Labelled {
 
 impl Labelled {
     fn read(server: &Server, method: Method, tool: Arc<str>, series: &Series) -> Self {
-        // Before the calls: each of which is counted after its error.
+        // Read errors before calls, because each call is counted after its error.
         let failures = series.failures.read();
         let failures = failures.map(|(kind, count)| (kind.code(), count));
         let tool_errors = series.tool_errors.load(Relaxed);
@@ -75,7 +76,7 @@ impl Labelled {
     }
 }
 
-impl Seen {
+impl ServerSnapshot {
     fn name(&self) -> &str {
         self.server.name.as_str()
     }
@@ -84,7 +85,7 @@ impl Seen {
         [("server", self.name())]
     }
 
-    /// How often it was tried after the first time.
+    /// Number of attempts after the first.
     fn retried(&self) -> u64 {
         let Epoch(attempts) = self.view.status.epoch;
         attempts.saturating_sub(1)
@@ -94,25 +95,25 @@ impl Seen {
 impl Collector for Exposition {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let servers = self.gateway.registry.servers().into_iter();
-        let servers: Vec<Seen> = servers
-            .map(|server| Seen {
+        let servers: Vec<ServerSnapshot> = servers
+            .map(|server| ServerSnapshot {
                 view: server.view(),
                 server,
             })
             .collect();
         let mut families = Families(encoder);
-        families.of_calls(&servers, &self.gateway)?;
-        families.of_servers(&servers, &self.held)?;
-        families.of_records(&self.gateway)?;
-        families.of_ourselves(&self.gateway, &self.held)
+        families.encode_calls(&servers, &self.gateway)?;
+        families.encode_servers(&servers, &self.usage)?;
+        families.encode_journal(&self.gateway)?;
+        families.encode_daemon(&self.gateway, &self.usage)
     }
 }
 
 impl Families<'_> {
-    fn of_calls(&mut self, servers: &[Seen], gateway: &Gateway) -> fmt::Result {
+    fn encode_calls(&mut self, servers: &[ServerSnapshot], gateway: &Gateway) -> fmt::Result {
         let all: Vec<Labelled> = servers
             .iter()
-            .flat_map(|Seen { server, .. }| {
+            .flat_map(|ServerSnapshot { server, .. }| {
                 let all = server.figures.series().into_iter();
                 all.map(|(method, tool, series)| Labelled::read(server, method, tool, &series))
             })
@@ -130,19 +131,20 @@ impl Families<'_> {
             "mainstay_calls",
             "Calls that have ended",
             None,
-            Kind::Counter,
+            SampleKind::Counter,
             all.iter().map(|call| (call.labels(), call.times.count)),
         )?;
         let errors = all.iter().flat_map(|call| {
             let [server, method, tool] = call.labels();
-            let errors = call.errors.iter();
-            errors.map(move |(kind, count)| ([server, method, tool, ("kind", *kind)], *count))
+            call.errors
+                .iter()
+                .map(move |(kind, count)| ([server, method, tool, ("kind", *kind)], *count))
         });
         self.samples(
             "mainstay_call_errors",
             "Calls that have failed, or whose result says so",
             None,
-            Kind::Counter,
+            SampleKind::Counter,
             errors,
         )?;
         let refused = gateway.calls.refused().read();
@@ -151,10 +153,10 @@ impl Families<'_> {
             "mainstay_refused_calls",
             "Calls that led to no server",
             None,
-            Kind::Counter,
+            SampleKind::Counter,
             refused,
         )?;
-        for (name, help, of) in [
+        for (name, help, value_of) in [
             (
                 "mainstay_call_request",
                 "Bytes of requests",
@@ -164,13 +166,13 @@ impl Families<'_> {
                 call.response_bytes
             }),
         ] {
-            let values = all.iter().map(|call| (call.labels(), of(call)));
-            self.samples(name, help, Some(&BYTES), Kind::Counter, values)?;
+            let values = all.iter().map(|call| (call.labels(), value_of(call)));
+            self.samples(name, help, Some(&BYTES), SampleKind::Counter, values)?;
         }
         Ok(())
     }
 
-    fn of_servers(&mut self, servers: &[Seen], held: &Held) -> fmt::Result {
+    fn encode_servers(&mut self, servers: &[ServerSnapshot], usage: &ProcessUsage) -> fmt::Result {
         let times: [(_, _, Durations); 2] = [
             (
                 "mainstay_call_queue",
@@ -183,39 +185,47 @@ impl Families<'_> {
                 |server| &server.figures.upstream,
             ),
         ];
-        for (name, help, of) in times {
+        for (name, help, histogram_of) in times {
             let unit = Some(&SECONDS);
             let mut family = self.family(name, help, unit, MetricType::Histogram)?;
-            for seen in servers {
-                histogram(&mut family, &seen.labels(), &of(&seen.server).read())?;
+            for snapshot in servers {
+                histogram(
+                    &mut family,
+                    &snapshot.labels(),
+                    &histogram_of(&snapshot.server).read(),
+                )?;
             }
         }
         let gauges: [(_, _, Number); 4] = [
             (
                 "mainstay_calls_waiting",
                 "Calls that have not been sent",
-                |seen| seen.server.figures.waiting(),
+                |snapshot| snapshot.server.figures.waiting(),
             ),
             (
                 "mainstay_calls_in_flight",
                 "Calls that their server has",
-                |seen| seen.server.figures.in_flight(),
+                |snapshot| snapshot.server.figures.in_flight(),
             ),
-            ("mainstay_server_up", "Whether it is connected", |seen| {
-                u64::from(seen.view.state() == State::Connected)
-            }),
+            (
+                "mainstay_server_up",
+                "Whether it is connected",
+                |snapshot| u64::from(snapshot.view.state() == State::Connected),
+            ),
             (
                 "mainstay_server_degraded",
                 "Whether it is connected and something is wrong with it",
-                |seen| u64::from(seen.view.is_degraded()),
+                |snapshot| u64::from(snapshot.view.is_degraded()),
             ),
         ];
-        for (name, help, of) in gauges {
-            let values = servers.iter().map(|seen| (seen.labels(), of(seen)));
-            self.samples(name, help, None, Kind::Gauge, values)?;
+        for (name, help, value_of) in gauges {
+            let values = servers
+                .iter()
+                .map(|snapshot| (snapshot.labels(), value_of(snapshot)));
+            self.samples(name, help, None, SampleKind::Gauge, values)?;
         }
-        let states = servers.iter().flat_map(|seen| {
-            let (now, name) = (seen.view.state(), seen.name());
+        let states = servers.iter().flat_map(|snapshot| {
+            let (now, name) = (snapshot.view.state(), snapshot.name());
             State::ALL.map(|state| {
                 let labels = [("server", name), ("state", state.as_str())];
                 (labels, u64::from(state == now))
@@ -225,126 +235,132 @@ impl Families<'_> {
             "mainstay_server_state",
             "1 for the state that it is in",
             None,
-            Kind::Gauge,
+            SampleKind::Gauge,
             states,
         )?;
         let counters: [(_, _, Number); 4] = [
             (
                 "mainstay_server_reconnects",
                 "Shared sessions after the first",
-                |seen| seen.view.sessions.saturating_sub(1),
+                |snapshot| snapshot.view.sessions.saturating_sub(1),
             ),
             (
                 "mainstay_server_retries",
                 "Attempts to connect after the first",
-                Seen::retried,
+                ServerSnapshot::retried,
             ),
             (
                 "mainstay_server_merged_notifications",
                 "Notifications that said what one that waited said already",
-                |seen| seen.server.log.diagnostics().merged_notifications,
+                |snapshot| snapshot.server.log.diagnostics().merged_notifications,
             ),
             (
                 "mainstay_server_dropped_notifications",
                 "Notifications that came too fast",
-                |seen| seen.server.log.diagnostics().dropped_notifications,
+                |snapshot| snapshot.server.log.diagnostics().dropped_notifications,
             ),
         ];
-        for (name, help, of) in counters {
-            let values = servers.iter().map(|seen| (seen.labels(), of(seen)));
-            self.samples(name, help, None, Kind::Counter, values)?;
+        for (name, help, value_of) in counters {
+            let values = servers
+                .iter()
+                .map(|snapshot| (snapshot.labels(), value_of(snapshot)));
+            self.samples(name, help, None, SampleKind::Counter, values)?;
         }
-        self.of_processes(servers, held)
+        self.encode_processes(servers, usage)
     }
 
-    /// Figures of servers that are child processes.
-    fn of_processes(&mut self, servers: &[Seen], held: &Held) -> fmt::Result {
+    /// Families of servers that are child processes.
+    fn encode_processes(
+        &mut self,
+        servers: &[ServerSnapshot],
+        usage: &ProcessUsage,
+    ) -> fmt::Result {
         let piped = || {
             servers
                 .iter()
-                .filter(|seen| seen.server.transport() == "stdio")
+                .filter(|snapshot| snapshot.server.transport() == "stdio")
         };
         let counters: [(_, _, Number); 2] = [
             (
                 "mainstay_server_restarts",
                 "Starts of its process for the shared session, after the first",
-                Seen::retried,
+                ServerSnapshot::retried,
             ),
             (
                 "mainstay_server_crashes",
                 "Processes that ended by themselves",
-                |seen| u64::from(seen.view.crashes.count),
+                |snapshot| u64::from(snapshot.view.crashes.count),
             ),
         ];
-        for (name, help, of) in counters {
-            let values = piped().map(|seen| (seen.labels(), of(seen)));
-            self.samples(name, help, None, Kind::Counter, values)?;
+        for (name, help, value_of) in counters {
+            let values = piped().map(|snapshot| (snapshot.labels(), value_of(snapshot)));
+            self.samples(name, help, None, SampleKind::Counter, values)?;
         }
-        let of_trees = |of: fn(&(u64, u64)) -> u64| {
-            piped().map(move |seen| {
-                let held = held.servers.get(seen.name()).map_or(0, of);
-                (seen.labels(), held)
+        let of_trees = |read: fn(&(u64, u64)) -> u64| {
+            piped().map(move |snapshot| {
+                let value = usage.servers.get(snapshot.name()).map_or(0, read);
+                (snapshot.labels(), value)
             })
         };
         self.samples(
             "mainstay_server_processes",
             "Its processes, with everything they started",
             None,
-            Kind::Gauge,
+            SampleKind::Gauge,
             of_trees(|(processes, _)| *processes),
         )?;
         self.samples(
             "mainstay_server_memory",
             "Resident memory of its processes",
             Some(&BYTES),
-            Kind::Gauge,
+            SampleKind::Gauge,
             of_trees(|(_, memory)| *memory),
         )
     }
 
-    /// Figures of the journal and of traces. A part that is off has no samples.
-    fn of_records(&mut self, gateway: &Gateway) -> fmt::Result {
+    /// Families of the journal and of traces. A part that is off has no samples.
+    fn encode_journal(&mut self, gateway: &Gateway) -> fmt::Result {
         let journal = gateway.calls.journal();
         let counters = journal.map(|journal| journal.counters());
         for (name, help, value) in [
             (
                 "mainstay_journal_records",
                 "Calls that are on record",
-                counters.map(|it| it.recorded),
+                counters.map(|counters| counters.recorded),
             ),
             (
                 "mainstay_journal_dropped_records",
                 "Calls that are not, since too many waited to be written",
-                counters.map(|it| it.dropped),
+                counters.map(|counters| counters.dropped),
             ),
             (
                 "mainstay_journal_lost_records",
                 "Calls that could not be written",
-                counters.map(|it| it.lost),
+                counters.map(|counters| counters.lost),
             ),
             (
                 "mainstay_journal_dropped_payloads",
                 "Arguments and results that are not kept, since too many bytes waited",
-                counters.map(|it| it.payloads_dropped),
+                counters.map(|counters| counters.payloads_dropped),
             ),
             (
                 "mainstay_journal_dropped_transitions",
                 "Changes of servers' statuses that are not in the history",
-                counters.map(|it| it.transitions_dropped),
+                counters.map(|counters| counters.transitions_dropped),
             ),
             (
                 "mainstay_journal_commits",
                 "Transactions of the journal",
-                counters.map(|it| it.commits),
+                counters.map(|counters| counters.commits),
             ),
         ] {
-            self.single(name, help, None, Kind::Counter, value)?;
+            self.single(name, help, None, SampleKind::Counter, value)?;
         }
         self.single(
             "mainstay_journal_recording",
             "Whether calls can be put on record",
             None,
-            Kind::Gauge,
+            SampleKind::Gauge,
             journal.map(|journal| u64::from(journal.is_recording())),
         )?;
         let depth = journal.map(|journal| journal.depth());
@@ -352,14 +368,14 @@ impl Families<'_> {
             "mainstay_journal_waiting_calls",
             "Calls that are open or wait to be written",
             None,
-            Kind::Gauge,
+            SampleKind::Gauge,
             depth.map(|(calls, _)| calls as u64),
         )?;
         self.single(
             "mainstay_journal_waiting",
             "Bytes of payloads that wait to be written",
             Some(&BYTES),
-            Kind::Gauge,
+            SampleKind::Gauge,
             depth.map(|(_, bytes)| bytes as u64),
         )?;
         let tally = gateway.calls.tracer().map(|tracer| &tracer.tally);
@@ -367,44 +383,44 @@ impl Families<'_> {
             "mainstay_exported_spans",
             "Spans that a collector has taken",
             None,
-            Kind::Counter,
+            SampleKind::Counter,
             tally.map(|tally| tally.exported.load(Relaxed)),
         )?;
         self.single(
             "mainstay_dropped_spans",
             "Spans that no collector took, or that found no room",
             None,
-            Kind::Counter,
+            SampleKind::Counter,
             tally.map(|tally| tally.dropped.load(Relaxed)),
         )
     }
 
-    fn of_ourselves(&mut self, gateway: &Gateway, held: &Held) -> fmt::Result {
+    fn encode_daemon(&mut self, gateway: &Gateway, usage: &ProcessUsage) -> fmt::Result {
         let sessions = gateway.session_count.get() as u64;
         self.single(
             "mainstay_sessions",
             "Clients' sessions",
             None,
-            Kind::Gauge,
+            SampleKind::Gauge,
             Some(sessions),
         )?;
         let mut build = self.family("mainstay_build", "What runs", None, MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
-        // The names are those that Prometheus' own libraries give every process.
-        let own = held.own.as_ref();
+        // The names are those that the client libraries of Prometheus use for every process.
+        let own_usage = usage.own_usage.as_ref();
         self.single(
             "process_resident_memory",
             "Resident memory of Mainstay",
             Some(&BYTES),
-            Kind::Gauge,
-            own.map(|own| own.memory),
+            SampleKind::Gauge,
+            own_usage.map(|own_usage| own_usage.memory),
         )?;
         self.single(
             "process_open_fds",
             "Open files of Mainstay",
             None,
-            Kind::Gauge,
-            own.map(|own| own.open_files),
+            SampleKind::Gauge,
+            own_usage.map(|own_usage| own_usage.open_files),
         )?;
         let cpu = self.family(
             "process_cpu",
@@ -412,6 +428,8 @@ impl Families<'_> {
             Some(&SECONDS),
             MetricType::Counter,
         )?;
-        own.map_or(Ok(()), |own| ConstCounter::new(own.cpu_seconds).encode(cpu))
+        own_usage.map_or(Ok(()), |own_usage| {
+            ConstCounter::new(own_usage.cpu_seconds).encode(cpu)
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Families of samples, as `prometheus-client` writes them.
+//! Writes families of samples with `prometheus-client`.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use prometheus_client::{
 pub static SECONDS: Unit = Unit::Seconds;
 pub static BYTES: Unit = Unit::Bytes;
 
-/// Writes one family after the other. Names are without the unit and what a type adds.
+/// Writes families one after the other. Names do not include the unit or the suffix of the type.
 pub struct Families<'a>(pub DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    /// A family, which need not have samples.
+    /// Begins a family. It need not have samples.
     pub fn family<'f>(
         &'f mut self,
         name: &'f str,
@@ -32,7 +32,7 @@ impl Families<'_> {
         name: &str,
         help: &str,
         unit: Option<&'static Unit>,
-        kind: Kind,
+        kind: SampleKind,
         values: impl IntoIterator<Item = (L, u64)>,
     ) -> fmt::Result {
         let mut family = self.family(name, help, unit, kind.into())?;
@@ -42,13 +42,13 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// One without labels, if there is one.
+    /// A family with one sample without labels, if there is a value.
     pub fn single(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<&'static Unit>,
-        kind: Kind,
+        kind: SampleKind,
         value: Option<u64>,
     ) -> fmt::Result {
         let family = self.family(name, help, unit, kind.into())?;
@@ -56,14 +56,14 @@ impl Families<'_> {
     }
 }
 
-/// What a whole number tells.
+/// The type of a family of whole numbers.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum SampleKind {
     Counter,
     Gauge,
 }
 
-impl Kind {
+impl SampleKind {
     fn encode(self, value: u64, encoder: MetricEncoder<'_>) -> fmt::Result {
         match self {
             Self::Counter => ConstCounter::new(value).encode(encoder),
@@ -72,11 +72,11 @@ impl Kind {
     }
 }
 
-impl From<Kind> for MetricType {
-    fn from(kind: Kind) -> Self {
+impl From<SampleKind> for MetricType {
+    fn from(kind: SampleKind) -> Self {
         match kind {
-            Kind::Counter => Self::Counter,
-            Kind::Gauge => Self::Gauge,
+            SampleKind::Counter => Self::Counter,
+            SampleKind::Gauge => Self::Gauge,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The two formats of `/metrics`: that of `OpenMetrics`, for scrapers that ask for it, and the text format
-//! of Prometheus, 0.0.4, which everything else reads.
+//! The formats of `/metrics`: `OpenMetrics` for scrapers that request it, and the Prometheus text
+//! format 0.0.4 for all others.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use prometheus_client::{encoding::text, registry::Registry};
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum MetricsFormat {
     OpenMetrics,
     Text,
 }
 
-impl Format {
-    /// That of the `Accept` header.
-    pub fn asked(headers: &HeaderMap) -> Self {
+impl MetricsFormat {
+    /// The format that the `Accept` header requests.
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let accepted = headers.get_all(header::ACCEPT).into_iter();
         let mut ranges = accepted
             .filter_map(|value| value.to_str().ok())
@@ -28,7 +28,7 @@ impl Format {
         }
     }
 
-    /// The content type, by which scrapers know the format.
+    /// The content type, from which scrapers recognize the format.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -46,7 +46,8 @@ impl Format {
     }
 }
 
-/// One range of an `Accept` header; `q=0` refuses what it names (RFC 9110, section 12.4.2).
+/// True if a range of an `Accept` header requests `OpenMetrics`. `q=0` excludes a type (RFC 9110,
+/// section 12.4.2).
 fn asks_for_open_metrics(range: &str) -> bool {
     let mut parts = range.split(';').map(str::trim);
     let is_named = parts
@@ -60,14 +61,15 @@ fn asks_for_open_metrics(range: &str) -> bool {
     is_named && weight.is_none_or(|weight| weight > 0.0)
 }
 
-/// The older format. Samples are spelled alike, but a family has the name of its samples, there are
-/// neither units nor an end, and an info is a gauge.
+/// Converts to the older format. Samples are the same, but a family has the name of its samples,
+/// units and the end marker are left out, and an info is a gauge.
 fn prometheus_text(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
     let mut lines = open.lines();
     while let Some(line) = lines.next() {
         if let Some(described) = line.strip_prefix("# HELP ") {
-            // The type stands in the next line, and says what the family's name is here.
+            // The next line contains the type, which determines the suffix of the family's name
+            // here.
             let typed = lines.next().and_then(|line| line.strip_prefix("# TYPE "));
             let Some((name, kind)) = typed.and_then(|typed| typed.split_once(' ')) else {
                 continue;
@@ -103,16 +105,25 @@ mod tests {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,\
             application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         for (accept, expected) in [
-            (prometheus, Format::OpenMetrics),
-            ("Application/OpenMetrics-Text", Format::OpenMetrics),
-            ("text/plain;version=0.0.4;q=1,*/*;q=0.1", Format::Text),
-            ("application/openmetrics-text; q=0, */*", Format::Text),
-            ("*/*", Format::Text),
+            (prometheus, MetricsFormat::OpenMetrics),
+            ("Application/OpenMetrics-Text", MetricsFormat::OpenMetrics),
+            (
+                "text/plain;version=0.0.4;q=1,*/*;q=0.1",
+                MetricsFormat::Text,
+            ),
+            (
+                "application/openmetrics-text; q=0, */*",
+                MetricsFormat::Text,
+            ),
+            ("*/*", MetricsFormat::Text),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(Format::asked(&headers), expected, "{accept}");
+            assert_eq!(MetricsFormat::from_headers(&headers), expected, "{accept}");
         }
-        assert_eq!(Format::asked(&HeaderMap::new()), Format::Text);
+        assert_eq!(
+            MetricsFormat::from_headers(&HeaderMap::new()),
+            MetricsFormat::Text
+        );
     }
 }

@@ -7,7 +7,7 @@ fn source(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// `MAINSTAY_WRITE_DOCS=1` writes it.
+/// `MAINSTAY_WRITE_DOCS=1` writes the document.
 #[test]
 fn the_committed_document_is_the_one_that_is_served() {
     let file = "../../docs/openapi.json";
@@ -22,7 +22,7 @@ fn the_committed_document_is_the_one_that_is_served() {
     );
 }
 
-/// The `.route(` calls below `folder`, each with its first argument.
+/// The first arguments of all `.route(` calls below `folder`.
 fn route_calls(folder: &Path) -> Vec<String> {
     let mut calls = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -39,22 +39,22 @@ fn route_calls(folder: &Path) -> Vec<String> {
     calls
 }
 
-/// The router gets its routes from the rows, and these alone beside them.
+/// The router gets its routes from the rows. Only the routes listed here are added in another way.
 #[test]
 fn every_route_is_a_row() {
     let mut calls = route_calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     calls.sort_unstable();
-    let beside = [
+    let expected = [
         "\"/api\"",
         "\"/api/{*rest}\"",
         "\"/healthz\"",
         "\"/metrics\"",
         "\"/readyz\"",
-        // Operations of any server, of one that is called `try`.
+        // The operations of any server, for a server with the name `try`.
         "api::TRY",
         "operation.path",
     ];
-    assert_eq!(calls, beside);
+    assert_eq!(calls, expected);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn no_operation_stands_there_twice() {
     assert!(once.len() > 30, "{rows:?}");
 }
 
-/// docs/rest.md, "Errors": a row for each status, with the words that go with it.
+/// docs/rest.md, "Errors", has a row for each status with its codes.
 #[test]
 fn every_error_is_documented() {
     let page = source("../../docs/rest.md");
@@ -87,11 +87,11 @@ fn every_error_is_documented() {
             words
         })
         .collect();
-    let given = errors(&routes::operations()).into_iter();
-    let given: BTreeSet<(u16, String)> = given
+    let errors: BTreeSet<(u16, String)> = errors(&routes::operations())
+        .into_iter()
         .map(|(status, word)| (status, word.to_owned()))
         .collect();
-    assert_eq!(documented, given);
+    assert_eq!(documented, errors);
 }
 
 #[test]

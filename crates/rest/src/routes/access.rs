@@ -18,7 +18,7 @@ get(api::BROWSER_SESSION, sign_in::show).summary("The browser session of the web
         .answers::<api::BrowserSession>(),
 post(api::BROWSER_SESSION, sign_in::sign_in).summary("Sign a browser in, with a one-time code or the control token; sets the cookie")
         .public()
-        .takes::<api::SignIn>()
+        .accepts::<api::SignIn>()
         .needing(&json!({"anyOf": [{"required": ["code"]}, {"required": ["token"]}]}))
         .answers::<api::SignedIn>()
         .fails(&[UnknownRoute, MissingParameter, WrongSignIn, StateUnusable]),
@@ -29,12 +29,12 @@ post(api::SESSION_LINKS, sign_in::make_link).summary("Make a one-time code, and 
         .answers::<api::SignInLink>()
         .fails(&[UnknownRoute, StateUnusable]),
 post(api::SESSION_DOWNLOADS, sign_in::make_ticket).summary("Make an address that the browser of this session can download once, without its page key")
-        .takes::<api::Download>()
+        .accepts::<api::Download>()
         .answers::<api::DownloadTicket>()
         .fails(&[MissingParameter, StateUnusable]),
 get(api::TOKENS, tokens::list).summary("The clients that have a token").answers::<api::ClientTokens>(),
 post(api::TOKENS, tokens::add).summary("Make a client's token, which is said once")
-            .takes::<api::AddToken>()
+            .accepts::<api::AddToken>()
             .answers::<api::AddedToken>()
             .fails(&[MissingParameter, InvalidTokenName, InvalidLifetime])
             .fails(&[TokenExists, TooManyTokens, StateUnusable]),

@@ -1,16 +1,16 @@
-//! The routes that other programs know: servers by name, their tools and resources.
+//! Routes that other programs know: servers by name, their tools and resources.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;
 use serde_json::json;
 
-use super::{ENTERED, PERSIST, SERVER};
+use super::{ENTRY_ERRORS, PERSIST, SERVER};
 use crate::{
     calls,
     code::{
-        CONNECT_FAILED,
+        CALL_ERRORS, CLIENT_ROUTE_ERRORS, CONNECT_FAILED,
         Code::{Failed, InvalidToolName, MissingParameter},
-        KEPT_DOWN, OF_CALLS, OF_CLIENTS, OF_THE_FILE, SERVER_NOT_FOUND,
+        FILE_ERRORS, SERVER_DOWN, SERVER_NOT_FOUND,
     },
     entries, lists,
     operation::{Operation, delete, get, post},
@@ -26,9 +26,9 @@ pub fn operations() -> Vec<Operation> {
             .needs_configuration(),
         post(api::CONNECT_CLIENT, entries::connect_client)
             .summary("Add a server, if it can be connected")
-            .takes_with(&entry(&["name"]))
+            .accepts_with(&entry(&["name"]))
             .answers::<api::ClientOperated>()
-            .fails(&ENTERED)
+            .fails(&ENTRY_ERRORS)
             .fails(&[CONNECT_FAILED]),
         delete(api::CLIENT, entries::delete_client)
             .summary("Remove a server")
@@ -36,13 +36,13 @@ pub fn operations() -> Vec<Operation> {
             .answers::<api::ClientLeft>()
             .needs_configuration()
             .fails(&[SERVER_NOT_FOUND])
-            .fails(&OF_THE_FILE),
+            .fails(&FILE_ERRORS),
         post(api::RECONNECT_CLIENT, servers::reconnect_client)
             .summary("Connect a server that is not")
-            .may_take::<api::Reconnect>()
+            .may_accept::<api::Reconnect>()
             .answers::<api::ClientOperated>()
             .needs_configuration()
-            .fails(&[SERVER_NOT_FOUND, CONNECT_FAILED, KEPT_DOWN]),
+            .fails(&[SERVER_NOT_FOUND, CONNECT_FAILED, SERVER_DOWN]),
         post(api::DISCONNECT_CLIENT, servers::disconnect_client)
             .summary("Stop a server")
             .answers::<api::ClientLeft>()
@@ -56,11 +56,11 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[SERVER_NOT_FOUND]),
         post(api::CALL, calls::call_tool)
             .summary("Call a tool")
-            .takes::<api::Call>()
+            .accepts::<api::Call>()
             .answers::<api::Answer>()
             .follows()
-            .fails(&OF_CLIENTS)
-            .fails(&OF_CALLS)
+            .fails(&CLIENT_ROUTE_ERRORS)
+            .fails(&CALL_ERRORS)
             .fails(&[MissingParameter, InvalidToolName])
             .fails(&[Failed(FailureKind::ToolNotFound)]),
         get(api::RESOURCES, lists::resources)
@@ -71,12 +71,12 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[SERVER_NOT_FOUND]),
         post(api::READ, calls::read)
             .summary("Read the first content of a resource")
-            .takes::<api::Read>()
+            .accepts::<api::Read>()
             .needing(&json!({"required": ["server"], "properties": {"server": text()}}))
             .answers::<api::Content>()
             .follows()
-            .fails(&OF_CLIENTS)
-            .fails(&OF_CALLS)
+            .fails(&CLIENT_ROUTE_ERRORS)
+            .fails(&CALL_ERRORS)
             .fails(&[MissingParameter, Failed(FailureKind::ResourceNotFound)]),
     ]
 }

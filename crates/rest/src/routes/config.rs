@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     code::{
         Code::{NotReloadable, UnknownRoute},
-        INVALID_CONFIG, OF_THE_FILE,
+        FILE_ERRORS, INVALID_CONFIG,
     },
     config, hand_over,
     operation::{Operation, get, post, put},
@@ -18,23 +18,23 @@ pub fn operations() -> Vec<Operation> {
         get(api::CONFIG, config::get)
             .summary("The configuration as its file has it; secrets are placeholders")
             .answers_with(&json!({"type": "object"}))
-            .fails(&OF_THE_FILE),
+            .fails(&FILE_ERRORS),
         get(api::CONFIG_SCHEMA, config::schema)
             .summary("The JSON Schema of the configuration")
             .answers_schema(),
         put(api::CONFIG, config::put)
             .summary("Replace the configuration; placeholders keep their secrets")
-            .takes_with(&json!({"type": "object"}))
+            .accepts_with(&json!({"type": "object"}))
             .answers::<api::ConfigUpdated>()
-            .fails(&OF_THE_FILE),
+            .fails(&FILE_ERRORS),
         post(api::RELOAD, reload::reload)
             .summary("Read the configuration again, or only compare it")
-            .may_take::<api::Reload>()
+            .may_accept::<api::Reload>()
             .answers::<api::Reloaded>()
             .fails(&[NotReloadable, INVALID_CONFIG]),
         post(api::HAND_OVER, hand_over::hand_over)
             .summary("Ask a `mainstay mcp` for the state directory, as `mainstay serve` does")
-            .takes::<api::HandOver>()
+            .accepts::<api::HandOver>()
             .answers::<api::HandedOver>()
             .fails(&[UnknownRoute]),
     ]

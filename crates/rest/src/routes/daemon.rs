@@ -4,7 +4,7 @@ use mainstay_api as api;
 
 use crate::{
     about,
-    code::{Code::UnknownSession, OF_RECORDS, SERVER_NOT_FOUND},
+    code::{Code::UnknownSession, RECORD_ERRORS, SERVER_NOT_FOUND},
     history,
     operation::{Operation, delete, get},
     schema::{TIME, digits, number, text, time},
@@ -18,7 +18,7 @@ pub fn operations() -> Vec<Operation> {
             .query("until", TIME, &time())
             .query("limit", "How many of each server at most", &number())
             .answers::<api::History>()
-            .fails(&OF_RECORDS)
+            .fails(&RECORD_ERRORS)
     };
     vec![
         get(api::ABOUT, about::about)
@@ -38,11 +38,11 @@ pub fn operations() -> Vec<Operation> {
             .answers::<api::EndedSession>()
             .fails(&[UnknownSession]),
         period(
-            get(api::HISTORY, history::of_all)
+            get(api::HISTORY, history::all_servers)
                 .summary("When the status of each server changed, and why"),
         ),
         period(
-            get(api::SERVER_HISTORY, history::of_server)
+            get(api::SERVER_HISTORY, history::one_server)
                 .summary("When the status of a server changed, and why"),
         )
         .fails(&[SERVER_NOT_FOUND]),

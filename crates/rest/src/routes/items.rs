@@ -7,8 +7,9 @@ use super::SERVER;
 use crate::{
     calls,
     code::{
+        CALL_ERRORS,
         Code::{Failed, MissingParameter},
-        OF_CALLS, SERVER_NOT_FOUND,
+        SERVER_NOT_FOUND,
     },
     lists,
     operation::{Operation, get, post},
@@ -24,10 +25,10 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[SERVER_NOT_FOUND]),
         post(api::READ_WHOLE, calls::read_whole)
             .summary("Read a resource, from whichever server has it")
-            .takes::<api::Read>()
+            .accepts::<api::Read>()
             .answers::<api::WholeRead>()
             .follows()
-            .fails(&OF_CALLS)
+            .fails(&CALL_ERRORS)
             .fails(&[MissingParameter, Failed(FailureKind::ResourceNotFound)]),
         get(api::PROMPTS, lists::prompts)
             .summary("The prompts of all servers, or of one")
@@ -36,10 +37,10 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[SERVER_NOT_FOUND]),
         post(api::GET_PROMPT, calls::get_prompt)
             .summary("Get a prompt")
-            .takes::<api::GetPrompt>()
+            .accepts::<api::GetPrompt>()
             .answers::<api::Answer>()
             .follows()
-            .fails(&OF_CALLS)
+            .fails(&CALL_ERRORS)
             .fails(&[MissingParameter, Failed(FailureKind::PromptNotFound)]),
     ]
 }

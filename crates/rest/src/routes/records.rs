@@ -1,4 +1,4 @@
-//! Routes of the journal: records of calls, their objects, and statistics.
+//! Routes of the journal: call records, their objects, and statistics.
 
 use mainstay_api as api;
 use mainstay_core::{
@@ -11,7 +11,7 @@ use super::SERVER;
 use crate::{
     code::{
         Code::{Failed, MissingParameter},
-        OF_RECORDS,
+        RECORD_ERRORS,
     },
     export::{self, FORMATS},
     filter::MAX_TEXT,
@@ -30,7 +30,7 @@ pub fn operations() -> Vec<Operation> {
         .query("count", "Whether all that fit are counted", &boolean())
         .answers::<api::CallRecords>()
         .needs_configuration()
-        .fails(&OF_RECORDS),
+        .fails(&RECORD_ERRORS),
         filtered(
             get(api::EXPORT_CALL_RECORDS, export::export)
                 .summary("Records of calls as a file, the newest first"),
@@ -44,13 +44,13 @@ pub fn operations() -> Vec<Operation> {
         .answers_as("application/x-ndjson")
         .answers_as("text/csv")
         .needs_configuration()
-        .fails(&OF_RECORDS)
+        .fails(&RECORD_ERRORS)
         .fails(&[MissingParameter]),
         get(api::CALL_RECORD, records::record)
             .summary("A record, with its arguments and its result")
             .answers::<api::WholeCallRecord>()
             .needs_configuration()
-            .fails(&OF_RECORDS)
+            .fails(&RECORD_ERRORS)
             .fails(&[Failed(FailureKind::RecordNotFound)]),
         get(api::OBJECT, records::object)
             .summary("An object by its content identifier")
@@ -63,7 +63,7 @@ pub fn operations() -> Vec<Operation> {
                 &number(),
             )
             .needs_configuration()
-            .fails(&OF_RECORDS)
+            .fails(&RECORD_ERRORS)
             .fails(&[Failed(FailureKind::CidNotFound)]),
         get(api::STATISTICS, statistics::statistics)
             .summary("Calls, errors and latencies over time, of each tool or merged")
@@ -81,11 +81,11 @@ pub fn operations() -> Vec<Operation> {
             .query("limit", "How many series at most", &number())
             .answers::<api::Statistics>()
             .needs_configuration()
-            .fails(&OF_RECORDS),
+            .fails(&RECORD_ERRORS),
     ]
 }
 
-/// Words of a closed set, with commas, and blanks beside them.
+/// Words of a closed set, separated by commas and optional blanks.
 fn some_of(words: impl Iterator<Item = &'static str>) -> Value {
     let words = words.collect::<Vec<_>>().join("|");
     json!({"type": "string", "pattern": format!(r"^\s*({words})?\s*(,\s*({words})?\s*)*$")})

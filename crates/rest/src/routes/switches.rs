@@ -1,4 +1,4 @@
-//! Routes of what clients decide: servers' requests, and switches.
+//! Routes for requests of servers, and for switches.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;
@@ -20,7 +20,7 @@ pub fn operations() -> Vec<Operation> {
             .answers::<api::ServerRequests>(),
         post(api::REPLY, requests::answer)
             .summary("Answer a server's request, or refuse it")
-            .takes::<api::Reply>()
+            .accepts::<api::Reply>()
             .needing(&json!({"oneOf": [{"required": ["result"]}, {"required": ["error"]}]}))
             .answers::<api::Replied>()
             .fails(&[MissingParameter, Failed(FailureKind::RequestNotFound)]),
@@ -33,7 +33,7 @@ pub fn operations() -> Vec<Operation> {
             .fails(&[StateUnwritable]),
         put(api::SWITCH, switches::set)
             .summary("Switch a server or a tool off for a client, or on again")
-            .takes::<api::SetSwitch>()
+            .accepts::<api::SetSwitch>()
             .answers::<api::Switched>()
             .fails(&[
                 SERVER_NOT_FOUND,

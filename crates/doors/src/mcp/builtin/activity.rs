@@ -1,5 +1,5 @@
-//! Group `activity`: events, and questions of servers, for clients that can be neither notified nor
-//! asked.
+//! Group `activity`: events and requests of servers, for clients that Mainstay can neither notify
+//! nor ask.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,8 +23,8 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     browse,
     context::Context,
-    outcome::{Outcome, ToolOutput, here},
-    refusal::Refusal,
+    outcome::{ToolOutcome, ToolOutput, here},
+    refusal::ToolRefusal,
 };
 use crate::mcp::endpoint::request::RequestContext;
 use mainstay_doorway::json_views::{events::wire, lists::raw};
@@ -46,36 +46,38 @@ tools! {
     GetLogs "get_logs",
 }
 
-/// How long to wait, in milliseconds.
+/// The time that `await_activity` waits, in milliseconds.
 const DEFAULT_WAIT: u64 = 30_000;
 const MIN_WAIT: u64 = 100;
 const MAX_WAIT: u64 = 900_000;
 
-/// Events in one answer; the rest follows after the last of them.
+/// Maximum number of events in one answer. A client gets the following ones with the id of the last
+/// event.
 const MAX_EVENTS: usize = 100;
 
-/// The client refused (JSON-RPC leaves the code to us; specification, client/sampling).
+/// The error code of a refusal by the client (JSON-RPC leaves it to the implementation;
+/// specification, client/sampling).
 const REFUSED: i64 = -1;
 
-pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
-    let context = &Context::of(&asked);
+pub async fn answer(tool: GroupTool, request: RequestContext<'_>) -> ToolOutcome {
+    let context = &Context::new(&request);
     match tool {
-        Tool::AwaitActivity => here(asked.cancelled, await_activity(context)).await,
-        Tool::GetSamplingRequests => Ok(requests(context, Method::CreateMessage)),
-        Tool::RespondToSampling => respond_to_sampling(context),
-        Tool::CancelSamplingRequest => refuse(context, Method::CreateMessage),
-        Tool::GetElicitations => Ok(requests(context, Method::Elicit)),
-        Tool::RespondToElicitation => respond_to_elicitation(context),
-        Tool::CancelElicitationRequest => refuse(context, Method::Elicit),
-        Tool::ListTools => here(asked.cancelled, browse::list(Tools, context)).await,
-        Tool::ListResources => here(asked.cancelled, browse::list(Resources, context)).await,
-        Tool::ListResourceTemplates => {
-            here(asked.cancelled, browse::list(Templates, context)).await
+        GroupTool::AwaitActivity => here(request.cancelled, await_activity(context)).await,
+        GroupTool::GetSamplingRequests => Ok(requests(context, Method::CreateMessage)),
+        GroupTool::RespondToSampling => respond_to_sampling(context),
+        GroupTool::CancelSamplingRequest => refuse(context, Method::CreateMessage),
+        GroupTool::GetElicitations => Ok(requests(context, Method::Elicit)),
+        GroupTool::RespondToElicitation => respond_to_elicitation(context),
+        GroupTool::CancelElicitationRequest => refuse(context, Method::Elicit),
+        GroupTool::ListTools => here(request.cancelled, browse::list(Tools, context)).await,
+        GroupTool::ListResources => here(request.cancelled, browse::list(Resources, context)).await,
+        GroupTool::ListResourceTemplates => {
+            here(request.cancelled, browse::list(Templates, context)).await
         }
-        Tool::ListPrompts => here(asked.cancelled, browse::list(Prompts, context)).await,
-        Tool::ReadResource => browse::read_resource(context, asked.cancelled).await,
-        Tool::GetPrompt => browse::get_prompt(context, asked.cancelled).await,
-        Tool::GetLogs => here(asked.cancelled, browse::logs(context)).await,
+        GroupTool::ListPrompts => here(request.cancelled, browse::list(Prompts, context)).await,
+        GroupTool::ReadResource => browse::read_resource(context, request.cancelled).await,
+        GroupTool::GetPrompt => browse::get_prompt(context, request.cancelled).await,
+        GroupTool::GetLogs => here(request.cancelled, browse::logs(context)).await,
     }
 }
 
@@ -86,32 +88,32 @@ struct Await {
     last_event_id: Option<String>,
 }
 
-/// What ended the wait.
+/// The reason that the wait ended.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Trigger {
     Event,
-    /// A server waits for an answer.
+    /// A server waits for an answer from the client.
     Pending,
     Timeout,
 }
 
-/// What `await_activity` says.
+/// The output of `await_activity`.
 #[derive(Serialize)]
 struct Activity {
     triggered_by: Trigger,
     /// Oldest first.
     events: Vec<api::Event>,
-    /// To go on after.
+    /// The id to continue after.
     last_event_id: String,
-    /// Whether events are gone that came before these.
+    /// True if events before these are no longer available.
     missed: bool,
-    /// Calls that servers have not answered yet.
+    /// Number of calls that servers have not answered yet.
     pending_server: u32,
     pending_client: PendingClient,
 }
 
-/// How many requests of servers wait for an answer.
+/// Number of open requests of servers to the client.
 #[derive(Serialize)]
 struct PendingClient {
     sampling: usize,
@@ -119,7 +121,7 @@ struct PendingClient {
 }
 
 impl PendingClient {
-    fn of(context: &Context<'_>) -> Self {
+    fn count(context: &Context<'_>) -> Self {
         Self {
             sampling: waiting(context, Method::CreateMessage).count(),
             elicitation: waiting(context, Method::Elicit).count(),
@@ -131,8 +133,9 @@ impl PendingClient {
     }
 }
 
-/// Returns at once where something waits already: a server does, too.
-async fn await_activity(context: &Context<'_>) -> Outcome {
+/// Waits for an event. Returns at once if a request of a server is open, because that server waits,
+/// too.
+async fn await_activity(context: &Context<'_>) -> ToolOutcome {
     let Await {
         timeout_ms,
         last_event_id,
@@ -141,29 +144,29 @@ async fn await_activity(context: &Context<'_>) -> Outcome {
     let wait = timeout_ms.unwrap_or(DEFAULT_WAIT).clamp(MIN_WAIT, MAX_WAIT);
     let until = Instant::now() + Duration::from_millis(wait);
     let registry = &context.gateway().registry;
-    let mut happened = registry.events().subscribe(after);
-    let mut asked = registry.queue().changes();
+    let mut subscription = registry.events().subscribe(after);
+    let mut queue_changes = registry.queue().changes();
     let (mut events, mut missed) = (Vec::new(), false);
     let triggered_by = loop {
-        // Before looking, so that what comes after the look wakes.
-        asked.mark_unchanged();
-        missed |= gather(context, &mut happened, &mut events);
+        // Mark the queue as seen before reading it. A later change then ends the wait.
+        queue_changes.mark_unchanged();
+        missed |= gather(context, &mut subscription, &mut events);
         if !events.is_empty() {
             break Trigger::Event;
         }
-        if !PendingClient::of(context).is_empty() {
+        if !PendingClient::count(context).is_empty() {
             break Trigger::Pending;
         }
         let readable = async {
             tokio::select! {
-                open = happened.readable() => open,
-                // The queue lives as long as the registry.
-                asked = asked.changed() => asked.is_ok(),
+                open = subscription.readable() => open,
+                // The queue lives as long as the registry, so it does not close before.
+                changed = queue_changes.changed() => changed.is_ok(),
             }
         };
         match timeout_at(until, readable).await {
             Ok(true) => {}
-            // The time is over, or Mainstay is shutting down.
+            // The time is over, or Mainstay stops.
             Ok(false) | Err(_) => break Trigger::Timeout,
         }
     };
@@ -174,51 +177,53 @@ async fn await_activity(context: &Context<'_>) -> Outcome {
     Ok(ToolOutput::json(&Activity {
         triggered_by,
         events,
-        last_event_id: happened.position().to_string(),
+        last_event_id: subscription.position().to_string(),
         missed,
         pending_server: context.servers().iter().map(calls).sum(),
-        pending_client: PendingClient::of(context),
+        pending_client: PendingClient::count(context),
     }))
 }
 
-fn read_id(text: &str) -> Result<EventId, Refusal> {
-    let unreadable = |error| Refusal::Arguments(format!("\"last_event_id\": {error}"));
+fn read_id(text: &str) -> Result<EventId, ToolRefusal> {
+    let unreadable = |error| ToolRefusal::Arguments(format!("\"last_event_id\": {error}"));
     text.parse().map_err(unreadable)
 }
 
-/// Takes what has happened to the profile's servers; says whether something was missed.
+/// Collects events of the profile's servers. Returns true if events were missed.
 fn gather(
     context: &Context<'_>,
-    happened: &mut Subscription,
+    subscription: &mut Subscription,
     events: &mut Vec<api::Event>,
 ) -> bool {
     let mut missed = false;
     while events.len() < MAX_EVENTS
-        && let Some(heard) = happened.now()
+        && let Some(entry) = subscription.now()
     {
-        match heard {
-            EventOrGap::Event(event) => events.extend(shown(context, &event).as_ref().map(wire)),
+        match entry {
+            EventOrGap::Event(event) => {
+                events.extend(visible_part(context, &event).as_ref().map(wire))
+            }
             EventOrGap::Gap(_) => missed = true,
         }
     }
     missed
 }
 
-/// The part of an event that concerns the profile's servers; `None` if there is none.
-fn shown(context: &Context<'_>, event: &Event) -> Option<Event> {
-    // The requests themselves are shown, those of this client alone.
+/// The part of an event that concerns the profile's servers, if any.
+fn visible_part(context: &Context<'_>, event: &Event) -> Option<Event> {
+    // Requests are not shown as events. The client gets its own requests from other tools.
     if event.kind.is_of_requests() {
         return None;
     }
-    // An attempt that begins is nothing to act on: its end is an event as well.
+    // The start of an attempt is left out. Its end is an event of its own.
     if matches!(event.kind, EventKind::ServerStarting {}) {
         return None;
     }
     context.visible_event(event)
 }
 
-/// Requests of this method that the profile's servers have made, because of calls that are not those of
-/// another bearer of a token, and that wait.
+/// Open requests of the profile's servers with this method. Requests that a call of another token
+/// caused are left out.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
     let waiting = context.gateway().registry.queue().list();
     let is_own =
@@ -229,7 +234,7 @@ fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued
 }
 
 fn requests(context: &Context<'_>, method: Method) -> ToolOutput {
-    let shown = |queued: Queued| {
+    let to_json = |queued: Queued| {
         json!({
             "request_id": queued.id.to_string(),
             "server": queued.server.as_str(),
@@ -237,11 +242,11 @@ fn requests(context: &Context<'_>, method: Method) -> ToolOutput {
             "params": raw(&queued.params),
         })
     };
-    let requests: Vec<Value> = waiting(context, method).map(shown).collect();
+    let requests: Vec<Value> = waiting(context, method).map(to_json).collect();
     ToolOutput::json(&json!({"requests": requests}))
 }
 
-/// A request's id: text, though models like to write numbers.
+/// The id of a request. It is a text, but models like to send numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RequestId {
@@ -250,19 +255,19 @@ enum RequestId {
 }
 
 impl RequestId {
-    /// Takes the request out, to be answered.
+    /// Removes the request from the queue in order to answer it.
     fn take(
         &self,
         context: &Context<'_>,
         method: Method,
         outcome: Settled,
-    ) -> Result<(u64, Question), Refusal> {
+    ) -> Result<(u64, Question), ToolRefusal> {
         let text = match self {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
         };
-        let known = waiting(context, method).find(|queued| queued.id.to_string() == text);
-        let taken = known.and_then(|queued| {
+        let found = waiting(context, method).find(|queued| queued.id.to_string() == text);
+        let removed = found.and_then(|queued| {
             let question = context
                 .gateway()
                 .registry
@@ -270,7 +275,7 @@ impl RequestId {
                 .take(queued.id, outcome)?;
             Some((queued.id, question))
         });
-        taken.ok_or_else(|| {
+        removed.ok_or_else(|| {
             let message =
                 format!("no request {text} is waiting: it was answered, its time is over, or its server has disconnected");
             Failure::new(FailureKind::RequestNotFound, message)
@@ -294,14 +299,14 @@ struct Sampled {
     stop_reason: Option<String>,
 }
 
-fn respond_to_sampling(context: &Context<'_>) -> Outcome {
+fn respond_to_sampling(context: &Context<'_>) -> ToolOutcome {
     let sampled: Sampled = context.arguments()?;
     let blocks = match sampled.content {
         Value::String(text) => json!({"type": "text", "text": text}),
         block @ (Value::Object(_) | Value::Array(_)) => block,
         _ => {
             let reason = "\"content\" must be a text or a content block";
-            return Err(Refusal::Arguments(reason.to_owned()));
+            return Err(ToolRefusal::Arguments(reason.to_owned()));
         }
     };
     let (id, question) =
@@ -322,29 +327,29 @@ fn respond_to_sampling(context: &Context<'_>) -> Outcome {
 #[serde(deny_unknown_fields)]
 struct Elicited<'a> {
     request_id: RequestId,
-    action: Action,
+    action: ElicitationAction,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
 }
 
-/// What the user did (specification, client/elicitation).
+/// The action of the user (specification, client/elicitation).
 #[derive(Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum ElicitationAction {
     Accept,
     Decline,
     Cancel,
 }
 
-fn respond_to_elicitation(context: &Context<'_>) -> Outcome {
+fn respond_to_elicitation(context: &Context<'_>) -> ToolOutcome {
     let elicited: Elicited<'_> = context.arguments()?;
     let mut result = json!({"action": elicited.action}).to_string();
-    if let (Action::Accept, Some(content)) = (elicited.action, elicited.content) {
+    if let (ElicitationAction::Accept, Some(content)) = (elicited.action, elicited.content) {
         if !content.get().starts_with('{') {
             let reason = "\"content\" must be an object";
-            return Err(Refusal::Arguments(reason.to_owned()));
+            return Err(ToolRefusal::Arguments(reason.to_owned()));
         }
-        // The values as they were written.
+        // Pass the values on as the client wrote them.
         result = format!(r#"{{"action":"accept","content":{content}}}"#);
     }
     let (id, question) = elicited
@@ -361,7 +366,7 @@ struct Refuse {
     reason: Option<String>,
 }
 
-fn refuse(context: &Context<'_>, method: Method) -> Outcome {
+fn refuse(context: &Context<'_>, method: Method) -> ToolOutcome {
     let Refuse { request_id, reason } = context.arguments()?;
     let (id, question) = request_id.take(context, method, Settled::Refused)?;
     question.refuse(REFUSED, reason.as_deref().unwrap_or("the user refused"));

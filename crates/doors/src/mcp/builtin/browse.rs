@@ -1,11 +1,12 @@
-//! The rest of group `activity`: lists and logs of servers, for clients that know tools only.
+//! Further tools of group `activity`: lists and logs of servers, for clients that support only
+//! tools.
 
 use std::io;
 
 use super::{
     context::{self, Context},
-    outcome::{Outcome, ToolOutput},
-    refusal::Refusal,
+    outcome::{ToolOutcome, ToolOutput},
+    refusal::ToolRefusal,
 };
 use mainstay_core::{
     catalog::ListKind,
@@ -18,10 +19,10 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::sync::oneshot;
 
-/// Items in one answer; the rest follows by its cursor.
+/// Maximum number of items in one answer. A cursor leads to the next ones.
 const PAGE: usize = 100;
 
-/// Lines of a log: the default, and the most.
+/// Lines of a log: the default and the maximum.
 const DEFAULT_TAIL: usize = 50;
 const MAX_TAIL: usize = 500;
 
@@ -32,7 +33,7 @@ struct List {
     cursor: Option<Cursor>,
 }
 
-/// Our cursors are the index of the next item. Models make a number of what looks like one.
+/// A cursor: the index of the next item. Models turn numeric texts into numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Cursor {
@@ -49,8 +50,9 @@ impl Cursor {
     }
 }
 
-/// Items as MCP lists them, without the schemas of tools: `describe_tool` and `search_tools` have them.
-pub async fn list(kind: ListKind, context: &Context<'_>) -> Outcome {
+/// Lists items in the form of MCP, without the schemas of tools. `describe_tool` and `search_tools`
+/// return schemas.
+pub async fn list(kind: ListKind, context: &Context<'_>) -> ToolOutcome {
     let List { server, cursor } = context.arguments()?;
     let only = context.only(server.as_deref())?;
     let catalog = context.catalog().await;
@@ -58,10 +60,10 @@ pub async fn list(kind: ListKind, context: &Context<'_>) -> Outcome {
     let start = match cursor.map(|cursor| cursor.start()) {
         None => 0,
         Some(Some(start)) if start < items.len() => start,
-        Some(_) => return Err(Refusal::Arguments("unknown cursor".to_owned())),
+        Some(_) => return Err(ToolRefusal::Arguments("unknown cursor".to_owned())),
     };
     let end = items.len().min(start + PAGE);
-    let shown: Vec<String> = items[start..end]
+    let page: Vec<String> = items[start..end]
         .iter()
         .map(|(target, item)| {
             let mut item = message::Object::read(item).unwrap_or_default();
@@ -77,20 +79,23 @@ pub async fn list(kind: ListKind, context: &Context<'_>) -> Outcome {
     } else {
         String::new()
     };
-    let (member, items) = (kind.member(), message::array(&shown));
+    let (member, items) = (kind.member(), message::array(&page));
     Ok(ToolOutput::Json(format!(r#"{{"{member}":{items}{next}}}"#)))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Read {
+struct ReadResourceArguments {
     server: String,
     uri: String,
 }
 
 /// All contents of a resource, in the form of MCP.
-pub async fn read_resource(context: &Context<'_>, cancelled: oneshot::Receiver<String>) -> Outcome {
-    let Read { server, uri } = context.arguments()?;
+pub async fn read_resource(
+    context: &Context<'_>,
+    cancelled: oneshot::Receiver<String>,
+) -> ToolOutcome {
+    let ReadResourceArguments { server, uri } = context.arguments()?;
     let result = context.read(&server, &uri, cancelled).await?;
     Ok(ToolOutput::Json(result.get().to_owned()))
 }
@@ -104,7 +109,10 @@ struct Get<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-pub async fn get_prompt(context: &Context<'_>, cancelled: oneshot::Receiver<String>) -> Outcome {
+pub async fn get_prompt(
+    context: &Context<'_>,
+    cancelled: oneshot::Receiver<String>,
+) -> ToolOutcome {
     let get: Get<'_> = context.arguments()?;
     let arguments = context::object(get.arguments)?;
     let found = context.target(ListKind::Prompts, get.server.as_deref(), &get.name);
@@ -112,8 +120,9 @@ pub async fn get_prompt(context: &Context<'_>, cancelled: oneshot::Receiver<Stri
     let server = context.server(target.server.as_str())?;
     let name = quote(&target.original);
     let params = format!(r#"{{"name":{name},"arguments":{arguments}}}"#);
-    let asking = context.ask(server, Method::PromptsGet, &params, cancelled);
-    let result = asking.await?;
+    let result = context
+        .ask(server, Method::PromptsGet, &params, cancelled)
+        .await?;
     Ok(ToolOutput::Json(result.get().to_owned()))
 }
 
@@ -124,7 +133,7 @@ struct Logs {
     tail: Option<usize>,
 }
 
-pub async fn logs(context: &Context<'_>) -> Outcome {
+pub async fn logs(context: &Context<'_>) -> ToolOutcome {
     let Logs { server, tail } = context.arguments()?;
     let log = std::sync::Arc::clone(&context.server(&server)?.log);
     let tail = tail.unwrap_or(DEFAULT_TAIL).clamp(1, MAX_TAIL);

@@ -1,4 +1,4 @@
-//! What an own tool may know and reach: what its client's profile shows.
+//! The servers, tools and data that an own tool may use: those that its client can see.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -26,15 +26,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::{reach::Reach, refusal::Refusal};
-use crate::mcp::{endpoint::request::RequestContext, shared::Shared};
+use super::{reach::Reach, refusal::ToolRefusal};
+use crate::mcp::{endpoint::request::RequestContext, shared::SharedState};
 use mainstay_doorway::json_views::{
     lists::{NotFound, named_server, not_found},
     servers::Disclosure,
 };
 
 pub struct Context<'a> {
-    pub shared: &'a Shared,
+    pub shared: &'a SharedState,
     view: View,
     frame: &'a Frame,
     client: Arc<Client>,
@@ -42,13 +42,13 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub fn of(asked: &RequestContext<'a>) -> Self {
+    pub fn new(request: &RequestContext<'a>) -> Self {
         Self {
-            shared: asked.shared,
-            view: asked.view.clone(),
-            frame: asked.frame,
-            client: Arc::clone(&asked.sink.client),
-            receipt: asked.receipt,
+            shared: request.shared,
+            view: request.view.clone(),
+            frame: request.frame,
+            client: Arc::clone(&request.sink.client),
+            receipt: request.receipt,
         }
     }
 
@@ -56,31 +56,37 @@ impl<'a> Context<'a> {
         &self.shared.gateway
     }
 
-    /// What the tool is called with.
-    pub fn arguments<T: Deserialize<'a>>(&self) -> Result<T, Refusal> {
-        let given = self.frame.param("arguments").filter(|it| *it != "null");
-        serde_json::from_str(given.unwrap_or("{}"))
-            .map_err(|error| Refusal::Arguments(error.to_string()))
+    /// The arguments of the call.
+    pub fn arguments<T: Deserialize<'a>>(&self) -> Result<T, ToolRefusal> {
+        let arguments = self
+            .frame
+            .param("arguments")
+            .filter(|arguments| *arguments != "null");
+        serde_json::from_str(arguments.unwrap_or("{}"))
+            .map_err(|error| ToolRefusal::Arguments(error.to_string()))
     }
 
-    /// Waits for the servers of the profile that are starting, each once.
+    /// Waits for servers of the profile that are starting, for each server once.
     async fn settled(&self) {
         let registry = &self.gateway().registry;
         registry.profile_settled(&self.view.profile).await;
     }
 
-    /// What the servers of the profile offer, listed or not, once those that are starting had their time.
+    /// The catalog of the profile's servers, after waiting for servers that are starting. It
+    /// includes items that are not listed to clients.
     pub async fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.shown().await.catalog)
+        Arc::clone(&self.profile_snapshot().await.catalog)
     }
 
-    /// The same with what it is searched by.
-    pub async fn shown(&self) -> Arc<ProfileSnapshot> {
+    /// The profile's snapshot (catalog and search index), after waiting for servers that are
+    /// starting.
+    pub async fn profile_snapshot(&self) -> Arc<ProfileSnapshot> {
         self.settled().await;
         self.view.shown()
     }
 
-    /// One list of a catalog, of all servers or of one: where each item leads, and what it says of itself.
+    /// One list of a catalog, of one server or of all servers: the target and the JSON text of each
+    /// visible item.
     pub fn items<'c>(
         &self,
         catalog: &'c Catalog,
@@ -88,12 +94,12 @@ impl<'a> Context<'a> {
         only: Option<&Server>,
     ) -> impl Iterator<Item = (&'c Target, &'c str)> {
         let items = catalog.targets(kind).iter().zip(catalog.items(kind));
-        let items =
-            items.filter(move |(target, _)| is_of(target, only) && !self.view.hides(kind, target));
+        let items = items
+            .filter(move |(target, _)| belongs_to(target, only) && !self.view.hides(kind, target));
         items.map(|(target, item)| (target, &**item))
     }
 
-    /// Which tools of the profile's catalog are this client's, and of this server where only one's are wanted.
+    /// A filter for the tools that this client can see, of one server or of all servers.
     pub fn sieve(&self, only: Option<Arc<Server>>) -> Sieve {
         Sieve {
             view: self.view.clone(),
@@ -101,35 +107,35 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// In configuration order.
+    /// The visible servers, in configuration order.
     pub fn servers(&self) -> Vec<Arc<Server>> {
         self.gateway().servers_of(&self.view)
     }
 
-    /// Whether no server is hidden from the client.
+    /// True if the client can see every server.
     pub fn has_all_servers(&self) -> bool {
         self.servers().len() == self.gateway().registry.servers().len()
     }
 
-    /// One that the profile does not have is like one that is not there.
+    /// The server with this name. A server outside of the profile is treated as unknown.
     pub fn server(&self, name: &str) -> Result<Arc<Server>, Failure> {
         self.gateway().server(&self.view, name)
     }
 
-    /// The tool or prompt of this name, in whatever spelling, of any server or of this one. A known one
-    /// is found without waiting.
+    /// Resolves a tool or prompt name in any spelling, among all servers or in one server. Waits
+    /// for servers only if the name is unknown at first.
     pub async fn target(
         &self,
         kind: ListKind,
         server: Option<&str>,
         name: &str,
     ) -> Result<Target, NotFound> {
-        let is_of = |target: &Target, server| target.server.as_str() == server;
+        let is_on_server = |target: &Target, server| target.server.as_str() == server;
         let find = || match (self.view.find(kind, name), server) {
-            (Ok(target), Some(server)) if is_of(&target, server) => Ok(target),
+            (Ok(target), Some(server)) if is_on_server(&target, server) => Ok(target),
             (_, Some(server)) => {
                 let found = self.view.find(kind, &format!("{server}/{name}"))?;
-                is_of(&found, server)
+                is_on_server(&found, server)
                     .then_some(found)
                     .ok_or(Unresolved::Unknown)
             }
@@ -150,32 +156,33 @@ impl<'a> Context<'a> {
                 in_time?;
             }
         }
-        find().map_err(|why| {
+        find().map_err(|unresolved| {
             let name = server.map_or(name.into(), |server| Cow::Owned(format!("{server}/{name}")));
-            not_found(|server| self.server(server), kind, named, &name, why)
+            not_found(|server| self.server(server), kind, named, &name, unresolved)
         })
     }
 
-    /// Whether a server is part of the profile.
+    /// True if the profile includes the server.
     pub fn has_server(&self, name: &ServerName) -> bool {
         self.view.has_server(name)
     }
 
-    /// The part of an event that the client sees.
+    /// The part of an event that the client may see.
     pub fn visible_event(&self, event: &Event) -> Option<Event> {
         self.view.visible_event(event)
     }
 
-    /// Which records and objects the client may see.
+    /// The records and objects that the client may see.
     pub fn reach(&self) -> Reach {
         Reach::new(&self.client, self.view.clone())
     }
 
-    /// Whether this is a refused call that the client surely made: with its token, or in its session. Its name
-    /// may be that of what the client does not see, but the client used it.
+    /// True for a refused call that this client certainly made: with its token, or in its session.
+    /// The record may name something that the client cannot see, because the client itself used
+    /// that name.
     pub fn made_refused(&self, record: &Record) -> bool {
         let is_own = match &self.client.principal {
-            own @ Principal::Client(_) => record.origin.principal == Some(own.to_string()),
+            client @ Principal::Client(_) => record.origin.principal == Some(client.to_string()),
             Principal::Anonymous | Principal::Operator => {
                 let session = &self.client.origin.session;
                 session.is_some() && *session == record.origin.session
@@ -184,35 +191,36 @@ impl<'a> Context<'a> {
         is_own && record.status == Status::Refused
     }
 
-    /// Whether a question to this principal is the client's to see and answer. The operator sees all
-    /// questions. A client with a token sees only its own. A client without a token sees those that belong
-    /// to no client's token: all of them, where there are no tokens.
+    /// True if the client may see and answer a question to this principal. The operator may answer
+    /// all questions. A client with a token may answer only its own. A client without a token may
+    /// answer questions that belong to no client token; without tokens, those are all questions.
     pub fn is_own(&self, principal: Option<&Principal>) -> bool {
         match (&self.client.principal, principal) {
             (Principal::Operator, _) => true,
-            (Principal::Anonymous, asked) => !matches!(asked, Some(Principal::Client(_))),
-            (own @ Principal::Client(_), asked) => asked == Some(own),
+            (Principal::Anonymous, principal) => !matches!(principal, Some(Principal::Client(_))),
+            (client @ Principal::Client(_), principal) => principal == Some(client),
         }
     }
 
-    /// The client in whose name Mainstay asks a server, other than by the client's own request.
+    /// The client for requests of Mainstay that do not forward the client's own request. It cannot
+    /// be asked.
     pub fn client(&self) -> Arc<Client> {
         let origin = Origin::clone(&self.client.origin);
         let principal = self.client.principal.clone();
         Arc::new(Client::unasked(Caller::default(), principal, origin))
     }
 
-    /// The client in its records.
+    /// The client's origin, as records name it.
     pub fn origin(&self) -> Arc<Origin> {
         Arc::clone(&self.client.origin)
     }
 
-    /// Whether the client bears the control token.
+    /// True if the client has the control token.
     pub fn is_operator(&self) -> bool {
         self.client.principal == Principal::Operator
     }
 
-    /// How much it is told of what waits for approval.
+    /// The details that the client may see of servers that wait for approval.
     pub fn disclosure(&self) -> Disclosure {
         if self.is_operator() {
             Disclosure::Operator
@@ -221,7 +229,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What a server answers to `resources/read`.
+    /// The answer of a server to `resources/read`.
     pub async fn read(
         &self,
         server: &str,
@@ -229,19 +237,19 @@ impl<'a> Context<'a> {
         cancelled: oneshot::Receiver<String>,
     ) -> Result<Raw, Failure> {
         let server = self.server(server)?;
-        // A URI that says its server, as the list may have it.
+        // The URI may name its server, as in the merged list.
         let listed = self.view.resource(uri).target();
         let listed = listed.filter(|target| target.server == server.name);
-        let own = listed.map_or_else(|| uri.into(), |target| target.original);
-        if !self.view.has_resource(&server.name, &own) {
+        let original = listed.map_or_else(|| uri.into(), |target| target.original);
+        if !self.view.has_resource(&server.name, &original) {
             return Err(resource_not_found(uri));
         }
-        let params = format!(r#"{{"uri":{}}}"#, quote(&own));
+        let params = format!(r#"{{"uri":{}}}"#, quote(&original));
         self.ask(server, Method::ResourcesRead, &params, cancelled)
             .await
     }
 
-    /// What a server answers to a request in the client's name.
+    /// The answer of a server to a request in the client's name.
     pub async fn ask(
         &self,
         server: Arc<Server>,
@@ -254,13 +262,13 @@ impl<'a> Context<'a> {
         mainstay_gateway::ask(calls, self.receipt, sink, server, method, params, cancelled).await
     }
 
-    /// The server of this name, where one is given.
+    /// The server with this name, or `None` without a name.
     pub fn only(&self, name: Option<&str>) -> Result<Option<Arc<Server>>, Failure> {
         name.map(|name| self.server(name)).transpose()
     }
 }
 
-/// Tells which tools are shown. It can go to another thread.
+/// Tells which tools are visible. It can move to another thread.
 pub struct Sieve {
     view: View,
     only: Option<Arc<Server>>,
@@ -268,31 +276,31 @@ pub struct Sieve {
 
 impl Sieve {
     pub fn shows_tool(&self, target: &Target) -> bool {
-        is_of(target, self.only.as_deref()) && !self.view.hides(ListKind::Tools, target)
+        belongs_to(target, self.only.as_deref()) && !self.view.hides(ListKind::Tools, target)
     }
 }
 
-/// Whether an item is wanted where only one server's are.
-fn is_of(target: &Target, only: Option<&Server>) -> bool {
+/// True if the target belongs to the server, or if any server will do.
+fn belongs_to(target: &Target, only: Option<&Server>) -> bool {
     only.is_none_or(|server| server.name == target.server)
 }
 
-/// The arguments for a server's tool as JSON text; absent and `null` are none.
-pub fn object(arguments: Option<&RawValue>) -> Result<&str, Refusal> {
-    let given = arguments.map_or("null", RawValue::get);
-    match given.as_bytes() {
-        [b'{', ..] => Ok(given),
+/// The arguments for a server's tool as JSON text. Absent arguments and `null` become `{}`.
+pub fn object(arguments: Option<&RawValue>) -> Result<&str, ToolRefusal> {
+    let text = arguments.map_or("null", RawValue::get);
+    match text.as_bytes() {
+        [b'{', ..] => Ok(text),
         b"null" => Ok("{}"),
-        _ => Err(Refusal::Arguments(
+        _ => Err(ToolRefusal::Arguments(
             "\"arguments\" must be an object".to_owned(),
         )),
     }
 }
 
-/// The client's request as the call that it asks for: a server's tool and its arguments in the place of
-/// ours. All else stays: the id, the progress token, answers to what a server has asked.
-pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, Refusal> {
-    let unreadable = |reason: &str| Refusal::Arguments(reason.to_owned());
+/// Turns the client's request into the call that it contains: the server's tool and its arguments
+/// replace those of the own tool. The id, the progress token and the answers to questions stay.
+pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, ToolRefusal> {
+    let unreadable = |reason: &str| ToolRefusal::Arguments(reason.to_owned());
     let (Some(name), Some(outer)) = (
         frame.param_span(&["name"]),
         frame.param_span(&["arguments"]),
@@ -304,11 +312,11 @@ pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, Re
     Frame::read(text.into()).map_err(|error| unreadable(&error.to_string()))
 }
 
-/// The address of an unwrapped request.
-pub fn address(frame: &Frame) -> Result<(Address<'_>, Text<'_>), Refusal> {
+/// The address of an unwrapped request, and the name in it.
+pub fn address(frame: &Frame) -> Result<(Address<'_>, Text<'_>), ToolRefusal> {
     let address = message::address(frame.text(), frame.envelope())
-        .map_err(|error| Refusal::Arguments(error.to_string()))?;
+        .map_err(|error| ToolRefusal::Arguments(error.to_string()))?;
     let name = address.name.clone();
-    let name = name.ok_or_else(|| Refusal::Arguments("\"name\" is missing".to_owned()))?;
+    let name = name.ok_or_else(|| ToolRefusal::Arguments("\"name\" is missing".to_owned()))?;
     Ok((address, name))
 }

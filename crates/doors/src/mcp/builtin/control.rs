@@ -1,9 +1,9 @@
-//! Group `control`: the operator's own client adds, removes and switches servers, until the next
+//! Group `control`: the operator's client adds, removes and switches servers, until the next
 //! restart.
 //!
-//! A model that reads foreign text must not be able to start programs or to send secrets away. So a
-//! server waits for a person's approval outside of MCP if it runs a command, names secrets by
-//! references, or gives a known name another target.
+//! A model that reads untrusted text must not be able to start programs or to send secrets
+//! elsewhere. So a server waits for a person's approval outside of MCP if it runs a command, refers
+//! to secrets, or changes the target of a known name.
 
 use mainstay_config::Approval;
 use mainstay_core::config::Launch;
@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     context::Context,
-    outcome::{Outcome, ToolOutput, here},
-    refusal::Refusal,
+    outcome::{ToolOutcome, ToolOutput, here},
+    refusal::ToolRefusal,
 };
 use crate::mcp::endpoint::request::RequestContext;
 use mainstay_doorway::json_views::servers::{Disclosure, details};
@@ -29,23 +29,25 @@ tools! {
     Disable "disable_server",
 }
 
-pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
-    let context = &Context::of(&asked);
+pub async fn answer(tool: GroupTool, request: RequestContext<'_>) -> ToolOutcome {
+    let context = &Context::new(&request);
     if !context.is_operator() {
-        return Err(Refusal::Forbidden);
+        return Err(ToolRefusal::Forbidden);
     }
     match tool {
-        Tool::Add => here(asked.cancelled, add(context)).await,
-        Tool::Remove => here(asked.cancelled, remove(context)).await,
-        Tool::Enable => here(asked.cancelled, enable(context)).await,
-        Tool::Disable => here(asked.cancelled, disable(context)).await,
+        GroupTool::Add => here(request.cancelled, add(context)).await,
+        GroupTool::Remove => here(request.cancelled, remove(context)).await,
+        GroupTool::Enable => here(request.cancelled, enable(context)).await,
+        GroupTool::Disable => here(request.cancelled, disable(context)).await,
     }
 }
 
-async fn add(context: &Context<'_>) -> Outcome {
+async fn add(context: &Context<'_>) -> ToolOutcome {
     let mut entry: Map<String, Value> = context.arguments()?;
     let Some(Value::String(name)) = entry.shift_remove("name") else {
-        return Err(Refusal::Arguments("\"name\" must be a string".to_owned()));
+        return Err(ToolRefusal::Arguments(
+            "\"name\" must be a string".to_owned(),
+        ));
     };
     let registry = &context.gateway().registry;
     let has_references = Value::Object(entry.clone()).to_string().contains("${");
@@ -57,23 +59,23 @@ async fn add(context: &Context<'_>) -> Outcome {
         new.approval = Approval::Given;
     }
     let server = registry.propose(new, context.origin()).await?;
-    let shown = details(registry, &server, Disclosure::Operator);
-    let mut said = if shown.pending.is_some() {
+    let server_details = details(registry, &server, Disclosure::Operator);
+    let mut output = if server_details.pending.is_some() {
         json!({
             "success": true,
             "name": name,
-            "status": shown.status,
-            "pending": shown.pending,
+            "status": server_details.status,
+            "pending": server_details.pending,
             "next": format!("a person approves it with: mainstay approve {name}"),
         })
     } else {
         started(&server).await
     };
-    // A mistyped key has no other trace.
+    // Nothing else reports a mistyped key.
     if !warnings.is_empty() {
-        said["warnings"] = warnings.into();
+        output["warnings"] = warnings.into();
     }
-    Ok(ToolOutput::json(&said))
+    Ok(ToolOutput::json(&output))
 }
 
 #[derive(Deserialize)]
@@ -82,26 +84,26 @@ struct NameArgument {
     name: String,
 }
 
-async fn remove(context: &Context<'_>) -> Outcome {
+async fn remove(context: &Context<'_>) -> ToolOutcome {
     let NameArgument { name } = context.arguments()?;
     context.gateway().registry.remove(&name).await?;
     Ok(ToolOutput::json(&json!({"success": true, "name": name})))
 }
 
-async fn enable(context: &Context<'_>) -> Outcome {
+async fn enable(context: &Context<'_>) -> ToolOutcome {
     let NameArgument { name } = context.arguments()?;
     let server = context.gateway().registry.enable(&name).await?;
     Ok(ToolOutput::json(&started(&server).await))
 }
 
-async fn disable(context: &Context<'_>) -> Outcome {
+async fn disable(context: &Context<'_>) -> ToolOutcome {
     let NameArgument { name } = context.arguments()?;
     let server = context.gateway().registry.disable(&name).await?;
     server.operate(Operation::Stop).await?;
     Ok(ToolOutput::json(&done(&server)))
 }
 
-/// Waits for a server that starts by itself, whatever comes of it: its status says.
+/// Starts a server that connects by itself, and waits. The returned status shows the result.
 async fn started(server: &Server) -> Value {
     if server.config().connects_at_start() {
         server.operate(Operation::Start).await.ok();
@@ -111,13 +113,13 @@ async fn started(server: &Server) -> Value {
 
 fn done(server: &Server) -> Value {
     let view = server.view();
-    let mut said = json!({
+    let mut output = json!({
         "success": true,
         "name": server.name.as_str(),
         "status": view.state().words().tools,
     });
     if let Some(reason) = &view.status.reason {
-        said["lastError"] = reason.as_str().into();
+        output["lastError"] = reason.as_str().into();
     }
-    said
+    output
 }

@@ -15,10 +15,10 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     context::{self, Context},
-    outcome::{Outcome, ToolOutput, here},
-    refusal::Refusal,
+    outcome::{ToolOutcome, ToolOutput, here},
+    refusal::ToolRefusal,
 };
-use crate::mcp::{endpoint::request::RequestContext, reply::Reply};
+use crate::mcp::{endpoint::request::RequestContext, reply::RpcReply};
 use mainstay_doorway::json_views::calls::first_content;
 
 tools! {
@@ -29,21 +29,21 @@ tools! {
     ReadResource "external_read_resource",
 }
 
-pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
-    let context = &Context::of(&asked);
+pub async fn answer(tool: GroupTool, request: RequestContext<'_>) -> ToolOutcome {
+    let context = &Context::new(&request);
     match tool {
-        Tool::ListServers => Ok(list_servers(context)),
-        Tool::ListTools => here(asked.cancelled, list_tools(context)).await,
-        Tool::Call => call_tool(context, asked).await,
-        Tool::ListResources => here(asked.cancelled, list_resources(context)).await,
-        Tool::ReadResource => read_resource(context, asked).await,
+        GroupTool::ListServers => Ok(list_servers(context)),
+        GroupTool::ListTools => here(request.cancelled, list_tools(context)).await,
+        GroupTool::Call => call_tool(context, request).await,
+        GroupTool::ListResources => here(request.cancelled, list_resources(context)).await,
+        GroupTool::ReadResource => read_resource(context, request).await,
     }
 }
 
 /// `external_list_servers`
 fn list_servers(context: &Context<'_>) -> ToolOutput {
     #[derive(Serialize)]
-    struct Shown {
+    struct ListedServer {
         status: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_count: Option<usize>,
@@ -51,20 +51,24 @@ fn list_servers(context: &Context<'_>) -> ToolOutput {
         error: Option<String>,
     }
     let servers = context.servers();
-    let shown = servers.iter().map(|server| {
+    let listed = servers.iter().map(|server| {
         let view = server.view();
         let up = view.status.state == State::Connected;
         let withheld = &server.config().withheld;
         let catalog = view.catalog.as_ref();
-        let count = || catalog.map_or(0, |it| it.shown(ListKind::Tools, withheld).count());
-        let shown = Shown {
+        let count = || {
+            catalog.map_or(0, |catalog| {
+                catalog.shown(ListKind::Tools, withheld).count()
+            })
+        };
+        let entry = ListedServer {
             status: view.status.state.words().rest,
             tool_count: up.then(count),
             error: view.status.reason.clone().filter(|_| !up),
         };
-        (server.name.as_str(), shown)
+        (server.name.as_str(), entry)
     });
-    ToolOutput::json(&json!({"servers": shown.collect::<BTreeMap<_, _>>()}))
+    ToolOutput::json(&json!({"servers": listed.collect::<BTreeMap<_, _>>()}))
 }
 
 #[derive(Deserialize)]
@@ -74,8 +78,8 @@ struct Filter {
 }
 
 /// `external_list_tools`
-async fn list_tools(context: &Context<'_>) -> Outcome {
-    let tools = each(context, ListKind::Tools, |target, item| {
+async fn list_tools(context: &Context<'_>) -> ToolOutcome {
+    let tools = list_items(context, ListKind::Tools, |target, item| {
         json!({
             "name": format!("{}/{}", target.server, target.original),
             "server": target.server.as_str(),
@@ -86,8 +90,8 @@ async fn list_tools(context: &Context<'_>) -> Outcome {
 }
 
 /// `external_list_resources`
-async fn list_resources(context: &Context<'_>) -> Outcome {
-    let resources = each(context, ListKind::Resources, |target, item| {
+async fn list_resources(context: &Context<'_>) -> ToolOutcome {
+    let resources = list_items(context, ListKind::Resources, |target, item| {
         json!({
             "uri": &*target.original,
             "server": target.server.as_str(),
@@ -99,11 +103,11 @@ async fn list_resources(context: &Context<'_>) -> Outcome {
     Ok(ToolOutput::json(&json!({"resources": resources.await?})))
 }
 
-async fn each(
+async fn list_items(
     context: &Context<'_>,
     kind: ListKind,
     entry: impl Fn(&Target, &str) -> Value,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, ToolRefusal> {
     let Filter { server } = context.arguments()?;
     let only = context.only(server.as_deref())?;
     let catalog = context.catalog().await;
@@ -111,7 +115,7 @@ async fn each(
     Ok(items.map(|(target, item)| entry(target, item)).collect())
 }
 
-/// An absent description is an empty text.
+/// An absent text becomes an empty one.
 fn text<'i>(item: &'i str, member: &str) -> Cow<'i, str> {
     message::shown_member(item, member).unwrap_or_default()
 }
@@ -124,31 +128,30 @@ struct Call<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// `external_call_tool`: the content of the tool's answer, and whether it failed.
-async fn call_tool(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome {
+/// `external_call_tool`: returns the content of the tool's result, and `is_error` if it failed.
+async fn call_tool(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutcome {
     let call: Call<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
     if context.servers().is_empty() {
-        // No server at all.
         let message = "no MCP server is configured";
         return Err(Failure::new(FailureKind::NotConfigured, message).into());
     }
     let target = context.target(ListKind::Tools, None, &call.tool).await?;
     let server = context.server(target.server.as_str())?;
-    let frame = context::unwrapped(asked.frame, &target.original, arguments)?;
+    let frame = context::unwrapped(request.frame, &target.original, arguments)?;
     let (address, name) = context::address(&frame)?;
-    let (id, client) = (asked.id(), Arc::clone(&asked.sink.client));
-    let asked = RequestContext {
+    let (id, client) = (request.id(), Arc::clone(&request.sink.client));
+    let request = RequestContext {
         frame: &frame,
         address: &address,
-        ..asked
+        ..request
     };
-    let shared = asked.shared;
-    let answer = asked.forward(&target, &name).await?;
+    let shared = request.shared;
+    let answer = request.forward(&target, &name).await?;
     if client.caller.capabilities.tasks && answer.frame.result().is_some_and(tasks::is_task) {
         let server = target.server.as_str();
         let answer = shared.names.renamed(&client.principal, server, answer);
-        return Ok(ToolOutput::Server(Reply::answer(id, &answer)));
+        return Ok(ToolOutput::Server(RpcReply::answer(id, &answer)));
     }
     if let Some(error) = answer.frame.error() {
         return Err(refused(&server, frame.params().unwrap_or("{}"), error).into());
@@ -159,8 +162,8 @@ async fn call_tool(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome 
 fn content(id: &str, answer: &Answer) -> ToolOutput {
     let result = answer.frame.result().unwrap_or("{}");
     let Some(content) = message::member(result, "content") else {
-        // The server asks something first (2026-07-28).
-        return ToolOutput::Server(Reply::answer(id, answer));
+        // The server asks the client first (2026-07-28).
+        return ToolOutput::Server(RpcReply::answer(id, answer));
     };
     if message::member(result, "isError") == Some("true") {
         ToolOutput::Failed(format!(r#"{{"content":{content},"is_error":true}}"#))
@@ -171,14 +174,14 @@ fn content(id: &str, answer: &Answer) -> ToolOutput {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Read {
+struct ReadResourceArguments {
     server: String,
     uri: String,
 }
 
 /// `external_read_resource`
-async fn read_resource(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome {
-    let Read { server, uri } = context.arguments()?;
-    let result = context.read(&server, &uri, asked.cancelled).await?;
+async fn read_resource(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutcome {
+    let ReadResourceArguments { server, uri } = context.arguments()?;
+    let result = context.read(&server, &uri, request.cancelled).await?;
     Ok(ToolOutput::json(&first_content(&result, &uri)?))
 }

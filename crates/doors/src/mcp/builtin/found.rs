@@ -1,4 +1,4 @@
-//! The answer of `search_tools`: as many tools as fit, each with its whole input schema.
+//! The output of `search_tools`: as many tools as fit, each with its whole input schema.
 
 use std::fmt::Write as _;
 
@@ -8,34 +8,34 @@ use mainstay_core::{
 };
 use serde_json::json;
 
-/// Bytes of an answer on the wire, envelope and all.
+/// Maximum size of an answer on the wire, in bytes, including its envelope.
 pub const MAX_FOUND: usize = 16_000;
 
-/// What the envelope and the members beside the tools take of that.
+/// Bytes for the envelope and the members other than the tools.
 const FRAME: usize = 1_000;
 
-/// Room for the tools, as they stand in a string inside of JSON.
+/// Bytes for the tools, encoded in a JSON string.
 const ROOM: usize = MAX_FOUND - FRAME;
 
-/// Characters of a description among others; `describe_tool` has it whole.
+/// Maximum length of a description, in characters. `describe_tool` returns the whole description.
 const MAX_DESCRIPTION: usize = 1_000;
 
-/// Names of tools that are too large to be shown.
+/// Maximum number of reported names of tools that are too large.
 const MAX_TOO_LARGE: usize = 5;
 
-/// Characters of such a name.
+/// Maximum length of such a name, in characters.
 const MAX_NAME: usize = 100;
 
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundTools {
     tools: Vec<String>,
     too_large: Vec<String>,
     used: usize,
 }
 
-impl Found {
-    /// Adds a tool (JSON text); `false` when there is no room for it. One that would never fit is only
-    /// named: fewer tools rather than parts of schemas.
+impl FoundTools {
+    /// Adds a tool (JSON text). Returns `false` if there is no room for it. A tool that could never
+    /// fit is only named, because schemas are not cut.
     pub fn add(&mut self, name: &str, tool: String) -> bool {
         let size = quote(&tool).len();
         if size > ROOM {
@@ -52,23 +52,24 @@ impl Found {
         true
     }
 
-    /// The answer, if so many tools match.
-    pub fn say(&self, matching: usize) -> String {
+    /// The output. `matching` is the number of all matching tools.
+    pub fn to_json(&self, matching: usize) -> String {
         let more = matching - self.tools.len() - self.too_large.len();
-        let mut said = format!(r#"{{"tools":[{}],"more":{more}"#, self.tools.join(","));
+        let mut json = format!(r#"{{"tools":[{}],"more":{more}"#, self.tools.join(","));
         if !self.too_large.is_empty() {
             let note = json!({"names": self.too_large, "see": "describe_tool"});
-            let _ = write!(said, r#","tooLarge":{note}"#);
+            let _ = write!(json, r#","tooLarge":{note}"#);
         }
         if matching == 0 {
-            said.push_str(r#","hint":"no tool has any of these words: try others""#);
+            json.push_str(r#","hint":"no tool has any of these words: try others""#);
         }
-        said.push('}');
-        said
+        json.push('}');
+        json
     }
 }
 
-/// One tool among others: enough to call it, and how its server is, unless it is well.
+/// One tool of the output: enough to call it, and the status of its server unless the server is
+/// connected.
 pub fn tool(exposed: &str, target: &Target, item: &str, status: Option<&str>) -> String {
     let description = message::shown_member(item, "description").unwrap_or_default();
     let mut tool = format!(
@@ -99,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// A tool whose schema has about so many bytes, all of them such as grow in a string.
+    /// A tool whose schema has about `bytes` bytes, all of which are escaped in a string.
     fn of_size(bytes: usize) -> String {
         let schema = json!({"type": "object", "x": vec!["\"\\"; bytes / 7]});
         let item = json!({"name": "n", "description": "d".repeat(5_000), "inputSchema": schema});
@@ -110,31 +111,34 @@ mod tests {
         tool("s__n", &target, &item.to_string(), None)
     }
 
-    /// What goes over the wire.
-    fn answer(found: &Found, matching: usize) -> (String, Value) {
-        let said = found.say(matching);
-        let text = quote(&said);
+    /// The answer on the wire, and the output as JSON.
+    fn answer(found: &FoundTools, matching: usize) -> (String, Value) {
+        let output = found.to_json(matching);
+        let text = quote(&output);
         let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]}}"#);
-        let said = serde_json::from_str(&said).expect("JSON");
-        (response("1234567890", &result), said)
+        let parsed = serde_json::from_str(&output).expect("JSON");
+        (response("1234567890", &result), parsed)
     }
 
     #[test]
     fn there_are_fewer_tools_rather_than_parts_of_schemas() {
         for size in [10, 100, 1_000, 4_000] {
-            let mut found = Found::default();
+            let mut found = FoundTools::default();
             let tool = of_size(size);
-            let shown = (0..1_000)
+            let count = (0..1_000)
                 .take_while(|_| found.add("s__n", tool.clone()))
                 .count();
-            let (wire, said) = answer(&found, 1_000);
+            let (wire, output) = answer(&found, 1_000);
             assert!(wire.len() <= MAX_FOUND, "{} bytes", wire.len());
             let room_for_more = 2 * quote(&tool).len();
             assert!(wire.len() + room_for_more > ROOM, "{} bytes", wire.len());
-            let tools = said["tools"].as_array().expect("a list");
-            assert_eq!((tools.len(), &said["more"]), (shown, &json!(1_000 - shown)));
+            let tools = output["tools"].as_array().expect("a list");
+            assert_eq!(
+                (tools.len(), &output["more"]),
+                (count, &json!(1_000 - count))
+            );
             let whole: Value = serde_json::from_str(&tool).expect("JSON");
-            assert!(tools.iter().all(|it| *it == whole), "whole");
+            assert!(tools.iter().all(|tool_json| *tool_json == whole), "whole");
             let description = whole["description"].as_str().expect("a description");
             assert_eq!(description.chars().count(), MAX_DESCRIPTION + 1);
         }
@@ -142,15 +146,15 @@ mod tests {
 
     #[test]
     fn a_tool_that_never_fits_is_named() {
-        let mut found = Found::default();
+        let mut found = FoundTools::default();
         for _ in 0..10 {
             assert!(found.add(&"n".repeat(10_000), of_size(40_000)));
         }
         assert!(found.add("small", of_size(10)));
-        let (wire, said) = answer(&found, 11);
+        let (wire, output) = answer(&found, 11);
         assert!(wire.len() <= MAX_FOUND);
-        assert_eq!(said["tools"].as_array().map(Vec::len), Some(1));
-        let names = said["tooLarge"]["names"].as_array().expect("names");
-        assert_eq!((names.len(), &said["more"]), (MAX_TOO_LARGE, &json!(5)));
+        assert_eq!(output["tools"].as_array().map(Vec::len), Some(1));
+        let names = output["tooLarge"]["names"].as_array().expect("names");
+        assert_eq!((names.len(), &output["more"]), (MAX_TOO_LARGE, &json!(5)));
     }
 }

@@ -1,4 +1,5 @@
-//! Group `meta`: all tools behind six, so that a thousand tools cost a client no more than six.
+//! Group `meta`: six tools through which a client uses all tools. A thousand tools then cost a
+//! client no more context than six.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use serde_json::{json, value::RawValue};
 
 use super::{
     context::{self, Context},
-    found::{self, Found},
+    found::{self, FoundTools},
     objects,
-    outcome::{Outcome, ToolOutput, here},
-    refusal::Refusal,
+    outcome::{ToolOutcome, ToolOutput, here},
+    refusal::ToolRefusal,
 };
 use crate::mcp::endpoint::request::RequestContext;
 use mainstay_doorway::json_views::{lists::NotFound, servers::details};
@@ -32,19 +33,19 @@ tools! {
     ReadObject "read_object",
 }
 
-/// Tools that are shown: the default, and the most.
+/// Number of tools in the output: the default and the maximum.
 const DEFAULT_LIMIT: usize = 5;
 const MAX_LIMIT: usize = 50;
 
-pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
-    let context = &Context::of(&asked);
+pub async fn answer(tool: GroupTool, request: RequestContext<'_>) -> ToolOutcome {
+    let context = &Context::new(&request);
     match tool {
-        Tool::Search => here(asked.cancelled, search(context)).await,
-        Tool::Describe => here(asked.cancelled, describe(context)).await,
-        Tool::Execute => execute(context, asked).await,
-        Tool::ListServers => Ok(list_servers(context)),
-        Tool::Reconnect => here(asked.cancelled, reconnect(context)).await,
-        Tool::ReadObject => here(asked.cancelled, objects::read_part(context)).await,
+        GroupTool::Search => here(request.cancelled, search(context)).await,
+        GroupTool::Describe => here(request.cancelled, describe(context)).await,
+        GroupTool::Execute => execute(context, request).await,
+        GroupTool::ListServers => Ok(list_servers(context)),
+        GroupTool::Reconnect => here(request.cancelled, reconnect(context)).await,
+        GroupTool::ReadObject => here(request.cancelled, objects::read_part(context)).await,
     }
 }
 
@@ -56,16 +57,16 @@ struct Search {
     server: Option<String>,
 }
 
-async fn search(context: &Context<'_>) -> Outcome {
+async fn search(context: &Context<'_>) -> ToolOutcome {
     let Search {
         query,
         limit,
         server,
     } = context.arguments()?;
     let only = context.only(server.as_deref())?;
-    let shown = context.shown().await;
-    let (searched, sieve) = (Arc::clone(&shown), context.sieve(only));
-    // Of thousands of tools, thousands may fit.
+    let snapshot = context.profile_snapshot().await;
+    let (searched, sieve) = (Arc::clone(&snapshot), context.sieve(only));
+    // A search may match thousands of tools.
     let places = off_the_runtime(move || {
         let mut places = searched.index.search(&query);
         let targets = searched.catalog.targets(ListKind::Tools);
@@ -74,18 +75,18 @@ async fn search(context: &Context<'_>) -> Outcome {
     })
     .await;
     let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let mut found = Found::default();
+    let mut found = FoundTools::default();
     for place in places.iter().take(limit) {
-        let (exposed, target, item) = shown.catalog.tool_at(*place);
+        let (exposed, target, item) = snapshot.catalog.tool_at(*place);
         let status = trouble(context, target);
         if !found.add(exposed, found::tool(exposed, target, item, status)) {
             break;
         }
     }
-    Ok(ToolOutput::Json(found.say(places.len())))
+    Ok(ToolOutput::Json(found.to_json(places.len())))
 }
 
-/// How the tool's server is, unless it is well.
+/// The status of the tool's server, unless the server is connected.
 fn trouble(context: &Context<'_>, target: &Target) -> Option<&'static str> {
     let state = context.server(target.server.as_str()).ok()?.view().state();
     (state != State::Connected).then(|| state.words().tools)
@@ -99,13 +100,13 @@ struct Describe {
     server: Option<String>,
 }
 
-async fn describe(context: &Context<'_>) -> Outcome {
+async fn describe(context: &Context<'_>) -> ToolOutcome {
     let Describe { name, server } = context.arguments()?;
     let target = tool(context, server.as_deref(), &name).await?;
     let catalog = context.catalog().await;
     let mut tools = context.items(&catalog, ListKind::Tools, None);
     let item = tools
-        .find_map(|(known, item)| (*known == target).then_some(item))
+        .find_map(|(candidate, item)| (*candidate == target).then_some(item))
         .ok_or_else(|| unknown(&name))?;
     let status = context.server(target.server.as_str())?.view().state();
     Ok(ToolOutput::Json(format!(
@@ -115,10 +116,14 @@ async fn describe(context: &Context<'_>) -> Outcome {
     )))
 }
 
-/// The tool of this name, in whatever spelling.
-async fn tool(context: &Context<'_>, server: Option<&str>, name: &str) -> Result<Target, Refusal> {
+/// The tool with this name, in any spelling.
+async fn tool(
+    context: &Context<'_>,
+    server: Option<&str>,
+    name: &str,
+) -> Result<Target, ToolRefusal> {
     let found = context.target(ListKind::Tools, server, name).await;
-    found.map_err(|why| match why {
+    found.map_err(|error| match error {
         NotFound::Unclear { reason, .. } => {
             let failure = unknown(name);
             let message = format!("{}: {reason}", failure.message);
@@ -142,36 +147,38 @@ struct Execute<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// A call like any other: its progress, its questions and its cancellation are those of the client's
-/// own request, and what the server says is the result.
-async fn execute(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome {
+/// Calls a tool like a direct `tools/call`: progress, questions and cancellation belong to the
+/// client's own request, and the answer of the server is the result.
+async fn execute(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutcome {
     let call: Execute<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
     let target = tool(context, call.server.as_deref(), &call.name).await?;
-    let frame = context::unwrapped(asked.frame, &target.original, arguments)?;
+    let frame = context::unwrapped(request.frame, &target.original, arguments)?;
     let (address, name) = context::address(&frame)?;
-    let asked = RequestContext {
+    let request = RequestContext {
         frame: &frame,
         address: &address,
-        ..asked
+        ..request
     };
-    Ok(ToolOutput::Server(asked.call_target(&target, &name).await))
+    Ok(ToolOutput::Server(
+        request.call_target(&target, &name).await,
+    ))
 }
 
-/// `list_servers`: an array. The stderr of a server that is well is left out.
+/// `list_servers`: returns an array. The stderr of a connected server is left out.
 fn list_servers(context: &Context<'_>) -> ToolOutput {
-    let shown = |server: &Arc<Server>| {
-        let mut shown = details(&context.gateway().registry, server, context.disclosure());
-        if shown.pending.is_none() {
+    let to_details = |server: &Arc<Server>| {
+        let mut server_details = details(&context.gateway().registry, server, context.disclosure());
+        if server_details.pending.is_none() {
             let words = server.view().status.state.words();
-            words.tools.clone_into(&mut shown.status);
+            words.tools.clone_into(&mut server_details.status);
         }
-        if shown.connected {
-            shown.stderr.clear();
+        if server_details.connected {
+            server_details.stderr.clear();
         }
-        shown
+        server_details
     };
-    let servers: Vec<_> = context.servers().iter().map(shown).collect();
+    let servers: Vec<_> = context.servers().iter().map(to_details).collect();
     ToolOutput::json(&servers)
 }
 
@@ -182,7 +189,7 @@ struct Reconnect {
 }
 
 /// `reconnect_server`
-async fn reconnect(context: &Context<'_>) -> Outcome {
+async fn reconnect(context: &Context<'_>) -> ToolOutcome {
     let Reconnect { name } = context.arguments()?;
     context.server(&name)?.operate(Operation::Reconnect).await?;
     Ok(ToolOutput::json(

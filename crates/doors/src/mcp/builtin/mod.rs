@@ -1,18 +1,18 @@
-//! Mainstay's own tools, in groups that a profile chooses: beside the tools of its servers, or in their
-//! place (docs/own-tools.md).
+//! Mainstay's own tools. A profile selects groups of them, in addition to the tools of its servers
+//! or in place of those (docs/own-tools.md).
 //!
-//! A JSON file holds the descriptions of a group's tools, the Rust file of the same name holds the
-//! code. A result is one text that holds JSON, unless a server's own answer is passed on.
+//! The JSON file of a group has the descriptors of its tools. The Rust file with the same name has
+//! the code. A result is one text with JSON, unless the answer of a server is passed on.
 
 /// The tools of a group, in the order of its descriptors.
 macro_rules! tools {
     ($($tool:ident $name:literal,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Tool {
+        pub enum GroupTool {
             $($tool,)*
         }
 
-        impl Tool {
+        impl GroupTool {
             pub fn named(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$tool),)*
@@ -49,19 +49,19 @@ use mainstay_transport::Frame;
 use serde_json::Value;
 
 use self::outcome::ToolOutput;
-use crate::mcp::{endpoint::request::RequestContext, reply::Reply};
+use crate::mcp::{endpoint::request::RequestContext, reply::RpcReply};
 
-/// One of our own tools.
+/// One of Mainstay's own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tool {
-    Meta(meta::Tool),
-    External(external::Tool),
-    Activity(activity::Tool),
-    Records(records::Tool),
-    Control(control::Tool),
+pub enum OwnTool {
+    Meta(meta::GroupTool),
+    External(external::GroupTool),
+    Activity(activity::GroupTool),
+    Records(records::GroupTool),
+    Control(control::GroupTool),
 }
 
-/// What the tools of these groups say of themselves: each JSON text on one line.
+/// The descriptors of the tools in these groups, each as JSON text on one line.
 pub fn descriptors(groups: &[Group]) -> impl Iterator<Item = &str> {
     static ALL: LazyLock<BTreeMap<Group, Vec<String>>> =
         LazyLock::new(|| Group::ALL.map(|group| (group, read(group))).into());
@@ -81,27 +81,27 @@ fn read(group: Group) -> Vec<String> {
     tools.iter().map(Value::to_string).collect()
 }
 
-/// The tool of this name, if one of these groups has it.
-pub fn find(groups: &[Group], name: &str) -> Option<Tool> {
+/// The tool with this name, if one of these groups has it.
+pub fn find(groups: &[Group], name: &str) -> Option<OwnTool> {
     groups.iter().find_map(|group| match group {
-        Group::Meta => meta::Tool::named(name).map(Tool::Meta),
-        Group::External => external::Tool::named(name).map(Tool::External),
-        Group::Activity => activity::Tool::named(name).map(Tool::Activity),
-        Group::Records => records::Tool::named(name).map(Tool::Records),
-        Group::Control => control::Tool::named(name).map(Tool::Control),
+        Group::Meta => meta::GroupTool::named(name).map(OwnTool::Meta),
+        Group::External => external::GroupTool::named(name).map(OwnTool::External),
+        Group::Activity => activity::GroupTool::named(name).map(OwnTool::Activity),
+        Group::Records => records::GroupTool::named(name).map(OwnTool::Records),
+        Group::Control => control::GroupTool::named(name).map(OwnTool::Control),
     })
 }
 
-impl Tool {
-    /// The method of the server's that it calls for its client, if it makes such a call.
+impl OwnTool {
+    /// The method that the tool calls at a server for its client, if any.
     const fn calls(self) -> Option<Method> {
         match self {
-            Self::Meta(meta::Tool::Execute) | Self::External(external::Tool::Call) => {
+            Self::Meta(meta::GroupTool::Execute) | Self::External(external::GroupTool::Call) => {
                 Some(Method::ToolsCall)
             }
-            Self::External(external::Tool::ReadResource)
-            | Self::Activity(activity::Tool::ReadResource) => Some(Method::ResourcesRead),
-            Self::Activity(activity::Tool::GetPrompt) => Some(Method::PromptsGet),
+            Self::External(external::GroupTool::ReadResource)
+            | Self::Activity(activity::GroupTool::ReadResource) => Some(Method::ResourcesRead),
+            Self::Activity(activity::GroupTool::GetPrompt) => Some(Method::PromptsGet),
             Self::Meta(_)
             | Self::External(_)
             | Self::Activity(_)
@@ -111,34 +111,37 @@ impl Tool {
     }
 }
 
-/// What a tool that calls a server was to call, as far as its arguments tell.
-fn wanted(method: Method, frame: &Frame) -> Option<RequestedCall> {
-    let own = RequestedCall::of(frame)?;
-    let given = own.arguments.as_deref().unwrap_or("{}");
-    let text = |member| message::text_member(given, member);
+/// The call that a tool would have made at a server, as far as its arguments tell.
+fn requested_call(method: Method, frame: &Frame) -> Option<RequestedCall> {
+    let own_call = RequestedCall::of(frame)?;
+    let tool_arguments = own_call.arguments.as_deref().unwrap_or("{}");
+    let text = |member| message::text_member(tool_arguments, member);
     let name = match method {
         Method::ResourcesRead => text("uri"),
         _ => text("name").or_else(|| text("tool")),
     };
-    let Some(name) = name else { return Some(own) };
-    let arguments = message::member(given, "arguments").or_else(|| message::member(given, "args"));
-    // What is no object is no arguments.
-    let arguments = arguments.filter(|it| it.starts_with('{'));
+    let Some(name) = name else {
+        return Some(own_call);
+    };
+    let arguments = message::member(tool_arguments, "arguments")
+        .or_else(|| message::member(tool_arguments, "args"));
+    // Arguments that are not an object are ignored.
+    let arguments = arguments.filter(|arguments| arguments.starts_with('{'));
     Some(RequestedCall {
-        trace: own.trace,
+        trace: own_call.trace,
         ..RequestedCall::new(method, name).with(arguments)
     })
 }
 
-/// Calls a tool of ours.
-pub async fn call(tool: Tool, asked: RequestContext<'_>) -> Reply {
-    let (id, era, frame) = (asked.id(), asked.era(), asked.frame);
+/// Calls an own tool.
+pub async fn call(tool: OwnTool, request: RequestContext<'_>) -> RpcReply {
+    let (id, era, frame) = (request.id(), request.era(), request.frame);
     let outcome = match tool {
-        Tool::Meta(tool) => meta::answer(tool, asked).await,
-        Tool::External(tool) => external::answer(tool, asked).await,
-        Tool::Activity(tool) => activity::answer(tool, asked).await,
-        Tool::Records(tool) => records::answer(tool, asked).await,
-        Tool::Control(tool) => control::answer(tool, asked).await,
+        OwnTool::Meta(tool) => meta::answer(tool, request).await,
+        OwnTool::External(tool) => external::answer(tool, request).await,
+        OwnTool::Activity(tool) => activity::answer(tool, request).await,
+        OwnTool::Records(tool) => records::answer(tool, request).await,
+        OwnTool::Control(tool) => control::answer(tool, request).await,
     };
     let mut refused = None;
     let (json, failed) = match outcome {
@@ -148,13 +151,13 @@ pub async fn call(tool: Tool, asked: RequestContext<'_>) -> Reply {
         Err(refusal) => {
             let body = refusal.body().to_string();
             let failure = refusal.into_failure();
-            // What the other tools do is no call of a server.
+            // The other own tools make no call at a server.
             refused = tool.calls().map(|method| CallRefusal {
-                wanted: wanted(method, frame),
+                wanted: requested_call(method, frame),
                 failure: failure.clone(),
             });
             if failure.kind == FailureKind::Cancelled {
-                return Reply::failure(id, &failure).refused_as(refused);
+                return RpcReply::failure(id, &failure).refused_as(refused);
             }
             (body, true)
         }
@@ -162,7 +165,7 @@ pub async fn call(tool: Tool, asked: RequestContext<'_>) -> Reply {
     let failed = if failed { r#","isError":true"# } else { "" };
     let text = quote(&json);
     let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]{failed}}}"#);
-    Reply::tool_result(id, &result, era).refused_as(refused)
+    RpcReply::tool_result(id, &result, era).refused_as(refused)
 }
 
 #[cfg(test)]
@@ -171,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// What is listed can be called, under the names that the core reserves.
+    /// Every listed tool can be called, under a name that the core reserves.
     #[test]
     fn what_is_described_is_what_can_be_called() {
         for group in Group::ALL {
@@ -190,7 +193,7 @@ mod tests {
         assert_eq!((external.len(), Group::Meta.tools().len()), (5, 6));
     }
 
-    /// Names are unique among all groups, since a profile may choose them all.
+    /// Names are unique among all groups, because a profile may select all of them.
     #[test]
     fn no_two_groups_share_a_name() {
         let mut all: Vec<_> = Group::ALL.into_iter().flat_map(Group::tools).collect();
@@ -200,7 +203,8 @@ mod tests {
         assert_eq!(all.len(), count);
     }
 
-    /// Descriptors cost every client's context: short, and on one line for stdio and SSE.
+    /// Descriptors take up the context of every client. So they are short, and on one line for
+    /// stdio and SSE.
     #[test]
     fn descriptors_are_short_and_whole() {
         for tool in descriptors(&Group::ALL) {

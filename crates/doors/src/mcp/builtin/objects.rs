@@ -1,8 +1,8 @@
-//! Arguments and results that the journal keeps, read in parts by a tool (`read_object`) and as
-//! resources (`mainstay://objects/CID`). The query of such a URI has the tool's arguments.
+//! Stored arguments and results of calls, read in parts by a tool (`read_object`) and as resources
+//! (`mainstay://objects/CID`). The query of such a URI has the arguments of the tool.
 //!
-//! An identifier can be computed from a guess of the content. So a client reads only the objects of its
-//! own calls ([`Reach`]). Objects of others are answered as unknown.
+//! A client could guess a content and compute its identifier. So a client can read only objects of
+//! its own calls ([`Reach`]). Objects of others are answered as unknown.
 
 use axum::{extract::Query, http::Uri};
 use mainstay_core::{
@@ -17,36 +17,36 @@ use tokio::sync::oneshot;
 use super::{
     context::Context,
     excerpt::{Excerpt, ExcerptQuery},
-    outcome::{Outcome, ToolOutput, here},
+    outcome::{ToolOutcome, ToolOutput, here},
     reach::Reach,
-    refusal::Refusal,
+    refusal::ToolRefusal,
 };
 use crate::mcp::{
     kept_objects::{Reading, bare},
-    reply::Reply,
-    shared::Shared,
+    reply::RpcReply,
+    shared::SharedState,
 };
 
-/// What clients are told of these resources.
+/// The resource template for these objects, as clients see it.
 pub const TEMPLATE: &str = r#"{"uriTemplate":"mainstay://objects/{cid}{?offset,length,lines,pattern,path,raw}","name":"objects","title":"Whole results","description":"Results of which only the beginning was given, read in parts: offset and length in characters, lines as 10-40, pattern as a regular expression, path as a JSON path, raw=true for JSON as it is kept.","mimeType":"text/plain"}"#;
 
 pub fn is_one(uri: &str) -> bool {
     uri.starts_with(OBJECTS)
 }
 
-/// Answers `resources/read`; `reach` is `None` where objects cannot be read at all.
+/// Answers `resources/read`. `reach` is `None` where objects cannot be read at all.
 pub async fn read(
-    shared: &Shared,
+    shared: &SharedState,
     reach: Option<Reach>,
     id: &str,
     uri: &str,
     client: Era,
     cancelled: oneshot::Receiver<String>,
-) -> Reply {
+) -> RpcReply {
     let part = match here(cancelled, part(shared, reach, uri)).await {
         Ok(part) => part,
-        // Like the tools that read objects, this is no call of a server.
-        Err(refusal) => return Reply::failure(id, &failed(refusal, uri)).refused_as(None),
+        // This is not a call of a server, like the tools that read objects.
+        Err(refusal) => return RpcReply::failure(id, &failed(refusal, uri)).refused_as(None),
     };
     let mut meta = json!({"mainstay/offset": part.offset, "mainstay/total": part.total});
     if let Some(next) = part.next_offset {
@@ -56,56 +56,66 @@ pub async fn read(
         json!([{"uri": uri, "mimeType": "text/plain", "text": part.text, "_meta": meta}]);
     let result = json!({ "contents": contents }).to_string();
     match client {
-        Era::Legacy => Reply::result(id, &result),
-        Era::Modern => Reply::result(id, &result::to_modern(Method::ResourcesRead, &result)),
+        Era::Legacy => RpcReply::result(id, &result),
+        Era::Modern => RpcReply::result(id, &result::to_modern(Method::ResourcesRead, &result)),
     }
 }
 
-async fn part(shared: &Shared, reach: Option<Reach>, uri: &str) -> Result<Excerpt, Refusal> {
+async fn part(
+    shared: &SharedState,
+    reach: Option<Reach>,
+    uri: &str,
+) -> Result<Excerpt, ToolRefusal> {
     let (cid, query) = bare(uri).split_once('?').unwrap_or((bare(uri), ""));
-    let unclear = |why: &dyn std::fmt::Display| Refusal::Arguments(format!("{uri}: {why}"));
-    // Anything but letters and digits would say something else in the query.
+    let unclear =
+        |reason: &dyn std::fmt::Display| ToolRefusal::Arguments(format!("{uri}: {reason}"));
+    // Reject other characters, which could change the query below.
     let cid: Cid = cid
         .parse()
-        .map_err(|_| Refusal::CidNotFound(cid.to_owned()))?;
-    let asked: Uri = format!("/?cid={cid}&{query}")
+        .map_err(|_| ToolRefusal::CidNotFound(cid.to_owned()))?;
+    let query_uri: Uri = format!("/?cid={cid}&{query}")
         .parse()
-        .map_err(|why| unclear(&why))?;
-    let Query(wanted) = Query::<ExcerptQuery>::try_from_uri(&asked).map_err(|why| unclear(&why))?;
-    let reach = reach.ok_or_else(|| Refusal::CidNotFound(cid.to_string()))?;
-    excerpt(shared, reach, wanted).await
+        .map_err(|error| unclear(&error))?;
+    let Query(excerpt_query) =
+        Query::<ExcerptQuery>::try_from_uri(&query_uri).map_err(|error| unclear(&error))?;
+    let reach = reach.ok_or_else(|| ToolRefusal::CidNotFound(cid.to_string()))?;
+    excerpt(shared, reach, excerpt_query).await
 }
 
-fn failed(refusal: Refusal, uri: &str) -> Failure {
+fn failed(refusal: ToolRefusal, uri: &str) -> Failure {
     match refusal {
-        Refusal::Failed(failure) => failure,
-        Refusal::CidNotFound(_) => {
+        ToolRefusal::Failed(failure) => failure,
+        ToolRefusal::CidNotFound(_) => {
             Failure::new(FailureKind::ResourceNotFound, "Resource not found").with("uri", uri)
         }
         other => Failure::new(FailureKind::InvalidRequest, other.to_string()),
     }
 }
 
-/// Part of an object (`read_object`).
-pub async fn read_part(context: &Context<'_>) -> Outcome {
-    let wanted: ExcerptQuery = context.arguments()?;
-    let cid = bare(&wanted.cid).to_owned();
+/// Reads part of an object (`read_object`).
+pub async fn read_part(context: &Context<'_>) -> ToolOutcome {
+    let excerpt_query: ExcerptQuery = context.arguments()?;
+    let cid = bare(&excerpt_query.cid).to_owned();
     let Excerpt {
         text,
         offset,
         total,
         next_offset,
-    } = excerpt(context.shared, context.reach(), wanted).await?;
-    let mut said = json!({"cid": cid, "text": text, "offset": offset, "total": total});
+    } = excerpt(context.shared, context.reach(), excerpt_query).await?;
+    let mut output = json!({"cid": cid, "text": text, "offset": offset, "total": total});
     if let Some(next) = next_offset {
-        said["next_offset"] = next.into();
+        output["next_offset"] = next.into();
     }
-    Ok(ToolOutput::json(&said))
+    Ok(ToolOutput::json(&output))
 }
 
-async fn excerpt(shared: &Shared, reach: Reach, wanted: ExcerptQuery) -> Result<Excerpt, Refusal> {
-    let cid = wanted.cid.clone();
-    let reading = if wanted.has_path() {
+async fn excerpt(
+    shared: &SharedState,
+    reach: Reach,
+    excerpt_query: ExcerptQuery,
+) -> Result<Excerpt, ToolRefusal> {
+    let cid = excerpt_query.cid.clone();
+    let reading = if excerpt_query.has_path() {
         Reading::AsValues
     } else {
         Reading::AsText
@@ -115,8 +125,8 @@ async fn excerpt(shared: &Shared, reach: Reach, wanted: ExcerptQuery) -> Result<
         reach,
         &cid,
         reading,
-        move |object, budget| wanted.of(object, budget),
+        move |object, budget| excerpt_query.excerpt(object, budget),
     );
     read.await?
-        .map_err(|error| Refusal::Arguments(error.to_string()))
+        .map_err(|error| ToolRefusal::Arguments(error.to_string()))
 }

@@ -1,40 +1,41 @@
-//! What a tool of ours says, or why it says nothing.
+//! The result of an own tool: its output or a refusal.
 
 use mainstay_core::failure::{Failure, FailureKind};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::refusal::Refusal;
-use crate::mcp::reply::Reply;
+use super::refusal::ToolRefusal;
+use crate::mcp::reply::RpcReply;
 
-/// What a tool of ours says.
+/// The output of an own tool.
 pub enum ToolOutput {
     /// One text that holds this JSON.
     Json(String),
-    /// JSON of a call that failed.
+    /// JSON of a call that failed (`isError`).
     Failed(String),
-    /// What a server says, in its own words.
-    Server(Reply),
+    /// The answer of a server, passed on.
+    Server(RpcReply),
 }
 
-pub type Outcome = Result<ToolOutput, Refusal>;
+pub type ToolOutcome = Result<ToolOutput, ToolRefusal>;
 
 impl ToolOutput {
     pub fn json(value: &impl Serialize) -> Self {
-        // Maps with text keys cannot fail.
+        // Serializing maps with text keys cannot fail.
         Self::Json(serde_json::to_string(value).unwrap_or_default())
     }
 }
 
-/// What is done here, unless the client cancels it; calls of servers hear of that themselves.
+/// Does work that is Mainstay's own, unless the client cancels it. Calls of servers handle their
+/// cancellation themselves.
 pub async fn here<T>(
     cancelled: oneshot::Receiver<String>,
-    answer: impl Future<Output = Result<T, Refusal>>,
-) -> Result<T, Refusal> {
+    answer: impl Future<Output = Result<T, ToolRefusal>>,
+) -> Result<T, ToolRefusal> {
     let cancelled = async {
         match cancelled.await {
             Ok(reason) => reason,
-            // It cannot be cancelled any more.
+            // The sender is gone, so the request cannot be cancelled any more.
             Err(_) => std::future::pending().await,
         }
     };

@@ -1,6 +1,6 @@
-//! Which records and kept objects a client may see: those of calls with its own token, or without one
-//! if it has none, about what its profile shows. The bearer of the control token sees those of all
-//! clients.
+//! The records and stored objects that a client may see: those of calls with its own token (without
+//! a token, of calls without one), about servers and tools that its profile shows. The bearer of
+//! the control token sees those of all clients.
 
 use mainstay_core::{
     principal::Principal,
@@ -9,16 +9,17 @@ use mainstay_core::{
 use mainstay_gateway::{View, calls::Client};
 use mainstay_journal::{Holder, Whose};
 
-/// What one client may see of calls.
+/// The records and objects that one client may see.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    whom: Whom,
+    identity: ClientIdentity,
     view: View,
 }
 
-/// One client among others: by its token, its session and, since not all have a session, its own name.
+/// Identifies one client by its token, its session and, because not all clients have a session, the
+/// name that it declares.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Whom {
+pub struct ClientIdentity {
     pub principal: Principal,
     pub session: Option<String>,
     pub client: Option<ClientInfo>,
@@ -26,41 +27,41 @@ pub struct Whom {
 
 impl Reach {
     pub fn new(client: &Client, view: View) -> Self {
-        let whom = Whom {
+        let identity = ClientIdentity {
             principal: client.principal.clone(),
             session: client.origin.session.clone(),
             client: client.origin.client.clone(),
         };
-        Self { whom, view }
+        Self { identity, view }
     }
 
-    pub fn whom(&self) -> &Whom {
-        &self.whom
+    pub fn identity(&self) -> &ClientIdentity {
+        &self.identity
     }
 
-    /// Whose calls may be seen, by token.
-    pub fn whose(&self) -> Whose {
-        match &self.whom.principal {
+    /// The owner of the records that the client may see, by token.
+    pub fn record_owner(&self) -> Whose {
+        match &self.identity.principal {
             Principal::Operator => Whose::Anybodys,
             Principal::Anonymous => Whose::Of(None),
-            own @ Principal::Client(_) => Whose::Of(Some(own.to_string())),
+            client @ Principal::Client(_) => Whose::Of(Some(client.to_string())),
         }
     }
 
     pub fn shows_record(&self, record: &Record) -> bool {
-        self.shows(&Holder::of(&record.origin, &record.target))
+        self.shows_holder(&Holder::of(&record.origin, &record.target))
     }
 
-    /// Whether the client may see what calls of this holder brought and took.
-    pub fn shows(&self, holder: &Holder) -> bool {
-        let is_own = match self.whose() {
+    /// True if the client may see arguments and results of this holder's calls.
+    pub fn shows_holder(&self, holder: &Holder) -> bool {
+        let is_own = match self.record_owner() {
             Whose::Anybodys => true,
             Whose::Of(principal) => holder.principal == principal,
         };
         is_own && self.sees(holder)
     }
 
-    /// Whether the client sees everything that may be called.
+    /// True if the client can see everything that can be called.
     pub fn is_everything(&self) -> bool {
         self.view.has_all_tools()
     }
@@ -69,7 +70,7 @@ impl Reach {
         match (&holder.server, &holder.tool) {
             (Some(server), Some(tool)) => self.view.has_tool(server, tool),
             (Some(server), None) => self.view.has_server(server),
-            // A name that leads nowhere may be that of what is hidden.
+            // An unresolved name may belong to something that is hidden from the client.
             (None, _) => self.view.has_all_tools(),
         }
     }

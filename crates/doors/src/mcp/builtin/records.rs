@@ -1,4 +1,4 @@
-//! Group `records`: the records of calls, and the objects that are kept.
+//! Group `records`: call records and stored objects.
 
 use std::cmp::Reverse;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     context::Context,
-    outcome::{Outcome, ToolOutput, here},
-    refusal::Refusal,
+    outcome::{ToolOutcome, ToolOutput, here},
+    refusal::ToolRefusal,
 };
 use crate::mcp::{
     endpoint::request::RequestContext,
@@ -28,25 +28,26 @@ tools! {
     BreakpointInspectObject "breakpoint_inspect_object",
 }
 
-/// Records that are shown: the default, and the most.
+/// Number of records in the output: the default and the maximum.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
 
-/// Records that are looked through for a client that may not see all of them, at a time and at most: some
-/// seconds' work.
-const LOOKED_THROUGH: usize = 500;
-const MAX_LOOKED_THROUGH: usize = 10_000;
+/// Number of records that are examined for a client that may not see all of them: at a time and in
+/// total. That takes a few seconds.
+const PAGE_SIZE: usize = 500;
+const MAX_EXAMINED: usize = 10_000;
 
-/// Characters of an object that are shown, and of its members' names; and how many of those.
+/// Maximum number of characters of an object in the output, and of its members' names; maximum
+/// number of such names.
 const MAX_SHOWN: usize = 16_000;
 const MAX_ATTRIBUTES: usize = 1_000;
 
-pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
-    let context = &Context::of(&asked);
+pub async fn answer(tool: GroupTool, request: RequestContext<'_>) -> ToolOutcome {
+    let context = &Context::new(&request);
     match tool {
-        Tool::GetCallRecords => here(asked.cancelled, call_records(context)).await,
-        Tool::InspectObject | Tool::BreakpointInspectObject => {
-            here(asked.cancelled, inspect(context)).await
+        GroupTool::GetCallRecords => here(request.cancelled, call_records(context)).await,
+        GroupTool::InspectObject | GroupTool::BreakpointInspectObject => {
+            here(request.cancelled, inspect(context)).await
         }
     }
 }
@@ -60,20 +61,20 @@ struct Records {
     status: Option<String>,
 }
 
-async fn call_records(context: &Context<'_>) -> Outcome {
-    let wanted: Records = context.arguments()?;
-    let status = wanted.status.map(|word| {
-        let known = Status::parse(&word);
-        known.ok_or_else(|| Refusal::Arguments(format!("\"status\" cannot be {word:?}")))
+async fn call_records(context: &Context<'_>) -> ToolOutcome {
+    let query: Records = context.arguments()?;
+    let status = query.status.map(|word| {
+        let parsed = Status::parse(&word);
+        parsed.ok_or_else(|| ToolRefusal::Arguments(format!("\"status\" cannot be {word:?}")))
     });
     let filter = Filter {
-        servers: wanted.server.into_iter().collect(),
-        tools: wanted.tool.into_iter().collect(),
+        servers: query.server.into_iter().collect(),
+        tools: query.tool.into_iter().collect(),
         statuses: status.transpose()?.into_iter().collect(),
-        whose: context.reach().whose(),
+        whose: context.reach().record_owner(),
         ..Filter::default()
     };
-    let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+    let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let journal = journal(&context.gateway().calls)?;
     let Page {
         calls,
@@ -89,22 +90,22 @@ async fn call_records(context: &Context<'_>) -> Outcome {
     })))
 }
 
-/// Records of the client's own calls to what it sees: what is hidden from it is not told by its calls
-/// either.
+/// Records of the client's own calls to servers and tools that it can see. Records about hidden
+/// ones are left out.
 async fn visible(
     context: &Context<'_>,
     journal: &Journal,
     filter: Filter,
     limit: usize,
-) -> Result<Page, Refusal> {
+) -> Result<Page, ToolRefusal> {
     let parts = parts(context, filter)?;
-    let most = (MAX_LOOKED_THROUGH / parts.len().max(1)).max(LOOKED_THROUGH);
+    let max_examined = (MAX_EXAMINED / parts.len().max(1)).max(PAGE_SIZE);
     let mut all = Page::default();
     for part in parts {
         let page = if context.reach().is_everything() {
             journal.records(part.filter, limit).await.map_err(failure)?
         } else {
-            looked_through(context, journal, part, limit, most).await?
+            examined(context, journal, part, limit, max_examined).await?
         };
         all.calls.extend(page.calls);
         all.total_count += page.total_count;
@@ -116,16 +117,16 @@ async fn visible(
     Ok(all)
 }
 
-/// Some of the records that are asked for.
+/// A subset of the requested records.
 struct Part {
     filter: Filter,
-    /// Refused calls are another part.
+    /// True if another part has the refused calls.
     without_refused: bool,
 }
 
-/// The records that are asked for, in parts that have no record in common: of each server that the client
-/// sees, and its refused calls, which may name what it does not see.
-fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, Refusal> {
+/// Splits the requested records into disjoint parts: one for each server that the client sees, and
+/// one for its refused calls, which may name something that it does not see.
+fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, ToolRefusal> {
     let whole = |filter| Part {
         filter,
         without_refused: false,
@@ -144,7 +145,7 @@ fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, Refusal> {
     let servers = context.servers();
     let of_servers = servers.iter().map(|server| at(server.name.to_string()));
     if context.reach().is_everything() {
-        // A name that is no server's is recorded without one.
+        // A call whose name matches no server is recorded without a server.
         return Ok(of_servers.chain([at(String::new())]).map(whole).collect());
     }
     let refused = || Filter {
@@ -162,24 +163,24 @@ fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, Refusal> {
     })
 }
 
-/// The newest records that the client may see, among `most`.
-async fn looked_through(
+/// The newest records that the client may see, among at most `max_examined`.
+async fn examined(
     context: &Context<'_>,
     journal: &Journal,
     part: Part,
     limit: usize,
-    most: usize,
-) -> Result<Page, Refusal> {
+    max_examined: usize,
+) -> Result<Page, ToolRefusal> {
     let reach = context.reach();
     let Part {
         mut filter,
         without_refused,
     } = part;
-    let (mut calls, mut total_count, mut looked) = (Vec::new(), 0, 0);
+    let (mut calls, mut total_count, mut examined_count) = (Vec::new(), 0, 0);
     loop {
-        let page = journal.records(filter.clone(), LOOKED_THROUGH);
+        let page = journal.records(filter.clone(), PAGE_SIZE);
         let page = page.await.map_err(failure)?;
-        looked += page.calls.len();
+        examined_count += page.calls.len();
         for record in page.calls {
             let is_here = !without_refused || record.status != Status::Refused;
             let is_shown = reach.shows_record(&record) || context.made_refused(&record);
@@ -191,7 +192,7 @@ async fn looked_through(
             }
         }
         filter.before = page.next;
-        if page.next.is_none() || looked >= most {
+        if page.next.is_none() || examined_count >= max_examined {
             return Ok(Page {
                 truncated: page.next.is_some() || total_count > calls.len() as u64,
                 calls,
@@ -208,8 +209,8 @@ struct Inspect {
     cid: String,
 }
 
-/// What the object is, and what it looks like.
-async fn inspect(context: &Context<'_>) -> Outcome {
+/// Describes an object: its type, size, beginning and members.
+async fn inspect(context: &Context<'_>) -> ToolOutcome {
     let Inspect { cid } = context.arguments()?;
     let cid = kept_objects::bare(&cid).to_owned();
     let reach = context.reach();
@@ -218,20 +219,20 @@ async fn inspect(context: &Context<'_>) -> Outcome {
         .shared
         .objects
         .read(calls, reach, &cid, Reading::AsText, |object, _| {
-            look(&object.raw)
+            describe(&object.raw)
         });
-    let mut said = read.await?;
-    if said["truncated"] == true {
+    let mut output = read.await?;
+    if output["truncated"] == true {
         let uri = format!("{OBJECTS}{cid}");
-        said["next"] =
+        output["next"] =
             format!("read_object reads more of it, and so does the resource {uri}").into();
     }
-    said["cid"] = cid.into();
-    Ok(ToolOutput::json(&said))
+    output["cid"] = cid.into();
+    Ok(ToolOutput::json(&output))
 }
 
-/// What an object looks like, as far as that is short.
-fn look(object: &str) -> Value {
+/// A short description of an object.
+fn describe(object: &str) -> Value {
     let json: Option<&RawValue> = serde_json::from_str(object).ok();
     let kind = match json.and_then(|json| json.get().bytes().next()) {
         Some(b'{') => "object",
@@ -277,13 +278,13 @@ mod tests {
             ("{", "bytes"),
             ("", "bytes"),
         ] {
-            let seen = look(object);
+            let description = describe(object);
             assert_eq!(
-                (&seen["type"], &seen["repr"]),
+                (&description["type"], &description["repr"]),
                 (&json!(kind), &json!(object))
             );
             assert_eq!(
-                (&seen["size"], &seen["truncated"]),
+                (&description["size"], &description["truncated"]),
                 (&json!(object.len()), &json!(false))
             );
             let names = if kind == "object" {
@@ -291,11 +292,11 @@ mod tests {
             } else {
                 json!([])
             };
-            assert_eq!(seen["attributes"], names);
+            assert_eq!(description["attributes"], names);
         }
-        let long = look(&format!(r#"{{"é": "{}"}}"#, "é".repeat(MAX_SHOWN)));
+        let long = describe(&format!(r#"{{"é": "{}"}}"#, "é".repeat(MAX_SHOWN)));
         assert_eq!(
-            long["repr"].as_str().map(|it| it.chars().count()),
+            long["repr"].as_str().map(|text| text.chars().count()),
             Some(MAX_SHOWN)
         );
         assert_eq!(
@@ -305,13 +306,13 @@ mod tests {
         let many: Vec<String> = (0..=MAX_ATTRIBUTES)
             .map(|n| format!(r#""{n}":0"#))
             .collect();
-        let many = look(&format!("{{{}}}", many.join(",")));
+        let many = describe(&format!("{{{}}}", many.join(",")));
         assert_eq!(many["truncated"], true);
         assert_eq!(
             many["attributes"].as_array().map(Vec::len),
             Some(MAX_ATTRIBUTES)
         );
-        let wide = look(&format!(r#"{{"{}": 0}}"#, "x".repeat(MAX_SHOWN + 1)));
+        let wide = describe(&format!(r#"{{"{}": 0}}"#, "x".repeat(MAX_SHOWN + 1)));
         assert_eq!(wide["attributes"], json!([]));
     }
 }

@@ -1,4 +1,4 @@
-//! Errors of own tools: always `{"error": KIND, …}`.
+//! Errors of own tools, in the form `{"error": KIND, …}`.
 
 use mainstay_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};
@@ -6,32 +6,32 @@ use serde_json::{Value, json};
 use mainstay_doorway::json_views::lists::NotFound;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ToolRefusal {
     #[error("the arguments are not as the tool's schema has them: {0}")]
     Arguments(String),
-    /// Neither `server/tool` nor another spelling that means one tool.
+    /// The name is neither `server/tool` nor another spelling of exactly one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     ToolName { name: String, reason: String },
     #[error("this tool is for the bearer of the control token alone")]
     Forbidden,
-    /// No object has this identifier, or none that the client may see.
+    /// No object has this identifier, or the client may not see it.
     #[error("nothing is kept under {0}")]
     CidNotFound(String),
     #[error(transparent)]
     Failed(#[from] Failure),
 }
 
-impl From<NotFound> for Refusal {
-    fn from(why: NotFound) -> Self {
-        match why {
+impl From<NotFound> for ToolRefusal {
+    fn from(error: NotFound) -> Self {
+        match error {
             NotFound::Unclear { name, reason } => Self::ToolName { name, reason },
             NotFound::Failed(failure) => failure.into(),
         }
     }
 }
 
-impl Refusal {
-    /// This refusal as the failure of the call that the tool was to make.
+impl ToolRefusal {
+    /// The failure of the call that the tool would have made.
     pub fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {
@@ -56,7 +56,7 @@ impl Refusal {
             Self::CidNotFound(cid) => {
                 json!({"error": FailureKind::CidNotFound.code(), "message": message, "cid": cid})
             }
-            // A time limit is `call_timeout` here, and `call_failed` on REST.
+            // An exceeded time limit is `call_timeout` here and `call_failed` on REST.
             Self::Failed(failure) => {
                 let mut body = json!({"error": failure.kind.code(), "message": message});
                 for (key, value) in &failure.details {

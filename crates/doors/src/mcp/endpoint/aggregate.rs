@@ -1,5 +1,4 @@
-//! Serves several servers as one: names are resolved by the profile's catalog, lists are answered from
-//! it.
+//! Serves several servers as one. The profile's catalog resolves names and answers lists.
 
 use mainstay_core::{
     builtin::Group,
@@ -17,66 +16,68 @@ use super::{
 };
 use crate::mcp::{
     builtin::{self, objects, reach::Reach},
-    reply::Reply,
+    reply::RpcReply,
 };
 
 /// Answers a request, with or without a session.
-pub async fn answer(asked: RequestContext<'_>) -> Reply {
-    let (id, frame) = (asked.id(), asked.frame);
+pub async fn answer(request: RequestContext<'_>) -> RpcReply {
+    let (id, frame) = (request.id(), request.frame);
     let Some(method) = frame.method() else {
-        return Reply::error(id, code::METHOD_NOT_FOUND, "a request is expected");
+        return RpcReply::error(id, code::METHOD_NOT_FOUND, "a request is expected");
     };
     if let Some(kind) = ListKind::of(method) {
-        return lists::answer(asked, kind).await;
+        return lists::answer(request, kind).await;
     }
     let outcome = match method {
-        Method::ToolsCall => return asked.call_tool().await,
-        Method::PromptsGet => Box::pin(asked.get_prompt()).await,
-        Method::Complete => Box::pin(asked.complete()).await,
+        Method::ToolsCall => return request.call_tool().await,
+        Method::PromptsGet => Box::pin(request.get_prompt()).await,
+        Method::Complete => Box::pin(request.complete()).await,
         // The extension has no `tasks/result`.
-        _ if asked.era() == Era::Modern
+        _ if request.era() == Era::Modern
             && method != Method::TasksResult
             && tasks::is_about_one(method) =>
         {
-            return Box::pin(asked.task()).await;
+            return Box::pin(request.task()).await;
         }
         Method::ResourcesRead => {
-            let uri = asked.address.uri.as_ref();
+            let uri = request.address.uri.as_ref();
             if let Some(uri) = uri.filter(|uri| objects::is_one(&uri.value)) {
-                let (shared, reach, era) = (asked.shared, asked.reach(), asked.era());
-                let read = objects::read(shared, reach, id, &uri.value, era, asked.cancelled);
+                let (shared, reach, era) = (request.shared, request.reach(), request.era());
+                let read = objects::read(shared, reach, id, &uri.value, era, request.cancelled);
                 return Box::pin(read).await;
             }
-            Box::pin(asked.resource()).await.map(|(_, answer)| answer)
+            Box::pin(request.resource()).await.map(|(_, answer)| answer)
         }
-        _ => return Reply::unknown_method(id, &frame.method_name()),
+        _ => return RpcReply::unknown_method(id, &frame.method_name()),
     };
     match outcome {
-        Ok(answer) => Reply::answer(id, &answer),
-        Err(failure) => Reply::failure(id, &failure),
+        Ok(answer) => RpcReply::answer(id, &answer),
+        Err(failure) => RpcReply::failure(id, &failure),
     }
 }
 
 impl RequestContext<'_> {
-    /// Whether a client may be linked to what is kept of a result.
+    /// True if results of these servers may be cut, with a link to the stored object.
     pub fn cuts_results(&self) -> bool {
         let mut servers = self.servers().into_iter();
         servers.any(|server| server.config().max_inline_bytes.is_some())
     }
 
-    /// Which kept objects the client may read as resources: none where the profile neither cuts results,
-    /// whose links lead to them, nor has a tool that reads them.
+    /// The objects that the client may read as resources. `None` if the profile neither cuts
+    /// results, whose links lead to objects, nor has a tool that reads objects.
     fn reach(&self) -> Option<Reach> {
-        let shown = self.view.shown();
-        let own = [Group::Records, Group::Meta];
-        let reads = own.iter().any(|group| shown.own_tools().contains(group));
+        let snapshot = self.view.shown();
+        let reading_groups = [Group::Records, Group::Meta];
+        let reads = reading_groups
+            .iter()
+            .any(|group| snapshot.own_tools().contains(group));
         (reads || self.cuts_results()).then(|| Reach::new(&self.sink.client, self.view.clone()))
     }
 
-    async fn call_tool(self) -> Reply {
+    async fn call_tool(self) -> RpcReply {
         let id = self.id();
         let Some(name) = &self.address.name else {
-            return Reply::error(id, code::INVALID_PARAMS, "\"name\" is missing");
+            return RpcReply::error(id, code::INVALID_PARAMS, "\"name\" is missing");
         };
         if let Some(tool) = builtin::find(self.view.shown().own_tools(), &name.value) {
             return Box::pin(builtin::call(tool, self)).await;
@@ -86,7 +87,7 @@ impl RequestContext<'_> {
             .await
         {
             Ok(target) => target,
-            Err(failure) => return Reply::failure(id, &failure),
+            Err(failure) => return RpcReply::failure(id, &failure),
         };
         self.call_target(&target, name).await
     }

@@ -1,4 +1,4 @@
-//! Answers one message of a client, for every door.
+//! Answers one message of a client in a session, for every door.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ use super::{
     transparent::{self, Forwarded},
 };
 use crate::mcp::{
-    reply::Reply,
-    sessions::session::{Backend, ClientSession, Entry},
-    shared::Shared,
+    reply::RpcReply,
+    sessions::session::{Backend, CallEntry, ClientSession},
+    shared::SharedState,
 };
 
-/// Answers a request; what the server says about it first goes to `sink`.
+/// Answers a request. Messages of the server about it go to `sink`, before the answer.
 ///
-/// The call is entered before this returns, so that a cancellation that follows it finds it.
+/// The call is entered before this function returns, so that a later cancellation finds it.
 pub fn answer(
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     session: Arc<ClientSession>,
     frame: Frame,
     sink: CallSink,
-) -> impl Future<Output = Closed<Reply>> + Send + 'static {
+) -> impl Future<Output = Closed<RpcReply>> + Send + 'static {
     let receipt = Receipt::new();
     let entered = enter(&session, &frame);
     async move {
@@ -48,23 +48,23 @@ pub fn answer(
 
 /// Closes the receipt of a message in a session.
 pub async fn close(
-    shared: &Shared,
+    shared: &SharedState,
     session: &ClientSession,
     frame: &Frame,
     receipt: Receipt,
-    reply: Reply,
-) -> Closed<Reply> {
+    reply: RpcReply,
+) -> Closed<RpcReply> {
     let origin = || Arc::clone(&session.client.origin);
-    let wanted = || Some(RequestedCall::of(frame)?.at(session.scope.server()));
+    let requested_call = || Some(RequestedCall::of(frame)?.at(session.scope.server()));
     receipt
-        .close(&shared.gateway.calls, reply, origin, wanted)
+        .close(&shared.gateway.calls, reply, origin, requested_call)
         .await
 }
 
-/// Enters a call under its id, or answers what needs no call.
-fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, Entry), Reply> {
+/// Enters a call under its id, or returns the reply to a message that needs no call.
+fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry), RpcReply> {
     let Kind::Request { id: span, method } = frame.envelope().kind else {
-        return Err(Reply::error(
+        return Err(RpcReply::error(
             "null",
             code::INVALID_REQUEST,
             "a request is expected",
@@ -72,43 +72,43 @@ fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, Entry), R
     };
     let id = frame.get(span);
     match method {
-        // Answered locally: it asks whether we are there.
-        Method::Ping => return Err(Reply::result(id, "{}")),
+        // Mainstay answers: the request asks whether Mainstay is alive.
+        Method::Ping => return Err(RpcReply::result(id, "{}")),
         Method::Initialize => {
-            // Only a batch brings it here (specification 2025-03-26, "Lifecycle").
+            // Only a batch can contain it here (specification 2025-03-26, "Lifecycle").
             let reason = "initialize stands in no batch: send it alone";
-            return Err(Reply::error(id, code::INVALID_REQUEST, reason));
+            return Err(RpcReply::error(id, code::INVALID_REQUEST, reason));
         }
         _ => {}
     }
     let entry = session
         .enter(id)
-        .map_err(|why| Reply::error(id, code::INVALID_REQUEST, &why.to_string()))?;
+        .map_err(|error| RpcReply::error(id, code::INVALID_REQUEST, &error.to_string()))?;
     Ok((span, entry))
 }
 
 async fn forward(
-    shared: &Shared,
+    shared: &SharedState,
     session: &Arc<ClientSession>,
     frame: &Frame,
     id: Span,
-    mut entry: Entry,
+    mut entry: CallEntry,
     sink: CallSink,
     receipt: &Receipt,
-) -> Reply {
+) -> RpcReply {
     let id = frame.get(id);
     let address = match message::address(frame.text(), frame.envelope()) {
         Ok(address) => address,
-        Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
+        Err(error) => return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string()),
     };
-    // The entry stays until the call is over.
+    // Dropping the entry removes the call, so it stays until the call is over.
     let cancelled = entry.cancelled();
     let Client {
         principal, caller, ..
     } = &*session.client;
     match &session.backend {
         Backend::Aggregate(profile) => {
-            let asked = RequestContext {
+            let context = RequestContext {
                 shared,
                 view: shared.gateway.view(profile, principal, caller),
                 frame,
@@ -116,16 +116,21 @@ async fn forward(
                 cancelled,
                 sink,
                 receipt,
-                state_of: None,
-                place: SessionSource::Session(session),
+                state_server: None,
+                session_source: SessionSource::Session(session),
             };
-            match frame.method().and_then(session_requests::Request::of) {
-                Some(request) => Box::pin(session_requests::answer(session, asked, request)).await,
-                None => aggregate::answer(asked).await,
+            match frame
+                .method()
+                .and_then(session_requests::SessionRequest::from_method)
+            {
+                Some(request) => {
+                    Box::pin(session_requests::answer(session, context, request)).await
+                }
+                None => aggregate::answer(context).await,
             }
         }
         Backend::Shared(server) => {
-            let asked = Forwarded {
+            let forwarded = Forwarded {
                 shared,
                 view: shared.gateway.view_of_server(server, principal),
                 frame,
@@ -135,11 +140,11 @@ async fn forward(
                 sink,
                 receipt,
             };
-            transparent::share(session, server, asked).await
+            transparent::share(session, server, forwarded).await
         }
         Backend::Transparent(isolated_session) => {
             let upstream = Upstream::IsolatedSession(Arc::clone(isolated_session));
-            let asked = Forwarded {
+            let forwarded = Forwarded {
                 shared,
                 view: (shared.gateway).view_of_server(&isolated_session.server, principal),
                 frame,
@@ -149,15 +154,15 @@ async fn forward(
                 sink,
                 receipt,
             };
-            transparent::answer(upstream, asked).await
+            transparent::answer(upstream, forwarded).await
         }
     }
 }
 
-/// Why a call without an id is refused.
+/// The error for a call without an id.
 pub const NEEDS_AN_ID: &str = "a call needs an id";
 
-/// Whether a message is a notification under the name of a call. A server that takes it would run it, and
+/// True for a notification with the method of a call. A server that accepted it would run it and
 /// could not answer.
 pub fn is_call_without_id(frame: &Frame) -> bool {
     matches!(
@@ -168,15 +173,15 @@ pub fn is_call_without_id(frame: &Frame) -> bool {
     )
 }
 
-/// Takes a notification or a response of a client; neither is answered.
-pub async fn take(shared: &Shared, session: &ClientSession, frame: Frame) {
+/// Handles a notification or a response of a client. Neither is answered.
+pub async fn take(shared: &SharedState, session: &ClientSession, frame: Frame) {
     if is_call_without_id(&frame) {
-        let reply = Reply::error("null", code::INVALID_REQUEST, NEEDS_AN_ID);
+        let reply = RpcReply::error("null", code::INVALID_REQUEST, NEEDS_AN_ID);
         drop(close(shared, session, &frame, Receipt::new(), reply).await);
         return;
     }
     let bound = session.client.bound.as_ref();
-    let frame = bound.and_then(|it| it.said(&frame)).unwrap_or(frame);
+    let frame = bound.and_then(|bound| bound.said(&frame)).unwrap_or(frame);
     if frame.method() == Some(Method::RootsChanged) {
         session.questions.hear_of_roots();
     }
@@ -189,7 +194,7 @@ pub async fn take(shared: &Shared, session: &ClientSession, frame: Frame) {
                 session.cancel(id, &reason);
             }
         }
-        // Our own handshake upstream has said so already.
+        // Mainstay has already sent it in its own handshake with the server.
         Some(Method::Initialized) => {}
         Some(_) => match &session.backend {
             Backend::Transparent(isolated_session) => {
@@ -206,7 +211,7 @@ pub async fn take(shared: &Shared, session: &ClientSession, frame: Frame) {
                     }
                 });
             }
-            // A shared session speaks for many: what one client notifies is not its to pass on.
+            // Many clients share the session, so a notification of one client is not forwarded.
             Backend::Aggregate(_) | Backend::Shared(_) => tracing::debug!(
                 method = frame.method_name(),
                 "a notification was not passed on"
@@ -222,11 +227,15 @@ pub async fn take(shared: &Shared, session: &ClientSession, frame: Frame) {
     }
 }
 
-/// The upstream sessions to which this client's roots were declared, beside those of other clients.
-fn roots_readers(shared: &Shared, session: &ClientSession, profile: &Profile) -> Vec<Arc<Session>> {
+/// The upstream sessions to which this client's roots were declared.
+fn roots_readers(
+    shared: &SharedState,
+    session: &ClientSession,
+    profile: &Profile,
+) -> Vec<Arc<Session>> {
     let is_sole = session.client.origin.door == Door::McpStdio;
     if shared.gateway.registry.sole().is_none() || !is_sole {
-        return session.own.live();
+        return session.own_sessions.live();
     }
     let servers = shared.gateway.registry.servers_of(profile).into_iter();
     servers.filter_map(|server| server.view().session).collect()

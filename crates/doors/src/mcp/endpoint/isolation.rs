@@ -1,5 +1,5 @@
-//! Isolated upstream sessions of a profile's clients: with `isolation: "session"`, and of clients that use the
-//! servers of another client's `mainstay mcp`.
+//! Isolated upstream sessions of a profile's clients: with `isolation: "session"`, and for clients
+//! that use the servers of another client's `mainstay mcp`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,17 +21,17 @@ use crate::mcp::{
         pool::{Lease, Seat},
         session::ClientSession,
     },
-    shared::Shared,
+    shared::SharedState,
 };
 
-/// How long a client waits for its server to hear that it has left a resource.
+/// Time that a client waits for its server to process an unsubscription.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Client capabilities that invite requests from the server.
+/// Client capabilities that allow a server to send requests.
 const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 
-/// `initialize` params in the client's name: what it declared, less what is not to be asked, and the
-/// roots where the configuration answers for it.
+/// The `initialize` params in the client's name: its capabilities, without those that the
+/// configuration rejects, and with roots if the configuration has some.
 pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     let capabilities = declared(caller.capabilities.raw(), config);
     let mut params = Object::default();
@@ -43,15 +43,15 @@ pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     }
     let params = params.to_string();
     if config.server_requests == Some(ServerRequests::Reject) {
-        unasked(&params).into()
+        without_requests(&params).into()
     } else {
         params.into()
     }
 }
 
-/// The client's own `initialize` params for a server that is not to ask: it must not wait for an
-/// answer that cannot come.
-pub fn unasked(params: &str) -> String {
+/// Removes the capabilities that allow requests from `initialize` params. A server whose requests
+/// are rejected must not wait for an answer that cannot come.
+pub fn without_requests(params: &str) -> String {
     let declared = message::locate(params, message::Span::whole(params), &["capabilities"]);
     let capabilities =
         declared.and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
@@ -65,7 +65,7 @@ pub fn unasked(params: &str) -> String {
     )
 }
 
-/// A client's capabilities (JSON text), with the roots where the configuration has some.
+/// The client's capabilities (JSON text), with roots if the configuration has some.
 fn declared(capabilities: &str, config: &ServerConfig) -> String {
     let mut declared = Object::read(capabilities).unwrap_or_default();
     if !config.roots.is_empty() && declared.get("roots").is_none() {
@@ -74,72 +74,76 @@ fn declared(capabilities: &str, config: &ServerConfig) -> String {
     declared.to_string()
 }
 
-/// Which upstream sessions carry a client's requests, if they are not shared.
+/// The source of upstream sessions for a client's requests, if they are not shared.
 #[derive(Clone, Copy)]
 pub enum SessionSource<'a> {
-    /// Sessions of the client's own.
+    /// Isolated sessions of the client session.
     Session(&'a ClientSession),
-    /// It has no session, and shares with those like it.
+    /// The client has no session, and uses pooled sessions.
     Pool(&'a Seat),
 }
 
 impl SessionSource<'_> {
-    /// Whether the client does not share the session of this server with all others.
-    pub fn is_apart(self, server: &Server) -> bool {
+    /// True if the client does not use the shared session of this server.
+    pub fn has_isolated_session(self, server: &Server) -> bool {
         match self {
-            Self::Session(session) => is_apart(session, server),
+            Self::Session(session) => has_isolated_session(session, server),
             Self::Pool(_) => server.is_isolated(),
         }
     }
 }
 
-/// Whether a client has a session of this server for itself. A server that opens no sessions is shared.
-pub fn is_apart(session: &ClientSession, server: &Server) -> bool {
-    let is_apart = server.is_isolated() || (server.knows_its_client() && is_guest(session));
-    is_apart && !server.opens_no_sessions()
+/// True if a client has an isolated session of this server. A server that opens no sessions is
+/// always shared.
+pub fn has_isolated_session(session: &ClientSession, server: &Server) -> bool {
+    let needs_isolation = server.is_isolated() || (server.knows_its_client() && is_guest(session));
+    needs_isolation && !server.opens_no_sessions()
 }
 
-/// Whether it is a client that can be asked, and not the one that the servers were started for.
+/// True for a client that can be asked, and that is not the one for which the servers were started.
 fn is_guest(session: &ClientSession) -> bool {
     let caller = &session.client.caller;
-    let asked = [Method::RootsList, Method::CreateMessage, Method::Elicit];
+    let asking_methods = [Method::RootsList, Method::CreateMessage, Method::Elicit];
     session.client.origin.door != Door::McpStdio
-        && asked.into_iter().any(|method| caller.takes(method, "{}"))
+        && asking_methods
+            .into_iter()
+            .any(|method| caller.takes(method, "{}"))
 }
 
-/// The client's own session of this server, where it has one: it opens at its first use.
+/// The client's isolated session of this server, if it uses one. It opens at its first use.
 pub fn own_session(session: &ClientSession, server: &Arc<Server>) -> Option<Arc<IsolatedSession>> {
-    if !is_apart(session, server) {
+    if !has_isolated_session(session, server) {
         return None;
     }
-    Some(session.own.of(server, || {
-        let wanted = SessionSettings::of_client(&server.name);
+    Some(session.own_sessions.get_or_open(server, || {
+        let settings = SessionSettings::of_client(&server.name);
         if let Some(level) = session.log_level() {
-            wanted.set_log_level(level);
+            settings.set_log_level(level);
         }
         let caller = &session.client.caller;
         let initialize = initialize(caller, &server.config());
-        let listener = session.client_sinks().of_profile(
+        let listener = session.client_sinks().profile_listener(
             server,
             caller,
             &session.client.principal,
-            Arc::clone(&wanted),
+            Arc::clone(&settings),
         );
-        server.isolated_session(initialize, listener, wanted)
+        server.isolated_session(initialize, listener, settings)
     }))
 }
 
-/// The session of this isolated server that answers the client, and a guard to hold until it has.
+/// The session of this isolated server that answers the client, and a lease to hold until it has
+/// answered.
 pub async fn upstream(
-    shared: &Shared,
-    place: SessionSource<'_>,
+    shared: &SharedState,
+    session_source: SessionSource<'_>,
     client: &Client,
     server: Arc<Server>,
 ) -> (Upstream, Option<Lease>) {
     if server.eras().legacy.is_none() {
         shared.gateway.registry.attempted(&server).await;
     }
-    match place {
+    match session_source {
         SessionSource::Session(session) => match own_session(session, &server) {
             Some(isolated_session) => (upstream_of(isolated_session).await, None),
             None => (Upstream::Shared(server), None),
@@ -148,8 +152,8 @@ pub async fn upstream(
         SessionSource::Pool(seat) => {
             let lease = shared.pool.lease(&server, client);
             if let Some(level) = client.caller.log_level {
-                // A session that does not open fails the call itself.
-                lease.want_logs(level).await.ok();
+                // If the session does not open, the call itself fails.
+                lease.request_log_level(level).await.ok();
             }
             let isolated_session = lease.isolated_session();
             (
@@ -160,7 +164,7 @@ pub async fn upstream(
     }
 }
 
-/// A server of which nothing is known may turn out to open no sessions: then it is shared.
+/// The isolated session, or the shared session if the server turns out to open no sessions.
 async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
     let server = &isolated_session.server;
     if server.eras().legacy.is_none() {
@@ -173,7 +177,7 @@ async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
     Upstream::IsolatedSession(isolated_session)
 }
 
-/// Tells the server that its client has left a resource, if the session is open.
+/// Unsubscribes from a resource at the server, if the session is open.
 pub async fn leave(isolated_session: &IsolatedSession, uri: &str) {
     let _use = isolated_session.begin();
     if let Some(session) = isolated_session.live_session() {
@@ -192,9 +196,9 @@ mod tests {
     fn a_server_that_is_not_to_ask_is_not_invited() {
         let params = r#"{"protocolVersion":"2025-11-25","capabilities":{"sampling":{},"experimental":{"x":1}},"clientInfo":{"name":"c","version":"1"}}"#;
         assert_eq!(
-            unasked(params),
+            without_requests(params),
             r#"{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"x":1}},"clientInfo":{"name":"c","version":"1"}}"#
         );
-        assert_eq!(unasked(r#"{"x":1}"#), r#"{"x":1}"#);
+        assert_eq!(without_requests(r#"{"x":1}"#), r#"{"x":1}"#);
     }
 }

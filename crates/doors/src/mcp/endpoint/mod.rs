@@ -1,4 +1,4 @@
-//! The endpoints: several servers as one (the aggregate), or one server unchanged (transparent).
+//! The endpoints: aggregate (several servers as one) and transparent (one server unchanged).
 
 pub mod aggregate;
 pub mod dispatch;

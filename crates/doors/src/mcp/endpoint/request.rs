@@ -1,5 +1,5 @@
-//! One request on its way through the aggregate: the names in it are resolved in what its client sees, and
-//! it is forwarded to the server that they lead to.
+//! One request on an aggregate endpoint. Names in it are resolved in the client's view, and it is
+//! forwarded to the server of its target.
 
 use std::sync::Arc;
 
@@ -23,23 +23,23 @@ use tokio::sync::oneshot;
 
 use super::isolation::{self, SessionSource};
 use crate::mcp::{
-    reply::{Reply, UNKNOWN_STATE, id},
-    shared::Shared,
+    reply::{RpcReply, UNKNOWN_STATE, id},
+    shared::SharedState,
 };
 use mainstay_doorway::json_views::lists::of_absent;
 
-/// One request on its way through the aggregate.
+/// One request on an aggregate endpoint.
 pub struct RequestContext<'a> {
-    pub shared: &'a Shared,
+    pub shared: &'a SharedState,
     pub view: View,
     pub frame: &'a Frame,
     pub address: &'a Address<'a>,
     pub cancelled: oneshot::Receiver<String>,
     pub sink: CallSink,
     pub receipt: &'a Receipt,
-    /// The server that gave the `requestState` that it brings.
-    pub state_of: Option<&'a str>,
-    pub place: SessionSource<'a>,
+    /// The server that issued the `requestState` of the request, if it has one.
+    pub state_server: Option<&'a str>,
+    pub session_source: SessionSource<'a>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -51,14 +51,14 @@ impl<'a> RequestContext<'a> {
         self.sink.client.caller.era()
     }
 
-    /// Waits for the servers of the profile, each once.
+    /// Waits for the servers of the profile, for each once.
     pub async fn settled(&self) {
         let registry = &self.shared.gateway.registry;
         registry.profile_settled(&self.view.profile).await;
     }
 
-    /// Calls a server's tool, which the request names so.
-    pub async fn call_target(self, target: &Target, name: &Text<'_>) -> Reply {
+    /// Calls the target tool. `name` is its name in the request.
+    pub async fn call_target(self, target: &Target, name: &Text<'_>) -> RpcReply {
         let (id, era, shared) = (self.id(), self.era(), self.shared);
         let client = Arc::clone(&self.sink.client);
         let takes_tasks = client.caller.capabilities.tasks;
@@ -66,14 +66,14 @@ impl<'a> RequestContext<'a> {
             Ok(answer) if takes_tasks && answer.frame.result().is_some_and(tasks::is_task) => {
                 let server = target.server.as_str();
                 let answer = shared.names.renamed(&client.principal, server, answer);
-                Reply::answer(id, &answer)
+                RpcReply::answer(id, &answer)
             }
-            Ok(answer) => Reply::answer(id, &answer),
-            Err(failure) => Reply::tool_failure(id, &failure, era),
+            Ok(answer) => RpcReply::answer(id, &answer),
+            Err(failure) => RpcReply::tool_failure(id, &failure, era),
         }
     }
 
-    /// Resolves a name. While servers still start, an unknown one may become known.
+    /// Resolves a name. An unknown name may become known while servers start.
     pub async fn named(
         &self,
         name: &Text<'_>,
@@ -86,7 +86,7 @@ impl<'a> RequestContext<'a> {
         Box::pin(self.named_later(name, kind, resolve)).await
     }
 
-    /// The same of a name that is not known yet.
+    /// Like [`named`](Self::named), for a name that no server has listed yet.
     pub async fn named_later(
         &self,
         name: &Text<'_>,
@@ -121,12 +121,13 @@ impl<'a> RequestContext<'a> {
         })
     }
 
-    /// The servers that this client may know of.
+    /// The servers that this client may see.
     pub fn servers(&self) -> Vec<Arc<Server>> {
         self.shared.gateway.servers_of(&self.view)
     }
 
-    /// The error for an unknown name that names a server: the status of that server says more.
+    /// The error for an unknown name. If the name contains a server, the error includes the status
+    /// of that server.
     pub fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
         let failure = unknown(kind, name, self.instead(kind));
         match self.view.named_by(name) {
@@ -135,7 +136,8 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// There is no such resource now, and no other server than this one may be asked.
+    /// The error for a resource that does not exist now. No server other than `server` may provide
+    /// it.
     pub fn absent(&self, uri: &str, server: Option<ServerName>) -> Failure {
         let failure = unknown_resource(uri);
         match server {
@@ -144,18 +146,18 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// How tools are called that the profile does not list.
+    /// A hint for calling tools that the profile does not list.
     pub fn instead(&self, kind: FailureKind) -> &'static str {
-        let shown = self.view.shown();
-        let hidden = kind == FailureKind::ToolNotFound && !shown.shows(ListKind::Tools);
-        if hidden && shown.own_tools().contains(&Group::Meta) {
+        let snapshot = self.view.shown();
+        let hidden = kind == FailureKind::ToolNotFound && !snapshot.shows(ListKind::Tools);
+        if hidden && snapshot.own_tools().contains(&Group::Meta) {
             "; servers' tools are found by search_tools, and called by execute_tool"
         } else {
             ""
         }
     }
 
-    /// Calls the target, with the exposed text replaced by its own.
+    /// Calls the target. Its original name replaces the exposed name in the request.
     pub async fn forward(self, target: &Target, exposed: &Text<'_>) -> Result<Answer, Failure> {
         let server = self
             .shared
@@ -169,10 +171,10 @@ impl<'a> RequestContext<'a> {
         self.check_state(&server)?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
         let client = Arc::clone(&self.sink.client);
-        let (upstream, _lease) = if self.place.is_apart(&server) {
+        let (upstream, _lease) = if self.session_source.has_isolated_session(&server) {
             Box::pin(isolation::upstream(
                 self.shared,
-                self.place,
+                self.session_source,
                 &client,
                 server,
             ))
@@ -186,10 +188,10 @@ impl<'a> RequestContext<'a> {
         Ok(restated(self.shared, &client, target, self.frame, answer))
     }
 
-    /// A `requestState` means something to the server alone that gave it.
+    /// Checks that the server issued the request's `requestState`. No other server understands it.
     pub fn check_state(&self, server: &Server) -> Result<(), Failure> {
-        match self.state_of {
-            Some(giver) if giver != server.name.as_str() || !server.speaks_modern() => {
+        match self.state_server {
+            Some(issuer) if issuer != server.name.as_str() || !server.speaks_modern() => {
                 let failure = Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE);
                 Err(failure.of_server(&server.name))
             }
@@ -197,7 +199,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// A request about a resource, and whose it was.
+    /// Forwards a request about a resource. Returns the target and the answer.
     pub async fn resource(mut self) -> Result<(Target, Answer), Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         self.settled().await;
@@ -211,15 +213,15 @@ impl<'a> RequestContext<'a> {
         Ok((target, answer))
     }
 
-    /// Whose a resource is that no list names. The search ends with the call.
+    /// Finds the server of a resource that is in no list. Cancelling the call ends the search.
     pub async fn find_owner(&mut self, uri: &str) -> Result<Target, Failure> {
         let (shared, view) = (self.shared, self.view.clone());
         let searching = shared.gateway.find_owner(&view, uri);
         let cancelled = async {
             match (&mut self.cancelled).await {
                 Ok(reason) => reason,
-                // It cannot be cancelled any more. The call asks again, and a receiver answers once
-                // only.
+                // The sender is gone, so the call cannot be cancelled any more. A finished receiver
+                // must not be polled again, so replace it for the call.
                 Err(_) => {
                     self.cancelled = oneshot::channel().1;
                     std::future::pending().await
@@ -251,9 +253,9 @@ fn request(
         .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
 
-/// An answer that asks the client, with its state under the client's name.
+/// Replaces the state in an answer that asks the client by a sealed name for this client.
 fn restated(
-    shared: &Shared,
+    shared: &SharedState,
     client: &Client,
     target: &Target,
     frame: &Frame,
@@ -272,13 +274,13 @@ pub fn missing(member: &str) -> Failure {
     )
 }
 
-pub fn unknown(kind: FailureKind, name: &str, why: &str) -> Failure {
-    let what = if kind == FailureKind::PromptNotFound {
+pub fn unknown(kind: FailureKind, name: &str, suffix: &str) -> Failure {
+    let noun = if kind == FailureKind::PromptNotFound {
         "prompt"
     } else {
         "tool"
     };
-    Failure::new(kind, format!("Unknown {what}: {name}{why}")).with(what, name)
+    Failure::new(kind, format!("Unknown {noun}: {name}{suffix}")).with(noun, name)
 }
 
 pub fn unknown_resource(uri: &str) -> Failure {

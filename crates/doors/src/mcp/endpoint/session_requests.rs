@@ -1,4 +1,4 @@
-//! What a client needs a session for on the aggregate: to subscribe, and to set a log level.
+//! Requests on an aggregate endpoint that need a session: subscriptions and the log level.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use super::{
     request::{RequestContext, missing},
 };
 use crate::mcp::{
-    reply::Reply,
-    sessions::{session::ClientSession, subscriptions::Resource},
+    reply::RpcReply,
+    sessions::{session::ClientSession, subscriptions::SubscribedResource},
 };
 
 /// A request that needs a session.
 #[derive(Clone, Copy, Debug)]
-pub enum Request {
+pub enum SessionRequest {
     Subscribe,
     Unsubscribe,
     SetLevel,
 }
 
-impl Request {
-    pub fn of(method: Method) -> Option<Self> {
+impl SessionRequest {
+    pub fn from_method(method: Method) -> Option<Self> {
         match method {
             Method::ResourcesSubscribe => Some(Self::Subscribe),
             Method::ResourcesUnsubscribe => Some(Self::Unsubscribe),
@@ -40,50 +40,59 @@ impl Request {
     }
 }
 
-/// Answers a request that needs a session, such as [`Request::of`] returns.
-pub async fn answer(session: &ClientSession, asked: RequestContext<'_>, request: Request) -> Reply {
-    let id = asked.id();
+/// Answers a request that needs a session.
+pub async fn answer(
+    session: &ClientSession,
+    context: RequestContext<'_>,
+    request: SessionRequest,
+) -> RpcReply {
+    let id = context.id();
     match request {
-        Request::Subscribe => asked
+        SessionRequest::Subscribe => context
             .subscribe(session)
             .await
-            .unwrap_or_else(|failure| Reply::failure(id, &failure)),
-        Request::Unsubscribe => asked.unsubscribe(session).await,
-        Request::SetLevel => asked.set_level(session).await,
+            .unwrap_or_else(|failure| RpcReply::failure(id, &failure)),
+        SessionRequest::Unsubscribe => context.unsubscribe(session).await,
+        SessionRequest::SetLevel => context.set_level(session).await,
     }
 }
 
 impl RequestContext<'_> {
-    /// The first to subscribe does so upstream; for the others it is a matter of bookkeeping.
-    async fn subscribe(self, session: &ClientSession) -> Result<Reply, Failure> {
+    /// Subscribes to a resource. Only the first subscription of all clients goes to the server.
+    async fn subscribe(self, session: &ClientSession) -> Result<RpcReply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         let (shared, id) = (self.shared, self.id());
         if let Err(error) = shared.subscriptions.check(&session.id, &uri.value) {
-            return Ok(Reply::error(id, code::INVALID_PARAMS, &error.to_string()));
+            return Ok(RpcReply::error(
+                id,
+                code::INVALID_PARAMS,
+                &error.to_string(),
+            ));
         }
         self.settled().await;
         let owner = shared.gateway.owner(&self.view, &uri.value).target();
         if let Some(target) = &owner
             && let Some(isolated_session) = self.own_session_of(session, &target.server)
         {
-            return self.subscribe_own(target, &isolated_session).await;
+            return self.subscribe_isolated(target, &isolated_session).await;
         }
-        let resource = owner.map(Resource::from);
-        // If the owner is not known yet, no session leaves it either.
+        let resource = owner.map(SubscribedResource::from);
+        // If the owner is unknown, no session is subscribed yet, so no unsubscription can
+        // interfere.
         let _turn = match &resource {
             Some(resource) => Some(shared.subscriptions.turn(resource).await),
             None => None,
         };
         if let Some(resource) = resource.filter(|resource| shared.subscriptions.has_any(resource)) {
             shared.subscriptions.add(resource, &session.id, &uri.value);
-            return Ok(Reply::result(id, "{}"));
+            return Ok(RpcReply::result(id, "{}"));
         }
         let (target, answer) = self.resource().await?;
-        // A refusal subscribes no session.
+        // If the server refuses, no session is subscribed.
         if answer.frame.result().is_some() {
             let server = shared.gateway.registry.named(&target.server);
-            let own = server.and_then(|server| own_session(session, &server));
-            match own {
+            let isolated_session = server.and_then(|server| own_session(session, &server));
+            match isolated_session {
                 Some(isolated_session) => {
                     isolated_session
                         .settings
@@ -94,51 +103,53 @@ impl RequestContext<'_> {
                     .add(target.into(), &session.id, &uri.value),
             }
         }
-        Ok(Reply::answer(id, &answer))
+        Ok(RpcReply::answer(id, &answer))
     }
 
-    /// Subscribes in the client's own session. Changes while the server answers are announced already.
-    async fn subscribe_own(
+    /// Subscribes in the client's isolated session. The subscription is recorded first, so that
+    /// notifications before the answer are forwarded.
+    async fn subscribe_isolated(
         self,
         target: &Target,
         isolated_session: &IsolatedSession,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<RpcReply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
-        let (id, wanted) = (self.id(), &isolated_session.settings);
-        let is_new = wanted.subscribe(&target.original, &uri.value);
+        let (id, settings) = (self.id(), &isolated_session.settings);
+        let is_new = settings.subscribe(&target.original, &uri.value);
         let answer = self.forward(target, uri).await;
         let is_granted = matches!(&answer, Ok(answer) if answer.frame.result().is_some());
         if is_new && !is_granted {
-            wanted.unsubscribe(&target.original);
+            settings.unsubscribe(&target.original);
         }
-        Ok(Reply::answer(id, &answer?))
+        Ok(RpcReply::answer(id, &answer?))
     }
 
-    /// The last one to leave unsubscribes upstream; for the others it is a matter of bookkeeping.
-    async fn unsubscribe(self, session: &ClientSession) -> Reply {
+    /// Unsubscribes from a resource. Only the last unsubscription of all clients goes to the
+    /// server.
+    async fn unsubscribe(self, session: &ClientSession) -> RpcReply {
         let Some(uri) = &self.address.uri else {
-            return Reply::failure(self.id(), &missing("uri"));
+            return RpcReply::failure(self.id(), &missing("uri"));
         };
         let owner = self.shared.gateway.owner(&self.view, &uri.value);
         if let Some(target) = owner.target() {
-            let own = self.own_session_of(session, &target.server);
-            if let Some(isolated_session) =
-                own.filter(|own| own.settings.unsubscribe(&target.original))
+            let isolated_session = self.own_session_of(session, &target.server);
+            if let Some(isolated_session) = isolated_session
+                .filter(|isolated_session| isolated_session.settings.unsubscribe(&target.original))
             {
                 isolation::leave(&isolated_session, &target.original).await;
             }
             self.shared.leave(target.into(), &session.id);
         }
-        Reply::result(self.id(), "{}")
+        RpcReply::result(self.id(), "{}")
     }
 
-    async fn set_level(self, session: &ClientSession) -> Reply {
+    async fn set_level(self, session: &ClientSession) -> RpcReply {
         let level = self
             .frame
             .text_param("level")
             .and_then(|level| LogLevel::parse(&level));
         let Some(level) = level else {
-            return Reply::error(
+            return RpcReply::error(
                 self.id(),
                 code::INVALID_PARAMS,
                 "\"level\" must be one of RFC 5424's severities",
@@ -147,13 +158,13 @@ impl RequestContext<'_> {
         session.set_log_level(level);
         join(
             self.shared.set_log_levels(),
-            session.own.set_log_level(level),
+            session.own_sessions.set_log_level(level),
         )
         .await;
-        Reply::result(self.id(), "{}")
+        RpcReply::result(self.id(), "{}")
     }
 
-    /// The client's own session of the server that has this resource.
+    /// The client's isolated session of the server, if it uses one.
     fn own_session_of(
         &self,
         session: &ClientSession,

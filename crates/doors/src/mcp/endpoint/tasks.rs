@@ -1,5 +1,5 @@
-//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed id says which server has the task and
-//! which principal began it.
+//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed name tells the server of the task
+//! and the principal that started it.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -13,12 +13,12 @@ use mainstay_gateway::{View, calls::NameKind, supervisor::Server};
 use mainstay_transport::Frame;
 
 use super::request::RequestContext;
-use crate::mcp::{reply::Reply, shared::Shared};
+use crate::mcp::{reply::RpcReply, shared::SharedState};
 
-/// The error for a task that a principal has not begun, whether it exists or not.
+/// The error for a task that the principal has not started, whether the task exists or not.
 pub const UNKNOWN: &str = "unknown task";
 
-/// Whether a method is about one task.
+/// True for a method that concerns a single task.
 pub fn is_about_one(method: Method) -> bool {
     matches!(
         method,
@@ -26,7 +26,7 @@ pub fn is_about_one(method: Method) -> bool {
     )
 }
 
-/// The task that a request is about.
+/// The task name in a request.
 pub fn named(frame: &Frame) -> Result<Text<'static>, &'static str> {
     let params = frame.params().unwrap_or("{}");
     let named = tasks::id(params).zip(frame.param_span(&[tasks::ID]));
@@ -39,44 +39,44 @@ pub fn named(frame: &Frame) -> Result<Text<'static>, &'static str> {
     })
 }
 
-/// The server that has the task that this principal knows by this name, and its own name for it.
+/// The server of a principal's task, and the server's own id for it.
 pub fn find(
-    shared: &Shared,
+    shared: &SharedState,
     view: &View,
     principal: &Principal,
     name: &str,
 ) -> Option<(Arc<Server>, String)> {
-    let (server, own) = shared.names.open(NameKind::Task, principal, name)?;
+    let (server, original_id) = shared.names.open(NameKind::Task, principal, name)?;
     let server = shared.gateway.registry.server(server).ok()?;
     let is_seen = view.has_server(&server.name);
-    is_seen.then(|| (server, own.to_owned()))
+    is_seen.then(|| (server, original_id.to_owned()))
 }
 
 impl RequestContext<'_> {
-    /// A request about a task, answered by the server that has it.
-    pub async fn task(self) -> Reply {
+    /// Forwards a request about a task to the server that has the task.
+    pub async fn task(self) -> RpcReply {
         let (id, shared, frame) = (self.id(), self.shared, self.frame);
         if !self.sink.client.caller.capabilities.tasks {
-            return Reply::tasks_undeclared(id);
+            return RpcReply::tasks_undeclared(id);
         }
         let name = match named(frame) {
             Ok(name) => name,
-            Err(reason) => return Reply::error(id, code::INVALID_PARAMS, reason),
+            Err(reason) => return RpcReply::error(id, code::INVALID_PARAMS, reason),
         };
         let principal = self.sink.client.principal.clone();
-        let Some((server, own)) = find(shared, &self.view, &principal, &name.value) else {
-            return Reply::error(id, code::INVALID_PARAMS, UNKNOWN);
+        let Some((server, original_id)) = find(shared, &self.view, &principal, &name.value) else {
+            return RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN);
         };
         let owner = Target {
             server: server.name.clone(),
-            original: own.into(),
+            original: original_id.into(),
         };
         match self.forward(&owner, &name).await {
             Ok(answer) => {
                 let server = owner.server.as_str();
-                Reply::answer(id, &shared.names.renamed(&principal, server, answer))
+                RpcReply::answer(id, &shared.names.renamed(&principal, server, answer))
             }
-            Err(failure) => Reply::failure(id, &failure),
+            Err(failure) => RpcReply::failure(id, &failure),
         }
     }
 }

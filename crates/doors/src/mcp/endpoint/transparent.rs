@@ -1,4 +1,4 @@
-//! Serves one server unchanged: everything is forwarded, nothing is renamed.
+//! Serves one server unchanged. Requests are forwarded without renaming.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,19 +22,19 @@ use super::{
 };
 use crate::mcp::{
     builtin::{objects, reach::Reach},
-    reply::Reply,
-    sessions::{session::ClientSession, subscriptions::Resource},
-    shared::Shared,
+    reply::RpcReply,
+    sessions::{session::ClientSession, subscriptions::SubscribedResource},
+    shared::SharedState,
 };
 use mainstay_doorway::json_views::lists::unknown_tool;
 
-/// One request on its way to one server.
+/// One request to one server.
 pub struct Forwarded<'a> {
-    pub shared: &'a Shared,
-    /// What the client sees of the server.
+    pub shared: &'a SharedState,
+    /// The client's view of the server.
     pub view: View,
     pub frame: &'a Frame,
-    /// The client's id, JSON text.
+    /// The client's id of the request, JSON text.
     pub id: &'a str,
     pub address: &'a Address<'a>,
     pub cancelled: oneshot::Receiver<String>,
@@ -42,8 +42,8 @@ pub struct Forwarded<'a> {
     pub receipt: &'a Receipt,
 }
 
-/// Forwards a request as it is, under our id.
-pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
+/// Forwards a request unchanged except for its id.
+pub async fn answer(upstream: Upstream, forwarded: Forwarded<'_>) -> RpcReply {
     let Forwarded {
         shared,
         view,
@@ -53,12 +53,13 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
         cancelled,
         sink,
         receipt,
-    } = asked;
+    } = forwarded;
     let client = Arc::clone(&sink.client);
     let Some(bound) = &client.bound else {
-        return Reply::error(id, code::INTERNAL_ERROR, "the client is bound to no server");
+        return RpcReply::error(id, code::INTERNAL_ERROR, "the client is bound to no server");
     };
-    let invalid = |error: InvalidParams| Reply::error(id, code::INVALID_PARAMS, &error.to_string());
+    let invalid =
+        |error: InvalidParams| RpcReply::error(id, code::INVALID_PARAMS, &error.to_string());
     let renamed = match bound.request(frame) {
         Ok(renamed) => renamed,
         Err(error) => return invalid(error),
@@ -75,30 +76,30 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
         }
     };
     let Some(mut request) = Request::new(frame.clone(), address.progress_token) else {
-        return Reply::error(id, code::INVALID_REQUEST, "a request is expected");
+        return RpcReply::error(id, code::INVALID_REQUEST, "a request is expected");
     };
     if let Some(method) = frame.method().filter(|method| tasks::is_about_one(*method)) {
-        // A name without an owner must not hide what is wrong with the request itself.
+        // Check the request itself first. An unknown task must not hide its other errors.
         if client.caller.era() == Era::Modern {
             if modern::is_removed(method) {
-                return Reply::unknown_method(id, &frame.method_name());
+                return RpcReply::unknown_method(id, &frame.method_name());
             }
             if !client.caller.capabilities.tasks {
-                return Reply::tasks_undeclared(id);
+                return RpcReply::tasks_undeclared(id);
             }
         }
         request = match tasks::named(frame) {
-            Err(reason) => return Reply::error(id, code::INVALID_PARAMS, reason),
+            Err(reason) => return RpcReply::error(id, code::INVALID_PARAMS, reason),
             Ok(name) => match bound.task(&name.value) {
-                Some(own) => request.renamed(&name, &own.into()),
-                None => return Reply::error(id, code::INVALID_PARAMS, tasks::UNKNOWN),
+                Some(original_id) => request.renamed(&name, &original_id.into()),
+                None => return RpcReply::error(id, code::INVALID_PARAMS, tasks::UNKNOWN),
             },
         };
     }
     let (server, era) = (Arc::clone(upstream.server()), sink.client.caller.era());
     let cuts_results = server.config().max_inline_bytes.is_some();
     if let Some(failure) = hidden_item(&view, &server, frame, address) {
-        return Reply::failure(id, &failure);
+        return RpcReply::failure(id, &failure);
     }
     if let Some(uri) = address.uri.as_ref()
         && cuts_results
@@ -111,22 +112,24 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
     let list = frame.method().and_then(ListKind::of);
     let edited_list =
         list.filter(|kind| view.may_hide(*kind) || (*kind == ListKind::Tools && cuts_results));
-    let wish = match &upstream {
-        Upstream::IsolatedSession(isolated_session) => Wish::of(isolated_session, frame, address),
+    let setting_request = match &upstream {
+        Upstream::IsolatedSession(isolated_session) => {
+            SettingRequest::from_frame(isolated_session, frame, address)
+        }
         Upstream::Shared(_) => None,
     };
-    let calling = shared
+    let answer = shared
         .gateway
         .calls
-        .call(receipt, upstream, request, sink, cancelled);
-    let answer = calling.await;
-    if let Some(wish) = wish {
-        wish.answered(&answer);
+        .call(receipt, upstream, request, sink, cancelled)
+        .await;
+    if let Some(setting_request) = setting_request {
+        setting_request.apply_answer(&answer);
     }
     let answer = answer.map(|answer| bound.answer(frame, &client.caller, answer));
     match answer {
         Ok(answer) => {
-            let reply = Reply::answer(id, &answer);
+            let reply = RpcReply::answer(id, &answer);
             let is_hidden = |kind, original: &str| view.hides_item(kind, &server.name, original);
             let text = edited_list
                 .and_then(|kind| edited(&answer.frame, id, kind, is_hidden, cuts_results));
@@ -136,13 +139,14 @@ pub async fn answer(upstream: Upstream, asked: Forwarded<'_>) -> Reply {
             }
         }
         Err(failure) if frame.method() == Some(Method::ToolsCall) => {
-            Reply::tool_failure(id, &failure, era)
+            RpcReply::tool_failure(id, &failure, era)
         }
-        Err(failure) => Reply::failure(id, &failure),
+        Err(failure) => RpcReply::failure(id, &failure),
     }
 }
 
-/// The failure of a request that names what its client does not see: the same as for what there is not.
+/// The failure of a request that names something hidden from its client. It looks like the failure
+/// for an unknown name.
 fn hidden_item(
     view: &View,
     server: &Server,
@@ -184,59 +188,64 @@ fn hidden_prompt(view: &View, server: &Server, name: &str) -> Option<Failure> {
     is_hidden.then(|| unknown(FailureKind::PromptNotFound, name, ""))
 }
 
-/// A request whose effect lasts as long as the session, and is to be the same in the next session.
-struct Wish {
-    wanted: Arc<SessionSettings>,
-    kind: WishKind,
+/// A request that changes a session's settings. The changed settings also apply to the next
+/// session.
+struct SettingRequest {
+    settings: Arc<SessionSettings>,
+    kind: SettingRequestKind,
 }
 
-enum WishKind {
+enum SettingRequestKind {
     Level(LogLevel),
-    /// A resource, and whether the subscription is new.
+    /// A resource, and true if the subscription is new.
     Subscribe(String, bool),
     Unsubscribe(String),
 }
 
-impl Wish {
-    /// A subscription is remembered before it is made: if the session is lost meanwhile, the next one
-    /// is asked for it.
-    fn of(
+impl SettingRequest {
+    /// Recognizes a request that changes settings. A subscription is recorded before it is made: if
+    /// the session is lost meanwhile, the next session subscribes.
+    fn from_frame(
         isolated_session: &IsolatedSession,
         frame: &Frame,
         address: &Address<'_>,
     ) -> Option<Self> {
-        let wanted = Arc::clone(&isolated_session.settings);
+        let settings = Arc::clone(&isolated_session.settings);
         let uri = || Some(address.uri.as_ref()?.value.to_string());
         let kind = match frame.method()? {
-            Method::SetLevel => WishKind::Level(LogLevel::parse(&frame.text_param("level")?)?),
+            Method::SetLevel => {
+                SettingRequestKind::Level(LogLevel::parse(&frame.text_param("level")?)?)
+            }
             Method::ResourcesSubscribe => {
                 let uri = uri()?;
-                let is_new = wanted.subscribe(&uri, &uri);
-                WishKind::Subscribe(uri, is_new)
+                let is_new = settings.subscribe(&uri, &uri);
+                SettingRequestKind::Subscribe(uri, is_new)
             }
-            Method::ResourcesUnsubscribe => WishKind::Unsubscribe(uri()?),
+            Method::ResourcesUnsubscribe => SettingRequestKind::Unsubscribe(uri()?),
             _ => return None,
         };
-        Some(Self { wanted, kind })
+        Some(Self { settings, kind })
     }
 
-    fn answered(self, answer: &Result<Answer, Failure>) {
+    fn apply_answer(self, answer: &Result<Answer, Failure>) {
         let is_granted = matches!(answer, Ok(answer) if answer.frame.result().is_some());
         match self.kind {
-            WishKind::Level(level) if is_granted => self.wanted.set_log_level(level),
-            WishKind::Subscribe(uri, true) if !is_granted => {
-                self.wanted.unsubscribe(&uri);
+            SettingRequestKind::Level(level) if is_granted => self.settings.set_log_level(level),
+            SettingRequestKind::Subscribe(uri, true) if !is_granted => {
+                self.settings.unsubscribe(&uri);
             }
-            WishKind::Unsubscribe(uri) if is_granted => {
-                self.wanted.unsubscribe(&uri);
+            SettingRequestKind::Unsubscribe(uri) if is_granted => {
+                self.settings.unsubscribe(&uri);
             }
-            WishKind::Level(_) | WishKind::Subscribe(..) | WishKind::Unsubscribe(_) => {}
+            SettingRequestKind::Level(_)
+            | SettingRequestKind::Subscribe(..)
+            | SettingRequestKind::Unsubscribe(_) => {}
         }
     }
 }
 
-/// A server's list as its client may see it: what is hidden is neither listed nor callable, here as on
-/// `/mcp`, and results that may be cut are not promised. `None` where it is no list.
+/// A server's list without hidden items, because they are not callable either, as on `/mcp`. Output
+/// schemas are removed where results may be cut. `None` if the answer is not a list.
 fn edited(
     answer: &Frame,
     id: &str,
@@ -248,7 +257,7 @@ fn edited(
         return None;
     };
     let list = message::locate(answer.text(), body, &[kind.member()])?;
-    let kept: Vec<Cow<'_, str>> = message::items(answer.get(list))?
+    let visible_items: Vec<Cow<'_, str>> = message::items(answer.get(list))?
         .into_iter()
         .filter(|item| {
             let original = message::text_member(item, kind.key());
@@ -262,28 +271,28 @@ fn edited(
             }
         })
         .collect();
-    let kept = message::array(&kept);
+    let visible_items = message::array(&visible_items);
     Some(message::splice(
         answer.text(),
-        &mut [(span, id), (list, &message::one_line(&kept))],
+        &mut [(span, id), (list, &message::one_line(&visible_items))],
     ))
 }
 
-/// Answers a legacy client of a server whose session is shared, or that opens none: what a session keeps
-/// for its client is kept here.
+/// Answers a legacy client of a server whose session is shared, or that opens no sessions. The
+/// client's settings are stored in the client session.
 pub async fn share(
     session: &Arc<ClientSession>,
     server: &Arc<Server>,
-    asked: Forwarded<'_>,
-) -> Reply {
+    forwarded: Forwarded<'_>,
+) -> RpcReply {
     let Forwarded {
         shared,
         frame,
         id,
         address,
         ..
-    } = asked;
-    let resource = |uri: &str| Resource {
+    } = forwarded;
+    let resource = |uri: &str| SubscribedResource {
         server: server.name.clone(),
         uri: uri.into(),
     };
@@ -292,43 +301,47 @@ pub async fn share(
             let level = frame.text_param("level");
             let Some(level) = level.and_then(|level| LogLevel::parse(&level)) else {
                 let reason = "\"level\" must be one of RFC 5424's severities";
-                return Reply::error(id, code::INVALID_PARAMS, reason);
+                return RpcReply::error(id, code::INVALID_PARAMS, reason);
             };
             session.set_log_level(level);
             Box::pin(shared.set_log_levels()).await;
-            return Reply::result(id, "{}");
+            return RpcReply::result(id, "{}");
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
-            // Only the first subscription is asked for upstream.
-            if let Some(failure) = hidden_item(&asked.view, server, frame, address) {
-                return Reply::failure(id, &failure);
+            // Only the first subscription is forwarded to the server.
+            if let Some(failure) = hidden_item(&forwarded.view, server, frame, address) {
+                return RpcReply::failure(id, &failure);
             }
             let resource = resource(&uri.value);
             if let Err(error) = shared.subscriptions.check(&session.id, &uri.value) {
-                return Reply::error(id, code::INVALID_PARAMS, &error.to_string());
+                return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string());
             }
-            let mut reply = Reply::result(id, "{}");
-            let ask = async || {
+            let mut reply = RpcReply::result(id, "{}");
+            let subscribe = async || {
                 let upstream = Upstream::Shared(Arc::clone(server));
-                reply = answer(upstream, asked).await;
+                reply = answer(upstream, forwarded).await;
                 reply.error.is_none()
             };
-            let joining = (shared.subscriptions).join(resource, &session.id, &uri.value, ask);
-            Box::pin(joining).await;
+            Box::pin(
+                shared
+                    .subscriptions
+                    .join(resource, &session.id, &uri.value, subscribe),
+            )
+            .await;
             return reply;
         }
         (Some(Method::ResourcesUnsubscribe), Some(uri)) => {
             shared.leave(resource(&uri.value), &session.id);
-            return Reply::result(id, "{}");
+            return RpcReply::result(id, "{}");
         }
         _ => {}
     }
     let upstream = Upstream::Shared(Arc::clone(server));
-    answer(upstream, asked).await
+    answer(upstream, forwarded).await
 }
 
-/// Forwards a notification, if the upstream session is open: a new one would know nothing of what it
-/// is about.
+/// Forwards a notification if the upstream session is open. A new session would not know its
+/// subject.
 pub async fn notify(isolated_session: &IsolatedSession, frame: Frame) {
     if let Some(session) = isolated_session.live_session() {
         session.notify(frame.one_line()).await;

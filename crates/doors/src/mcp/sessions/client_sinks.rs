@@ -1,4 +1,4 @@
-//! Carries what an isolated session says outside of calls to its client.
+//! Forwards messages of isolated sessions that belong to no call to their client.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use mainstay_transport::{Listener, Notice, Question};
 
 use super::outbox::Outbox;
 
-/// Sends a client what belongs to no call; clones share it.
+/// Sends a client the messages that belong to no call. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct ClientSinks {
     pub outbox: Arc<Outbox>,
@@ -45,7 +45,7 @@ impl calls::Notices for Outbox {
 }
 
 impl ClientSinks {
-    /// What the server says, as the client is to see it.
+    /// Queues a message of a server, with names as the client knows them.
     fn push(&self, message: String) {
         let message = match &self.bound {
             Some(bound) => bound.message(message),
@@ -54,15 +54,15 @@ impl ClientSinks {
         self.outbox.push(message);
     }
 
-    /// A listener for the shared sessions of all servers, if this client is the only one.
-    pub fn alone(&self, caller: &Caller) -> Arc<dyn Asks> {
-        Arc::new(Alone {
+    /// A handler for questions in the shared sessions of all servers, for the only client.
+    pub fn sole_client(&self, caller: &Caller) -> Arc<dyn Asks> {
+        Arc::new(SoleClient {
             client_sinks: self.clone(),
             caller: caller.clone(),
         })
     }
 
-    /// Asks the client; a question that it cannot be asked is given back.
+    /// Sends a question to the client. Returns the question if the client cannot be asked.
     fn ask(
         &self,
         caller: &Caller,
@@ -78,8 +78,9 @@ impl ClientSinks {
         Ok(())
     }
 
-    /// A listener for an isolated session of this server, whose messages the client hears unchanged.
-    pub fn of(
+    /// A listener for an isolated session on a transparent endpoint. It forwards messages
+    /// unchanged.
+    pub fn server_listener(
         &self,
         server: &Arc<Server>,
         caller: &Caller,
@@ -88,15 +89,16 @@ impl ClientSinks {
         self.isolated(server, caller, principal, None)
     }
 
-    /// A listener for an isolated session of a profile: resources have the URIs that the client used.
-    pub fn of_profile(
+    /// A listener for an isolated session on a profile. It replaces resource URIs by those that the
+    /// client used.
+    pub fn profile_listener(
         &self,
         server: &Arc<Server>,
         caller: &Caller,
         principal: &Principal,
-        wanted: Arc<SessionSettings>,
+        settings: Arc<SessionSettings>,
     ) -> Arc<dyn Listener> {
-        self.isolated(server, caller, principal, Some(wanted))
+        self.isolated(server, caller, principal, Some(settings))
     }
 
     fn isolated(
@@ -104,26 +106,26 @@ impl ClientSinks {
         server: &Arc<Server>,
         caller: &Caller,
         principal: &Principal,
-        wanted: Option<Arc<SessionSettings>>,
+        settings: Option<Arc<SessionSettings>>,
     ) -> Arc<dyn Listener> {
         Arc::new(Isolated {
             client_sinks: self.clone(),
             server: Arc::clone(server),
             caller: caller.clone(),
             principal: principal.clone(),
-            wanted,
+            settings,
         })
     }
 }
 
-/// The one client, asked outside of calls.
+/// The only client of the servers. It is asked about questions outside of calls.
 #[derive(Debug)]
-struct Alone {
+struct SoleClient {
     client_sinks: ClientSinks,
     caller: Caller,
 }
 
-impl Asks for Alone {
+impl Asks for SoleClient {
     fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question> {
         self.client_sinks.ask(&self.caller, server, question)
     }
@@ -135,22 +137,22 @@ struct Isolated {
     server: Arc<Server>,
     caller: Caller,
     principal: Principal,
-    /// What the client wants of this session, on a profile.
-    wanted: Option<Arc<SessionSettings>>,
+    /// The settings of the client for this session, on a profile.
+    settings: Option<Arc<SessionSettings>>,
 }
 
 impl Isolated {
-    /// A notification as the client of a profile hears it, if it does.
-    fn of_profile(&self, wanted: &SessionSettings, notice: &Notice) -> Option<String> {
+    /// The notification for a client on a profile, if the client should get it.
+    fn profile_message(&self, settings: &SessionSettings, notice: &Notice) -> Option<String> {
         let frame = &notice.frame;
         match notice.method {
             Method::ResourceUpdated => {
-                let used = wanted.used(&frame.text_param("uri")?)?;
+                let used = settings.used(&frame.text_param("uri")?)?;
                 Some(frame.with_param("uri", &message::quote(&used)))
             }
             Method::LogMessage => {
-                let is_wanted = wanted.hears(calls::log_level(frame));
-                is_wanted.then(|| frame.one_line())
+                let is_requested = settings.hears(calls::log_level(frame));
+                is_requested.then(|| frame.one_line())
             }
             changed if is_list_change(changed) => {
                 let ignored = self.server.config().list_changed == ListChanged::Ignore;
@@ -163,8 +165,8 @@ impl Isolated {
 
 impl Listener for Isolated {
     fn hear(&self, notice: Notice) {
-        let text = match &self.wanted {
-            Some(wanted) => self.of_profile(wanted, &notice),
+        let text = match &self.settings {
+            Some(settings) => self.profile_message(settings, &notice),
             None => Some(notice.frame.one_line()),
         };
         if let Some(text) = text {
@@ -172,7 +174,7 @@ impl Listener for Isolated {
         }
     }
 
-    /// The server can mean only one client.
+    /// The session has only one client, so the question is for that client.
     fn ask(&self, mut question: Question) {
         let config = self.server.config();
         if config.server_requests == Some(ServerRequests::Reject) {
@@ -182,10 +184,10 @@ impl Listener for Isolated {
         let name = message::text_member(info, "name");
         self.server
             .show_question(name.as_deref(), &self.principal, &mut question);
-        let asked = self
+        let sent = self
             .client_sinks
             .ask(&self.caller, &self.server.name, question);
-        let Err(mut question) = asked else {
+        let Err(mut question) = sent else {
             return;
         };
         question.noted(None);
@@ -202,7 +204,7 @@ impl Listener for Isolated {
     }
 }
 
-/// Whether a notification is one of lists that have changed.
+/// True for a notification that a list has changed.
 fn is_list_change(method: Method) -> bool {
     matches!(
         method,

@@ -1,5 +1,5 @@
-//! Bounds the number of open sessions, in all and for each client. A client that opens thousands loses
-//! only its own.
+//! Limits the number of open sessions, in total and for each client. A client that opens thousands
+//! loses only its own sessions.
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
@@ -10,25 +10,26 @@ use tokio::time::Instant;
 use super::session::ClientSession;
 use mainstay_doorway::peer::Peer;
 
-/// Stale entries that a queue may have before it is made anew, beside one for each session.
+/// Maximum number of stale entries in a queue, in addition to one for each session. A longer queue
+/// is rebuilt.
 const MAX_STALE: usize = 64;
 
-/// How many sessions may be open.
+/// Maximum numbers of open sessions.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct SessionLimits {
     pub all: usize,
     pub of_one: usize,
 }
 
-/// See the module.
+/// The open sessions, with limits.
 #[derive(Debug)]
 pub struct Crowd {
-    limits: Limits,
-    state: RwLock<State>,
+    limits: SessionLimits,
+    state: RwLock<CrowdState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CrowdState {
     sessions: HashMap<Box<str>, Member>,
     peers: HashMap<Peer, Queue>,
     next: u64,
@@ -45,16 +46,17 @@ struct Member {
 #[derive(Debug, Default)]
 struct Queue {
     members: HashMap<u64, Arc<ClientSession>>,
-    /// When each session was last used, as far as was known when it was entered. A session that was
-    /// used since is entered again when its turn comes, so that a call costs nothing here.
+    /// The last use of each session at the time it was queued. A session that was used later is
+    /// queued again when its turn comes, so that a call need not update the queue.
     waiting: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
 impl Queue {
     fn enter(&mut self, number: u64, session: Arc<ClientSession>) {
         if self.waiting.len() >= 2 * self.members.len() + MAX_STALE {
-            let members = self.members.iter();
-            self.waiting = members
+            self.waiting = self
+                .members
+                .iter()
                 .map(|(number, session)| Reverse((session.last_used(), *number)))
                 .collect();
         }
@@ -62,21 +64,22 @@ impl Queue {
         self.members.insert(number, session);
     }
 
-    /// The session that has been idle for longest; `None` where each has a call or a stream open.
+    /// The session that has been idle for longest; `None` if each session has an open call or
+    /// stream.
     fn longest_idle(&mut self) -> Option<Arc<ClientSession>> {
         let mut busy = Vec::new();
         let mut found = None;
-        while let Some(Reverse((known, number))) = self.waiting.pop() {
+        while let Some(Reverse((queued_use, number))) = self.waiting.pop() {
             let Some(session) = self.members.get(&number) else {
                 continue;
             };
-            let used = session.last_used();
+            let last_use = session.last_used();
             if session.idle().is_none() {
-                busy.push(Reverse((used, number)));
+                busy.push(Reverse((last_use, number)));
                 continue;
             }
-            self.waiting.push(Reverse((used, number)));
-            if used == known {
+            self.waiting.push(Reverse((last_use, number)));
+            if last_use == queued_use {
                 found = Some(Arc::clone(session));
                 break;
             }
@@ -86,22 +89,22 @@ impl Queue {
     }
 }
 
-/// What became of a session that wanted to enter.
+/// The result of admitting a session.
 #[derive(Debug)]
 pub enum Admitted {
-    /// It is in, in the place of one that must now be ended.
+    /// The session was admitted. The contained session lost its place and must be ended.
     In(Option<Arc<ClientSession>>),
-    /// There is one of this id.
-    Known(Arc<ClientSession>),
-    /// All places are taken by sessions that are in use.
+    /// A session with this id exists.
+    Existing(Arc<ClientSession>),
+    /// Every place is occupied by a session in use.
     Full,
 }
 
 impl Crowd {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: SessionLimits) -> Self {
         Self {
             limits,
-            state: RwLock::new(State {
+            state: RwLock::new(CrowdState {
                 sessions: HashMap::new(),
                 peers: HashMap::new(),
                 next: 0,
@@ -109,12 +112,12 @@ impl Crowd {
         }
     }
 
-    // Both are held for operations on maps, never across an await.
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    // The lock is held for map operations, never across an await.
+    fn read(&self) -> RwLockReadGuard<'_, CrowdState> {
         self.state.read()
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, CrowdState> {
         self.state.write()
     }
 
@@ -136,7 +139,7 @@ impl Crowd {
         members.map(|member| Arc::clone(&member.session)).collect()
     }
 
-    /// All sessions, with numbers in the order in which they came.
+    /// All sessions, with their numbers in the order of opening.
     pub fn numbered(&self) -> Vec<(u64, Arc<ClientSession>)> {
         let state = self.read();
         let members = state.sessions.values();
@@ -145,35 +148,36 @@ impl Crowd {
             .collect()
     }
 
-    /// Gives a session a place. If its peer has none left, the peer's longest idle session makes room;
-    /// if no peer has, that of the peer with the most sessions.
+    /// Gives a session a place. If its peer has reached its limit, the peer's longest idle session
+    /// is removed. If all places are occupied, the longest idle session of the peer with the most
+    /// sessions is removed.
     pub fn admit(&self, session: &Arc<ClientSession>, peer: Peer) -> Admitted {
         let mut state = self.write();
-        if let Some(known) = state.sessions.get(&session.id) {
-            return Admitted::Known(Arc::clone(&known.session));
+        if let Some(existing) = state.sessions.get(&session.id) {
+            return Admitted::Existing(Arc::clone(&existing.session));
         }
         let of_peer = state.peers.get_mut(&peer);
-        let left = if of_peer
+        let evicted = if of_peer
             .as_ref()
             .is_some_and(|queue| queue.members.len() >= self.limits.of_one)
         {
             match of_peer.and_then(Queue::longest_idle) {
-                Some(left) => Some(left),
+                Some(evicted) => Some(evicted),
                 None => return Admitted::Full,
             }
         } else if state.sessions.len() >= self.limits.all {
             match state.longest_idle_of_most() {
-                Some(left) => Some(left),
+                Some(evicted) => Some(evicted),
                 None => return Admitted::Full,
             }
         } else {
             None
         };
-        if let Some(left) = &left {
-            state.remove(&left.id);
+        if let Some(evicted) = &evicted {
+            state.remove(&evicted.id);
         }
         state.insert(Arc::clone(session), peer);
-        Admitted::In(left)
+        Admitted::In(evicted)
     }
 
     pub fn remove(&self, id: &str) -> Option<Arc<ClientSession>> {
@@ -181,7 +185,7 @@ impl Crowd {
     }
 }
 
-impl State {
+impl CrowdState {
     fn insert(&mut self, session: Arc<ClientSession>, peer: Peer) {
         let number = self.next;
         self.next += 1;
@@ -207,7 +211,8 @@ impl State {
         Some(member.session)
     }
 
-    /// The longest idle session of the peer that has most; of equals, that of the one idle for longest.
+    /// The longest idle session of the peer with the most sessions. If several peers have as many,
+    /// the longest idle one of all of them.
     fn longest_idle_of_most(&mut self) -> Option<Arc<ClientSession>> {
         let mut bound = usize::MAX;
         loop {
@@ -235,13 +240,13 @@ mod tests {
     use super::*;
     use crate::mcp::sessions::{
         client_sinks::ClientSinks,
-        session::{Backend, Scope},
+        session::{Backend, EndpointScope},
     };
 
     fn session(id: &str) -> Arc<ClientSession> {
         let (caller, principal) = (Caller::default(), Principal::Anonymous);
         let (scope, backend) = (
-            Scope::Profile(Arc::default()),
+            EndpointScope::Profile(Arc::default()),
             Backend::Aggregate(Arc::default()),
         );
         let client_sinks = ClientSinks::default();
@@ -255,14 +260,14 @@ mod tests {
     }
 
     fn crowd(all: usize, of_one: usize) -> Crowd {
-        Crowd::new(Limits { all, of_one })
+        Crowd::new(SessionLimits { all, of_one })
     }
 
-    /// Admits a session a second later, and returns the id of the one that made room.
+    /// Admits a session one second later. Returns the id of the session that it replaced.
     async fn enter(crowd: &Crowd, id: &str, peer: Peer) -> Option<String> {
         advance(Duration::from_secs(1)).await;
         match crowd.admit(&session(id), peer) {
-            Admitted::In(left) => left.map(|left| left.id.to_string()),
+            Admitted::In(evicted) => evicted.map(|evicted| evicted.id.to_string()),
             other => panic!("{id}: {other:?}"),
         }
     }
@@ -274,14 +279,14 @@ mod tests {
             assert_eq!(enter(&crowd, id, peer(1)).await, None);
         }
         enter(&crowd, "other", peer(2)).await;
-        let of = |id| crowd.get(id).expect("it is in");
+        let open_session = |id| crowd.get(id).expect("it is in");
         advance(Duration::from_secs(1)).await;
-        // A call that is over.
-        drop(of("a").busy());
-        let call = of("b").busy();
+        // A finished call.
+        drop(open_session("a").busy());
+        let call = open_session("b").busy();
         assert_eq!(enter(&crowd, "d", peer(1)).await.as_deref(), Some("c"));
         assert_eq!(enter(&crowd, "e", peer(1)).await.as_deref(), Some("a"));
-        let (d, e) = (of("d").busy(), of("e").busy());
+        let (d, e) = (open_session("d").busy(), open_session("e").busy());
         assert!(matches!(
             crowd.admit(&session("f"), peer(1)),
             Admitted::Full
@@ -300,14 +305,17 @@ mod tests {
             enter(&crowd, id, peer(number)).await;
         }
         assert_eq!(enter(&crowd, "y", peer(3)).await.as_deref(), Some("a"));
-        let of_first: Vec<_> = ["b", "c"]
+        let busy: Vec<_> = ["b", "c"]
             .map(|id| crowd.get(id).expect("it is in").busy())
             .into();
-        // Of those with as many, the one that has been idle for longest.
-        for (id, number, left) in [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")] {
-            assert_eq!(enter(&crowd, id, peer(number)).await.as_deref(), Some(left));
+        // Among peers with as many sessions, the longest idle session is removed.
+        for (id, number, evicted) in [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")] {
+            assert_eq!(
+                enter(&crowd, id, peer(number)).await.as_deref(),
+                Some(evicted)
+            );
         }
-        drop(of_first);
+        drop(busy);
     }
 
     #[tokio::test(start_paused = true)]
@@ -327,11 +335,12 @@ mod tests {
 
     #[test]
     fn addresses_of_one_network_are_one_peer() {
-        let of = |address: &str| Peer::of(&Principal::Anonymous, address.parse().expect("one"));
-        assert_eq!(of("2001:db8::1"), of("2001:db8::2:3"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        let peer_at =
+            |address: &str| Peer::of(&Principal::Anonymous, address.parse().expect("one"));
+        assert_eq!(peer_at("2001:db8::1"), peer_at("2001:db8::2:3"));
+        assert_ne!(peer_at("2001:db8::1"), peer_at("2001:db8:0:1::1"));
+        assert_eq!(peer_at("::ffff:192.0.2.1"), peer_at("192.0.2.1"));
+        assert_ne!(peer_at("192.0.2.1"), peer_at("192.0.2.2"));
         let operator = |address: [u8; 4]| Peer::of(&Principal::Operator, address.into());
         assert_eq!(operator([192, 0, 2, 1]), operator([192, 0, 2, 2]));
     }

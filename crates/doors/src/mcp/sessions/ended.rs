@@ -1,5 +1,5 @@
-//! Sessions that clients ended by DELETE. A later run would revive them from their sealed ids, so they
-//! are kept in the state directory, one in a line, until their seals expire.
+//! Sessions that clients ended by DELETE. A later run could revive them from their sealed ids, so
+//! they are stored in the state directory, one per line, until their seals expire.
 
 use std::{
     collections::BTreeSet,
@@ -13,50 +13,53 @@ use std::{
 use mainstay_platform::{blocking::try_off_the_runtime, state};
 use parking_lot::{Mutex, MutexGuard};
 
-/// How long after it was opened a session can be revived. A client that comes back later opens another.
+/// Time after its opening for which a session can be revived. A client that returns later opens a
+/// new session.
 pub const REVIVED_FOR: Duration = Duration::from_hours(7 * 24);
 
-/// Sessions that are remembered: far more than clients end within the time of a seal, in 3 MB of memory.
-/// With one more the oldest is forgotten, and no session that is as old as that one is revived any more.
+/// Maximum number of stored sessions: far more than clients end before seals expire, in 3 MB of
+/// memory. Beyond it, the oldest one is dropped, and no session of that age or older is revived any
+/// more.
 const MAX_ENDED: usize = 100_000;
 
-/// Lines of the file. It is written anew when it has more.
+/// Maximum number of lines in the file. A longer file is rewritten.
 const MAX_LINES: usize = 2 * MAX_ENDED;
 
 /// Digits of a time and of a seal.
 const TIME: usize = 11;
 const SEAL: usize = 16;
 
-/// Bytes of the file: its lines, and the last one of a run that was killed while it wrote.
+/// Maximum size of the file in bytes: its lines, and a torn last line of a run that was killed
+/// while writing.
 const MAX_BYTES: usize = (MAX_LINES + 1) * (TIME + SEAL + 1);
 
-/// What tells a session's id from every other: when it was opened (milliseconds since 1970), and its seal.
+/// Identifies a session id: the time of opening (milliseconds since 1970), and the seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Birth {
     pub opened: u64,
     pub seal: u64,
 }
 
-/// All of them.
+/// All ended sessions.
 #[derive(Debug)]
-pub struct Ended(Arc<Shared>);
+pub struct EndedSessions(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    known: Mutex<Known>,
-    /// Without a place they are known to this run only. Locked by threads that may block, never across
-    /// an await.
+    set: Mutex<EndedSet>,
+    /// `None` without a state directory; then only this run knows the ended sessions. Threads that
+    /// may block lock it, never across an await.
     file: Option<Mutex<Lines>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
-    /// Sessions that were opened up to this time are not revived, whether they were ended or not.
+struct EndedSet {
+    /// Sessions that were opened up to this time are not revived, even if they were not ended.
     floor: u64,
     births: BTreeSet<Birth>,
 }
 
-impl Known {
+impl EndedSet {
     fn has(&self, birth: Birth) -> bool {
         birth.opened <= self.floor || self.births.contains(&birth)
     }
@@ -70,7 +73,7 @@ impl Known {
         }
     }
 
-    /// Forgets those whose seals have had their time.
+    /// Forgets sessions whose seals have expired.
     fn expire(&mut self, now: u64) {
         let lifetime = u64::try_from(REVIVED_FOR.as_millis()).unwrap_or(u64::MAX);
         let oldest = Birth {
@@ -80,7 +83,7 @@ impl Known {
         self.births = self.births.split_off(&oldest);
     }
 
-    /// The ended sessions in a file of ours; none if there is no file.
+    /// The ended sessions in the file; none if there is no file.
     fn load(path: &Path) -> io::Result<Self> {
         let mut options = state::private_options();
         let file = match state::open_private(path, options.create(false).read(true)) {
@@ -89,7 +92,7 @@ impl Known {
             Err(error) => return Err(error.into()),
         };
         let mut text = String::new();
-        // One byte more tells a file that is too large.
+        // Read one more byte than allowed, to detect a file that is too large.
         file.take(MAX_BYTES as u64 + 1).read_to_string(&mut text)?;
         if text.len() > MAX_BYTES {
             return Err(io::Error::other("the file is too large"));
@@ -97,28 +100,27 @@ impl Known {
         Self::read(&text).ok_or_else(|| io::Error::other("a line is damaged"))
     }
 
-    /// The lines of a file; `None` where one of them is none of ours. The last one may be torn.
+    /// Parses the lines of a file; `None` if a line is invalid. An incomplete last line is ignored.
     fn read(text: &str) -> Option<Self> {
-        let mut known = Self::default();
+        let mut set = Self::default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for line in whole.lines() {
             let (time, seal) = line.split_at_checked(TIME)?;
             let opened = u64::from_str_radix(time, 16).ok()?;
             if seal.is_empty() {
-                known.floor = known.floor.max(opened);
+                set.floor = set.floor.max(opened);
                 continue;
             }
             let seal = Some(seal).filter(|seal| seal.len() == SEAL)?;
             let seal = u64::from_str_radix(seal, 16).ok()?;
-            known.add(Birth { opened, seal });
+            set.add(Birth { opened, seal });
         }
-        Some(known)
+        Some(set)
     }
 
     fn text(&self) -> String {
-        let births = self.births.iter().copied().map(line);
         std::iter::once(format!("{:0TIME$x}\n", self.floor))
-            .chain(births)
+            .chain(self.births.iter().copied().map(line))
             .collect()
     }
 }
@@ -127,17 +129,17 @@ fn line(Birth { opened, seal }: Birth) -> String {
     format!("{opened:0TIME$x}{seal:0SEAL$x}\n")
 }
 
-/// The file, open at its end.
+/// The file, open for appending.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    /// `None` until it has been written anew: after a failure its content is unknown.
+    /// `None` until the file has been rewritten: after a failure its content is unknown.
     file: Option<File>,
     count: usize,
 }
 
 impl Lines {
-    fn add(&mut self, birth: Birth, known: impl FnOnce() -> Known) -> io::Result<()> {
+    fn add(&mut self, birth: Birth, set: impl FnOnce() -> EndedSet) -> io::Result<()> {
         if let Some(mut file) = self.file.take()
             && self.count < MAX_LINES
         {
@@ -146,61 +148,61 @@ impl Lines {
             self.count += 1;
             return Ok(());
         }
-        self.renew(&known())
+        self.rewrite(&set())
     }
 
-    fn renew(&mut self, known: &Known) -> io::Result<()> {
-        state::write_private(&self.path, known.text().as_bytes())?;
+    fn rewrite(&mut self, set: &EndedSet) -> io::Result<()> {
+        state::write_private(&self.path, set.text().as_bytes())?;
         let mut options = state::private_options();
         let file = state::open_private(&self.path, options.create(false).append(true))?;
         self.file = Some(file);
-        self.count = known.births.len() + 1;
+        self.count = set.births.len() + 1;
         Ok(())
     }
 }
 
-impl Ended {
-    /// Those that earlier runs have left in this file. Where it cannot be read, no session that was opened
-    /// before `now` is revived.
+impl EndedSessions {
+    /// Reads the sessions that earlier runs ended from this file. If the file cannot be read, no
+    /// session that was opened before `now` is revived.
     pub fn open(path: Option<PathBuf>, now: u64) -> Self {
         let Some(path) = path else {
             return Self(Arc::new(Shared {
-                known: Mutex::default(),
+                set: Mutex::default(),
                 file: None,
             }));
         };
-        let mut known = Known::load(&path).unwrap_or_else(|error| {
+        let mut set = EndedSet::load(&path).unwrap_or_else(|error| {
             tracing::warn!(%error, path = %path.display(), "which sessions have ended cannot be read: none is revived");
-            Known {
+            EndedSet {
                 floor: now,
-                ..Known::default()
+                ..EndedSet::default()
             }
         });
-        known.expire(now);
+        set.expire(now);
         let mut lines = Lines {
             path,
             file: None,
             count: 0,
         };
-        if let Err(error) = lines.renew(&known) {
-            complain(&error);
+        if let Err(error) = lines.rewrite(&set) {
+            warn_not_stored(&error);
         }
         Self(Arc::new(Shared {
-            known: Mutex::new(known),
+            set: Mutex::new(set),
             file: Some(Mutex::new(lines)),
         }))
     }
 
     pub fn has(&self, birth: Birth) -> bool {
-        self.0.known().has(birth)
+        self.0.set().has(birth)
     }
 
-    /// Remembers a session; when this returns, a later run does, too.
+    /// Stores an ended session. Afterwards a later run knows it, too.
     pub async fn add(&self, birth: Birth, now: u64) {
         {
-            let mut known = self.0.known();
-            known.expire(now);
-            known.add(birth);
+            let mut set = self.0.set();
+            set.expire(now);
+            set.add(birth);
         }
         if self.0.file.is_none() {
             return;
@@ -208,15 +210,15 @@ impl Ended {
         let shared = Arc::clone(&self.0);
         let written = try_off_the_runtime(move || shared.write(birth)).await;
         if let Err(error) = written.map_err(io::Error::other).flatten() {
-            complain(&error);
+            warn_not_stored(&error);
         }
     }
 }
 
 impl Shared {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        // Held for operations on the set, never across an await.
-        self.known.lock()
+    fn set(&self) -> MutexGuard<'_, EndedSet> {
+        // The lock is held for operations on the set, never across an await.
+        self.set.lock()
     }
 
     fn write(&self, birth: Birth) -> io::Result<()> {
@@ -224,11 +226,11 @@ impl Shared {
             return Ok(());
         };
         let mut lines = file.lock();
-        lines.add(birth, || self.known().clone())
+        lines.add(birth, || self.set().clone())
     }
 }
 
-fn complain(error: &io::Error) {
+fn warn_not_stored(error: &io::Error) {
     tracing::warn!(%error, "the end of a session could not be kept: a later run may revive it");
 }
 
@@ -251,19 +253,19 @@ mod tests {
     async fn a_later_run_knows_them_until_their_seals_have_had_their_time() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("ended");
-        let ended = Ended::open(Some(path.clone()), NOW);
+        let ended = EndedSessions::open(Some(path.clone()), NOW);
         for number in [1, 2] {
             ended.add(birth(number), NOW).await;
         }
-        // A run that was killed while it wrote.
+        // A torn line of a run that was killed while writing.
         let mut file = File::options().append(true).open(&path).expect("a file");
         file.write_all(b"000").expect("written");
-        let later = Ended::open(Some(path.clone()), NOW);
+        let later = EndedSessions::open(Some(path.clone()), NOW);
         assert!(later.has(birth(1)) && later.has(birth(2)) && !later.has(birth(3)));
         later.add(birth(3), NOW).await;
-        assert!(Ended::open(Some(path.clone()), NOW).has(birth(3)));
+        assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(3)));
         let lifetime = u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
-        let last = Ended::open(Some(path.clone()), NOW + lifetime + 3);
+        let last = EndedSessions::open(Some(path.clone()), NOW + lifetime + 3);
         assert!(!last.has(birth(2)) && last.has(birth(3)));
     }
 
@@ -273,16 +275,16 @@ mod tests {
         let path = folder.path().join("ended");
         for text in ["what?\n\n", "00000000001g\n", "000000000010000\n"] {
             fs::write(&path, text).expect("written");
-            let ended = Ended::open(Some(path.clone()), NOW);
+            let ended = EndedSessions::open(Some(path.clone()), NOW);
             assert!(ended.has(birth(0)) && !ended.has(birth(1)), "{text:?}");
         }
         fs::write(&path, b"\xff\n").expect("written");
-        assert!(Ended::open(Some(path.clone()), NOW).has(birth(0)));
+        assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(0)));
         fs::write(&path, "0".repeat(MAX_BYTES + 1)).expect("written");
-        assert!(Ended::open(Some(path), NOW).has(birth(0)));
+        assert!(EndedSessions::open(Some(path), NOW).has(birth(0)));
     }
 
-    /// A pipe is not waited for, and no link is followed. Something else takes their place.
+    /// Opening a pipe does not block, and a link is not followed. A new file replaces them.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn what_stands_in_the_place_of_the_file_is_replaced() {
@@ -297,27 +299,27 @@ mod tests {
         for make in [&make_pipe as &dyn Fn(), &make_link] {
             fs::write(&other, "0000000000a\n").expect("written");
             make();
-            let ended = Ended::open(Some(path.clone()), NOW);
+            let ended = EndedSessions::open(Some(path.clone()), NOW);
             assert!(ended.has(birth(0)) && !ended.has(birth(1)));
             ended.add(birth(1), NOW).await;
             assert_eq!(fs::read_to_string(&other).expect("a file"), "0000000000a\n");
-            assert!(Ended::open(Some(path.clone()), NOW).has(birth(1)));
+            assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(1)));
             fs::remove_file(&path).expect("removed");
         }
     }
 
     #[test]
     fn what_is_too_much_is_forgotten_and_ends_what_is_older() {
-        let mut known = Known::default();
+        let mut set = EndedSet::default();
         let most = u64::try_from(MAX_ENDED).expect("it fits");
         for number in (1..=most + 1).rev() {
-            known.add(birth(number));
+            set.add(birth(number));
         }
-        assert_eq!(known.births.len(), MAX_ENDED);
+        assert_eq!(set.births.len(), MAX_ENDED);
         for number in 0..=most + 1 {
-            assert!(known.has(birth(number)), "{number}");
+            assert!(set.has(birth(number)), "{number}");
         }
-        assert!(!known.has(birth(most + 2)));
-        assert_eq!(Known::read(&known.text()), Some(known));
+        assert!(!set.has(birth(most + 2)));
+        assert_eq!(EndedSet::read(&set.text()), Some(set));
     }
 }

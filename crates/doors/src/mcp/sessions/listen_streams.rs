@@ -1,4 +1,4 @@
-//! Listen streams of clients without a session: what each asked for, and what waits for it.
+//! Listen streams of clients without a session: their filters and queued messages.
 
 use std::{
     collections::HashMap,
@@ -20,29 +20,29 @@ use tokio::time::Instant;
 
 use super::outbox::Outbox;
 
-/// Streams at once; one more is refused.
+/// Maximum number of open streams.
 const MAX_LISTENS: usize = 10_000;
 
-/// The streams that hear the same server, or the servers of profiles.
+/// The open listen streams, of one pooled session or of all profiles and shared servers.
 #[derive(Debug, Default)]
 pub struct ListenStreams {
     next: AtomicU64,
-    open: Mutex<HashMap<Box<str>, Arc<Listen>>>,
+    open: Mutex<HashMap<Box<str>, Arc<ListenStream>>>,
 }
 
 /// One stream.
 #[derive(Debug)]
-pub struct Listen {
+pub struct ListenStream {
     /// The id of its request, JSON text.
     id: Box<str>,
-    /// `None` hears one pooled session only.
+    /// `None` for a stream of one pooled session.
     audience: Option<Audience>,
     filter: Filter,
     opened: Instant,
     pub outbox: Outbox,
 }
 
-/// Which clients a stream is for.
+/// The clients that a stream is for.
 #[derive(Debug)]
 pub enum Audience {
     /// A client of a profile.
@@ -60,13 +60,14 @@ impl Audience {
         matches!(self, Self::Server(server) if server == name)
     }
 
-    /// Whether its client's switches are kept under one of these names.
+    /// True if the switches of its client are stored under one of these names.
     pub fn is_among(&self, clients: &[String]) -> bool {
         matches!(self, Self::Profile(_, client) if client.is_among(clients))
     }
 
-    /// Whether it may hear of this server: a reload may have taken it out of a profile.
-    fn hears(&self, name: &ServerName) -> bool {
+    /// True if the stream may get notifications of this server. A reload may have removed the
+    /// server from the profile.
+    fn includes_server(&self, name: &ServerName) -> bool {
         match self {
             Self::Profile(profile, _) => profile.has_server(name),
             Self::Server(server) => server == name,
@@ -75,29 +76,29 @@ impl Audience {
 }
 
 impl ListenStreams {
-    fn open(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Listen>>> {
-        // Held for a map operation, never across an await.
+    fn open(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<ListenStream>>> {
+        // The lock is held for a map operation, never across an await.
         self.open.lock()
     }
 
-    /// A name for a stream to come, unlike the id of any session.
+    /// A name for a new stream, different from every session id.
     pub fn name(&self) -> Box<str> {
         format!("listen-{}", self.next.fetch_add(1, Ordering::Relaxed)).into()
     }
 
-    /// Begins to tell a stream. `None` if there are too many.
+    /// Opens a stream. Returns `None` if there are too many.
     pub fn add(
         &self,
         name: &str,
         id: &str,
         filter: Filter,
         audience: Option<Audience>,
-    ) -> Option<Arc<Listen>> {
+    ) -> Option<Arc<ListenStream>> {
         let mut open = self.open();
         if open.len() >= MAX_LISTENS {
             return None;
         }
-        let listen = Arc::new(Listen {
+        let listen = Arc::new(ListenStream {
             id: id.into(),
             audience,
             filter,
@@ -112,20 +113,25 @@ impl ListenStreams {
         self.open().remove(name);
     }
 
-    fn all(&self) -> Vec<Arc<Listen>> {
+    fn all(&self) -> Vec<Arc<ListenStream>> {
         self.open().values().cloned().collect()
     }
 
-    /// A list changed at that time, for the streams that it concerns.
-    pub fn tell_change(&self, changed: Method, at: Instant, concerns: impl Fn(&Audience) -> bool) {
+    /// Notifies the concerned streams that a list changed at the given time.
+    pub fn notify_change(
+        &self,
+        changed: Method,
+        at: Instant,
+        concerns: impl Fn(&Audience) -> bool,
+    ) {
         for listen in self.all() {
             if listen.opened < at && listen.audience.as_ref().is_none_or(&concerns) {
-                listen.tell_change(changed);
+                listen.notify_change(changed);
             }
         }
     }
 
-    /// Ends the streams of a profile that is there no more.
+    /// Ends the streams of a removed profile.
     pub fn end(&self, profile: &ProfileName) {
         for listen in self.all() {
             if let Some(audience) = &listen.audience
@@ -136,13 +142,13 @@ impl ListenStreams {
         }
     }
 
-    /// A resource changed, which the stream knows by this URI.
-    pub fn tell_update(&self, server: &ServerName, name: &str, update: &Frame, uri: &str) {
+    /// Notifies a stream that a resource changed. `uri` is the URI that the stream's client used.
+    pub fn notify_update(&self, server: &ServerName, name: &str, update: &Frame, uri: &str) {
         let Some(listen) = self.open().get(name).cloned() else {
             return;
         };
         if let Some(audience) = &listen.audience
-            && !audience.hears(server)
+            && !audience.includes_server(server)
         {
             return;
         }
@@ -151,7 +157,7 @@ impl ListenStreams {
         listen.push(Method::ResourceUpdated, &params.to_string());
     }
 
-    /// Ends every stream, once what waits has been read.
+    /// Ends every stream after its queued messages have been read.
     pub fn close(&self) {
         for listen in self.all() {
             listen.outbox.close();
@@ -159,26 +165,26 @@ impl ListenStreams {
     }
 }
 
-impl Listen {
-    /// What it is told first.
+impl ListenStream {
+    /// The first message of the stream: the acknowledgement of its filter.
     pub fn acknowledged(&self) -> String {
         self.filter.acknowledged(&self.id)
     }
 
-    fn tell_change(&self, changed: Method) {
+    fn notify_change(&self, changed: Method) {
         if self.filter.wants(changed) {
             self.push(changed, "{}");
         }
     }
 
-    /// Everything that it listens to may have changed.
-    pub fn tell_all(&self) {
+    /// Notifies the stream that everything in its filter may have changed.
+    pub fn notify_all(&self) {
         for changed in [
             Method::ToolsChanged,
             Method::PromptsChanged,
             Method::ResourcesChanged,
         ] {
-            self.tell_change(changed);
+            self.notify_change(changed);
         }
         for uri in &self.filter.uris {
             let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));

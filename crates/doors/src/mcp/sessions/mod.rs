@@ -1,4 +1,4 @@
-//! Sessions of clients, and what clients without a session share at their servers.
+//! Client sessions, and upstream state that clients without a session share.
 
 pub mod client_sinks;
 pub mod crowd;

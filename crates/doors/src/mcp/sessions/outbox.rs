@@ -1,4 +1,4 @@
-//! Messages that wait for a client outside of its calls.
+//! Queues of messages to a client that belong to no call.
 
 use std::{
     collections::VecDeque,
@@ -8,19 +8,20 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Messages that wait for a client that does not read; more are dropped and counted.
+/// Maximum number of queued messages for a client that does not read. Further ones are dropped and
+/// counted.
 const MAX_WAITING: usize = 256;
 
-/// And their bytes: one log message may be large.
+/// Maximum size of queued messages in bytes: one log message may be large.
 const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
 
-/// A bounded queue of messages. Each is taken by one reader, however many listen (specification,
-/// transports: a message goes to one stream only).
+/// A bounded queue of messages. Each message is read once, even if the client has several streams
+/// (specification, transports: a message goes to one stream only).
 #[derive(Debug, Default)]
-pub struct Outbox(Mutex<State>);
+pub struct Outbox(Mutex<OutboxState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct OutboxState {
     waiting: VecDeque<String>,
     bytes: usize,
     readers: Vec<Waker>,
@@ -29,8 +30,8 @@ struct State {
 }
 
 impl Outbox {
-    fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        // Held for a few instructions, never across an await.
+    fn update<T>(&self, change: impl FnOnce(&mut OutboxState) -> T) -> T {
+        // The lock is held for a few instructions, never across an await.
         let mut state = self.0.lock();
         let value = change(&mut state);
         let readers = std::mem::take(&mut state.readers);
@@ -41,7 +42,7 @@ impl Outbox {
         value
     }
 
-    /// Queues a message. One that waits already is not queued twice: two `list_changed` say no more
+    /// Queues a message, unless the same message is already queued: two `list_changed` tell no more
     /// than one.
     pub fn push(&self, message: String) {
         self.update(|state| {
@@ -63,7 +64,7 @@ impl Outbox {
         });
     }
 
-    /// Ends the readers once they have read everything.
+    /// Ends the readers after they have read everything.
     pub fn close(&self) {
         self.update(|state| state.closed = true);
     }

@@ -1,4 +1,4 @@
-//! Isolated upstream sessions of one client.
+//! The isolated upstream sessions of one client session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use mainstay_transport::Session;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-/// How long a client waits for its sessions to hear which log messages it wants.
+/// Time that a client waits for its sessions to set a log level.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One client's sessions, by server. A map without entries takes no memory.
+/// The isolated sessions by server. A map without entries allocates no memory.
 #[derive(Debug, Default)]
 pub struct OwnSessions(Mutex<HashMap<ServerName, Arc<IsolatedSession>>>);
 
@@ -27,9 +27,9 @@ impl OwnSessions {
         self.map().values().cloned().collect()
     }
 
-    /// The client's session of this server; `open` makes one for a server that has none, or that is
-    /// another of the same name.
-    pub fn of(
+    /// The client's session of this server. `open` creates it if there is none, or if the server
+    /// was replaced by another one with the same name.
+    pub fn get_or_open(
         &self,
         server: &Arc<Server>,
         open: impl FnOnce() -> IsolatedSession,
@@ -45,7 +45,7 @@ impl OwnSessions {
         isolated_session
     }
 
-    /// Those that are open.
+    /// The sessions that are open.
     pub fn live(&self) -> Vec<Arc<Session>> {
         let sessions = self.all();
         sessions
@@ -54,9 +54,9 @@ impl OwnSessions {
             .collect()
     }
 
-    /// Has open sessions, and those to come, log what this level asks for.
+    /// Sets the log level of open sessions and of sessions that open later.
     pub async fn set_log_level(&self, level: LogLevel) {
-        let told = self.all().into_iter().map(|isolated_session| async move {
+        let updates = self.all().into_iter().map(|isolated_session| async move {
             isolated_session.settings.set_log_level(level);
             let _use = isolated_session.begin();
             let Some(session) = isolated_session.live_session() else {
@@ -68,15 +68,15 @@ impl OwnSessions {
                 tracing::debug!(server = %isolated_session.server.name, %error, "a log level was not set");
             }
         });
-        // A server that does not answer holds up no client.
-        timeout(PATIENCE, join_all(told)).await.ok();
+        // A server that does not answer does not delay the client.
+        timeout(PATIENCE, join_all(updates)).await.ok();
     }
 
-    /// Closes sessions that have been idle for so long. One that is subscribed to resources stays open
-    /// while its client listens.
+    /// Closes sessions that have been idle for this long. A session with resource subscriptions
+    /// stays open while its client listens.
     pub fn sweep(&self, idle: Duration, is_listened_to: bool) {
         self.map().retain(|_, isolated_session| {
-            // The configuration may have changed.
+            // The configuration may have changed since the session was opened.
             let server = &isolated_session.server;
             let is_needed = (server.is_isolated() || server.knows_its_client())
                 && isolated_session.settings.has_resources();
@@ -84,12 +84,12 @@ impl OwnSessions {
                 return true;
             }
             isolated_session.close_idle(idle);
-            // Dropped, it takes no memory for a client that does not come back to it.
+            // Dropping it saves memory for a client that does not use it again.
             is_needed || !isolated_session.is_idle(idle)
         });
     }
 
-    /// The client has gone.
+    /// Closes all sessions at the end of the client session.
     pub fn close(&self) {
         for isolated_session in std::mem::take(&mut *self.map()).into_values() {
             isolated_session.close();

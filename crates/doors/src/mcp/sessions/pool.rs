@@ -1,6 +1,6 @@
-//! Pooled sessions of legacy servers for clients without a session: one for each principal and set of
-//! declared capabilities, because a session's capabilities are fixed when it opens (docs/dev/wire.md,
-//! "Between the eras").
+//! Pooled sessions of legacy servers for clients without a session. There is one for each principal
+//! and set of declared capabilities, because a session's capabilities are fixed when it opens
+//! (docs/dev/wire.md, "Between the eras").
 
 use std::{
     sync::{
@@ -27,27 +27,28 @@ use tokio::time::Instant;
 
 use super::{
     listen_streams::ListenStreams,
-    subscriptions::{Resource, Subscriptions},
+    subscriptions::{SubscribedResource, Subscriptions},
 };
 
-/// Sessions that are remembered, open or not. A client that declares something else each time would have
-/// one of its own for each request.
+/// Maximum number of pooled sessions, open or not. A client that declares other capabilities each
+/// time would otherwise get a new one for each request.
 const MAX_POOLED: usize = 1000;
 
 /// The sessions of all servers, oldest first.
 #[derive(Debug, Default)]
 pub struct Pool(Mutex<Vec<Arc<Pooled>>>);
 
-/// One of them. It opens at its first use.
+/// A pooled session. It opens at its first use.
 #[derive(Debug)]
 pub struct Pooled {
-    /// What its clients declare.
+    /// The capabilities that its clients declare.
     profile: Box<str>,
     principal: Principal,
     pub isolated_session: Arc<IsolatedSession>,
-    /// Calls of them that wait for a person.
+    /// Number of its calls that wait for a person.
     parked: AtomicUsize,
-    /// The level that the session was last set to, which a new one knows nothing of.
+    /// The log level that was last set, and the session in which it was set. A new session does not
+    /// know it.
     logs: Mutex<Option<(Weak<Session>, LogLevel)>>,
     audience: Arc<Audience>,
 }
@@ -61,15 +62,15 @@ pub struct Audience {
 
 impl Pool {
     fn sessions(&self) -> MutexGuard<'_, Vec<Arc<Pooled>>> {
-        // Held for an operation on the list, never across an await.
+        // The lock is held for a list operation, never across an await.
         self.0.lock()
     }
 
-    /// A session of this server for this client. One with a call that waits for a person is left to
-    /// that call: on a pipe it would be unknown whose the next question is.
+    /// A session of this server for this client. A session with a call that waits for a person is
+    /// not shared: on a pipe, the next question could not be attributed to a call.
     pub fn lease(&self, server: &Arc<Server>, client: &Client) -> Lease {
         let capabilities = match server.config().server_requests {
-            // It must not wait for an answer that cannot come.
+            // The server's requests are rejected. It must not wait for an answer that cannot come.
             Some(ServerRequests::Reject) => "{}".into(),
             _ => client.caller.capabilities.for_era(Era::Legacy),
         };
@@ -100,13 +101,13 @@ impl Pool {
         }
     }
 
-    /// Closes sessions that have been idle for so long.
+    /// Closes sessions that have been idle for this long.
     pub fn sweep(&self, idle: Duration) {
         self.sessions()
             .retain(|session| !session.isolated_session.is_idle(idle));
     }
 
-    /// Ends the streams of listeners, and closes sessions without users.
+    /// Ends the listen streams, and closes sessions without users.
     pub fn close(&self) {
         for session in self.sessions().iter() {
             session.audience.listen_streams.close();
@@ -143,7 +144,7 @@ impl Pooled {
     }
 }
 
-/// Keeps a session from being closed.
+/// Keeps a pooled session open.
 #[derive(Debug)]
 pub struct Lease {
     session: Arc<Pooled>,
@@ -159,9 +160,9 @@ impl Lease {
         &self.session.audience
     }
 
-    /// Has the server log what this level asks for, and all that is more severe. It goes on doing so:
-    /// each request is sent what it asked for only.
-    pub async fn want_logs(&self, level: LogLevel) -> Result<(), Failure> {
+    /// Makes the server log at this level and above. The server continues to do so; each request
+    /// gets only the messages that it asked for.
+    pub async fn request_log_level(&self, level: LogLevel) -> Result<(), Failure> {
         let limit = self
             .session
             .isolated_session
@@ -178,40 +179,40 @@ impl Lease {
         }
         let set = (Arc::downgrade(&session), level);
         {
-            // Held for a copy, never across an await.
+            // The lock is held for a copy, never across an await.
             let mut logs = self.session.logs.lock();
-            if let Some((known, wanted)) = &*logs
-                && Weak::ptr_eq(known, &set.0)
-                && *wanted <= level
+            if let Some((last_session, last_level)) = &*logs
+                && Weak::ptr_eq(last_session, &set.0)
+                && *last_level <= level
             {
                 return Ok(());
             }
             *logs = Some(set);
         }
-        // It says nothing where it will not.
+        // A refusal is ignored: the server then sends no log messages.
         session.set_log_level(level).await.ok();
         Ok(())
     }
 
-    /// Ends what a stream listened to; returns the resources without a subscriber.
-    pub fn leave(&self, stream: &str) -> Vec<Resource> {
+    /// Ends a listen stream. Returns the resources that have no subscriber any more.
+    pub fn leave(&self, stream: &str) -> Vec<SubscribedResource> {
         self.session.audience.listen_streams.remove(stream);
         self.session.audience.subscriptions.remove_session(stream)
     }
 }
 
-/// A call's place in a pooled session, if it has one.
+/// The lease of a call on a pooled session, if it has one.
 #[derive(Debug, Default)]
 pub struct Seat(OnceLock<Lease>);
 
 impl Seat {
-    /// Keeps the lease as long as the call lives. A call goes to one server: the lease of another, which
-    /// was only asked for a resource, is given back.
+    /// Keeps the lease for the lifetime of the call. A call is forwarded to one server; a lease
+    /// that was needed only to search for a resource is returned.
     pub fn take(&self, lease: Lease) -> Option<Lease> {
         self.0.set(lease).err()
     }
 
-    /// The call waits for a person, until the guard is dropped.
+    /// Marks the call as waiting for a person until the guard is dropped.
     pub fn park(&self) -> Option<Waiting> {
         let lease = self.0.get()?;
         lease.session.parked.fetch_add(1, Ordering::Relaxed);
@@ -229,7 +230,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What a pooled session says outside of calls.
+/// Handles messages of a pooled session that belong to no call.
 #[derive(Debug)]
 struct Unattributed {
     server: Arc<Server>,
@@ -238,8 +239,8 @@ struct Unattributed {
 }
 
 impl Listener for Unattributed {
-    /// Changes reach the listeners. A log message that belongs to no request reaches none
-    /// (specification 2026-07-28, "Logging").
+    /// Forwards changes to the listeners. A log message without a request is dropped (specification
+    /// 2026-07-28, "Logging").
     fn hear(&self, notice: Notice) {
         let Audience {
             listen_streams,
@@ -249,15 +250,15 @@ impl Listener for Unattributed {
             Method::ResourceUpdated => {
                 let uri = notice.frame.text_param("uri").unwrap_or_default();
                 for (stream, used) in subscriptions.listeners(&self.server.name, &uri) {
-                    listen_streams.tell_update(&self.server.name, &stream, &notice.frame, &used);
+                    listen_streams.notify_update(&self.server.name, &stream, &notice.frame, &used);
                 }
             }
-            changed => listen_streams.tell_change(changed, Instant::now(), |_| true),
+            changed => listen_streams.notify_change(changed, Instant::now(), |_| true),
         }
     }
 
-    /// It is unknown whose question this is. One for roots is answered by the configuration, or waits for the next
-    /// call of such clients; any other is refused for that reason.
+    /// The client of this question is unknown. The configuration answers a question for roots, or
+    /// it waits for the next call of such a client. Any other question is refused.
     fn ask(&self, question: Question) {
         if question.method() != Method::RootsList {
             return;

@@ -1,5 +1,5 @@
-//! Keeps the latest events of a session's streams, for clients whose connection breaks or is closed
-//! (specification 2025-11-25, transports, "Resumability and Redelivery").
+//! Stores the latest events of a session's streams, for clients whose connection breaks or is
+//! closed (specification 2025-11-25, transports, "Resumability and Redelivery").
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,48 +11,50 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// Events of one session that are kept: as many as may wait in its outbox.
+/// Maximum number of stored events of one session. It equals the limit of the session's outbox.
 const MAX_EVENTS: usize = 256;
 
-/// And their bytes. A result that is larger reaches a client that reads; it is not kept for one that
-/// went away.
+/// Maximum size of stored events in bytes. A larger result reaches a client that reads, but is not
+/// stored for a client that is away.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// A client comes back within seconds, or once its machine is awake. After this an idle session keeps
-/// nothing, so that it costs what idle sessions may (20 kB).
-const KEPT_FOR: Duration = Duration::from_mins(5);
+/// Time for which events are stored. A client returns within seconds, or when its machine wakes up.
+/// After that an idle session stores nothing, so that it stays within the size of idle sessions (20
+/// kB).
+const STORED_FOR: Duration = Duration::from_mins(5);
 
-/// Events that wait for one connection. Later ones wait at their source, where progress and logs are
-/// dropped first.
-const MAX_UNHEARD: usize = 16;
+/// Maximum number of events that wait for one connection. Later ones wait at their source, where
+/// progress and logs are dropped first.
+const MAX_UNREAD: usize = 16;
 
-/// When a client is to come back whose connection broke.
+/// Time after which a client should return if its connection breaks.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What a stream is about.
+/// The subject of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StreamKind {
     /// One request and its response, with which it ends.
     Call,
     /// Messages outside of calls (GET).
     Session,
 }
 
-/// A stream of the session. Never given again.
+/// Identifies a stream of the session. Ids are not reused.
 pub type StreamId = u64;
 
 /// The streams of one session.
 #[derive(Debug)]
 pub struct Replay {
-    /// Tells our events from those of an earlier run: a session may be older than we are.
+    /// Distinguishes events of this run from those of earlier runs: a session may be older than
+    /// this run.
     run: u32,
-    state: Mutex<State>,
+    state: Mutex<ReplayState>,
 }
 
 impl Default for Replay {
     fn default() -> Self {
         let mut run = [0; 4];
-        // Without random numbers there are no sessions either.
+        // Without random numbers there are no session ids either.
         getrandom::fill(&mut run).ok();
         Self {
             run: u32::from_be_bytes(run),
@@ -62,7 +64,7 @@ impl Default for Replay {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReplayState {
     next_stream: StreamId,
     streams: BTreeMap<StreamId, Stream>,
     events: usize,
@@ -71,65 +73,65 @@ struct State {
 
 #[derive(Debug)]
 struct Stream {
-    kind: Kind,
-    kept: VecDeque<Event>,
-    /// The number of the next event; that of the first is 1, for 0 primes the client.
+    kind: StreamKind,
+    stored: VecDeque<Event>,
+    /// The number of the next event. The first event has number 1; number 0 is the primer.
     next: u64,
-    /// The number of the next event for the connection that reads.
-    unheard: u64,
-    /// Connections it has had; the last one reads, unless it is away.
+    /// The number of the next event for the current connection.
+    next_unread: u64,
+    /// Number of connections so far. The last one reads, unless it has left.
     readers: u64,
     is_read: bool,
     is_over: bool,
-    /// The connection is to be closed, and the client to come back after this.
+    /// If set, the connection is to be closed, and the client to return after this time.
     parting: Option<Duration>,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// A client has come back for what it missed.
+    /// True after a client has returned to the stream.
     has_returned: bool,
-    /// The writer of the stream, which is woken when a client returns.
+    /// The writer of the stream. It is woken when a client returns.
     returned: Option<Waker>,
 }
 
 #[derive(Debug)]
 struct Event {
-    /// As it is sent.
+    /// The event in the form in which it is sent.
     text: Bytes,
     since: Instant,
 }
 
-/// One connection's place on a stream.
+/// The position of one connection on a stream.
 #[derive(Debug)]
 pub struct StreamCursor {
     pub stream: StreamId,
-    pub kind: Kind,
+    pub kind: StreamKind,
     reader: u64,
-    /// The event that the client is to come back with until it has heard another (SEP-1699); not yet
-    /// told.
+    /// The event with which the client returns until it has received another one (SEP-1699). `None`
+    /// after it was sent.
     primer: Option<u64>,
     is_closed: bool,
 }
 
-/// Why a stream cannot be resumed.
+/// The reason that a stream cannot be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Gone {
     #[error(
         "what followed this event is kept no longer: the call may or may not have run; check before you repeat it"
     )]
     Forgotten,
-    /// Nothing is lost that anyone waits for: a new stream will do.
+    /// Nothing is lost that a client waits for. A new stream suffices.
     #[error("no stream of calls has this event")]
     Unknown,
 }
 
 impl Replay {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Held for map operations, never across an await.
+    fn state(&self) -> MutexGuard<'_, ReplayState> {
+        // The lock is held for map operations, never across an await.
         self.state.lock()
     }
 
-    /// A new stream and its first connection.
-    pub fn open(&self, kind: Kind) -> StreamCursor {
+    /// Opens a stream with its first connection.
+    pub fn open(&self, kind: StreamKind) -> StreamCursor {
         let mut state = self.state();
         state.next_stream += 1;
         let stream = state.next_stream;
@@ -137,9 +139,9 @@ impl Replay {
             stream,
             Stream {
                 kind,
-                kept: VecDeque::new(),
+                stored: VecDeque::new(),
                 next: 1,
-                unheard: 1,
+                next_unread: 1,
                 readers: 1,
                 is_read: true,
                 is_over: false,
@@ -159,168 +161,171 @@ impl Replay {
         }
     }
 
-    /// The place after an event, for a connection that takes the place of the one before.
+    /// Resumes a stream after an event. The new connection replaces the previous one.
     pub fn resume(&self, last_event: &str) -> Result<StreamCursor, Gone> {
         let (run, kind, stream, event) = parse(last_event).ok_or(Gone::Unknown)?;
         let gone = match kind {
-            Kind::Call => Gone::Forgotten,
-            Kind::Session => Gone::Unknown,
+            StreamKind::Call => Gone::Forgotten,
+            StreamKind::Session => Gone::Unknown,
         };
         if run != self.run {
             return Err(gone);
         }
         let mut state = self.state();
-        let found = state
+        let stream_state = state
             .streams
             .get_mut(&stream)
-            .filter(|found| found.kind == kind && event < found.next);
-        let found = found.ok_or(gone)?;
-        // If a call is over its response must be there; progress and logs may be missing.
-        if found.is_over && found.kept.is_empty() && event + 1 < found.next {
+            .filter(|stream_state| stream_state.kind == kind && event < stream_state.next);
+        let stream_state = stream_state.ok_or(gone)?;
+        // The response of a finished call must be available. Progress and logs may be missing.
+        if stream_state.is_over && stream_state.stored.is_empty() && event + 1 < stream_state.next {
             return Err(gone);
         }
-        found.readers += 1;
-        found.is_read = true;
-        found.unheard = event + 1;
-        found.parting = None;
-        found.has_returned = true;
-        if let Some(returned) = found.returned.take() {
+        stream_state.readers += 1;
+        stream_state.is_read = true;
+        stream_state.next_unread = event + 1;
+        stream_state.parting = None;
+        stream_state.has_returned = true;
+        if let Some(returned) = stream_state.returned.take() {
             returned.wake();
         }
-        // The connection before may not have been missed yet.
-        found.wake();
+        // Wake the previous connection, which may not have ended yet.
+        stream_state.wake();
         Ok(StreamCursor {
             stream,
             kind,
-            reader: found.readers,
+            reader: stream_state.readers,
             primer: Some(event),
             is_closed: false,
         })
     }
 
-    fn id(&self, kind: Kind, stream: StreamId, event: u64) -> String {
+    fn id(&self, kind: StreamKind, stream: StreamId, event: u64) -> String {
         let letter = match kind {
-            Kind::Call => 'c',
-            Kind::Session => 's',
+            StreamKind::Call => 'c',
+            StreamKind::Session => 's',
         };
         format!("{:08x}-{letter}{stream}-{event}", self.run)
     }
 
-    /// Says something on a stream.
-    pub fn say(&self, stream: StreamId, message: &str) {
+    /// Appends a message to a stream.
+    pub fn push(&self, stream: StreamId, message: &str) {
         let mut state = self.state();
-        let Some(found) = state.streams.get_mut(&stream) else {
+        let Some(stream_state) = state.streams.get_mut(&stream) else {
             return;
         };
-        let id = self.id(found.kind, stream, found.next);
-        // Messages are one line, so one `data` field holds them.
+        let id = self.id(stream_state.kind, stream, stream_state.next);
+        // A message is one line, so one `data` field suffices.
         let text = Bytes::from(format!("id: {id}\nevent: message\ndata: {message}\n\n"));
-        found.next += 1;
+        stream_state.next += 1;
         let (bytes, since) = (text.len(), Instant::now());
-        found.kept.push_back(Event { text, since });
-        found.wake();
+        stream_state.stored.push_back(Event { text, since });
+        stream_state.wake();
         state.events += 1;
         state.bytes += bytes;
         state.make_room();
     }
 
-    /// Nothing more is said on a stream.
+    /// Marks the end of a stream. No message follows.
     pub fn finish(&self, stream: StreamId) {
-        self.change(stream, |found| found.is_over = true);
+        self.change(stream, |stream_state| stream_state.is_over = true);
         self.state().drop_if_done(stream);
     }
 
-    /// Closes a stream's connection, once everything has been sent; its client comes back.
-    pub fn part(&self, stream: StreamId, retry: Duration) {
-        self.change(stream, |found| found.parting = Some(retry));
+    /// Closes the connection of a stream after everything has been sent. The client returns.
+    pub fn disconnect(&self, stream: StreamId, retry: Duration) {
+        self.change(stream, |stream_state| stream_state.parting = Some(retry));
     }
 
     fn change(&self, stream: StreamId, change: impl FnOnce(&mut Stream)) {
-        if let Some(found) = self.state().streams.get_mut(&stream) {
-            change(found);
-            found.wake();
+        if let Some(stream_state) = self.state().streams.get_mut(&stream) {
+            change(stream_state);
+            stream_state.wake();
         }
     }
 
-    /// Ready when one more event may be said: a slow reader is waited for, a missing one is not.
+    /// Ready when the stream accepts one more event. It waits for a slow reader, not for an absent
+    /// one.
     pub fn poll_room(&self, stream: StreamId, context: &Context<'_>) -> Poll<()> {
         let mut state = self.state();
         match state.streams.get_mut(&stream) {
-            Some(found) if found.is_read && found.waiting() >= MAX_UNHEARD => {
-                found.writer = Some(context.waker().clone());
+            Some(stream_state) if stream_state.is_read && stream_state.waiting() >= MAX_UNREAD => {
+                stream_state.writer = Some(context.waker().clone());
                 Poll::Pending
             }
             _ => Poll::Ready(()),
         }
     }
 
-    /// Whether a client has come back to a stream since this was last asked; the task is woken when one
-    /// does.
+    /// Returns true if a client has returned to the stream since the last call. The task is woken
+    /// when a client returns.
     pub fn take_return(&self, stream: StreamId, context: &Context<'_>) -> bool {
         let mut state = self.state();
-        let Some(found) = state.streams.get_mut(&stream) else {
+        let Some(stream_state) = state.streams.get_mut(&stream) else {
             return false;
         };
         let waker = context.waker();
-        if !found
+        if !stream_state
             .returned
             .as_ref()
-            .is_some_and(|it| it.will_wake(waker))
+            .is_some_and(|returned| returned.will_wake(waker))
         {
-            found.returned = Some(waker.clone());
+            stream_state.returned = Some(waker.clone());
         }
-        std::mem::take(&mut found.has_returned)
+        std::mem::take(&mut stream_state.has_returned)
     }
 
-    /// What comes next on a connection; `None` at its end.
-    pub fn poll(&self, place: &mut StreamCursor, context: &Context<'_>) -> Poll<Option<Bytes>> {
+    /// The next event for a connection; `None` at its end.
+    pub fn poll(&self, cursor: &mut StreamCursor, context: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = self.state();
-        let found = state.streams.get_mut(&place.stream);
-        let Some(found) = found.filter(|it| it.readers == place.reader && !place.is_closed) else {
+        let stream_state = state.streams.get_mut(&cursor.stream);
+        let Some(stream_state) =
+            stream_state.filter(|stream| stream.readers == cursor.reader && !cursor.is_closed)
+        else {
             return Poll::Ready(None);
         };
-        if let Some(event) = place.primer.take() {
-            let id = self.id(place.kind, place.stream, event);
+        if let Some(event) = cursor.primer.take() {
+            let id = self.id(cursor.kind, cursor.stream, event);
             let text = format!("id: {id}\nretry: {}\ndata: \n\n", RETRY.as_millis());
             return Poll::Ready(Some(text.into()));
         }
-        if let Some(text) = found.hear() {
+        if let Some(text) = stream_state.next_event() {
             return Poll::Ready(Some(text));
         }
-        if found.is_over {
+        if stream_state.is_over {
             return Poll::Ready(None);
         }
-        if let Some(retry) = found.parting.take() {
-            place.is_closed = true;
+        if let Some(retry) = stream_state.parting.take() {
+            cursor.is_closed = true;
             let text = format!("retry: {}\n\n", retry.as_millis());
             return Poll::Ready(Some(text.into()));
         }
-        found.reader = Some(context.waker().clone());
+        stream_state.reader = Some(context.waker().clone());
         Poll::Pending
     }
 
-    /// The connection has gone, whichever side closed it.
-    pub fn leave(&self, place: &StreamCursor) {
+    /// Ends a connection, whichever side closed it.
+    pub fn leave(&self, cursor: &StreamCursor) {
         let mut state = self.state();
-        if let Some(found) = state.streams.get_mut(&place.stream)
-            && found.readers == place.reader
+        if let Some(stream_state) = state.streams.get_mut(&cursor.stream)
+            && stream_state.readers == cursor.reader
         {
-            found.is_read = false;
-            found.reader = None;
-            found.wake();
+            stream_state.is_read = false;
+            stream_state.reader = None;
+            stream_state.wake();
             state.make_room();
-            state.drop_if_done(place.stream);
+            state.drop_if_done(cursor.stream);
         }
     }
 
-    /// Forgets what is too old.
+    /// Removes events that are too old.
     pub fn expire(&self) {
         self.state().expire(Instant::now());
     }
 }
 
-impl State {
-    /// Lets the oldest events go. Those stay that a connection has yet to hear.
+impl ReplayState {
+    /// Removes the oldest events beyond the limits. Events that a connection has not read yet stay.
     fn make_room(&mut self) {
         while self.events > MAX_EVENTS || self.bytes > MAX_BYTES {
             let oldest = self
@@ -334,20 +339,23 @@ impl State {
     }
 
     fn expire(&mut self, now: Instant) {
-        let old = |event: &Event| now.duration_since(event.since) >= KEPT_FOR;
+        let is_old = |event: &Event| now.duration_since(event.since) >= STORED_FOR;
         let ids: Vec<StreamId> = self.streams.keys().copied().collect();
         for id in ids {
             while let Some(stream) = self.streams.get(&id)
-                && stream.oldest().is_some_and(old)
+                && stream.oldest().is_some_and(is_old)
             {
                 self.forget(id);
             }
         }
     }
 
-    /// Forgets a stream's oldest event.
+    /// Removes the oldest event of a stream.
     fn forget(&mut self, id: StreamId) {
-        let event = self.streams.get_mut(&id).and_then(|it| it.kept.pop_front());
+        let event = self
+            .streams
+            .get_mut(&id)
+            .and_then(|stream| stream.stored.pop_front());
         if let Some(event) = event {
             self.events -= 1;
             self.bytes -= event.text.len();
@@ -355,39 +363,39 @@ impl State {
         self.drop_if_done(id);
     }
 
-    /// A stream without events is remembered as long as one side may still say or hear something.
+    /// Removes a stream without events, unless one side may still send or read.
     fn drop_if_done(&mut self, id: StreamId) {
         let stream = self.streams.get(&id);
-        if stream.is_some_and(|it| it.kept.is_empty() && it.is_done()) {
+        if stream.is_some_and(|stream| stream.stored.is_empty() && stream.is_done()) {
             self.streams.remove(&id);
         }
     }
 }
 
 impl Stream {
-    /// The number of the first event that is kept.
-    fn first(&self) -> u64 {
-        self.next - self.kept.len() as u64
+    /// The number of the first stored event.
+    fn first_number(&self) -> u64 {
+        self.next - self.stored.len() as u64
     }
 
-    /// How many events the connection that reads has not heard.
+    /// Number of events that the current connection has not read.
     fn waiting(&self) -> usize {
-        usize::try_from(self.next - self.unheard).unwrap_or(usize::MAX)
+        usize::try_from(self.next - self.next_unread).unwrap_or(usize::MAX)
     }
 
-    /// The oldest event, unless a connection has yet to hear it.
+    /// The oldest event, unless a connection has not read it yet.
     fn oldest(&self) -> Option<&Event> {
-        self.kept
+        self.stored
             .front()
-            .filter(|_| !self.is_read || self.first() < self.unheard)
+            .filter(|_| !self.is_read || self.first_number() < self.next_unread)
     }
 
-    /// The next event for the connection that reads.
-    fn hear(&mut self) -> Option<Bytes> {
-        self.unheard = self.unheard.max(self.first());
-        let index = usize::try_from(self.unheard - self.first()).ok()?;
-        let text = self.kept.get(index)?.text.clone();
-        self.unheard += 1;
+    /// The next event for the current connection.
+    fn next_event(&mut self) -> Option<Bytes> {
+        self.next_unread = self.next_unread.max(self.first_number());
+        let index = usize::try_from(self.next_unread - self.first_number()).ok()?;
+        let text = self.stored.get(index)?.text.clone();
+        self.next_unread += 1;
         if let Some(writer) = self.writer.take() {
             writer.wake();
         }
@@ -395,7 +403,7 @@ impl Stream {
     }
 
     fn is_done(&self) -> bool {
-        !self.is_read && (self.is_over || self.kind == Kind::Session)
+        !self.is_read && (self.is_over || self.kind == StreamKind::Session)
     }
 
     fn wake(&mut self) {
@@ -408,15 +416,15 @@ impl Stream {
     }
 }
 
-/// The parts of an id of ours.
-fn parse(id: &str) -> Option<(u32, Kind, StreamId, u64)> {
+/// The parts of an event id.
+fn parse(id: &str) -> Option<(u32, StreamKind, StreamId, u64)> {
     let mut parts = id.split('-');
     let run = u32::from_str_radix(parts.next()?, 16).ok()?;
     let stream = parts.next()?;
     let event = parts.next()?.parse().ok()?;
     let (kind, stream) = match stream.split_at_checked(1)? {
-        ("c", stream) => (Kind::Call, stream),
-        ("s", stream) => (Kind::Session, stream),
+        ("c", stream) => (StreamKind::Call, stream),
+        ("s", stream) => (StreamKind::Session, stream),
         _ => return None,
     };
     parts

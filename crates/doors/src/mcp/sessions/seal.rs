@@ -1,12 +1,12 @@
-//! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
-//! sessions.
+//! Sealed session ids that describe their session. With them, a restart of Mainstay does not end
+//! the sessions of clients.
 //!
 //! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`
 //!
-//! All of it is hexadecimal but for the endpoint, so visible ASCII (specification, transports, "Session
-//! Management"). NAME and VERSION are what the client called itself, cut to a length. CLIENT is a checksum of
-//! the name under which its switches are kept; it tells whether NAME is whole. Random number and seal
-//! together are 128 bits that nobody can guess.
+//! All parts except the endpoint are hexadecimal, so the id is visible ASCII (specification,
+//! transports, "Session Management"). NAME and VERSION are those that the client declared, cut to a
+//! maximum length. CLIENT is a checksum of the name under which the client's switches are stored.
+//! It shows whether NAME is complete. Random number and seal together have 128 unpredictable bits.
 
 use std::{
     fmt::Write as _,
@@ -28,7 +28,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::ended::{Birth, REVIVED_FOR};
 
-/// Bytes of the seal that an id carries.
+/// Bytes of the seal in an id.
 const SEAL: usize = 8;
 
 const TIME_DIGITS: usize = 11;
@@ -39,30 +39,32 @@ const RANDOM_DIGITS: usize = 16;
 const HEAD_DIGITS: usize =
     TIME_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + CLIENT_DIGITS + RANDOM_DIGITS;
 
-/// Bytes of a client's name, and of its version, that an id carries: an id is a header of every request.
+/// Maximum bytes of a client's name or version in an id: the id is a header of every request.
 const MAX_WORD: usize = 64;
 
-/// What an id says.
+/// The content of a session id.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unsealed<'i> {
     pub birth: Birth,
-    /// See `Scope::endpoint`.
+    /// See `EndpointScope::endpoint`.
     pub endpoint: &'i str,
     pub revision: Revision,
-    /// What its client can be asked.
+    /// The kinds of requests that the client accepts.
     pub capabilities: ClientCapabilities,
-    /// What the client said of itself, as far as an id carries it; JSON text.
+    /// The name and version that the client declared, as far as the id contains them; JSON text.
     pub client_info: Option<Arc<str>>,
-    /// Whether the name under which its switches are kept follows from `client_info` and the principal.
+    /// True if the name under which the client's switches are stored follows from `client_info` and
+    /// the principal.
     pub has_whole_name: bool,
 }
 
-/// Makes ids, and knows those of earlier runs with the same key.
+/// Creates session ids, and reads ids of earlier runs with the same key.
 #[derive(Debug)]
 pub struct Seal {
-    /// Without one, no later run knows the ids of this one.
+    /// Without a key, later runs cannot read the ids of this run.
     key: Option<Secret>,
-    /// When this run began, in milliseconds: ids of this run that are unknown have ended.
+    /// Start of this run in milliseconds since 1970. An unknown id of this run belongs to an ended
+    /// session.
     run: u64,
 }
 
@@ -82,17 +84,17 @@ impl Seal {
         }
     }
 
-    /// When this run began, in milliseconds since 1970.
+    /// Start of this run in milliseconds since 1970.
     pub fn run(&self) -> u64 {
         self.run
     }
 
-    /// Names for clients that later runs know, too.
+    /// Sealed names for clients, which later runs can read, too.
     pub fn names(&self) -> SealedNames {
         SealedNames::new(self.key.clone())
     }
 
-    /// A new id, of a session that is opened now (milliseconds since 1970).
+    /// A new id for a session that is opened at `now` (milliseconds since 1970).
     pub fn id(
         &self,
         now: u64,
@@ -103,7 +105,7 @@ impl Seal {
         let number = random()?;
         let index = Revision::ALL
             .iter()
-            .position(|known| *known == caller.revision);
+            .position(|revision| *revision == caller.revision);
         let head = format!(
             "{:011x}{:x}{:02x}{:08x}{number:016x}",
             now,
@@ -127,8 +129,8 @@ impl Seal {
         .into())
     }
 
-    /// What a recent id of an earlier run says; `None` for an id of this run, of another principal, or
-    /// of no session.
+    /// Reads a recent id of an earlier run. Returns `None` for an id of this run or of another
+    /// principal, and for an invalid id.
     pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
         let unsealed = self.read(id, principal)?;
         let opened = unsealed.birth.opened;
@@ -136,7 +138,7 @@ impl Seal {
         (opened < self.run && age <= REVIVED_FOR).then_some(unsealed)
     }
 
-    /// What an id of any run says.
+    /// Reads an id of any run.
     pub fn read<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
         let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
         let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
@@ -146,7 +148,7 @@ impl Seal {
             Some(_) => return None,
         };
         let number = u64::from_str_radix(seal, 16).ok()?;
-        // One id, one spelling: another would be another session.
+        // Each id has only one spelling. Another one would be a different session.
         if format!("{number:016x}") != seal {
             return None;
         }
@@ -182,7 +184,7 @@ fn checksum(name: &str) -> u32 {
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-/// The beginning of what a client calls itself, in hexadecimal.
+/// The beginning of the client's name and version, in hexadecimal.
 fn declared(caller: &Caller) -> String {
     let info = caller.client_info.as_deref().unwrap_or("{}");
     let word = |member| {
@@ -226,7 +228,7 @@ fn mac(
     mac.update(declared.as_bytes());
     mac.update(b"-");
     mac.update(endpoint.as_bytes());
-    // No name has a space in it.
+    // No name contains a space.
     mac.update(b" ");
     mac.update(principal.to_string().as_bytes());
     mac
@@ -276,16 +278,16 @@ mod tests {
                     client_info: Some(info.into()),
                     has_whole_name: true,
                 };
-                let known = run(1, opened + 1);
+                let later_run = run(1, opened + 1);
                 let last = opened + u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
-                let open = |now| known.open(&id, &Principal::Operator, now);
+                let open = |now| later_run.open(&id, &Principal::Operator, now);
                 assert_eq!(open(last), Some(unsealed), "{id}");
                 assert_eq!(open(last + 1), None, "too old");
             }
         }
     }
 
-    /// Records of a session that goes on say whose it is, within bounds.
+    /// Records of a revived session name its client, within the size limits.
     #[test]
     fn a_later_run_knows_what_a_client_called_itself() {
         let long = "é".repeat(MAX_WORD);
@@ -321,13 +323,15 @@ mod tests {
             let id = run(1, 1).id(1, "a-b", &caller, &Principal::Anonymous);
             let id = id.expect("random");
             assert!(id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
-            let known = run(1, 2);
-            let known = known.open(&id, &Principal::Anonymous, 2);
-            let known = known.expect("an earlier run's");
-            assert_eq!(known.has_whole_name, is_whole, "{info}");
+            let later_run = run(1, 2);
+            let unsealed = later_run.open(&id, &Principal::Anonymous, 2);
+            let unsealed = unsealed.expect("an earlier run's");
+            assert_eq!(unsealed.has_whole_name, is_whole, "{info}");
             assert_eq!(
-                known.client_info.as_deref(),
-                expected.map(|it| it.to_string()).as_deref(),
+                unsealed.client_info.as_deref(),
+                expected
+                    .map(|client_info| client_info.to_string())
+                    .as_deref(),
                 "{info}"
             );
         }

@@ -1,4 +1,4 @@
-//! One client session: what it negotiated, its requests in flight, and its messages that wait.
+//! One client session: its negotiated properties, its calls in flight and its queued messages.
 
 use std::{
     borrow::Cow,
@@ -27,21 +27,21 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{client_sinks::ClientSinks, outbox::Outbox, own_sessions::OwnSessions, replay::Replay};
 
-/// Which endpoint a session belongs to.
+/// The endpoint of a session.
 #[derive(Clone, Debug)]
-pub enum Scope {
-    /// `/mcp` and `/mcp/<profile>`: the servers of a profile, one catalog.
+pub enum EndpointScope {
+    /// `/mcp` and `/mcp/<profile>`: the servers of a profile with a merged catalog.
     Profile(Arc<Profile>),
-    /// `/servers/<name>/mcp`: this server, nothing renamed.
+    /// `/servers/<name>/mcp`: one server, unchanged.
     One(Arc<Server>),
 }
 
-impl Scope {
-    /// A word for the endpoint, unlike that of any other; empty is `/mcp`.
+impl EndpointScope {
+    /// Identifies the endpoint by a text; empty for `/mcp`.
     pub fn endpoint(&self) -> Cow<'_, str> {
         match self {
             Self::Profile(profile) if profile.name.is_default() => Cow::Borrowed(""),
-            // No server is called so.
+            // No server name contains a slash.
             Self::Profile(profile) => Cow::Owned(format!("mcp/{}", profile.name)),
             Self::One(server) => Cow::Borrowed(server.name.as_str()),
         }
@@ -55,7 +55,7 @@ impl Scope {
         }
     }
 
-    /// What records say of this session's client.
+    /// The origin of this client's calls in records.
     pub fn origin(&self, door: Door, caller: &Caller, principal: &Principal) -> Origin {
         let profile = match self {
             Self::Profile(profile) if !profile.name.is_default() => Some(profile.name.to_string()),
@@ -67,7 +67,7 @@ impl Scope {
         }
     }
 
-    /// What a client may name of the server that it speaks to directly.
+    /// The sealed names that a client on a transparent endpoint may use.
     pub fn bound(&self, names: &Arc<SealedNames>, principal: &Principal) -> Option<BoundNames> {
         match self {
             Self::Profile(_) => None,
@@ -75,7 +75,7 @@ impl Scope {
         }
     }
 
-    /// Whether a session of this scope may be used at an endpoint of the other.
+    /// True if a session of this scope may be used at the endpoint of the other.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Profile(one), Self::Profile(other)) => one.name == other.name,
@@ -85,24 +85,24 @@ impl Scope {
     }
 }
 
-/// Where a session's requests go.
+/// The target of a session's requests.
 #[derive(Debug)]
 pub enum Backend {
     Aggregate(Arc<Profile>),
     Transparent(Arc<IsolatedSession>),
-    /// A server whose one session is shared, or that opens none: what a session keeps for its client is
-    /// kept in this one.
+    /// A server whose single session is shared, or that opens no sessions. The client session then
+    /// stores the client's settings.
     Shared(Arc<Server>),
 }
 
-/// Calls of one session that may be in flight. They go on when their connection is gone, so that the
-/// number of connections is no bound.
+/// Maximum number of calls in flight in one session. Calls continue after their connection has
+/// ended, so the number of connections does not limit them.
 const MAX_IN_FLIGHT: usize = 1024;
 
-/// Why a call is not begun.
+/// The reason that a call is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum NoEntry {
-    /// One id, one call: an answer must have one reader (specification, base protocol).
+    /// An id identifies one call, and its answer has one reader (specification, base protocol).
     #[error("a request with id {0} is in flight already")]
     Doubled(Box<str>),
     #[error("{MAX_IN_FLIGHT} requests of this session wait for their answers")]
@@ -112,7 +112,7 @@ pub enum NoEntry {
 /// Calls in flight, by the client's own id (JSON text).
 #[derive(Debug, Default)]
 struct InFlight {
-    /// `None` where the call has been cancelled and has not ended yet: its id is not free before.
+    /// The value is `None` after the call was cancelled. Its id is free after the call has ended.
     cancels: HashMap<Box<str>, Option<Cancel>>,
     ended: bool,
 }
@@ -121,26 +121,26 @@ struct InFlight {
 pub struct ClientSession {
     pub id: Box<str>,
     pub revision: Revision,
-    pub scope: Scope,
+    pub scope: EndpointScope,
     pub backend: Backend,
     pub outbox: Arc<Outbox>,
     pub replay: Replay,
-    /// How the servers see this client.
+    /// The client as servers see it.
     pub client: Arc<Client>,
-    /// What servers have asked it.
+    /// Open questions of servers to the client.
     pub questions: Arc<Questions>,
-    /// Its own upstream sessions, on a profile.
-    pub own: OwnSessions,
+    /// Its isolated upstream sessions, on a profile.
+    pub own_sessions: OwnSessions,
     log_level: Mutex<Option<LogLevel>>,
     in_flight: Mutex<InFlight>,
-    /// Calls and streams that are open.
+    /// Number of open calls and streams.
     busy: AtomicUsize,
     pub opened: Instant,
     /// Milliseconds after `opened`.
     last_used: AtomicU64,
 }
 
-/// The session's name in records. Its id would let readers of records use the session.
+/// The session's name in records. Readers of records could use the session if they knew its id.
 fn name_of(id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
     let number = digest[..6]
@@ -155,7 +155,7 @@ impl ClientSession {
         caller: Caller,
         door: Door,
         principal: Principal,
-        scope: Scope,
+        scope: EndpointScope,
         backend: Backend,
         client_sinks: ClientSinks,
     ) -> Self {
@@ -175,7 +175,7 @@ impl ClientSession {
                 Client::of_session(caller, principal, origin, Arc::clone(&questions)).bound(bound),
             ),
             questions,
-            own: OwnSessions::default(),
+            own_sessions: OwnSessions::default(),
             log_level: Mutex::default(),
             in_flight: Mutex::default(),
             busy: AtomicUsize::new(0),
@@ -184,11 +184,11 @@ impl ClientSession {
         }
     }
 
-    pub fn serves(&self, scope: &Scope, principal: &Principal) -> bool {
+    pub fn serves(&self, scope: &EndpointScope, principal: &Principal) -> bool {
         self.scope.is_same(scope) && self.client.principal == *principal
     }
 
-    /// Sends a profile's client what belongs to no call.
+    /// Sinks for messages to the client of a profile that belong to no call.
     pub fn client_sinks(&self) -> ClientSinks {
         ClientSinks {
             outbox: Arc::clone(&self.outbox),
@@ -205,18 +205,18 @@ impl ClientSession {
         *self.log_level.lock() = Some(level);
     }
 
-    /// Takes the messages of one of its calls.
+    /// A sink for the messages of one of its calls.
     pub fn sink(&self) -> (CallSink, CallStream) {
         CallSink::new(Arc::clone(&self.client), self.log_level())
     }
 
     fn in_flight(&self) -> parking_lot::MutexGuard<'_, InFlight> {
-        // Held for a map operation, never across an await.
+        // The lock is held for a map operation, never across an await.
         self.in_flight.lock()
     }
 
-    /// Enters a call.
-    pub fn enter(self: &Arc<Self>, id: &str) -> Result<Entry, NoEntry> {
+    /// Enters a call under its id.
+    pub fn enter(self: &Arc<Self>, id: &str) -> Result<CallEntry, NoEntry> {
         let (cancel, cancelled) = oneshot::channel();
         let mut in_flight = self.in_flight();
         if in_flight.cancels.contains_key(id) {
@@ -231,23 +231,23 @@ impl ClientSession {
             in_flight.cancels.insert(id.into(), Some(cancel));
         }
         drop(in_flight);
-        Ok(Entry {
+        Ok(CallEntry {
             id: id.into(),
             cancelled: Some(cancelled),
             busy: self.busy(),
         })
     }
 
-    /// Cancels a call in flight. It is no error if the call is over or never existed.
+    /// Cancels a call in flight. Does nothing if the call is over or never existed.
     pub fn cancel(&self, id: &str, reason: &str) {
         let cancel = self.in_flight().cancels.get_mut(id).and_then(Option::take);
         if let Some(cancel) = cancel {
-            // It may have ended this moment.
+            // The call may have ended in the meantime.
             drop(cancel.send(reason.to_owned()));
         }
     }
 
-    /// Ends the session: its calls are cancelled, its streams close, its upstream session goes.
+    /// Ends the session: cancels its calls, closes its streams and ends its upstream session.
     pub fn end(&self, reason: &str) {
         let cancels = {
             let mut in_flight = self.in_flight();
@@ -259,13 +259,13 @@ impl ClientSession {
         }
         self.outbox.close();
         self.questions.close();
-        self.own.close();
+        self.own_sessions.close();
         if let Backend::Transparent(isolated_session) = &self.backend {
             isolated_session.close();
         }
     }
 
-    /// Marks the session as in use until the guard is dropped.
+    /// Marks the session as busy until the guard is dropped.
     pub fn busy(self: &Arc<Self>) -> Busy {
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.touch();
@@ -278,19 +278,19 @@ impl ClientSession {
             .store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// When a call or a stream of it was begun or ended last.
+    /// Time at which a call or a stream last began or ended.
     pub fn last_used(&self) -> Instant {
         self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed))
     }
 
-    /// Its calls in flight, and its streams that are open.
+    /// The numbers of its calls in flight and of its open streams.
     pub fn load(&self) -> (usize, usize) {
         let calls = self.in_flight().cancels.len();
         let busy = self.busy.load(Ordering::Relaxed);
         (calls, busy.saturating_sub(calls))
     }
 
-    /// How long the session has been idle; `None` while a call or stream is open.
+    /// Time since the session became idle; `None` while a call or stream is open.
     pub fn idle(&self) -> Option<Duration> {
         if self.busy.load(Ordering::Relaxed) > 0 {
             return None;
@@ -310,15 +310,15 @@ impl Drop for Busy {
     }
 }
 
-/// A call in flight; it leaves when dropped.
+/// A call in flight. Dropping it removes the call.
 #[derive(Debug)]
-pub struct Entry {
+pub struct CallEntry {
     id: Box<str>,
     cancelled: Option<oneshot::Receiver<String>>,
     busy: Busy,
 }
 
-impl Entry {
+impl CallEntry {
     /// Resolves when the client cancels the call. Can be taken once.
     pub fn cancelled(&mut self) -> oneshot::Receiver<String> {
         self.cancelled
@@ -327,7 +327,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for CallEntry {
     fn drop(&mut self) {
         self.busy.0.in_flight().cancels.remove(&self.id);
     }

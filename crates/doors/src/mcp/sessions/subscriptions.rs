@@ -1,4 +1,4 @@
-//! Which sessions are subscribed to which resource of a server that they share.
+//! Resource subscriptions of sessions that share a server's session.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -7,12 +7,12 @@ use mainstay_transport::Session;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::OwnedMutexGuard, time::timeout};
 
-/// Resources that one session or stream may be subscribed to, and the length of a URI: they are kept for as
-/// long as it lives.
+/// Maximum number of resources to which one session or stream may be subscribed, and maximum length
+/// of a URI. They are stored as long as it lives.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 const MAX_URI: usize = 8 * 1024;
 
-/// Why a subscription is refused before any server is asked.
+/// The reason that a subscription is refused without asking a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooMuch {
     #[error(
@@ -23,17 +23,17 @@ pub enum TooMuch {
     Uri,
 }
 
-/// What a request to a server may take for which no client waits.
+/// Time limit for a request to a server for which no client waits.
 const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 
-/// A resource, as its server knows it.
+/// A resource by its original URI.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Resource {
+pub struct SubscribedResource {
     pub server: ServerName,
     pub uri: Box<str>,
 }
 
-impl From<Target> for Resource {
+impl From<Target> for SubscribedResource {
     fn from(target: Target) -> Self {
         Self {
             server: target.server,
@@ -47,8 +47,8 @@ type Subscribers = HashMap<Box<str>, Box<str>>;
 
 #[derive(Debug, Default)]
 struct Book {
-    resources: HashMap<Resource, Subscribers>,
-    /// How many each session has.
+    resources: HashMap<SubscribedResource, Subscribers>,
+    /// Number of subscriptions of each session.
     counts: HashMap<Box<str>, usize>,
 }
 
@@ -66,22 +66,22 @@ impl Book {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     book: Mutex<Book>,
-    /// For the resources that a server is being asked about. A server that does not answer delays only
-    /// requests for the same resource.
-    turns: Mutex<HashMap<Resource, Arc<tokio::sync::Mutex<()>>>>,
+    /// A lock for each resource about which a server is being asked. A server that does not answer
+    /// delays only requests for the same resource.
+    turns: Mutex<HashMap<SubscribedResource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// The right to ask a server about a resource. Two requests at once might arrive in either order, and a
-/// new subscriber would hear nothing because of one that leaves.
+/// The right to send a server a request about a resource. Two concurrent requests might arrive in
+/// either order, and a leaving subscriber could then end the subscription of a new one.
 pub type Turn = OwnedMutexGuard<()>;
 
 impl Subscriptions {
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Held for map operations, never across an await.
+        // The lock is held for map operations, never across an await.
         self.book.lock()
     }
 
-    /// Whether a session may have one more.
+    /// Checks that a session may subscribe to one more resource.
     pub fn check(&self, session: &str, uri: &str) -> Result<(), TooMuch> {
         let count = self.book().counts.get(session).copied();
         if uri.len() > MAX_URI {
@@ -93,22 +93,22 @@ impl Subscriptions {
         }
     }
 
-    /// Waits until no other task asks a server about this resource.
-    pub async fn turn(&self, resource: &Resource) -> Turn {
+    /// Waits until no other task sends a request about this resource.
+    pub async fn turn(&self, resource: &SubscribedResource) -> Turn {
         let turn = {
-            // Held for map operations, never across an await.
+            // The lock is held for map operations, never across an await.
             let mut turns = self.turns.lock();
-            // A holder of a turn, and a task that waits for it, keep it alive.
+            // Tasks that hold a turn or wait for it keep it alive.
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(resource.clone()).or_default())
         };
         turn.lock_owned().await
     }
 
-    /// Adds a subscriber. The first one makes Mainstay ask the server, which may refuse.
+    /// Adds a subscriber. For the first one, `subscribe` asks the server, which may refuse.
     pub async fn join(
         &self,
-        resource: Resource,
+        resource: SubscribedResource,
         session: &str,
         uri: &str,
         subscribe: impl AsyncFnOnce() -> bool,
@@ -124,8 +124,8 @@ impl Subscriptions {
         joined
     }
 
-    /// Tells a new session of its server, if a resource still has subscribers.
-    pub async fn renew(&self, resource: &Resource, upstream: &Session) {
+    /// Subscribes again in a new session of the server, if the resource still has subscribers.
+    pub async fn renew(&self, resource: &SubscribedResource, upstream: &Session) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
             let subscribed = timeout(BACKGROUND_LIMIT, subscribe(upstream, &resource.uri)).await;
@@ -135,8 +135,9 @@ impl Subscriptions {
         }
     }
 
-    /// Tells a server that the last subscriber has left, unless another has come meanwhile.
-    pub async fn release(&self, resource: &Resource, upstream: &Session) {
+    /// Unsubscribes at the server after the last subscriber has left, unless another one has come
+    /// since.
+    pub async fn release(&self, resource: &SubscribedResource, upstream: &Session) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
             return;
@@ -147,7 +148,7 @@ impl Subscriptions {
         }
     }
 
-    pub fn add(&self, resource: Resource, session: &str, uri: &str) {
+    pub fn add(&self, resource: SubscribedResource, session: &str, uri: &str) {
         let mut book = self.book();
         let subscribers = book.resources.entry(resource).or_default();
         if subscribers.insert(session.into(), uri.into()).is_none() {
@@ -155,13 +156,13 @@ impl Subscriptions {
         }
     }
 
-    /// Whether anyone is subscribed.
-    pub fn has_any(&self, resource: &Resource) -> bool {
+    /// True if the resource has a subscriber.
+    pub fn has_any(&self, resource: &SubscribedResource) -> bool {
         self.book().resources.contains_key(resource)
     }
 
-    /// Forgets a subscription; returns whether it was the last one to this resource.
-    pub fn remove(&self, resource: &Resource, session: &str) -> bool {
+    /// Removes a subscription. Returns true if the resource has no subscriber any more.
+    pub fn remove(&self, resource: &SubscribedResource, session: &str) -> bool {
         let mut book = self.book();
         let Some(subscribers) = book.resources.get_mut(resource) else {
             return false;
@@ -177,26 +178,26 @@ impl Subscriptions {
         last
     }
 
-    /// Forgets a session; returns the resources without a subscriber.
-    pub fn remove_session(&self, session: &str) -> Vec<Resource> {
+    /// Removes a session. Returns the resources that have no subscriber any more.
+    pub fn remove_session(&self, session: &str) -> Vec<SubscribedResource> {
         let mut orphans = Vec::new();
         let mut book = self.book();
-        // Most have none.
+        // Most sessions have no subscriptions.
         if book.counts.remove(session).is_none() {
             return orphans;
         }
         book.resources.retain(|resource, subscribers| {
-            let left = subscribers.remove(session).is_some() && subscribers.is_empty();
-            if left {
+            let is_orphan = subscribers.remove(session).is_some() && subscribers.is_empty();
+            if is_orphan {
                 orphans.push(resource.clone());
             }
-            !left
+            !is_orphan
         });
         orphans
     }
 
     /// The resources of one server that have subscribers.
-    pub fn of_server(&self, server: &ServerName) -> Vec<Resource> {
+    pub fn of_server(&self, server: &ServerName) -> Vec<SubscribedResource> {
         self.book()
             .resources
             .keys()
@@ -205,13 +206,13 @@ impl Subscriptions {
             .collect()
     }
 
-    /// The subscribers of `uri`: session, and the URI that it used. A server may name a part of what
-    /// was subscribed to (specification, resources, "Subscriptions"); then the subscribers of its
-    /// beginning hear of it.
+    /// The subscribers of `uri`: the session, and the URI that it used. A server may report a
+    /// change of a part of a subscribed resource (specification, resources, "Subscriptions"). Then
+    /// the subscribers of a URI that `uri` begins with are notified.
     pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
         let book = self.book();
         let map = &book.resources;
-        let exact = Resource {
+        let exact = SubscribedResource {
             server: server.clone(),
             uri: uri.into(),
         };
@@ -229,7 +230,7 @@ impl Subscriptions {
     }
 }
 
-/// Has a server tell when a resource changes; says whether it will.
+/// Asks a server for notifications about changes of a resource. Returns true if the server accepts.
 pub async fn subscribe(upstream: &Session, uri: &str) -> bool {
     let subscribed = upstream.subscribe(uri).await;
     if let Err(error) = &subscribed {
@@ -242,8 +243,8 @@ pub async fn subscribe(upstream: &Session, uri: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn resource(uri: &str) -> Resource {
-        Resource {
+    fn resource(uri: &str) -> SubscribedResource {
+        SubscribedResource {
             server: ServerName::new("s").expect("a legal name"),
             uri: uri.into(),
         }
@@ -269,7 +270,7 @@ mod tests {
         for number in 0..MAX_SUBSCRIPTIONS {
             let uri = format!("x://{number}");
             assert_eq!(subscriptions.check("one", &uri), Ok(()));
-            // Twice is once.
+            // Adding it twice counts once.
             subscriptions.add(resource(&uri), "one", &uri);
             subscriptions.add(resource(&uri), "one", &uri);
         }

@@ -1,4 +1,4 @@
-//! State at servers that clients share: subscriptions and log levels.
+//! Settings at shared servers: subscriptions and log levels.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,49 +9,50 @@ use mainstay_transport::Session;
 use parking_lot::MutexGuard;
 use tokio::sync::oneshot;
 
-use super::Shared;
-use crate::mcp::sessions::subscriptions::{Resource, subscribe};
+use super::SharedState;
+use crate::mcp::sessions::subscriptions::{SubscribedResource, subscribe};
 
-/// How long a request waits for servers to hear which log messages it wants.
+/// Time that a request waits for servers to set a log level.
 const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 
-/// What setting a level may take in the background.
+/// Time limit for setting a log level in the background.
 const LOG_LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
-impl Shared {
-    /// Subscribes a stream to a resource; the first does so upstream. Says whether its server keeps it.
+impl SharedState {
+    /// Subscribes a stream to a resource. Only the first subscription goes to the server. Returns
+    /// true if the server accepts.
     pub async fn subscribe(&self, target: Target, stream: &str, uri: &str) -> bool {
         let Some(server) = self.gateway.registry.named(&target.server) else {
             return false;
         };
         let original = Arc::clone(&target.original);
-        let ask = async || {
+        let subscribe_upstream = async || {
             let Some(session) = server.view().session else {
                 return false;
             };
             session.greeting.capabilities.subscribe && subscribe(&session, &original).await
         };
         self.subscriptions
-            .join(target.into(), stream, uri, ask)
+            .join(target.into(), stream, uri, subscribe_upstream)
             .await
     }
 
-    /// Ends every subscription of a stream.
+    /// Ends all subscriptions of a stream.
     pub fn leave_all(&self, stream: &str) {
         for resource in self.subscriptions.remove_session(stream) {
             self.release(resource);
         }
     }
 
-    /// Ends one session's subscription, upstream too if it was the last.
-    pub fn leave(&self, resource: Resource, session: &str) {
+    /// Ends a session's subscription. The last one also unsubscribes at the server.
+    pub fn leave(&self, resource: SubscribedResource, session: &str) {
         if self.subscriptions.remove(&resource, session) {
             self.release(resource);
         }
     }
 
-    /// Tells a new shared session what the one before knew.
-    pub fn brief(&self, server: &ServerName) {
+    /// Restores the log level and the subscriptions in a new shared session.
+    pub fn restore_settings(&self, server: &ServerName) {
         if let Ok(server) = self.gateway.registry.server(server.as_str()) {
             self.set_log_level(&server);
         }
@@ -66,8 +67,8 @@ impl Shared {
         }
     }
 
-    /// Tells a server that is up that no session is subscribed to a resource any more.
-    fn release(&self, resource: Resource) {
+    /// Unsubscribes at a server whose session is open, after the last subscriber has left.
+    fn release(&self, resource: SubscribedResource) {
         let Some(session) = self.shared_session(&resource.server) else {
             return;
         };
@@ -86,46 +87,49 @@ impl Shared {
             .session
     }
 
-    fn logs_for_requests(&self) -> MutexGuard<'_, Option<LogLevel>> {
-        // Held for a copy, never across an await.
-        self.logs_for_requests.lock()
+    fn requested_log_level(&self) -> MutexGuard<'_, Option<LogLevel>> {
+        // The lock is held for a copy, never across an await.
+        self.requested_log_level.lock()
     }
 
-    /// A request wants log messages of this level, and all that are more severe.
-    pub async fn want_logs(&self, level: LogLevel) {
+    /// Requests log messages at this level and above for a request.
+    pub async fn request_log_level(&self, level: LogLevel) {
         {
-            let mut wanted = self.logs_for_requests();
-            if wanted.is_some_and(|wanted| wanted <= level) {
+            let mut requested = self.requested_log_level();
+            if requested.is_some_and(|requested| requested <= level) {
                 return;
             }
-            *wanted = Some(level);
+            *requested = Some(level);
         }
-        let sessions = self.gateway.registry.servers().into_iter();
-        let sessions = sessions.filter_map(|server| server.view().session);
-        let told = sessions
+        let updates = self
+            .gateway
+            .registry
+            .servers()
+            .into_iter()
+            .filter_map(|server| server.view().session)
             .filter(|session| session.takes_log_level())
             .map(|session| async move { session.set_log_level(level).await });
-        // A server that does not answer holds up no request.
-        tokio::time::timeout(LOG_LEVEL_WAIT, join_all(told))
+        // A server that does not answer does not delay the request.
+        tokio::time::timeout(LOG_LEVEL_WAIT, join_all(updates))
             .await
             .ok();
     }
 
-    /// Asks the servers for the most verbose level that any client wants. A slow server delays no
-    /// client, and is still asked.
+    /// Sets the most verbose level that any client requests at all servers. A slow server does not
+    /// delay the client; its request continues in the background.
     pub async fn set_log_levels(&self) {
         let servers = self.gateway.registry.servers();
-        let told = servers
+        let updates = servers
             .iter()
             .filter_map(|server| self.set_log_level(server));
-        tokio::time::timeout(LOG_LEVEL_WAIT, join_all(told))
+        tokio::time::timeout(LOG_LEVEL_WAIT, join_all(updates))
             .await
             .ok();
     }
 
-    /// Returns what ends when the server has been told.
+    /// Returns a receiver that resolves when the server has answered.
     fn set_log_level(&self, server: &Arc<Server>) -> Option<oneshot::Receiver<()>> {
-        let for_requests = *self.logs_for_requests();
+        let for_requests = *self.requested_log_level();
         let level: LogLevel = self
             .sessions
             .all()
@@ -137,15 +141,15 @@ impl Shared {
         if !session.takes_log_level() {
             return None;
         }
-        let (telling, told) = oneshot::channel();
+        let (done_sender, done) = oneshot::channel();
         let server = server.name.clone();
         self.gateway.calls.in_background(async move {
-            let _telling = telling;
+            let _done_sender = done_sender;
             let set = tokio::time::timeout(LOG_LEVEL_LIMIT, session.set_log_level(level)).await;
             if !matches!(set, Ok(Ok(()))) {
                 tracing::debug!(%server, ?level, ?set, "a log level was not set");
             }
         });
-        Some(told)
+        Some(done)
     }
 }

@@ -1,4 +1,4 @@
-//! Answers the requests of clients without a session.
+//! Answers requests of clients without a session.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use mainstay_transport::Frame;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    call::Call,
+    call::StatelessCall,
     context::Stateless,
     discovery,
     listening::{self, ListenRequest},
@@ -36,25 +36,25 @@ use crate::mcp::{
         request::RequestContext,
         transparent::{self, Forwarded},
     },
-    reply::{Reply, UNKNOWN_STATE, id},
+    reply::{RpcReply, UNKNOWN_STATE, id},
     sessions::{
         pool::{Lease, Seat},
-        session::Scope,
+        session::EndpointScope,
     },
-    shared::Shared,
+    shared::SharedState,
 };
 
-/// The client of this request, if it may be served.
+/// The client that a request describes, if its headers and `_meta` are valid.
 pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, RequestRefusal> {
     let method = frame.method_name();
     let (meta, _) = modern::admit(frame.text(), frame.envelope(), &method, headers)?;
     Ok(Caller::modern(&meta)?)
 }
 
-/// Why a request was not let in, as its answer.
-pub fn refusal(id: &str, refused: &RequestRefusal) -> Reply {
+/// The reply to a request that was not admitted.
+pub fn refusal(id: &str, refused: &RequestRefusal) -> RpcReply {
     let text = refusal_text(id, refused);
-    Reply::of_error(text, refused.code(), &refused.to_string())
+    RpcReply::of_error(text, refused.code(), &refused.to_string())
 }
 
 pub fn refusal_text(id: &str, refused: &RequestRefusal) -> String {
@@ -66,45 +66,45 @@ pub fn refusal_text(id: &str, refused: &RequestRefusal) -> String {
     )
 }
 
-/// Closes the receipt of a request to this endpoint.
+/// Closes the receipt of a request.
 pub async fn close(
-    shared: &Shared,
-    scope: &Scope,
+    shared: &SharedState,
+    scope: &EndpointScope,
     origin: impl FnOnce() -> Arc<Origin>,
     frame: &Frame,
     receipt: Receipt,
-    reply: Reply,
-) -> Closed<Reply> {
-    let wanted = || Some(RequestedCall::of(frame)?.at(scope.server()));
+    reply: RpcReply,
+) -> Closed<RpcReply> {
+    let requested_call = || Some(RequestedCall::of(frame)?.at(scope.server()));
     receipt
-        .close(&shared.gateway.calls, reply, origin, wanted)
+        .close(&shared.gateway.calls, reply, origin, requested_call)
         .await
 }
 
-/// Begins to answer a request that was let in.
+/// Begins to answer a request that was admitted.
 pub fn answer(
     stateless: &Arc<Stateless>,
-    scope: Scope,
+    scope: EndpointScope,
     door: Door,
     principal: Principal,
     frame: Frame,
     caller: Caller,
-) -> Call {
+) -> StatelessCall {
     let receipt = Receipt::new();
     if let (Some(sole), Door::McpStdio) = (stateless.shared.gateway.registry.sole(), door) {
         sole.hear(&caller.capabilities);
     }
     let level = caller.log_level;
     let origin = scope.origin(door, &caller, &principal);
-    // One that comes again with answers was counted.
+    // A request that brings answers was counted at its first attempt.
     let is_call =
         frame.method().is_some_and(calls::is_recorded) && !frame.envelope().brings_answers();
     let clients = &stateless.shared.gateway.stateless_clients;
     clients.note(&origin, caller.revision, is_call);
-    let refuse = |scope: Scope, frame: Frame, origin, receipt, why: &str| {
-        let reply = Reply::error(id(&frame), code::INVALID_PARAMS, why);
+    let refuse = |scope: EndpointScope, frame: Frame, origin, receipt, reason: &str| {
+        let reply = RpcReply::error(id(&frame), code::INVALID_PARAMS, reason);
         let shared = Arc::clone(&stateless.shared);
-        Call::silent(async move {
+        StatelessCall::silent(async move {
             close(&shared, &scope, || Arc::new(origin), &frame, receipt, reply).await
         })
     };
@@ -116,8 +116,8 @@ pub fn answer(
         .as_ref()
         .and_then(|answers| answers.state.as_deref());
     let is_ours = state.is_some_and(|state| stateless.suspended.knows(state));
-    // A modern server's own: it knows nothing of our principals.
-    let (frame, state_of) = match state.filter(|_| !is_ours) {
+    // A state that a modern server issued: it is sealed for one principal.
+    let (frame, state_server) = match state.filter(|_| !is_ours) {
         None => (frame, None),
         Some(state) => match stateless.shared.names.reopened(&principal, &frame, state) {
             Some(reopened) => (reopened.frame, Some(reopened.server)),
@@ -140,7 +140,7 @@ pub fn answer(
                 Err(unknown) => close(&shared, &scope, || origin, &frame, receipt, unknown).await,
             }
         };
-        return Call::joining(reply, messages);
+        return StatelessCall::joining(reply, messages);
     }
     let may_ask = frame.method().is_some_and(questions::may_ask);
     let (cancel, cancelled) = oneshot::channel();
@@ -149,46 +149,46 @@ pub fn answer(
         scope: scope.clone(),
         frame: frame.clone(),
         sink,
-        state_of: state_of.clone(),
+        state_server: state_server.clone(),
     };
     let bound = scope.bound(&stateless.shared.names, &principal);
     if !may_ask || !caller.capabilities.can_be_asked() {
         let client = Client::unasked(caller, principal, origin).bound(bound);
         let (sink, messages) = CallSink::new(Arc::new(client), level);
         let reply = request(sink).reply(receipt, cancelled, Arc::default());
-        return Call::new(&stateless.shared.gateway.calls, reply, messages, cancel);
+        return StatelessCall::new(&stateless.shared.gateway.calls, reply, messages, cancel);
     }
-    let (asks, questions) = suspended::questions();
-    // What the call says is translated once, on its way to the interview.
-    let heard = Client::unasked(caller.clone(), principal.clone(), origin.clone());
-    let (sink, messages) = CallSink::new(Arc::new(heard), level);
-    let client = Client::in_rounds(caller, principal.clone(), origin, asks).bound(bound);
-    let (inner, said) = CallSink::new(Arc::new(client), level);
-    let (end, ended) = oneshot::channel();
+    let (question_sender, questions) = suspended::questions();
+    // Messages of the call are translated once, between the two sinks.
+    let outer_client = Client::unasked(caller.clone(), principal.clone(), origin.clone());
+    let (sink, messages) = CallSink::new(Arc::new(outer_client), level);
+    let client = Client::in_rounds(caller, principal.clone(), origin, question_sender).bound(bound);
+    let (inner, call_messages) = CallSink::new(Arc::new(client), level);
+    let (cancel_call, call_cancelled) = oneshot::channel();
     let seat = Arc::<Seat>::default();
-    let reply = request(inner).reply(receipt, ended, Arc::clone(&seat));
+    let reply = request(inner).reply(receipt, call_cancelled, Arc::clone(&seat));
     let rounds = InputRounds::new(
         reply,
         Parts {
-            messages: said,
+            messages: call_messages,
             questions,
-            cancel: end,
+            cancel: cancel_call,
             scope,
             principal,
             frame,
             seat,
         },
     );
-    let begun = stateless.suspended.begin(
+    let reply = stateless.suspended.begin(
         stateless.shared.gateway.calls.clone(),
         rounds,
         sink,
         cancelled,
     );
-    Call::new(&stateless.shared.gateway.calls, begun, messages, cancel)
+    StatelessCall::new(&stateless.shared.gateway.calls, reply, messages, cancel)
 }
 
-/// What a request brings from earlier attempts at it.
+/// The answers and the state that a request brings from earlier attempts.
 fn answers(frame: &Frame) -> Result<Option<Answers>, InvalidParams> {
     if !frame.envelope().brings_answers() || !frame.method().is_some_and(questions::may_ask) {
         return Ok(None);
@@ -196,14 +196,14 @@ fn answers(frame: &Frame) -> Result<Option<Answers>, InvalidParams> {
     questions::answers(frame.params().unwrap_or("{}"))
 }
 
-/// One request on its way.
+/// One request that is being answered.
 struct Request {
     stateless: Arc<Stateless>,
-    scope: Scope,
+    scope: EndpointScope,
     frame: Frame,
     sink: CallSink,
-    /// The modern server that gave the `requestState` that it brings, if it brings one.
-    state_of: Option<Box<str>>,
+    /// The modern server that issued the `requestState` of the request, if it has one.
+    state_server: Option<Box<str>>,
 }
 
 impl Request {
@@ -216,7 +216,7 @@ impl Request {
         receipt: Receipt,
         cancelled: oneshot::Receiver<String>,
         seat: Arc<Seat>,
-    ) -> Closed<Reply> {
+    ) -> Closed<RpcReply> {
         let reply = self.forward(&receipt, cancelled, seat).await;
         let origin = || Arc::clone(&self.sink.client.origin);
         close(
@@ -235,28 +235,30 @@ impl Request {
         receipt: &Receipt,
         cancelled: oneshot::Receiver<String>,
         seat: Arc<Seat>,
-    ) -> Reply {
+    ) -> RpcReply {
         let id = id(&self.frame);
         let address = match message::address(self.frame.text(), self.frame.envelope()) {
             Ok(address) => address,
-            Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
+            Err(error) => return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string()),
         };
-        if let (Scope::Profile(_), Some(level)) = (&self.scope, self.sink.client.caller.log_level) {
-            self.stateless.shared.want_logs(level).await;
+        if let (EndpointScope::Profile(_), Some(level)) =
+            (&self.scope, self.sink.client.caller.log_level)
+        {
+            self.stateless.shared.request_log_level(level).await;
         }
         let method = self.frame.method().unwrap_or(Method::Other);
         let reply = match &self.scope {
-            Scope::Profile(profile) if method == Method::Discover => {
+            EndpointScope::Profile(profile) if method == Method::Discover => {
                 self.gateway().registry.profile_settled(profile).await;
                 let view = self.view(profile);
-                Reply::result(id, &discovery::of_profile(self.gateway(), &view))
+                RpcReply::result(id, &discovery::profile_result(self.gateway(), &view))
             }
-            Scope::Profile(profile) if method == Method::Listen => {
+            EndpointScope::Profile(profile) if method == Method::Listen => {
                 let view = self.view(profile);
-                listening::of_profile(self.listening(cancelled), &view).await
+                listening::listen_to_profile(self.listening(cancelled), &view).await
             }
-            Scope::Profile(profile) => {
-                let asked = RequestContext {
+            EndpointScope::Profile(profile) => {
+                let context = RequestContext {
                     shared: &self.stateless.shared,
                     view: self.view(profile),
                     frame: &self.frame,
@@ -264,33 +266,42 @@ impl Request {
                     cancelled,
                     sink: self.sink.clone(),
                     receipt,
-                    state_of: self.state_of.as_deref(),
-                    place: isolation::SessionSource::Pool(&seat),
+                    state_server: self.state_server.as_deref(),
+                    session_source: isolation::SessionSource::Pool(&seat),
                 };
-                aggregate::answer(asked).await
+                aggregate::answer(context).await
             }
-            Scope::One(server) => {
+            EndpointScope::One(server) => {
                 let principal = &self.sink.client.principal;
                 let view = self.gateway().view_of_server(server, principal);
                 let upstream = match self.upstream(server, method).await {
                     Ok(Serves::Server) => Upstream::Shared(Arc::clone(server)),
                     Ok(Serves::Shared) if method == Method::Listen => {
-                        return listening::of_shared(self.listening(cancelled), server, &view)
-                            .await;
+                        return listening::listen_to_shared_session(
+                            self.listening(cancelled),
+                            server,
+                            &view,
+                        )
+                        .await;
                     }
                     Ok(Serves::Shared) => Upstream::Shared(Arc::clone(server)),
                     Ok(Serves::Pool(lease)) if method == Method::Listen => {
-                        return listening::of_pooled(self.listening(cancelled), lease, &view).await;
+                        return listening::listen_to_pooled_session(
+                            self.listening(cancelled),
+                            lease,
+                            &view,
+                        )
+                        .await;
                     }
                     Ok(Serves::Pool(lease)) => {
                         let isolated_session = lease.isolated_session();
-                        // There is no other before it.
+                        // The seat is empty, because a request to one server leases only once.
                         drop(seat.take(lease));
                         Upstream::IsolatedSession(isolated_session)
                     }
                     Err(reply) => return reply,
                 };
-                let asked = Forwarded {
+                let forwarded = Forwarded {
                     shared: &self.stateless.shared,
                     view,
                     frame: &self.frame,
@@ -300,11 +311,11 @@ impl Request {
                     sink: self.sink.clone(),
                     receipt,
                 };
-                transparent::answer(upstream, asked).await
+                transparent::answer(upstream, forwarded).await
             }
         };
         if method == Method::Listen && reply.error.is_none() {
-            return Reply::result(id, &completed(id));
+            return RpcReply::result(id, &completed(id));
         }
         reply.with_modern_code(id, method)
     }
@@ -315,15 +326,16 @@ impl Request {
             .view(profile, &client.principal, &client.caller)
     }
 
-    /// The session that answers for one server: a modern server's shared one; for a legacy server one
-    /// for clients like this one. Or the answer, if it is Mainstay's own.
-    async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Serves, Reply> {
+    /// Selects the session that answers for one server: the shared session of a modern server, or a
+    /// session of a legacy server for clients like this one. Returns the reply if Mainstay answers
+    /// itself.
+    async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Serves, RpcReply> {
         let id = id(&self.frame);
         self.gateway().registry.attempted(server).await;
         let limit = server.config().longest_start();
-        let failed = |failure| Reply::failure(id, &failure);
-        let (session, known) = (server.view().session, server.eras().modern);
-        let is_modern = match (&session, known) {
+        let failed = |failure| RpcReply::failure(id, &failure);
+        let (session, is_known_modern) = (server.view().session, server.eras().modern);
+        let is_modern = match (&session, is_known_modern) {
             (Some(session), _) => session.era() == Era::Modern,
             (None, Some(is_modern)) => is_modern,
             (None, None) => {
@@ -333,14 +345,14 @@ impl Request {
         };
         if is_modern
             && self
-                .state_of
+                .state_server
                 .as_deref()
-                .is_none_or(|it| it == server.name.as_str())
+                .is_none_or(|issuer| issuer == server.name.as_str())
         {
             return Ok(Serves::Server);
         }
-        if self.state_of.is_some() {
-            return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
+        if self.state_server.is_some() {
+            return Err(RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
         let client = &self.sink.client;
         let lease = (!server.shares_its_session())
@@ -354,21 +366,20 @@ impl Request {
             };
             let session = session.map_err(failed)?;
             let greeting = session.initialize_answer.result().unwrap_or("{}");
-            return Err(Reply::result(id, &discovery::of_legacy(greeting)));
+            return Err(RpcReply::result(id, &discovery::legacy_result(greeting)));
         }
         if modern::is_removed(method) {
-            return Err(Reply::unknown_method(id, &self.frame.method_name()));
+            return Err(RpcReply::unknown_method(id, &self.frame.method_name()));
         }
         let level = client.caller.log_level;
         let Some(lease) = lease else {
             if let Some(level) = level {
-                self.stateless.shared.want_logs(level).await;
+                self.stateless.shared.request_log_level(level).await;
             }
             return Ok(Serves::Shared);
         };
         if let Some(level) = level {
-            let wanted = lease.want_logs(level).await;
-            wanted.map_err(failed)?;
+            lease.request_log_level(level).await.map_err(failed)?;
         }
         Ok(Serves::Pool(lease))
     }
@@ -383,12 +394,12 @@ impl Request {
     }
 }
 
-/// What serves a request to one server.
+/// The session that serves a request to one server.
 enum Serves {
-    /// A modern one itself.
+    /// The shared session of a modern server.
     Server,
-    /// A legacy one, in the session that it has for all.
+    /// The shared session of a legacy server.
     Shared,
-    /// A legacy one, in a session for clients like this one.
+    /// A pooled session of a legacy server.
     Pool(Lease),
 }

@@ -1,4 +1,4 @@
-//! The answer of a modern call, and its early end when the client closes the stream.
+//! Calls of modern clients. A call is cancelled when its client closes the stream.
 
 use std::{
     pin::Pin,
@@ -7,25 +7,25 @@ use std::{
 
 use mainstay_gateway::calls::{CallSink, CallStream, Calls, Cancel, Client, Closed, Detachable};
 
-use crate::mcp::reply::Reply;
+use crate::mcp::reply::RpcReply;
 
-/// The answer of a request, once it is known, and the messages before it.
-pub struct Call {
-    /// Dropped, it cancels what goes on upstream (specification, "Cancellation").
-    pub reply: Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>,
+/// The future reply to a request, and the messages before it.
+pub struct StatelessCall {
+    /// Dropping it cancels the request to the server (specification, "Cancellation").
+    pub reply: Pin<Box<dyn Future<Output = Closed<RpcReply>> + Send>>,
     pub messages: CallStream,
 }
 
-impl Call {
-    /// A call without messages before its answer.
-    pub fn silent(reply: impl Future<Output = Closed<Reply>> + Send + 'static) -> Self {
+impl StatelessCall {
+    /// A call without messages before its reply.
+    pub fn silent(reply: impl Future<Output = Closed<RpcReply>> + Send + 'static) -> Self {
         let (_, messages) = CallSink::new(Client::nobody(), None);
         Self::joining(reply, messages)
     }
 
-    /// One that goes on elsewhere, where it is noticed that `reply` is dropped.
+    /// A call that runs in another task. That task notices when `reply` is dropped.
     pub fn joining(
-        reply: impl Future<Output = Closed<Reply>> + Send + 'static,
+        reply: impl Future<Output = Closed<RpcReply>> + Send + 'static,
         messages: CallStream,
     ) -> Self {
         Self {
@@ -34,10 +34,10 @@ impl Call {
         }
     }
 
-    /// `cancel` makes `reply` end soon, with a failure that is not read.
+    /// Sending to `cancel` ends `reply` soon, with a failure that is not read.
     pub fn new(
         calls: &Calls,
-        reply: impl Future<Output = Closed<Reply>> + Send + 'static,
+        reply: impl Future<Output = Closed<RpcReply>> + Send + 'static,
         messages: CallStream,
         cancel: Cancel,
     ) -> Self {
@@ -53,22 +53,22 @@ impl Call {
 
 struct Cancelling {
     cancel: Option<Cancel>,
-    reply: Detachable<Closed<Reply>>,
+    reply: Detachable<Closed<RpcReply>>,
 }
 
 impl Future for Cancelling {
-    type Output = Closed<Reply>;
+    type Output = Closed<RpcReply>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Closed<Reply>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Closed<RpcReply>> {
         Pin::new(&mut self.reply).poll(context)
     }
 }
 
 impl Drop for Cancelling {
-    /// The rest of the call, which tells the server, runs on without us.
+    /// The rest of the call, which notifies the server, continues in the background.
     fn drop(&mut self) {
         if let Some(cancel) = self.cancel.take() {
-            // The call may be over.
+            // The call may be over already.
             cancel.send("the client has gone".to_owned()).ok();
         }
     }

@@ -1,22 +1,22 @@
-//! What requests without a session share.
+//! State that requests without a session share.
 
 use std::sync::Arc;
 
 use super::suspended::SuspendedCalls;
-use crate::mcp::{sessions::listen_streams::ListenStreams, shared::Shared};
+use crate::mcp::{sessions::listen_streams::ListenStreams, shared::SharedState};
 
-/// What the requests of clients without a session share.
+/// State that the requests of clients without a session share.
 #[derive(Debug)]
 pub struct Stateless {
-    pub shared: Arc<Shared>,
-    /// Clients that listen to the servers of a profile.
+    pub shared: Arc<SharedState>,
+    /// The listen streams on profiles and on shared legacy servers.
     pub listen_streams: ListenStreams,
-    /// Calls that wait for what their clients answer.
+    /// Calls that wait for answers of their clients.
     pub suspended: Arc<SuspendedCalls>,
 }
 
 impl Stateless {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<SharedState>) -> Self {
         Self {
             shared,
             listen_streams: ListenStreams::default(),

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::mcp::offer::{has_tasks, offer};
 
-/// What the gateway offers of a profile's servers.
-pub fn of_profile(gateway: &Gateway, view: &View) -> String {
+/// The result of `server/discover` for a profile.
+pub fn profile_result(gateway: &Gateway, view: &View) -> String {
     let offer = offer(view);
     let mut capabilities = offer.capabilities;
     if has_tasks(gateway, view) {
@@ -27,7 +27,7 @@ pub fn of_profile(gateway: &Gateway, view: &View) -> String {
     result.to_string()
 }
 
-/// What a legacy server said of itself when it was greeted (JSON text).
-pub fn of_legacy(initialized: &str) -> String {
+/// The result of `server/discover` for a legacy server, from its `initialize` result (JSON text).
+pub fn legacy_result(initialized: &str) -> String {
     discovery::from_initialize(initialized)
 }

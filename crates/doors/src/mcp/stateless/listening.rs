@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: a stream that lives until its client closes it or Mainstay stops.
+//! `subscriptions/listen`: a stream that is open until its client closes it or Mainstay stops.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -21,25 +21,25 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{context::Stateless, task_news::News};
+use super::{context::Stateless, task_news::TaskNews};
 use crate::mcp::{
-    reply::{Reply, id},
+    reply::{RpcReply, id},
     sessions::{
-        listen_streams::{Audience, Listen},
+        listen_streams::{Audience, ListenStream},
         pool::Lease,
-        subscriptions::{Resource, subscribe},
+        subscriptions::{SubscribedResource, subscribe},
     },
 };
 
-/// How long a server may take to accept a subscription: a client waits for the acknowledgement.
+/// Time limit for a server to accept a subscription: the client waits for the acknowledgement.
 const SUBSCRIBE_LIMIT: Duration = Duration::from_millis(500);
 
-/// How often a pooled session is checked, which only its users bring back; after a failure less and
-/// less often.
-const LOOK: Duration = Duration::from_secs(1);
-const MAX_LOOK: Duration = Duration::from_secs(30);
+/// Pause between two checks of a pooled session, which only its users reopen. It doubles after each
+/// failure.
+const CHECK_PAUSE: Duration = Duration::from_secs(1);
+const MAX_CHECK_PAUSE: Duration = Duration::from_secs(30);
 
-/// A request for a stream.
+/// A request for a listen stream.
 pub struct ListenRequest<'a> {
     pub stateless: &'a Arc<Stateless>,
     pub frame: &'a Frame,
@@ -52,34 +52,38 @@ impl ListenRequest<'_> {
         id(self.frame)
     }
 
-    fn filter(&self) -> Result<Filter, Reply> {
+    fn filter(&self) -> Result<Filter, RpcReply> {
         Filter::read(self.frame.params().unwrap_or("{}"))
-            .map_err(|error| Reply::error(self.id(), code::INVALID_PARAMS, &error.to_string()))
+            .map_err(|error| RpcReply::error(self.id(), code::INVALID_PARAMS, &error.to_string()))
     }
 
-    /// What it wants to hear of a server, less the resources that its client does not see.
-    fn visible_filter(&self, server: &Server, view: &View) -> Result<Filter, Reply> {
+    /// The filter of the request, without the resources that the client cannot see.
+    fn visible_filter(&self, server: &Server, view: &View) -> Result<Filter, RpcReply> {
         let mut filter = self.filter()?;
         (filter.uris).retain(|uri| view.has_resource(&server.name, uri));
         Ok(filter)
     }
 
-    fn too_many(&self) -> Reply {
-        Reply::error(self.id(), code::INTERNAL_ERROR, "too many streams")
+    fn too_many(&self) -> RpcReply {
+        RpcReply::error(self.id(), code::INTERNAL_ERROR, "too many streams")
     }
 
-    /// Tells the client what it wants to hear, until one of the two ends it.
-    async fn tell(mut self, listen: &Listen, upkeep: impl Future<Output = Infallible>) -> Reply {
+    /// Sends the client the messages of its stream, until one of the sides ends it.
+    async fn serve_stream(
+        mut self,
+        listen: &ListenStream,
+        upkeep: impl Future<Output = Infallible>,
+    ) -> RpcReply {
         tokio::pin!(upkeep);
         loop {
             tokio::select! {
                 biased;
                 reason = &mut self.cancelled => {
-                    return Reply::cancelled(self.id(), &reason.unwrap_or_default());
+                    return RpcReply::cancelled(self.id(), &reason.unwrap_or_default());
                 }
                 message = listen.outbox.next() => match message {
                     Some(message) => self.sink.put(message),
-                    None => return Reply::result(self.id(), &completed(self.id())),
+                    None => return RpcReply::result(self.id(), &completed(self.id())),
                 },
                 never = &mut upkeep => match never {},
             }
@@ -88,51 +92,53 @@ impl ListenRequest<'_> {
 }
 
 /// Listens to the servers of a profile.
-pub async fn of_profile(asked: ListenRequest<'_>, view: &View) -> Reply {
-    let wanted = match asked.filter() {
-        Ok(wanted) => wanted,
+pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcReply {
+    let requested = match request.filter() {
+        Ok(requested) => requested,
         Err(refusal) => return refusal,
     };
-    let has_tasks = asked.sink.client.caller.capabilities.tasks;
-    if !wanted.tasks.is_empty() && !has_tasks {
-        return Reply::tasks_undeclared(asked.id());
+    let has_tasks = request.sink.client.caller.capabilities.tasks;
+    if !requested.tasks.is_empty() && !has_tasks {
+        return RpcReply::tasks_undeclared(request.id());
     }
-    let stateless = Arc::clone(asked.stateless);
+    let stateless = Arc::clone(request.stateless);
     let name = stateless.listen_streams.name();
-    // Undone when this is dropped.
+    // Dropping this ends the subscriptions.
     let _listening = Listening {
         stateless: &stateless,
         name: &name,
     };
     let (shared, listen) = (&stateless.shared, &name);
-    let subscribed = wanted.uris.iter().map(|uri| async move {
+    let subscribed = requested.uris.iter().map(|uri| async move {
         let owner = shared.gateway.settled_owner(view, uri).await?;
         let subscribed = timeout(SUBSCRIBE_LIMIT, shared.subscribe(owner, listen, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let (promise, promised) = watch::channel(false);
-    let (news, honoured): (Vec<_>, Vec<_>) = News::of(
+    let (news, acknowledgements): (Vec<_>, Vec<_>) = TaskNews::for_tasks(
         &stateless.shared,
         view,
-        &wanted.tasks,
-        asked.sink,
-        asked.id(),
+        &requested.tasks,
+        request.sink,
+        request.id(),
     )
     .into_iter()
     .map(|news| {
-        let (honoured, told) = oneshot::channel();
-        (news.tell(honoured, promised.clone()), told)
+        let (acknowledged, acknowledgement) = oneshot::channel();
+        (news.tell(acknowledged, promised.clone()), acknowledgement)
     })
     .unzip();
     let mut news = pin!(async {
         join_all(news).await;
         std::future::pending().await
     });
-    let honoured = honoured.into_iter().map(|told| async move {
-        let told = timeout(SUBSCRIBE_LIMIT, told).await;
-        told.ok().and_then(Result::ok).unwrap_or_default()
-    });
-    let subscribed = join(join_all(subscribed), join_all(honoured));
+    let acknowledged = acknowledgements
+        .into_iter()
+        .map(|acknowledgement| async move {
+            let tasks = timeout(SUBSCRIBE_LIMIT, acknowledgement).await;
+            tasks.ok().and_then(Result::ok).unwrap_or_default()
+        });
+    let subscribed = join(join_all(subscribed), join_all(acknowledged));
     let (uris, tasks) = tokio::select! {
         biased;
         subscribed = subscribed => subscribed,
@@ -141,19 +147,19 @@ pub async fn of_profile(asked: ListenRequest<'_>, view: &View) -> Reply {
     let filter = Filter {
         uris: uris.into_iter().flatten().collect(),
         tasks: tasks.into_iter().flatten().collect(),
-        ..wanted
+        ..requested
     };
-    let client = Arc::clone(&asked.sink.client);
+    let client = Arc::clone(&request.sink.client);
     let audience = Audience::Profile(Arc::clone(&view.profile), client);
     let Some(listen) = stateless
         .listen_streams
-        .add(&name, asked.id(), filter, Some(audience))
+        .add(&name, request.id(), filter, Some(audience))
     else {
-        return asked.too_many();
+        return request.too_many();
     };
-    asked.sink.put(listen.acknowledged());
+    request.sink.put(listen.acknowledged());
     promise.send_replace(true);
-    asked.tell(&listen, news).await
+    request.serve_stream(&listen, news).await
 }
 
 struct Listening<'a> {
@@ -168,27 +174,31 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// Listens to one legacy server, in the session that all its clients share.
-pub async fn of_shared(asked: ListenRequest<'_>, server: &Arc<Server>, view: &View) -> Reply {
-    let wanted = match asked.visible_filter(server, view) {
-        Ok(wanted) => wanted,
+/// Listens to one legacy server through its shared session.
+pub async fn listen_to_shared_session(
+    request: ListenRequest<'_>,
+    server: &Arc<Server>,
+    view: &View,
+) -> RpcReply {
+    let requested = match request.visible_filter(server, view) {
+        Ok(requested) => requested,
         Err(refusal) => return refusal,
     };
     let limit = server.config().longest_start();
     let session = match server.session(Era::Legacy, Instant::now() + limit).await {
         Ok(session) => session,
-        Err(failure) => return Reply::failure(asked.id(), &failure),
+        Err(failure) => return RpcReply::failure(request.id(), &failure),
     };
-    let stateless = asked.stateless;
+    let stateless = request.stateless;
     let name = stateless.listen_streams.name();
-    // Undone when this is dropped.
+    // Dropping this ends the subscriptions.
     let _listening = Listening {
         stateless,
         name: &name,
     };
-    let wanted = wanted.of(&session.greeting.capabilities);
+    let requested = requested.of(&session.greeting.capabilities);
     let (shared, listen) = (&stateless.shared, &name);
-    let subscribed = wanted.uris.iter().map(|uri| async move {
+    let subscribed = requested.uris.iter().map(|uri| async move {
         let target = Target {
             server: server.name.clone(),
             original: uri.as_str().into(),
@@ -198,90 +208,97 @@ pub async fn of_shared(asked: ListenRequest<'_>, server: &Arc<Server>, view: &Vi
     });
     let filter = Filter {
         uris: join_all(subscribed).await.into_iter().flatten().collect(),
-        ..wanted
+        ..requested
     };
     let audience = Audience::Server(server.name.clone());
     let Some(listen) = stateless
         .listen_streams
-        .add(&name, asked.id(), filter, Some(audience))
+        .add(&name, request.id(), filter, Some(audience))
     else {
-        return asked.too_many();
+        return request.too_many();
     };
-    asked.sink.put(listen.acknowledged());
-    asked.tell(&listen, std::future::pending()).await
+    request.sink.put(listen.acknowledged());
+    request.serve_stream(&listen, std::future::pending()).await
 }
 
-/// Listens to one legacy server, in the session of clients like this one.
-pub async fn of_pooled(asked: ListenRequest<'_>, lease: Lease, view: &View) -> Reply {
+/// Listens to one legacy server through a pooled session.
+pub async fn listen_to_pooled_session(
+    request: ListenRequest<'_>,
+    lease: Lease,
+    view: &View,
+) -> RpcReply {
     let isolated_session = lease.isolated_session();
-    let wanted = match asked.visible_filter(&isolated_session.server, view) {
-        Ok(wanted) => wanted,
+    let requested = match request.visible_filter(&isolated_session.server, view) {
+        Ok(requested) => requested,
         Err(refusal) => return refusal,
     };
     let limit = isolated_session.server.config().longest_start();
     let session = match isolated_session.session(Instant::now() + limit).await {
         Ok(session) => session,
-        Err(failure) => return Reply::failure(asked.id(), &failure),
+        Err(failure) => return RpcReply::failure(request.id(), &failure),
     };
     let audience = lease.audience();
     let name = audience.listen_streams.name();
-    let wanted = wanted.of(&session.greeting.capabilities);
-    let hearing = Hearing {
-        calls: asked.stateless.shared.gateway.calls.clone(),
+    let requested = requested.of(&session.greeting.capabilities);
+    let pooled_listener = PooledListener {
+        calls: request.stateless.shared.gateway.calls.clone(),
         lease: &lease,
         name: &name,
     };
-    let (hears, upstream) = (&hearing, &session);
-    let subscribed = wanted.uris.iter().map(|uri| async move {
-        let subscribed = timeout(SUBSCRIBE_LIMIT, hears.subscribe(upstream, uri)).await;
+    let (listener, upstream) = (&pooled_listener, &session);
+    let subscribed = requested.uris.iter().map(|uri| async move {
+        let subscribed = timeout(SUBSCRIBE_LIMIT, listener.subscribe(upstream, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let uris: Vec<String> = join_all(subscribed).await.into_iter().flatten().collect();
     let filter = Filter {
         uris: uris.clone(),
-        ..wanted
+        ..requested
     };
-    let Some(listen) = audience.listen_streams.add(&name, asked.id(), filter, None) else {
-        return asked.too_many();
+    let Some(listen) = audience
+        .listen_streams
+        .add(&name, request.id(), filter, None)
+    else {
+        return request.too_many();
     };
-    asked.sink.put(listen.acknowledged());
-    let upkeep = hearing.upkeep(session, &listen, &uris);
-    asked.tell(&listen, upkeep).await
+    request.sink.put(listen.acknowledged());
+    let upkeep = pooled_listener.upkeep(session, &listen, &uris);
+    request.serve_stream(&listen, upkeep).await
 }
 
-/// A stream's part in a pooled session.
-struct Hearing<'a> {
+/// A listen stream on a pooled session.
+struct PooledListener<'a> {
     calls: Calls,
     lease: &'a Lease,
     name: &'a str,
 }
 
-impl Hearing<'_> {
-    fn resource(&self, uri: &str) -> Resource {
-        Resource {
+impl PooledListener<'_> {
+    fn resource(&self, uri: &str) -> SubscribedResource {
+        SubscribedResource {
             server: self.lease.isolated_session().server.name.clone(),
             uri: uri.into(),
         }
     }
 
-    /// The first to subscribe does so upstream.
+    /// Subscribes to a resource. Only the first subscription goes to the server.
     async fn subscribe(&self, session: &Session, uri: &str) -> bool {
         let subscriptions = &self.lease.audience().subscriptions;
-        let ask = async || subscribe(session, uri).await;
+        let subscribe_upstream = async || subscribe(session, uri).await;
         subscriptions
-            .join(self.resource(uri), self.name, uri, ask)
+            .join(self.resource(uri), self.name, uri, subscribe_upstream)
             .await
     }
 
-    /// Brings the session back when it is lost. What happened meanwhile is unknown.
+    /// Reopens the session when it is lost. Changes in between are unknown.
     async fn upkeep(
         &self,
         mut session: Arc<Session>,
-        listen: &Listen,
+        listen: &ListenStream,
         uris: &[String],
     ) -> Infallible {
         let isolated_session = self.lease.isolated_session();
-        let mut pause = LOOK;
+        let mut pause = CHECK_PAUSE;
         loop {
             tokio::time::sleep(pause).await;
             let live = isolated_session.live_session();
@@ -296,19 +313,19 @@ impl Hearing<'_> {
                         subscriptions.renew(&self.resource(uri), &again).await;
                     }
                     session = again;
-                    pause = LOOK;
-                    listen.tell_all();
+                    pause = CHECK_PAUSE;
+                    listen.notify_all();
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a session that is listened to did not come back");
-                    pause = (pause * 2).min(MAX_LOOK);
+                    pause = (pause * 2).min(MAX_CHECK_PAUSE);
                 }
             }
         }
     }
 }
 
-impl Drop for Hearing<'_> {
+impl Drop for PooledListener<'_> {
     fn drop(&mut self) {
         let orphans = self.lease.leave(self.name);
         let session = self.lease.isolated_session().live_session();

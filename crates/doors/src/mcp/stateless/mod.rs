@@ -1,5 +1,5 @@
-//! Clients without a session (2026-07-28). `_meta` of each request describes its client, and each
-//! request is a scope of its own. A request is cancelled when the stream of its answer is closed.
+//! Clients without a session (2026-07-28). The `_meta` of each request describes its client, and
+//! each request has its own state. Closing the stream of its answer cancels a request.
 
 mod answer;
 mod call;
@@ -12,5 +12,5 @@ mod task_news;
 
 pub use self::{
     answer::{admit, answer, refusal_text},
-    call::Call,
+    call::StatelessCall,
 };

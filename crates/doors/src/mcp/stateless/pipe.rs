@@ -1,5 +1,5 @@
-//! Requests of 2026-07-28 on stdio, where all of them share one stream with an older client's session.
-//! A notification cancels them.
+//! Requests of 2026-07-28 on stdio, where they share one stream with a legacy client's session. A
+//! notification cancels them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,42 +16,43 @@ use tokio::sync::oneshot;
 
 use super::{
     answer::{admit, answer, close, refusal},
-    call::Call,
+    call::StatelessCall,
     context::Stateless,
 };
 use crate::mcp::{
-    reply::{Reply, id},
-    sessions::session::Scope,
+    reply::{RpcReply, id},
+    sessions::session::EndpointScope,
 };
 
-/// Whether a message comes from a client without a session: there are no headers to tell.
+/// True if a message comes from a client without a session. There are no headers, so only the
+/// message itself shows it.
 pub fn is_modern(frame: &Frame) -> bool {
     modern::is_modern(frame.envelope(), None)
         || matches!(frame.method(), Some(Method::Discover | Method::Listen))
 }
 
-/// What is in flight, by the client's own ids (JSON text).
+/// The requests in flight, by the client's own ids (JSON text).
 #[derive(Debug, Default)]
 pub struct Requests(Arc<Mutex<InFlight>>);
 
-/// `None` where the request has been cancelled and has not ended yet: its id is not free before.
+/// The value is `None` after the request was cancelled. Its id is free after the request has ended.
 type InFlight = HashMap<Box<str>, Option<oneshot::Sender<String>>>;
 
 fn lock(requests: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
-    // Held for a map operation, never across an await.
+    // The lock is held for a map operation, never across an await.
     requests.lock()
 }
 
 impl Requests {
-    /// Begins to answer a request; its reply says so where it was cancelled.
+    /// Begins to answer a request. The reply of a cancelled request is marked as cancelled.
     pub fn begin(
         &self,
         stateless: &Arc<Stateless>,
-        scope: &Scope,
+        scope: &EndpointScope,
         door: Door,
         principal: &Principal,
         frame: Frame,
-    ) -> Call {
+    ) -> StatelessCall {
         let id: Box<str> = id(&frame).into();
         let refuse = |reply, frame| {
             let (shared, scope, principal) = (
@@ -59,7 +60,7 @@ impl Requests {
                 scope.clone(),
                 principal.clone(),
             );
-            Call::silent(async move {
+            StatelessCall::silent(async move {
                 let origin = || Arc::new(scope.origin(door, &Caller::default(), &principal));
                 close(&shared, &scope, origin, &frame, Receipt::new(), reply).await
             })
@@ -73,11 +74,11 @@ impl Requests {
             let mut in_flight = lock(&self.0);
             if in_flight.contains_key(&id) {
                 let reason = format!("a request with id {id} is in flight already");
-                return refuse(Reply::error(&id, code::INVALID_REQUEST, &reason), frame);
+                return refuse(RpcReply::error(&id, code::INVALID_REQUEST, &reason), frame);
             }
             in_flight.insert(id.clone(), Some(cancel));
         }
-        let Call { reply, messages } = answer(
+        let StatelessCall { reply, messages } = answer(
             stateless,
             scope.clone(),
             door,
@@ -92,16 +93,17 @@ impl Requests {
         let until_cancelled = async move {
             tokio::select! {
                 reply = reply => reply,
-                // The call itself goes on to its end, and is on record.
+                // The call itself runs to its end, and is recorded.
                 Ok(reason) = cancelled => {
-                    Closed::of_the_same_call(Reply::cancelled(&entry.id, &reason))
+                    Closed::of_the_same_call(RpcReply::cancelled(&entry.id, &reason))
                 }
             }
         };
-        Call::joining(until_cancelled, messages)
+        StatelessCall::joining(until_cancelled, messages)
     }
 
-    /// Takes a `notifications/cancelled`; `false` if the message is none, or is about none of these.
+    /// Handles a `notifications/cancelled`. Returns `false` for any other message, and for an
+    /// unknown request.
     pub fn cancel(&self, frame: &Frame) -> bool {
         if frame.method() != Some(Method::Cancelled) {
             return false;
@@ -110,11 +112,11 @@ impl Requests {
             .param("requestId")
             .and_then(|id| lock(&self.0).get_mut(id)?.take());
         let reason = frame.text_param("reason").unwrap_or_default();
-        // It may have ended this moment.
+        // The request may have ended in the meantime.
         cancel.map(|cancel| cancel.send(reason)).is_some()
     }
 
-    /// Cancels everything: the client has gone.
+    /// Cancels all requests after the client has gone.
     pub fn end(&self, reason: &str) {
         for cancel in lock(&self.0).values_mut().filter_map(Option::take) {
             cancel.send(reason.to_owned()).ok();
@@ -122,7 +124,7 @@ impl Requests {
     }
 }
 
-/// A request in flight; it leaves when dropped.
+/// A request in flight. Dropping it removes the request.
 struct Entry {
     requests: Arc<Mutex<InFlight>>,
     id: Box<str>,

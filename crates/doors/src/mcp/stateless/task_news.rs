@@ -1,5 +1,5 @@
-//! Notifications about tasks on aggregate endpoints. While a client listens, Mainstay listens to the
-//! servers of its tasks (SEP-2663, "Notifications").
+//! Notifications about tasks on aggregate endpoints. While a client listens, Mainstay listens to
+//! the servers of its tasks (SEP-2663, "Notifications").
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,18 +19,18 @@ use tokio::{
     time::sleep,
 };
 
-use super::call::Call;
-use crate::mcp::{endpoint::tasks as task_requests, reply::Reply, shared::Shared};
+use super::call::StatelessCall;
+use crate::mcp::{endpoint::tasks as task_requests, reply::RpcReply, shared::SharedState};
 
-/// Between two attempts to listen to a server that stopped telling.
+/// Pause between two attempts to listen to a server whose stream ended.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The tasks of one server that one client wants to hear of.
-pub struct News {
+/// Notifications about tasks of one server for one client.
+pub struct TaskNews {
     calls: Calls,
     server: Arc<Server>,
     tasks: Vec<Task>,
-    /// To the client.
+    /// Sends messages to the client.
     sink: CallSink,
     /// The id of the client's request, JSON text.
     id: Box<str>,
@@ -40,13 +40,13 @@ struct Task {
     /// The client's name for the task.
     name: String,
     /// The server's name for the task.
-    own: String,
+    original_id: String,
 }
 
-impl News {
-    /// News of the tasks with these names, server by server; names of no task are left out.
-    pub fn of(
-        shared: &Shared,
+impl TaskNews {
+    /// Groups the tasks with these names by server. Unknown names are left out.
+    pub fn for_tasks(
+        shared: &SharedState,
         view: &View,
         names: &[String],
         sink: &CallSink,
@@ -54,17 +54,20 @@ impl News {
     ) -> Vec<Self> {
         let mut news = Vec::<Self>::new();
         for name in names {
-            let Some((server, own)) =
+            let Some((server, original_id)) =
                 task_requests::find(shared, view, &sink.client.principal, name)
             else {
                 continue;
             };
             let task = Task {
                 name: name.clone(),
-                own,
+                original_id,
             };
-            match news.iter_mut().find(|it| Arc::ptr_eq(&it.server, &server)) {
-                Some(known) => known.tasks.push(task),
+            match news
+                .iter_mut()
+                .find(|entry| Arc::ptr_eq(&entry.server, &server))
+            {
+                Some(entry) => entry.tasks.push(task),
                 None => news.push(Self {
                     calls: shared.gateway.calls.clone(),
                     server,
@@ -77,14 +80,15 @@ impl News {
         news
     }
 
-    /// Tells the client of them, without an end. `honoured` gets the names that the server will tell of;
-    /// until that is `promised` the client is told nothing, and then the server must have answered.
+    /// Sends the client notifications about the tasks, without an end. `acknowledged` gets the
+    /// names of the tasks for which the server will send notifications. Nothing is sent before that
+    /// list is `promised` to the client, and the server must have answered by then.
     pub async fn tell(
         self,
-        honoured: oneshot::Sender<Vec<String>>,
+        acknowledged: oneshot::Sender<Vec<String>>,
         mut promised: watch::Receiver<bool>,
     ) {
-        let mut honoured = Some(honoured);
+        let mut acknowledged = Some(acknowledged);
         loop {
             let mut call = self.listen();
             loop {
@@ -92,18 +96,18 @@ impl News {
                     biased;
                     message = call.messages.next() => message,
                     _ = &mut call.reply => None,
-                    // Too late to be promised: the client asks for itself.
-                    Ok(_) = promised.wait_for(|is| *is), if honoured.is_some() => return,
+                    // It is too late for the promise. The client asks for this task itself.
+                    Ok(_) = promised.wait_for(|is| *is), if acknowledged.is_some() => return,
                 };
                 let Some(frame) = message.and_then(|text| Frame::read(text.into()).ok()) else {
                     break;
                 };
                 let params = frame.params().unwrap_or("{}");
                 match frame.method() {
-                    Some(Method::Acknowledged) => match honoured.take() {
+                    Some(Method::Acknowledged) => match acknowledged.take() {
                         Some(first) => {
-                            // A receiver that is gone is noticed above.
-                            first.send(self.honoured(params)).ok();
+                            // The loop above notices if the receiver is gone.
+                            first.send(self.acknowledged_names(params)).ok();
                             if promised.wait_for(|is| *is).await.is_err() {
                                 return;
                             }
@@ -118,10 +122,10 @@ impl News {
         }
     }
 
-    /// The server's own stream. Dropped, it is closed.
-    fn listen(&self) -> Call {
-        let own: Vec<&str> = self.tasks.iter().map(|task| &*task.own).collect();
-        let text = listen::to_tasks(&self.id, &own, &self.sink.client.caller);
+    /// Opens the server's stream. Dropping the call closes it.
+    fn listen(&self) -> StatelessCall {
+        let original_ids: Vec<&str> = self.tasks.iter().map(|task| &*task.original_id).collect();
+        let text = listen::to_tasks(&self.id, &original_ids, &self.sink.client.caller);
         let (sink, messages) = CallSink::new(Arc::clone(&self.sink.client), None);
         let (cancel, cancelled) = oneshot::channel();
         let (calls, id) = (self.calls.clone(), self.id.clone());
@@ -132,28 +136,36 @@ impl News {
                 Some(request) => {
                     let listening = calls.call(&receipt, upstream, request, sink, cancelled);
                     match listening.await {
-                        Ok(answer) => Reply::answer(&id, &answer),
-                        Err(failure) => Reply::failure(&id, &failure),
+                        Ok(answer) => RpcReply::answer(&id, &answer),
+                        Err(failure) => RpcReply::failure(&id, &failure),
                     }
                 }
-                None => Reply::cancelled(&id, "it cannot be asked"),
+                None => RpcReply::cancelled(&id, "it cannot be asked"),
             };
             receipt.no_call(reply)
         };
-        Call::new(&self.calls, reply, messages, cancel)
+        StatelessCall::new(&self.calls, reply, messages, cancel)
     }
 
-    /// The client's names of what the server has acknowledged.
-    fn honoured(&self, acknowledged: &str) -> Vec<String> {
-        let own = listen::honoured_tasks(acknowledged);
-        let honoured = self.tasks.iter().filter(|task| own.contains(&task.own));
-        honoured.map(|task| task.name.clone()).collect()
+    /// The client's names of the tasks in the server's acknowledgement.
+    fn acknowledged_names(&self, acknowledged: &str) -> Vec<String> {
+        let original_ids = listen::honoured_tasks(acknowledged);
+        self.tasks
+            .iter()
+            .filter(|task| original_ids.contains(&task.original_id))
+            .map(|task| task.name.clone())
+            .collect()
     }
 
-    /// Finds out what happened while no stream was open.
+    /// Sends the current states of the tasks, because changes were missed while no stream was open.
     async fn catch_up(&self) {
-        let asked = self.tasks.iter().map(|task| async move {
-            let text = tasks::request("1", Method::TasksGet, &task.own, &self.sink.client.caller);
+        let states = self.tasks.iter().map(|task| async move {
+            let text = tasks::request(
+                "1",
+                Method::TasksGet,
+                &task.original_id,
+                &self.sink.client.caller,
+            );
             let (sink, _messages) = CallSink::new(Arc::clone(&self.sink.client), None);
             let upstream = Upstream::Shared(Arc::clone(&self.server));
             let (_keep, cancelled) = oneshot::channel();
@@ -163,20 +175,20 @@ impl News {
                 .call(&receipt, upstream, request, sink, cancelled);
             answer.await.ok()
         });
-        for answer in join_all(asked).await.into_iter().flatten() {
+        for answer in join_all(states).await.into_iter().flatten() {
             if let Some(state) = answer.frame.result() {
                 self.pass_on(&tasks::as_news(state));
             }
         }
     }
 
-    /// Passes a task's state (JSON text) on, under the client's name for it.
+    /// Forwards a task's state (JSON text) under the client's name of the task.
     fn pass_on(&self, state: &str) {
-        let own = tasks::id(state);
+        let original_id = tasks::id(state);
         let task = self
             .tasks
             .iter()
-            .find(|task| own.as_deref() == Some(&task.own));
+            .find(|task| original_id.as_deref() == Some(&task.original_id));
         if let Some(task) = task {
             let params = tasks::renamed(state, &task.name);
             self.sink

@@ -1,4 +1,4 @@
-//! Answers of the HTTP doors, and refusals.
+//! Responses and refusals of the HTTP doors.
 
 use std::borrow::Cow;
 
@@ -12,42 +12,42 @@ use mainstay_doorway::{RETRY_AFTER, bodies::BodyError};
 use mainstay_gateway::calls::{Answering, CallRefusal, Closed, Closing};
 use mainstay_transport::Frame;
 
-use super::sse_body::{Events, ResponseBody};
+use super::sse_body::{EventStreamBody, ResponseBody};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-pub type Answer = Response<ResponseBody>;
+pub type HttpAnswer = Response<ResponseBody>;
 
-/// A request that is refused by its headers or its form, as a JSON-RPC error.
-pub struct Refusal {
+/// A refusal because of headers or form, as a JSON-RPC error.
+pub struct HttpRefusal {
     status: StatusCode,
     body: String,
     kind: FailureKind,
-    /// The methods that would be served.
+    /// The `Allow` header: the methods that the endpoint supports.
     allow: Option<&'static str>,
 }
 
-impl From<BodyError> for Refusal {
-    fn from(why: BodyError) -> Self {
-        let status = match why {
+impl From<BodyError> for HttpRefusal {
+    fn from(error: BodyError) -> Self {
+        let status = match error {
             BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
             BodyError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
             BodyError::BrokeOff => StatusCode::BAD_REQUEST,
         };
-        Self::new(status, &why.to_string())
+        Self::new(status, &error.to_string())
     }
 }
 
-impl Refusal {
+impl HttpRefusal {
     pub fn new(status: StatusCode, message: &str) -> Self {
         let body = message::error_response(None, code::INVALID_REQUEST, message, None);
-        Self::saying(status, body)
+        Self::with_body(status, body)
     }
 
-    /// With this JSON-RPC error.
-    pub fn saying(status: StatusCode, body: String) -> Self {
+    /// A refusal with this JSON-RPC error as its body.
+    pub fn with_body(status: StatusCode, body: String) -> Self {
         Self {
             status,
             body,
@@ -66,9 +66,9 @@ impl Refusal {
         }
     }
 
-    /// The refusal of work that begins while Mainstay stops. In a session its status is that of any answer: some
-    /// clients give a session up at the first status that is no success, and with it the calls at work. By its
-    /// `Retry-After`, `mainstay connect` knows that the request may be sent again.
+    /// The refusal of new work while Mainstay stops. In a session the status is 200: some clients
+    /// give up a session at the first error status, together with its calls in progress. The
+    /// `Retry-After` header tells `mainstay connect` that it may send the request again.
     pub fn closing(frame: &Frame, has_session: bool) -> Self {
         let status = if has_session {
             StatusCode::OK
@@ -80,11 +80,11 @@ impl Refusal {
             message::error_response(frame.id(), failure.kind.rpc_code(), &failure.message, None);
         Self {
             kind: failure.kind,
-            ..Self::saying(status, body)
+            ..Self::with_body(status, body)
         }
     }
 
-    /// The refusal of any other method.
+    /// The refusal of an unsupported method.
     pub fn method(allow: &'static str) -> Self {
         let message = format!("{allow} is expected");
         Self {
@@ -94,23 +94,23 @@ impl Refusal {
     }
 }
 
-impl Answering for Refusal {
+impl Answering for HttpRefusal {
     fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         let error = message::member(&self.body, "error").unwrap_or_default();
-        let why = message::shown_member(error, "message").unwrap_or_default();
-        let failure = Failure::new(self.kind, why);
+        let reason = message::shown_member(error, "message").unwrap_or_default();
+        let failure = Failure::new(self.kind, reason);
         Some(Cow::Owned(failure.into()))
     }
 }
 
-/// The response of a refusal, once the receipt of its request is closed.
+/// The HTTP response of a refusal, after the receipt of its request is closed.
 pub trait ClosedRefusal {
-    fn into_response(self) -> Answer;
+    fn into_response(self) -> HttpAnswer;
 }
 
-impl ClosedRefusal for Closed<Refusal> {
-    fn into_response(self) -> Answer {
-        let Refusal {
+impl ClosedRefusal for Closed<HttpRefusal> {
+    fn into_response(self) -> HttpAnswer {
+        let HttpRefusal {
             status,
             body,
             kind,
@@ -130,24 +130,24 @@ impl ClosedRefusal for Closed<Refusal> {
     }
 }
 
-pub fn json(status: StatusCode, body: String) -> Answer {
+pub fn json(status: StatusCode, body: String) -> HttpAnswer {
     let mut response = Response::new(ResponseBody::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response
 }
 
-pub fn events(events: Events) -> Answer {
+pub fn events(events: EventStreamBody) -> HttpAnswer {
     let mut response = Response::new(ResponseBody::Events(Box::new(events)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies that buffer would hold back what is meant to arrive at once.
+    // Buffering proxies would hold back events that should arrive at once.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
-pub fn status(status: StatusCode) -> Answer {
+pub fn status(status: StatusCode) -> HttpAnswer {
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = status;
     response

@@ -1,4 +1,4 @@
-//! Batches, which revision 2025-03-26 alone requires to be received.
+//! Batches. Only revision 2025-03-26 requires servers to accept them.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use mainstay_transport::{Frame, Unreadable};
 
 use crate::mcp::{
     endpoint::dispatch,
-    reply::{ClosedReply as _, Reply},
-    sessions::session::{ClientSession, Scope},
-    shared::Shared,
+    reply::{ClosedReply as _, RpcReply},
+    sessions::session::{ClientSession, EndpointScope},
+    shared::SharedState,
 };
 
-/// Messages in one batch; more are refused as a whole.
+/// Maximum number of messages in a batch. A longer batch is refused as a whole.
 const MAX_MESSAGES: usize = 100;
 
-/// Answers the requests of a batch, all at once. `None` if it held none.
+/// Answers the requests of a batch concurrently. Returns `None` if the batch contains no request.
 pub async fn answer(
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     session: Arc<ClientSession>,
     body: Bytes,
     sink: CallSink,
@@ -68,24 +68,28 @@ pub async fn answer(
 }
 
 /// The answer to a message of a batch that cannot be read.
-async fn refuse_one(shared: Arc<Shared>, session: Arc<ClientSession>, error: Unreadable) -> String {
+async fn refuse_one(
+    shared: Arc<SharedState>,
+    session: Arc<ClientSession>,
+    error: Unreadable,
+) -> String {
     let origin = || Arc::clone(&session.client.origin);
-    let wanted = || Some(RequestedCall::of_unreadable(&error)?.at(session.scope.server()));
+    let requested_call = || Some(RequestedCall::of_unreadable(&error)?.at(session.scope.server()));
     let reply = Receipt::new().close(
         &shared.gateway.calls,
-        Reply::unreadable(&error),
+        RpcReply::unreadable(&error),
         origin,
-        wanted,
+        requested_call,
     );
     reply.await.into_text()
 }
 
-/// The messages of a batch, or the error that answers it.
-fn items(body: &Bytes) -> Result<Vec<Bytes>, Reply> {
-    let items = messages(body).map_err(|error| Reply::unreadable(&error))?;
+/// The messages of a batch, or the error reply for the batch.
+fn items(body: &Bytes) -> Result<Vec<Bytes>, RpcReply> {
+    let items = messages(body).map_err(|error| RpcReply::unreadable(&error))?;
     if items.len() > MAX_MESSAGES {
         let reason = format!("a batch may hold {MAX_MESSAGES} messages");
-        return Err(Reply::error("null", code::INVALID_REQUEST, &reason));
+        return Err(RpcReply::error("null", code::INVALID_REQUEST, &reason));
     }
     Ok(items)
 }
@@ -93,15 +97,16 @@ fn items(body: &Bytes) -> Result<Vec<Bytes>, Reply> {
 fn messages(body: &Bytes) -> Result<Vec<Bytes>, Unreadable> {
     let text = std::str::from_utf8(body).map_err(|_| Unreadable::Utf8)?;
     let items = message::batch(text).map_err(Unreadable::Malformed)?;
-    let items = items.into_iter();
-    Ok(items.map(|item| body.slice_ref(item.as_bytes())).collect())
+    Ok(items
+        .into_iter()
+        .map(|item| body.slice_ref(item.as_bytes()))
+        .collect())
 }
 
-/// Closes the receipts of the calls in a batch that is refused as a whole: of the first ones, up to as many
-/// as a batch may hold.
+/// Refuses a batch as a whole, and records the calls in it as refused, up to the limit of a batch.
 pub async fn refuse<A: Answering>(
-    shared: &Shared,
-    scope: &Scope,
+    shared: &SharedState,
+    scope: &EndpointScope,
     origin: &Arc<Origin>,
     body: &Bytes,
     answer: A,
@@ -111,9 +116,9 @@ pub async fn refuse<A: Answering>(
         let Ok(frame) = Frame::read(item) else {
             continue;
         };
-        let wanted = || Some(RequestedCall::of(&frame)?.at(scope.server()));
+        let requested_call = || Some(RequestedCall::of(&frame)?.at(scope.server()));
         let origin = || Arc::clone(origin);
-        let closing = Receipt::new().close(&shared.gateway.calls, &answer, origin, wanted);
+        let closing = Receipt::new().close(&shared.gateway.calls, &answer, origin, requested_call);
         closing.await.into_inner();
     }
     Receipt::new().no_call(answer)

@@ -20,22 +20,22 @@ use tokio_util::task::TaskTracker;
 
 use super::batch;
 use crate::mcp::{
-    clients::{Clients, Opened},
+    clients::{McpClients, Opened},
     endpoint::dispatch,
-    reply::{ClosedReply as _, Reply, id},
-    sessions::session::{Busy, ClientSession, Scope},
+    reply::{ClosedReply as _, RpcReply, id},
+    sessions::session::{Busy, ClientSession, EndpointScope},
     stateless::{
-        Call,
+        StatelessCall,
         pipe::{Requests, is_modern},
     },
 };
 use mainstay_doorway::peer::Visitor;
 
-/// Requests of one client that may wait for their answers, or for its reading them; one more is
-/// refused. Far more than clients have in flight.
+/// Maximum number of requests of one client whose answers have not been sent, which is far more
+/// than clients have in flight. Further requests are refused.
 const MAX_UNANSWERED: usize = 1024;
 
-/// What the client hears, one message after the other.
+/// The stream of messages to the client.
 #[derive(Debug)]
 pub enum Output {
     Lines(Arc<LineWriter>),
@@ -50,9 +50,9 @@ impl Output {
         }
     }
 
-    /// Sends a message once there is room for it. A client that has gone gets nothing; that it has gone
-    /// is noticed elsewhere.
-    pub async fn say(&self, message: String) {
+    /// Sends a message once there is room for it. Messages to a client that has gone are dropped;
+    /// its end is detected elsewhere.
+    pub async fn send(&self, message: String) {
         match self {
             Self::Lines(writer) => drop(writer.send(&message).await),
             Self::Events(queue) => drop(queue.send(message).await),
@@ -60,21 +60,22 @@ impl Output {
     }
 }
 
-/// One client, its session, and the messages that wait for it.
+/// One client with its session and the messages to it.
 #[derive(Debug)]
 pub struct Conversation {
-    clients: Arc<Clients>,
-    scope: Scope,
+    clients: Arc<McpClients>,
+    scope: EndpointScope,
     visitor: Visitor,
     pub output: Output,
     phase: watch::Sender<Phase>,
-    /// Those that belong to no session.
+    /// Requests that belong to no session.
     requests: Requests,
     unanswered: Arc<Semaphore>,
-    /// Requests that will have an answer. Those that open a stream until one side ends it are not among
-    /// them.
+    /// Requests that will have an answer. Streams that are open until one side ends them are not
+    /// counted.
     at_work: TaskTracker,
-    /// The client is to be served elsewhere: a stream that ends now is told to have ended.
+    /// True if the client is to be served elsewhere. A stream that ends afterwards gets a regular
+    /// result.
     is_left: Arc<AtomicBool>,
     tasks: TaskTracker,
 }
@@ -83,9 +84,9 @@ pub struct Conversation {
 enum Phase {
     /// The client has not sent `initialize`.
     Silent,
-    /// It has, and is being answered.
+    /// The client has sent `initialize`, and is being answered.
     Greeting,
-    /// Busy as long as the stream stands: it is not idle because its client is silent.
+    /// The session is busy as long as the stream is open. A silent client does not make it idle.
     Open {
         session: Arc<ClientSession>,
         _busy: Busy,
@@ -93,12 +94,12 @@ enum Phase {
     Over,
 }
 
-/// A message that is not taken, and the JSON-RPC error that says so.
+/// A refused message, with the JSON-RPC error for it.
 #[derive(Debug)]
 pub enum RejectedMessage {
-    /// It means nothing here.
+    /// The message is not valid here.
     Invalid(String),
-    /// The client should read some answers first.
+    /// The client must read some answers first.
     TooMany(String),
 }
 
@@ -111,10 +112,10 @@ impl RejectedMessage {
 }
 
 impl Conversation {
-    /// `tasks` has the tasks that answer; joining them waits for the last answer.
+    /// `tasks` tracks the tasks that answer. Waiting for them waits for the last answer.
     pub fn new(
-        clients: Arc<Clients>,
-        scope: Scope,
+        clients: Arc<McpClients>,
+        scope: EndpointScope,
         visitor: Visitor,
         output: Output,
         tasks: TaskTracker,
@@ -133,7 +134,7 @@ impl Conversation {
         }
     }
 
-    pub fn serves(&self, scope: &Scope, principal: &Principal) -> bool {
+    pub fn serves(&self, scope: &EndpointScope, principal: &Principal) -> bool {
         self.scope.is_same(scope) && self.visitor.principal == *principal
     }
 
@@ -141,7 +142,7 @@ impl Conversation {
     pub async fn greeted(&self) {
         if matches!(*self.phase.borrow(), Phase::Greeting) {
             let mut phase = self.phase.subscribe();
-            // It cannot close: the sender is ours.
+            // The channel cannot close, because this struct has the sender.
             drop(
                 phase
                     .wait_for(|phase| !matches!(phase, Phase::Greeting))
@@ -150,7 +151,8 @@ impl Conversation {
         }
     }
 
-    /// Waits for the last answer. Questions are not answered any more.
+    /// Waits for the last answer. Closes the questions to the client, because they get no answer
+    /// any more.
     pub async fn answered(&self) {
         self.greeted().await;
         if let Some(session) = self.session() {
@@ -159,7 +161,7 @@ impl Conversation {
         self.idle().await;
     }
 
-    /// Waits until nothing is at work.
+    /// Waits until no request is in progress.
     pub async fn idle(&self) {
         self.greeted().await;
         self.at_work.close();
@@ -173,7 +175,7 @@ impl Conversation {
         }
     }
 
-    /// Takes a message or a batch of the client. Tasks send the answers.
+    /// Handles a message or a batch of the client. Tasks send the answers.
     pub async fn take(self: &Arc<Self>, text: Bytes) -> Result<(), RejectedMessage> {
         self.greeted().await;
         if text.trim_ascii_start().first() == Some(&b'[') {
@@ -190,7 +192,7 @@ impl Conversation {
             let is_stream = frame.method() == Some(Method::Listen);
             let at_work = (!is_stream).then(|| self.at_work.token());
             let id = is_stream.then(|| id(&frame).to_owned());
-            let Call { reply, messages } = self.requests.begin(
+            let StatelessCall { reply, messages } = self.requests.begin(
                 &self.clients.stateless,
                 &self.scope,
                 self.output.door(),
@@ -229,7 +231,8 @@ impl Conversation {
             (Some(session), Kind::Request { .. }) => {
                 let permit = self.permit(&frame).await?;
                 let (sink, messages) = session.sink();
-                // Entered before anything else is taken, so that a cancellation that follows finds it.
+                // Enter the call before the next message is read, so that a following cancellation
+                // finds it.
                 let call = dispatch::answer(Arc::clone(&self.clients.shared), session, frame, sink);
                 let permit = (permit, Some(self.at_work.token()));
                 self.answer(permit, messages, async { expected(call.await) });
@@ -238,16 +241,16 @@ impl Conversation {
             (None, Kind::Request { id, method }) => {
                 let id = frame.get(id).to_owned();
                 match method {
-                    Method::Ping => self.say(&frame, Reply::result(&id, "{}")).await,
+                    Method::Ping => self.send_reply(&frame, RpcReply::result(&id, "{}")).await,
                     _ => {
-                        let reply = Reply::error(&id, code::INVALID_REQUEST, "initialize first");
-                        self.say(&frame, reply).await;
+                        let reply = RpcReply::error(&id, code::INVALID_REQUEST, "initialize first");
+                        self.send_reply(&frame, reply).await;
                     }
                 }
             }
             (None, _) => {
                 tracing::debug!("a notification before initialize was dropped");
-                let reply = Reply::error("null", code::INVALID_REQUEST, "initialize first");
+                let reply = RpcReply::error("null", code::INVALID_REQUEST, "initialize first");
                 drop(self.close(&frame, reply).await);
             }
         }
@@ -276,7 +279,7 @@ impl Conversation {
     }
 
     async fn refuse_batch(&self, text: &Bytes, reason: &str) -> String {
-        let reply = Reply::error("null", code::INVALID_REQUEST, reason);
+        let reply = RpcReply::error("null", code::INVALID_REQUEST, reason);
         let refused = batch::refuse(
             &self.clients.shared,
             &self.scope,
@@ -288,7 +291,7 @@ impl Conversation {
         refused.into_text()
     }
 
-    /// Whose calls these are.
+    /// The origin of this client's calls.
     fn origin(&self) -> Arc<Origin> {
         match self.session() {
             Some(session) => Arc::clone(&session.client.origin),
@@ -302,41 +305,43 @@ impl Conversation {
         }
     }
 
-    /// Closes the receipt of a message that is answered here.
-    async fn close(&self, frame: &Frame, reply: Reply) -> Closed<Reply> {
-        let wanted = || Some(RequestedCall::of(frame)?.at(self.scope.server()));
+    /// Closes the receipt of a message that Mainstay answers itself.
+    async fn close(&self, frame: &Frame, reply: RpcReply) -> Closed<RpcReply> {
+        let requested_call = || Some(RequestedCall::of(frame)?.at(self.scope.server()));
         let (receipt, calls) = (Receipt::new(), &self.clients.gateway().calls);
-        receipt.close(calls, reply, || self.origin(), wanted).await
+        receipt
+            .close(calls, reply, || self.origin(), requested_call)
+            .await
     }
 
     async fn unreadable(&self, error: &Unreadable) -> String {
-        let wanted = || Some(RequestedCall::of_unreadable(error)?.at(self.scope.server()));
-        let (receipt, reply) = (Receipt::new(), Reply::unreadable(error));
+        let requested_call = || Some(RequestedCall::of_unreadable(error)?.at(self.scope.server()));
+        let (receipt, reply) = (Receipt::new(), RpcReply::unreadable(error));
         let reply = receipt.close(
             &self.clients.gateway().calls,
             reply,
             || self.origin(),
-            wanted,
+            requested_call,
         );
         reply.await.into_text()
     }
 
-    async fn say(&self, frame: &Frame, reply: Reply) {
+    async fn send_reply(&self, frame: &Frame, reply: RpcReply) {
         let reply = self.close(frame, reply).await;
-        self.output.say(reply.into_text()).await;
+        self.output.send(reply.into_text()).await;
     }
 
-    /// Room for one more request that waits for its answer.
+    /// A permit for one more unanswered request.
     async fn permit(&self, frame: &Frame) -> Result<OwnedSemaphorePermit, RejectedMessage> {
         if let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() {
             return Ok(permit);
         }
-        let reply = Reply::error(id(frame), code::INVALID_REQUEST, &too_many());
+        let reply = RpcReply::error(id(frame), code::INVALID_REQUEST, &too_many());
         let refused = self.close(frame, reply).await;
         Err(RejectedMessage::TooMany(refused.into_text()))
     }
 
-    /// Answers in a task: messages before the answer are sent before it.
+    /// Answers in a task. Messages of the call are sent before its reply.
     fn answer(
         self: &Arc<Self>,
         permit: impl Send + 'static,
@@ -347,38 +352,39 @@ impl Conversation {
         let answering = async move {
             let relay = async {
                 while let Some(message) = messages.next().await {
-                    this.output.say(message).await;
+                    this.output.send(message).await;
                 }
             };
             let (reply, ()) = tokio::join!(call, relay);
             if let Some(reply) = reply {
-                this.output.say(reply).await;
+                this.output.send(reply).await;
             }
             drop(permit);
         };
         self.tasks.spawn(answering.boxed());
     }
 
-    /// Begins a session; `false` where the client has gone. A stream has one session: a client that
-    /// initializes again has forgotten the earlier one, which ends. Its calls in flight are cancelled and have
-    /// no answers: the client may give their ids to other calls.
+    /// Begins a session. Returns `false` if the client has gone. A stream has one session: if a
+    /// client initializes again, its earlier session ends. The calls of that session are cancelled
+    /// without answers, because the client may use their ids again.
     fn begin(&self) -> bool {
-        let mut before = None;
+        let mut previous = None;
         let has_begun = self.phase.send_if_modified(|phase| {
             let may_begin = matches!(phase, Phase::Silent | Phase::Open { .. });
             if may_begin {
-                before = Some(std::mem::replace(phase, Phase::Greeting));
+                previous = Some(std::mem::replace(phase, Phase::Greeting));
             }
             may_begin
         });
-        if let Some(Phase::Open { session, .. }) = before {
+        if let Some(Phase::Open { session, .. }) = previous {
             self.clients
                 .end(&session.id, "the client has initialized anew");
         }
         has_begun
     }
 
-    /// Answers `initialize`, then sends the messages outside of calls, until the session ends.
+    /// Answers `initialize`, then sends the messages that belong to no call, until the session
+    /// ends.
     async fn greet(&self, id: &str, frame: &Frame) {
         let params = frame.params().unwrap_or("{}");
         let (scope, visitor) = (self.scope.clone(), self.visitor.clone());
@@ -389,12 +395,12 @@ impl Conversation {
         {
             Ok(opened) => opened,
             Err(error) => {
-                self.output.say(error.response(id)).await;
+                self.output.send(error.response(id)).await;
                 self.leave_greeting(Phase::Silent);
                 return;
             }
         };
-        self.output.say(message::response(id, &result)).await;
+        self.output.send(message::response(id, &result)).await;
         let busy = session.busy();
         let is_open = self.leave_greeting(Phase::Open {
             session: Arc::clone(&session),
@@ -406,11 +412,11 @@ impl Conversation {
             return;
         }
         while let Some(message) = session.outbox.next().await {
-            self.output.say(message).await;
+            self.output.send(message).await;
         }
     }
 
-    /// `false` if it is over by now.
+    /// Returns `false` if the conversation is over.
     fn leave_greeting(&self, next: Phase) -> bool {
         self.phase.send_if_modified(|phase| {
             let is_greeting = matches!(phase, Phase::Greeting);
@@ -421,18 +427,19 @@ impl Conversation {
         })
     }
 
-    /// Whether this is its session.
+    /// True if this is the session of the conversation.
     pub fn has(&self, session: &ClientSession) -> bool {
-        matches!(&*self.phase.borrow(), Phase::Open { session: own, .. } if own.id == session.id)
+        matches!(&*self.phase.borrow(), Phase::Open { session: current, .. } if current.id == session.id)
     }
 
-    /// The client goes on elsewhere: its session here ends, and so do its streams, each with an answer.
+    /// Ends the session and its streams because the client is served elsewhere. Each stream gets a
+    /// result.
     pub fn leave(&self) {
         self.is_left.store(true, Relaxed);
         self.end("the client is served elsewhere");
     }
 
-    /// The client has gone: its session ends, and what it has in flight is cancelled.
+    /// Ends the session and cancels all requests in flight, after the client has gone.
     pub fn end(&self, reason: &str) {
         self.requests.end(reason);
         if let Phase::Open { session, .. } = self.phase.send_replace(Phase::Over) {
@@ -441,8 +448,8 @@ impl Conversation {
     }
 }
 
-/// A client that cancelled expects no answer (specification, "Cancellation").
-fn expected(reply: Closed<Reply>) -> Option<String> {
+/// The text of a reply. A client that cancelled expects none (specification, "Cancellation").
+fn expected(reply: Closed<RpcReply>) -> Option<String> {
     (!reply.cancelled).then(|| reply.into_text())
 }
 

@@ -1,4 +1,4 @@
-//! The headers of MCP over HTTP, and what is asked of them.
+//! Headers of MCP over HTTP, and their requirements.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use mainstay_core::{
 };
 use mainstay_platform::lineage::{CHAIN_HEADER, Lineage};
 
-use super::answer::Refusal;
+use super::answer::HttpRefusal;
 
-// Made once: a name that is looked for as text is parsed each time.
+// Constants, because a name given as text is parsed at each lookup.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const CHAIN: HeaderName = HeaderName::from_static(CHAIN_HEADER);
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(headers::VERSION);
 
-/// How long the response head is held back for the result: then the answer becomes a stream, with
-/// keep-alive comments, so that no intermediary's time limit ends a silent call.
+/// Time for which the response head waits for the result. After it, the response becomes a stream
+/// with keep-alive comments, so that no intermediary ends a silent call.
 pub const HEAD_HOLD: Duration = Duration::from_secs(1);
 
-/// Which forms of an answer a client takes.
+/// The forms of an answer that a client accepts.
 #[derive(Clone, Copy)]
 pub struct Accepts {
     pub json: bool,
@@ -29,8 +29,8 @@ pub struct Accepts {
 }
 
 impl Accepts {
-    pub fn of(headers: &HeaderMap) -> Self {
-        // What every client sends.
+    pub fn from_headers(headers: &HeaderMap) -> Self {
+        // The value that nearly every client sends.
         if headers
             .get(header::ACCEPT)
             .is_some_and(|value| value == "application/json, text/event-stream")
@@ -45,12 +45,13 @@ impl Accepts {
         for value in headers.get_all(header::ACCEPT) {
             for range in value.to_str().unwrap_or_default().split(',') {
                 any |= !range.trim().is_empty();
-                json.hear("application", "json", range);
-                events.hear("text", "event-stream", range);
+                json.apply("application", "json", range);
+                events.apply("text", "event-stream", range);
             }
             any |= value.to_str().is_err();
         }
-        // No header accepts everything (RFC 9110), but a client that says nothing expects no stream.
+        // A missing header accepts everything (RFC 9110), but a client that does not ask for a
+        // stream expects none.
         if any {
             Self {
                 json: json.is_accepted,
@@ -65,7 +66,8 @@ impl Accepts {
     }
 }
 
-/// What the ranges of an `Accept` say about one media type: the narrowest one decides (RFC 9110, 12.5.1).
+/// The result of an `Accept` header for one media type. The most specific range decides (RFC 9110,
+/// 12.5.1).
 #[derive(Default)]
 struct Range {
     narrowness: u8,
@@ -73,12 +75,15 @@ struct Range {
 }
 
 impl Range {
-    fn hear(&mut self, kind: &str, subtype: &str, range: &str) {
+    fn apply(&mut self, kind: &str, subtype: &str, range: &str) {
         let mut parts = range.split(';').map(str::trim);
-        let Some((of_kind, of_subtype)) = parts.next().and_then(|it| it.split_once('/')) else {
+        let Some((range_kind, range_subtype)) = parts
+            .next()
+            .and_then(|media_range| media_range.split_once('/'))
+        else {
             return;
         };
-        let narrowness = match (of_kind, of_subtype) {
+        let narrowness = match (range_kind, range_subtype) {
             ("*", "*") => 1,
             (one, "*") if one.eq_ignore_ascii_case(kind) => 2,
             (one, other)
@@ -100,7 +105,7 @@ impl Range {
     }
 }
 
-/// Whether a parameter says that the range is not accepted: `q=0`, `q=0.000`.
+/// True for a parameter that excludes the range: `q=0`, `q=0.000`.
 fn is_zero_quality(parameter: &str) -> bool {
     let Some((name, value)) = parameter.split_once('=') else {
         return false;
@@ -109,8 +114,8 @@ fn is_zero_quality(parameter: &str) -> bool {
         && value.trim().parse::<f32>().is_ok_and(|value| value == 0.0)
 }
 
-/// What is asked of every POST.
-pub fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
+/// Checks the content type, which every POST must have.
+pub fn check_content_type(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     let media_type = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -122,7 +127,7 @@ pub fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
         .trim()
         .eq_ignore_ascii_case("application/json")
     {
-        return Err(Refusal::new(
+        return Err(HttpRefusal::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "Content-Type must be application/json",
         ));
@@ -130,8 +135,8 @@ pub fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is asked of every request in a session.
-pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
+/// Checks the protocol version, which requests in a session may have.
+pub fn check_version(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
         && version
             .to_str()
@@ -139,7 +144,7 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
             .and_then(Revision::parse_legacy)
             .is_none()
     {
-        return Err(Refusal::new(
+        return Err(HttpRefusal::new(
             StatusCode::BAD_REQUEST,
             "MCP-Protocol-Version names no supported revision",
         ));
@@ -147,13 +152,13 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The loop guard: a client that has come through us is one of our own servers.
-/// `id` is what the refusal answers.
-pub fn admit(lineage: &Lineage, headers: &HeaderMap, id: Option<&str>) -> Result<(), Refusal> {
+/// Prevents loops: a request that has come through this Mainstay is refused. `id` is the id of the
+/// request.
+pub fn admit(lineage: &Lineage, headers: &HeaderMap, id: Option<&str>) -> Result<(), HttpRefusal> {
     let chain = headers.get(CHAIN).and_then(|chain| chain.to_str().ok());
     lineage.admit(chain.unwrap_or_default()).map_err(|error| {
         let body = message::error_response(id, code::INVALID_REQUEST, &error.to_string(), None);
-        Refusal::saying(StatusCode::LOOP_DETECTED, body)
+        HttpRefusal::with_body(StatusCode::LOOP_DETECTED, body)
     })
 }
 
@@ -165,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_narrowest_range_decides_what_is_accepted() {
-        for (said, json, events) in [
+        for (values, json, events) in [
             (&["application/json, text/event-stream"][..], true, true),
             (&["Application/JSON, TEXT/Event-Stream"], true, true),
             (&["application/json", "text/event-stream"], true, true),
@@ -184,11 +189,11 @@ mod tests {
             (&[], true, false),
         ] {
             let mut headers = HeaderMap::new();
-            for value in said {
+            for value in values {
                 headers.append(header::ACCEPT, HeaderValue::from_static(value));
             }
-            let accepts = Accepts::of(&headers);
-            assert_eq!((accepts.json, accepts.events), (json, events), "{said:?}");
+            let accepts = Accepts::from_headers(&headers);
+            assert_eq!((accepts.json, accepts.events), (json, events), "{values:?}");
         }
     }
 }

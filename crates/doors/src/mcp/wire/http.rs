@@ -1,5 +1,5 @@
 //! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
-//! messages, GET for a stream of what belongs to no call, DELETE to end a session.
+//! messages, GET for a stream of messages that belong to no call, DELETE to end a session.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use mainstay_gateway::calls::{self, Receipt, RequestedCall};
 use mainstay_transport::Frame;
 
 use super::{
-    answer::{Answer, ClosedRefusal as _, Refusal, events, json, status},
+    answer::{ClosedRefusal as _, HttpAnswer, HttpRefusal, events, json, status},
     batch,
     headers::{
         self, Accepts, HEAD_HOLD, LAST_EVENT_ID, SESSION_ID, check_content_type, check_version,
     },
     mcp::Mcp,
-    sse_body::Events,
+    sse_body::EventStreamBody,
     stateless_http,
 };
 use crate::mcp::{
@@ -31,7 +31,7 @@ use crate::mcp::{
     reply::{ClosedReply as _, unreadable},
     sessions::{
         replay::Gone,
-        session::{ClientSession, Scope},
+        session::{ClientSession, EndpointScope},
     },
     stateless, trace,
 };
@@ -40,10 +40,10 @@ use mainstay_doorway::peer::Visitor;
 /// Serves one request to an MCP endpoint.
 pub async fn serve(
     mcp: &Arc<Mcp>,
-    scope: Scope,
+    scope: EndpointScope,
     visitor: Visitor,
     request: Request<Incoming>,
-) -> Answer {
+) -> HttpAnswer {
     let (head, body) = request.into_parts();
     let served = match head.method {
         method if stateless_http::is_misplaced(&method, &head.headers) => {
@@ -52,29 +52,30 @@ pub async fn serve(
         Method::POST => return post(mcp, scope, visitor, &head.headers, body).await,
         Method::GET => get(mcp, &scope, &visitor, &head.headers),
         Method::DELETE => delete(mcp, &scope, &visitor, &head.headers).await,
-        _ => Err(Refusal::method("POST, GET, DELETE")),
+        _ => Err(HttpRefusal::method("POST, GET, DELETE")),
     };
     served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
-/// Refuses a request to an endpoint that there is not.
+/// Refuses a request to an unknown endpoint.
 pub async fn nowhere(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
     request: Request<Incoming>,
     reason: &str,
-) -> Answer {
-    let refusal = Refusal::new(StatusCode::NOT_FOUND, reason);
+) -> HttpAnswer {
+    let refusal = HttpRefusal::new(StatusCode::NOT_FOUND, reason);
     refuse(mcp, visitor, request, refusal).await
 }
 
-/// Refuses a request on a connection beyond the limit. Only a short body is read: others have the memory.
+/// Refuses a request on a connection beyond the limit. Reads only a short body, because the memory
+/// is for other clients.
 pub async fn too_many_connections(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
     request: Request<Incoming>,
-) -> Answer {
-    let refusal = Refusal::too_many_connections();
+) -> HttpAnswer {
+    let refusal = HttpRefusal::too_many_connections();
     if request
         .body()
         .size_hint()
@@ -87,13 +88,13 @@ pub async fn too_many_connections(
     Receipt::new().no_call(refusal).into_response()
 }
 
-/// Answers a request with this refusal. A call that it asks for is on record.
+/// Refuses a request. A call in it is recorded.
 async fn refuse(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
     request: Request<Incoming>,
-    refusal: Refusal,
-) -> Answer {
+    refusal: HttpRefusal,
+) -> HttpAnswer {
     let (head, body) = request.into_parts();
     if head.method != Method::POST {
         return Receipt::new().no_call(refusal).into_response();
@@ -103,18 +104,18 @@ async fn refuse(
         Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
     };
     let origin = || calls::origin(Door::McpHttp, &Caller::default(), &visitor.principal).into();
-    let wanted = || RequestedCall::of(frame.as_ref()?);
-    let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
+    let requested_call = || RequestedCall::of(frame.as_ref()?);
+    let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
     closing.await.into_response()
 }
 
 async fn post(
     mcp: &Arc<Mcp>,
-    scope: Scope,
+    scope: EndpointScope,
     visitor: Visitor,
     headers: &HeaderMap,
     body: Incoming,
-) -> Answer {
+) -> HttpAnswer {
     let (accepts, body) = match receive(mcp, &visitor, headers, body).await {
         Ok(received) => received,
         Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
@@ -140,24 +141,26 @@ async fn post(
     let frame = match Frame::read(body) {
         Ok(frame) => trace::adopt(frame, headers),
         Err(error) => {
-            let refusal = Refusal::saying(StatusCode::BAD_REQUEST, unreadable(&error));
-            let wanted = || Some(RequestedCall::of_unreadable(&error)?.at(scope.server()));
-            let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
+            let refusal = HttpRefusal::with_body(StatusCode::BAD_REQUEST, unreadable(&error));
+            let requested_call = || Some(RequestedCall::of_unreadable(&error)?.at(scope.server()));
+            let closing =
+                Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
             return closing.await.into_response();
         }
     };
     let route = if mcp.gateway().calls.closing().has_begun() && is_work(&frame) {
-        let begins = frame.method() == Some(message::Method::Initialize);
-        let has_session = !begins && headers.contains_key(SESSION_ID);
-        Err(Refusal::closing(&frame, has_session))
+        let is_initialize = frame.method() == Some(message::Method::Initialize);
+        let has_session = !is_initialize && headers.contains_key(SESSION_ID);
+        Err(HttpRefusal::closing(&frame, has_session))
     } else {
         route(mcp, &scope, &visitor, headers, &frame, accepts).await
     };
     let route = match route {
         Ok(route) => route,
         Err(refusal) => {
-            let wanted = || Some(RequestedCall::of(&frame)?.at(scope.server()));
-            let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
+            let requested_call = || Some(RequestedCall::of(&frame)?.at(scope.server()));
+            let closing =
+                Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
             let refusal = closing.await;
             return refusal.into_response();
         }
@@ -182,37 +185,41 @@ async fn post(
             dispatch::take(&mcp.clients.shared, &session, frame).await;
             status(StatusCode::ACCEPTED)
         }
-        // No notification of a modern client matters here: a client cancels by closing the stream.
+        // Notifications of modern clients need no action: such a client cancels by closing the
+        // stream.
         (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
     }
 }
 
-/// Whether a message asks for something new, beside what is at work.
+/// True if a message starts new work, as opposed to messages about work in progress.
 fn is_work(frame: &Frame) -> bool {
     use message::Method;
     matches!(frame.method(), Some(Method::Initialize | Method::Listen))
         || RequestedCall::of(frame).is_some()
 }
 
-/// How a message is served.
+/// The way in which a message is served.
 enum Route {
-    /// Without a session: a request of this caller, or a notification.
+    /// Without a session: a request of this caller, or a notification (`None`).
     Modern(Option<Caller>),
     Initialize,
     Session(Arc<ClientSession>),
 }
 
-/// How a message is served, or why it is not.
+/// Decides how a message is served, or why it is refused.
 async fn route(
     mcp: &Arc<Mcp>,
-    scope: &Scope,
+    scope: &EndpointScope,
     visitor: &Visitor,
     headers: &HeaderMap,
     frame: &Frame,
     accepts: Accepts,
-) -> Result<Route, Refusal> {
+) -> Result<Route, HttpRefusal> {
     if dispatch::is_call_without_id(frame) {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, dispatch::NEEDS_AN_ID));
+        return Err(HttpRefusal::new(
+            StatusCode::BAD_REQUEST,
+            dispatch::NEEDS_AN_ID,
+        ));
     }
     if stateless_http::is_modern(headers, frame) {
         let caller = stateless_http::check(
@@ -226,8 +233,8 @@ async fn route(
         .await?;
         return Ok(Route::Modern(caller));
     }
-    // Whatever session it names: a client that initializes again has forgotten that one, which is left to
-    // its limits. Its calls may still be waited for, and the client may hold the id of another process.
+    // `initialize` starts a new session, even if the request names one. The named session is not
+    // ended: its calls may still be awaited, and the id may be one of another process.
     if frame.method() == Some(message::Method::Initialize) {
         headers::admit(&mcp.gateway().lineage, headers, frame.id())?;
         return Ok(Route::Initialize);
@@ -235,17 +242,17 @@ async fn route(
     session(mcp, scope, visitor, headers).map(Route::Session)
 }
 
-/// Reads the body of a request whose headers are as they should be.
+/// Checks the headers of a request and reads its body.
 async fn receive(
     mcp: &Mcp,
     visitor: &Visitor,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<(Accepts, Bytes), Refusal> {
+) -> Result<(Accepts, Bytes), HttpRefusal> {
     check_content_type(headers)?;
-    let accepts = Accepts::of(headers);
+    let accepts = Accepts::from_headers(headers);
     if !accepts.json && !accepts.events {
-        return Err(Refusal::new(
+        return Err(HttpRefusal::new(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must name application/json and text/event-stream",
         ));
@@ -256,10 +263,10 @@ async fn receive(
 /// The session that a request names.
 fn session(
     mcp: &Mcp,
-    scope: &Scope,
+    scope: &EndpointScope,
     visitor: &Visitor,
     headers: &HeaderMap,
-) -> Result<Arc<ClientSession>, Refusal> {
+) -> Result<Arc<ClientSession>, HttpRefusal> {
     let id = session_id(headers)?;
     mcp.clients
         .session(id)
@@ -268,10 +275,10 @@ fn session(
         .ok_or_else(unknown_session)
 }
 
-fn session_id(headers: &HeaderMap) -> Result<&str, Refusal> {
+fn session_id(headers: &HeaderMap) -> Result<&str, HttpRefusal> {
     check_version(headers)?;
     let Some(id) = headers.get(SESSION_ID) else {
-        return Err(Refusal::new(
+        return Err(HttpRefusal::new(
             StatusCode::BAD_REQUEST,
             "Mcp-Session-Id is missing: initialize first",
         ));
@@ -279,13 +286,18 @@ fn session_id(headers: &HeaderMap) -> Result<&str, Refusal> {
     id.to_str().map_err(|_| unknown_session())
 }
 
-fn unknown_session() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew")
+fn unknown_session() -> HttpRefusal {
+    HttpRefusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew")
 }
 
-async fn initialize(mcp: &Arc<Mcp>, scope: Scope, visitor: Visitor, frame: &Frame) -> Answer {
+async fn initialize(
+    mcp: &Arc<Mcp>,
+    scope: EndpointScope,
+    visitor: Visitor,
+    frame: &Frame,
+) -> HttpAnswer {
     let Kind::Request { id, .. } = frame.envelope().kind else {
-        let refusal = Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request");
+        let refusal = HttpRefusal::new(StatusCode::BAD_REQUEST, "initialize must be a request");
         return Receipt::new().no_call(refusal).into_response();
     };
     let id = frame.get(id);
@@ -312,13 +324,13 @@ async fn initialize(mcp: &Arc<Mcp>, scope: Scope, visitor: Visitor, frame: &Fram
     }
 }
 
-/// Answers a request as JSON or as a stream, whichever turns out right: decided as late as possible.
+/// Answers a request as JSON or as a stream, and decides as late as possible.
 async fn answer(
     mcp: &Arc<Mcp>,
     session: Arc<ClientSession>,
     frame: Frame,
     accepts: Accepts,
-) -> Answer {
+) -> HttpAnswer {
     let (sink, messages) = session.sink();
     let mut call = mcp.gateway().calls.detachable(dispatch::answer(
         Arc::clone(&mcp.clients.shared),
@@ -336,13 +348,13 @@ async fn answer(
                 return json(StatusCode::OK, reply.into_text());
             }
             let call = Box::pin(std::future::ready(reply));
-            return events(Events::of_call_in(&mcp.gateway().calls, session, messages, call));
+            return events(EventStreamBody::for_session_call(&mcp.gateway().calls, session, messages, call));
         }
         () = messages.readable() => {}
         () = tokio::time::sleep(HEAD_HOLD) => {}
     }
     let call = Box::pin(call);
-    events(Events::of_call_in(
+    events(EventStreamBody::for_session_call(
         &mcp.gateway().calls,
         session,
         messages,
@@ -354,15 +366,15 @@ async fn answer_batch(
     mcp: &Arc<Mcp>,
     session: Arc<ClientSession>,
     body: Bytes,
-) -> Result<Answer, Refusal> {
+) -> Result<HttpAnswer, HttpRefusal> {
     if !session.revision.accepts_batches() {
-        return Err(Refusal::new(
+        return Err(HttpRefusal::new(
             StatusCode::BAD_REQUEST,
             &format!("revision {} knows no batches", session.revision),
         ));
     }
     let (sink, messages) = session.sink();
-    // A batch is answered in one piece; messages before it are dropped.
+    // The answer to a batch is a single body, so messages of its calls are dropped.
     drop(messages);
     let call = mcp.gateway().calls.detachable(batch::answer(
         Arc::clone(&mcp.clients.shared),
@@ -378,12 +390,12 @@ async fn answer_batch(
 
 fn get(
     mcp: &Mcp,
-    scope: &Scope,
+    scope: &EndpointScope,
     visitor: &Visitor,
     headers: &HeaderMap,
-) -> Result<Answer, Refusal> {
-    if !Accepts::of(headers).events {
-        return Err(Refusal::new(
+) -> Result<HttpAnswer, HttpRefusal> {
+    if !Accepts::from_headers(headers).events {
+        return Err(HttpRefusal::new(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must name text/event-stream",
         ));
@@ -394,20 +406,20 @@ fn get(
         .and_then(|id| id.to_str().ok())
         .filter(|_| session.revision.resumes_streams());
     match last_event.map(|id| session.replay.resume(id)) {
-        Some(Ok(place)) => Ok(events(Events::at(session, place))),
+        Some(Ok(cursor)) => Ok(events(EventStreamBody::at_cursor(session, cursor))),
         Some(Err(gone @ Gone::Forgotten)) => {
-            Err(Refusal::new(StatusCode::BAD_REQUEST, &gone.to_string()))
+            Err(HttpRefusal::new(StatusCode::BAD_REQUEST, &gone.to_string()))
         }
-        Some(Err(Gone::Unknown)) | None => Ok(events(Events::of_session(session))),
+        Some(Err(Gone::Unknown)) | None => Ok(events(EventStreamBody::for_session(session))),
     }
 }
 
 async fn delete(
     mcp: &Mcp,
-    scope: &Scope,
+    scope: &EndpointScope,
     visitor: &Visitor,
     headers: &HeaderMap,
-) -> Result<Answer, Refusal> {
+) -> Result<HttpAnswer, HttpRefusal> {
     let id = session_id(headers)?;
     if mcp.clients.delete(id, scope, &visitor.principal).await {
         Ok(status(StatusCode::NO_CONTENT))

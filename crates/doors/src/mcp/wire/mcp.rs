@@ -7,33 +7,34 @@ use tokio_util::sync::CancellationToken;
 
 use super::streams::Streams;
 use crate::mcp::{
-    clients::{Clients, Limits as ClientLimits},
+    clients::{ClientLimits, McpClients},
     sessions::seal::Seal,
 };
 use mainstay_doorway::bodies::{Bodies, Limits as BodyLimits};
 
-/// What clients may take.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub clients: ClientLimits,
     pub bodies: BodyLimits,
 }
 
-/// The MCP doors of one gateway: their clients, and what the wire keeps of them.
+/// The MCP doors of one gateway: their clients, and the state of their transports.
 #[derive(Debug)]
 pub struct Mcp {
-    pub clients: Arc<Clients>,
+    pub clients: Arc<McpClients>,
     /// The clients on HTTP+SSE.
     pub(super) streams: Streams,
-    /// The bodies of requests.
+    /// Reads the bodies of requests.
     pub(super) bodies: Arc<Bodies>,
 }
 
 impl Mcp {
-    /// Sessions are revived where `state` is a folder that keeps which have ended.
+    /// `state` is the state directory, which stores ended sessions. Sessions of earlier runs are
+    /// revived only with one.
     pub fn new(gateway: Arc<Gateway>, seal: Seal, state: Option<PathBuf>, limits: &Limits) -> Self {
         Self {
-            clients: Arc::new(Clients::new(gateway, seal, state, &limits.clients)),
+            clients: Arc::new(McpClients::new(gateway, seal, state, &limits.clients)),
             streams: Streams::default(),
             bodies: Arc::new(Bodies::new(limits.bodies)),
         }
@@ -43,12 +44,12 @@ impl Mcp {
         self.clients.gateway()
     }
 
-    /// Tells clients what servers announce, and ends idle sessions, until `stop`.
+    /// Forwards notifications of servers and ends idle sessions, until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
         self.clients.run(stop).await;
     }
 
-    /// Ends the calls that wait for another request of their clients: none is taken any more.
+    /// Ends the calls that wait for another request of their clients. No new request is accepted.
     pub fn end_waiting(&self) {
         self.clients.end_waiting();
     }

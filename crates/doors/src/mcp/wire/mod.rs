@@ -1,4 +1,4 @@
-//! MCP on the wire: bytes to messages, and answers to bytes.
+//! MCP on the wire: reads messages from bytes, and writes answers as bytes.
 
 pub mod answer;
 mod batch;

@@ -1,4 +1,4 @@
-//! Tells the gateway which sessions clients have.
+//! Reports open client sessions to the gateway, and ends sessions for the operator.
 
 use std::{cmp::Reverse, sync::Arc, time::SystemTime};
 
@@ -12,15 +12,20 @@ use crate::mcp::sessions::session::ClientSession;
 const REASON: &str = "the operator ended the session";
 
 impl SessionDoors for Mcp {
-    fn newest(&self, wanted: &Wanted<'_>) -> Page {
+    fn newest(&self, query: &Wanted<'_>) -> Page {
         let &Wanted {
             server,
             before,
             limit,
-        } = wanted;
+        } = query;
         let mut sessions = self.clients.shared.sessions.numbered();
         if let Some(server) = server {
-            sessions.retain(|(_, it)| it.scope.server().is_some_and(|it| it.as_str() == server));
+            sessions.retain(|(_, session)| {
+                session
+                    .scope
+                    .server()
+                    .is_some_and(|name| name.as_str() == server)
+            });
         }
         let total = sessions.len();
         if let Some(before) = before {
@@ -35,7 +40,10 @@ impl SessionDoors for Mcp {
         let last = sessions.last().map(|(number, _)| *number);
         Page {
             next: last.filter(|_| !is_whole),
-            sessions: sessions.iter().map(|(_, it)| report(it)).collect(),
+            sessions: sessions
+                .iter()
+                .map(|(_, session)| report(session))
+                .collect(),
             total,
         }
     }
@@ -43,14 +51,15 @@ impl SessionDoors for Mcp {
     fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd> {
         Box::pin(async move {
             let all = self.clients.shared.sessions.all();
-            let is_it =
-                |it: &&Arc<ClientSession>| it.client.origin.session.as_deref() == Some(name);
-            let Some(session) = all.iter().find(is_it) else {
+            let is_named = |session: &&Arc<ClientSession>| {
+                session.client.origin.session.as_deref() == Some(name)
+            };
+            let Some(session) = all.iter().find(is_named) else {
                 return SessionEnd::Unknown;
             };
             match session.client.origin.door {
                 Door::McpStdio => return SessionEnd::OfStdio,
-                // Its stream ends with it.
+                // Ending the session ends its stream.
                 Door::McpSse => self.streams.end(session, REASON),
                 _ => {
                     let principal = &session.client.principal;

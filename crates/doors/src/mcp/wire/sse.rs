@@ -1,6 +1,6 @@
-//! HTTP+SSE, the transport of revision 2024-11-05 (specification of that revision, "Transports"): GET
-//! opens a stream whose first event says where to post, and everything is answered on the stream. The
-//! session is the stream: it ends when the client closes it.
+//! HTTP+SSE, the transport of revision 2024-11-05 (specification of that revision, "Transports").
+//! GET opens a stream. Its first event contains the URL for messages, and all answers are sent on
+//! it. Closing the stream ends the session.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use mainstay_gateway::calls::Receipt;
 use tokio::sync::mpsc;
 
 use super::{
-    answer::{self, Answer, ClosedRefusal as _, Refusal},
+    answer::{self, ClosedRefusal as _, HttpAnswer, HttpRefusal},
     conversation::{Conversation, Output, RejectedMessage},
     headers::{self, Accepts},
     mcp::Mcp,
-    sse_body::Events,
+    sse_body::EventStreamBody,
 };
-use crate::mcp::sessions::session::Scope;
+use crate::mcp::sessions::session::EndpointScope;
 use mainstay_doorway::peer::Visitor;
 
-/// Messages that wait for a client to read them. What comes after waits where it arises: results in
-/// their tasks, progress and logs in bounded queues of their own.
+/// Maximum number of messages that wait for a client to read them. Further messages wait at their
+/// source: results in their tasks, progress and logs in bounded queues.
 const MAX_UNREAD: usize = 16;
 
-/// Which of the transport's two endpoints a request is for.
+/// The two endpoints of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum SseEndpoint {
     Stream,
     Message,
 }
 
-/// Ends the session when its stream is dropped.
+/// Ends the session when the stream is dropped.
 struct Open {
     mcp: Arc<Mcp>,
     id: Box<str>,
@@ -49,25 +49,30 @@ impl Drop for Open {
 /// Serves one request to an endpoint of this transport.
 pub async fn serve(
     mcp: &Arc<Mcp>,
-    scope: Scope,
+    scope: EndpointScope,
     visitor: Visitor,
-    endpoint: Endpoint,
+    endpoint: SseEndpoint,
     request: Request<Incoming>,
-) -> Answer {
+) -> HttpAnswer {
     let (head, body) = request.into_parts();
     let served = match (endpoint, &head.method) {
-        (Endpoint::Stream, &Method::GET) => open(mcp, scope, visitor, &head),
-        (Endpoint::Message, &Method::POST) => post(mcp, &scope, &visitor, &head, body).await,
-        (Endpoint::Stream, _) => Err(Refusal::method("GET")),
-        (Endpoint::Message, _) => Err(Refusal::method("POST")),
+        (SseEndpoint::Stream, &Method::GET) => open(mcp, scope, visitor, &head),
+        (SseEndpoint::Message, &Method::POST) => post(mcp, &scope, &visitor, &head, body).await,
+        (SseEndpoint::Stream, _) => Err(HttpRefusal::method("GET")),
+        (SseEndpoint::Message, _) => Err(HttpRefusal::method("POST")),
     };
-    // Calls that were read are on record by now.
+    // Calls in the request have been recorded already.
     served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
-fn open(mcp: &Arc<Mcp>, scope: Scope, visitor: Visitor, head: &Parts) -> Result<Answer, Refusal> {
-    if head.headers.contains_key(header::ACCEPT) && !Accepts::of(&head.headers).events {
-        return Err(Refusal::new(
+fn open(
+    mcp: &Arc<Mcp>,
+    scope: EndpointScope,
+    visitor: Visitor,
+    head: &Parts,
+) -> Result<HttpAnswer, HttpRefusal> {
+    if head.headers.contains_key(header::ACCEPT) && !Accepts::from_headers(&head.headers).events {
+        return Err(HttpRefusal::new(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must name text/event-stream",
         ));
@@ -76,7 +81,7 @@ fn open(mcp: &Arc<Mcp>, scope: Scope, visitor: Visitor, head: &Parts) -> Result<
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|_| {
         let reason = "no random number for a session id";
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, reason)
+        HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, reason)
     })?;
     let id: Box<str> = format!("{:032x}", u128::from_be_bytes(random)).into();
     let endpoint = format!("{}/message?sessionId={id}", head.uri.path());
@@ -93,7 +98,7 @@ fn open(mcp: &Arc<Mcp>, scope: Scope, visitor: Visitor, head: &Parts) -> Result<
         mcp: Arc::clone(mcp),
         id,
     };
-    Ok(answer::events(Events::of_client(
+    Ok(answer::events(EventStreamBody::for_sse_client(
         &endpoint,
         messages,
         Box::new(open),
@@ -102,34 +107,37 @@ fn open(mcp: &Arc<Mcp>, scope: Scope, visitor: Visitor, head: &Parts) -> Result<
 
 async fn post(
     mcp: &Mcp,
-    scope: &Scope,
+    scope: &EndpointScope,
     visitor: &Visitor,
     head: &Parts,
     body: Incoming,
-) -> Result<Answer, Refusal> {
+) -> Result<HttpAnswer, HttpRefusal> {
     headers::check_content_type(&head.headers)?;
     headers::check_version(&head.headers)?;
     let Some(id) = session_id(&head.uri) else {
-        return Err(Refusal::new(
+        return Err(HttpRefusal::new(
             StatusCode::BAD_REQUEST,
             "sessionId is missing: post to the URL of the stream's endpoint event",
         ));
     };
     let client = mcp.streams.map().get(id).cloned();
     let Some(client) = client.filter(|client| client.serves(scope, &visitor.principal)) else {
-        return Err(Refusal::new(
+        return Err(HttpRefusal::new(
             StatusCode::NOT_FOUND,
             "unknown session: open a new stream",
         ));
     };
-    // The request is answered at once, and its message waits for the server.
+    // The request is answered at once. Its message stays in memory until the server gets it.
     let body: Bytes = mcp.bodies.read_kept(body, visitor).await?;
     match client.take(body).await {
         Ok(()) => Ok(answer::status(StatusCode::ACCEPTED)),
-        Err(RejectedMessage::Invalid(text)) => Err(Refusal::saying(StatusCode::BAD_REQUEST, text)),
-        Err(RejectedMessage::TooMany(text)) => {
-            Err(Refusal::saying(StatusCode::SERVICE_UNAVAILABLE, text))
+        Err(RejectedMessage::Invalid(text)) => {
+            Err(HttpRefusal::with_body(StatusCode::BAD_REQUEST, text))
         }
+        Err(RejectedMessage::TooMany(text)) => Err(HttpRefusal::with_body(
+            StatusCode::SERVICE_UNAVAILABLE,
+            text,
+        )),
     }
 }
 

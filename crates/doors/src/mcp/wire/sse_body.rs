@@ -1,4 +1,4 @@
-//! Response bodies of the HTTP doors: whole, or a stream of server-sent events.
+//! Response bodies of the HTTP doors: a whole text, or a stream of server-sent events.
 
 use std::{
     future::poll_fn,
@@ -20,23 +20,23 @@ use tokio::{
 use crate::{
     half_closed::AwaitedClient,
     mcp::{
-        reply::{ClosedReply as _, Reply},
+        reply::{ClosedReply as _, RpcReply},
         sessions::{
-            replay::{Kind, StreamCursor, StreamId},
+            replay::{StreamCursor, StreamId, StreamKind},
             session::{Busy, ClientSession},
         },
     },
 };
 
-/// Comments are sent this often, so that no intermediary takes a silent stream for a dead one.
+/// Interval of keep-alive comments, so that no intermediary ends a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A call whose reply ends a stream; it goes on when the stream is dropped.
-pub type PendingReply = Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>;
+/// The reply at the end of a stream. It continues after the stream is dropped.
+pub type PendingReply = Pin<Box<dyn Future<Output = Closed<RpcReply>> + Send>>;
 
 pub enum ResponseBody {
     Whole(Option<Bytes>),
-    Events(Box<Events>),
+    Events(Box<EventStreamBody>),
     Other(axum::body::Body),
 }
 
@@ -89,27 +89,27 @@ impl Body for ResponseBody {
 }
 
 /// A stream of events with keep-alive comments.
-pub struct Events {
-    source: Source,
+pub struct EventStreamBody {
+    source: EventSource,
     keep_alive: Interval,
-    /// Whether the call goes on when the client has gone, which is no cancellation in a session.
+    /// True if the call continues after the client has gone. In a session that is no cancellation.
     outlasts_its_client: bool,
     client: Option<AwaitedClient>,
 }
 
-enum Source {
-    /// What the server says about one call; the reply comes last.
+enum EventSource {
+    /// The messages of one call, then its reply.
     Call {
         messages: CallStream,
         reply: Option<PendingReply>,
         last: Option<String>,
     },
-    /// Messages to a client outside of its calls.
+    /// Messages to a client that belong to no call.
     Session {
         session: Arc<ClientSession>,
         _busy: Busy,
     },
-    /// Either, for a client that can resume it.
+    /// A call or a session stream that the client can resume.
     Resumable(Connection),
     /// All messages to a client of HTTP+SSE.
     Client {
@@ -123,21 +123,21 @@ enum Source {
 /// A connection that reads one of its session's streams.
 struct Connection {
     session: Arc<ClientSession>,
-    place: StreamCursor,
+    cursor: StreamCursor,
     _busy: Busy,
 }
 
 impl Connection {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
-            if let Poll::Ready(event) = self.session.replay.poll(&mut self.place, context) {
+            if let Poll::Ready(event) = self.session.replay.poll(&mut self.cursor, context) {
                 return Poll::Ready(event);
             }
-            if self.place.kind == Kind::Call {
+            if self.cursor.kind == StreamKind::Call {
                 return Poll::Pending;
             }
             match ready!(self.session.outbox.poll_next(context)) {
-                Some(message) => self.session.replay.say(self.place.stream, &message),
+                Some(message) => self.session.replay.push(self.cursor.stream, &message),
                 None => return Poll::Ready(None),
             }
         }
@@ -146,23 +146,23 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.session.replay.leave(&self.place);
+        self.session.replay.leave(&self.cursor);
     }
 }
 
-impl Events {
-    /// The stream of a call: messages first, the reply last.
-    pub fn of_call(messages: CallStream, reply: PendingReply) -> Self {
-        Self::new(Source::Call {
+impl EventStreamBody {
+    /// The stream of a call: its messages, then its reply.
+    pub fn for_call(messages: CallStream, reply: PendingReply) -> Self {
+        Self::new(EventSource::Call {
             messages,
             reply: Some(reply),
             last: None,
         })
     }
 
-    /// The events of a call in a session. If its client can resume the stream, a task writes them, and
-    /// goes on whatever becomes of the connection.
-    pub fn of_call_in(
+    /// The stream of a call in a session. If the client can resume it, a task writes the events and
+    /// continues without a connection.
+    pub fn for_session_call(
         calls: &Calls,
         session: Arc<ClientSession>,
         messages: CallStream,
@@ -171,18 +171,23 @@ impl Events {
         if !session.revision.resumes_streams() {
             return Self {
                 outlasts_its_client: true,
-                ..Self::of_call(messages, reply)
+                ..Self::for_call(messages, reply)
             };
         }
-        let place = session.replay.open(Kind::Call);
-        let mut telling = Box::pin(tell(Arc::clone(&session), place.stream, messages, reply));
-        // If a call is over, all of it is written at once.
-        if telling.as_mut().now_or_never().is_none() {
-            calls.in_background(telling);
+        let cursor = session.replay.open(StreamKind::Call);
+        let mut writing = Box::pin(write_call(
+            Arc::clone(&session),
+            cursor.stream,
+            messages,
+            reply,
+        ));
+        // Write all events at once if the call is over already.
+        if writing.as_mut().now_or_never().is_none() {
+            calls.in_background(writing);
         }
         Self {
             outlasts_its_client: true,
-            ..Self::at(session, place)
+            ..Self::at_cursor(session, cursor)
         }
     }
 
@@ -190,49 +195,50 @@ impl Events {
         self.outlasts_its_client
     }
 
-    /// Waits for the client to the end of the stream, also when it sends no more.
+    /// Keeps the stream open to its end, even if the client closes its sending side.
     pub fn await_client(&mut self, client: AwaitedClient) {
         self.client = Some(client);
     }
 
-    /// Messages to a client outside of its calls.
-    pub fn of_session(session: Arc<ClientSession>) -> Self {
+    /// Messages to a client that belong to no call.
+    pub fn for_session(session: Arc<ClientSession>) -> Self {
         if session.revision.resumes_streams() {
-            let place = session.replay.open(Kind::Session);
-            return Self::at(session, place);
+            let cursor = session.replay.open(StreamKind::Session);
+            return Self::at_cursor(session, cursor);
         }
         let busy = session.busy();
-        Self::new(Source::Session {
+        Self::new(EventSource::Session {
             session,
             _busy: busy,
         })
     }
 
-    /// A stream of the session, from this place on.
-    pub fn at(session: Arc<ClientSession>, place: StreamCursor) -> Self {
+    /// A stream of the session, from this position on.
+    pub fn at_cursor(session: Arc<ClientSession>, cursor: StreamCursor) -> Self {
         let busy = session.busy();
-        Self::new(Source::Resumable(Connection {
+        Self::new(EventSource::Resumable(Connection {
             session,
-            place,
+            cursor,
             _busy: busy,
         }))
     }
 
-    /// All of a client's stream, until its senders have gone; `endpoint` is where it posts.
-    pub fn of_client(
+    /// The stream of an HTTP+SSE client, until its senders have gone. `endpoint` is the URL for its
+    /// messages.
+    pub fn for_sse_client(
         endpoint: &str,
         messages: mpsc::Receiver<String>,
         open: Box<dyn Send + Sync>,
     ) -> Self {
         let endpoint = format!("event: endpoint\ndata: {endpoint}\n\n");
-        Self::new(Source::Client {
+        Self::new(EventSource::Client {
             endpoint: Some(endpoint.into()),
             messages,
             _open: open,
         })
     }
 
-    fn new(source: Source) -> Self {
+    fn new(source: EventSource) -> Self {
         let mut keep_alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
@@ -247,15 +253,18 @@ impl Events {
         if let Poll::Ready(event) = self.source.poll(context) {
             return Poll::Ready(event);
         }
-        let is_asked = self.client.as_ref().is_some_and(AwaitedClient::take_wish);
-        if is_asked || self.keep_alive.poll_tick(context).is_ready() {
+        let needs_comment = self
+            .client
+            .as_ref()
+            .is_some_and(AwaitedClient::take_comment_request);
+        if needs_comment || self.keep_alive.poll_tick(context).is_ready() {
             return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
         }
         Poll::Pending
     }
 }
 
-impl Source {
+impl EventSource {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let message = match self {
             Self::Resumable(connection) => return connection.poll(context),
@@ -272,12 +281,12 @@ impl Source {
                 last,
             } => {
                 if let Some(call) = reply
-                    && let Poll::Ready(done) = call.as_mut().poll(context)
+                    && let Poll::Ready(closed) = call.as_mut().poll(context)
                 {
                     *reply = None;
-                    *last = Some(done.into_text());
+                    *last = Some(closed.into_text());
                 }
-                // A result never overtakes its progress: all of that is in the channel by now.
+                // Send a result after its progress: all progress is in the channel by now.
                 match messages.poll_next(context) {
                     Poll::Ready(Some(message)) => Some(message),
                     Poll::Ready(None) => last.take(),
@@ -290,8 +299,8 @@ impl Source {
     }
 }
 
-/// Writes the messages of a call to a stream of the session, the reply last.
-async fn tell(
+/// Writes the messages of a call and its reply to a stream of the session.
+async fn write_call(
     session: Arc<ClientSession>,
     stream: StreamId,
     mut messages: CallStream,
@@ -304,24 +313,24 @@ async fn tell(
             messages.tell_return();
         }
         if let Some(pending) = &mut call
-            && let Poll::Ready(done) = pending.as_mut().poll(context)
+            && let Poll::Ready(closed) = pending.as_mut().poll(context)
         {
-            (call, last) = (None, Some(done.into_text()));
+            (call, last) = (None, Some(closed.into_text()));
         }
         loop {
             ready!(replay.poll_room(stream, context));
             if let Poll::Ready(Some(message)) = messages.poll_next(context) {
-                replay.say(stream, &message);
+                replay.push(stream, &message);
                 continue;
             }
             if let Some(retry) = messages.take_parting() {
-                replay.part(stream, retry);
+                replay.disconnect(stream, retry);
             }
-            // A result never overtakes its progress: all of that has been written by now.
+            // Write a result after its progress: all progress has been written by now.
             let Some(last) = last.take() else {
                 return Poll::Pending;
             };
-            replay.say(stream, &last);
+            replay.push(stream, &last);
             replay.finish(stream);
             return Poll::Ready(());
         }
@@ -329,7 +338,7 @@ async fn tell(
     .await;
 }
 
-/// One message as an event; messages are one line, so one `data` field holds them.
+/// One message as an event. A message is one line, so one `data` field suffices.
 fn event(message: &str) -> Bytes {
     let mut event = String::with_capacity(message.len() + 24);
     event.push_str("event: message\ndata: ");

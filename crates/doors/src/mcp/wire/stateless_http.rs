@@ -1,4 +1,4 @@
-//! Streamable HTTP of 2026-07-28: POST only, and headers that repeat the body.
+//! Streamable HTTP of 2026-07-28: only POST, with headers that repeat parts of the body.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use mainstay_gateway::{Gateway, View, calls::Closed};
 use mainstay_transport::Frame;
 
 use super::{
-    answer::{Answer, Refusal, events, json},
+    answer::{HttpAnswer, HttpRefusal, events, json},
     headers::{self, Accepts, HEAD_HOLD, PROTOCOL_VERSION, SESSION_ID},
-    sse_body::Events,
+    sse_body::EventStreamBody,
 };
 use crate::mcp::{
-    reply::{ClosedReply as _, Reply, id},
-    sessions::session::Scope,
-    stateless::{Call, admit, refusal_text},
+    reply::{ClosedReply as _, RpcReply, id},
+    sessions::session::EndpointScope,
+    stateless::{StatelessCall, admit, refusal_text},
 };
 
-/// Whether a message comes from a client without a session.
+/// True if a message comes from a client without a session.
 pub fn is_modern(headers: &HeaderMap, frame: &Frame) -> bool {
     let version = headers.get(PROTOCOL_VERSION);
-    // One that is no text is no revision's name either.
+    // A value that is not text is not the name of a revision.
     let version = version.map(|version| version.to_str().unwrap_or_default());
     modern::is_modern(frame.envelope(), version)
 }
 
-/// Whether a client without a session asks for what only a session has.
+/// True if a client without a session uses a method that needs a session.
 pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
     let version = || headers.get(PROTOCOL_VERSION)?.to_str().ok();
     [Method::GET, Method::DELETE].contains(method)
@@ -43,20 +43,20 @@ pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
         && version().is_some_and(modern::is_spoken)
 }
 
-/// The client of this request, if it may be served; `None` for a notification.
+/// The client of a request, if it is valid; `None` for a notification.
 pub async fn check(
     gateway: &Gateway,
-    scope: &Scope,
+    scope: &EndpointScope,
     principal: &Principal,
     headers: &HeaderMap,
     frame: &Frame,
     accepts: Accepts,
-) -> Result<Option<Caller>, Refusal> {
+) -> Result<Option<Caller>, HttpRefusal> {
     match frame.envelope().kind {
         Kind::Request { .. } => {}
         Kind::Notification { .. } => return Ok(None),
         Kind::Response { .. } => {
-            return Err(Refusal::new(
+            return Err(HttpRefusal::new(
                 StatusCode::BAD_REQUEST,
                 "clients send no responses",
             ));
@@ -70,15 +70,15 @@ pub async fn check(
     let caller = admit(frame, Some(&inbound)).map_err(|refused| refuse(frame, &refused))?;
     headers::admit(&gateway.lineage, headers, Some(id(frame)))?;
     if frame.method() == Some(message::Method::Listen) && !accepts.events {
-        return Err(Refusal::new(
+        return Err(HttpRefusal::new(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must name text/event-stream",
         ));
     }
     if !headers.contains_key(mirrored::FRONT) {
         let view = match scope {
-            Scope::One(server) => gateway.view_of_server(server, principal),
-            Scope::Profile(profile) => gateway.view(profile, principal, &caller),
+            EndpointScope::One(server) => gateway.view_of_server(server, principal),
+            EndpointScope::Profile(profile) => gateway.view(profile, principal, &caller),
         };
         let checked = check_params(gateway, scope, &view, frame, &inbound).await;
         checked.map_err(|mismatch| refuse(frame, &mismatch.into()))?;
@@ -86,14 +86,14 @@ pub async fn check(
     Ok(Some(caller))
 }
 
-fn refuse(frame: &Frame, refused: &RequestRefusal) -> Refusal {
+fn refuse(frame: &Frame, refused: &RequestRefusal) -> HttpRefusal {
     let status = StatusCode::from_u16(refused.http_status()).unwrap_or(StatusCode::BAD_REQUEST);
-    Refusal::saying(status, refusal_text(id(frame), refused))
+    HttpRefusal::with_body(status, refusal_text(id(frame), refused))
 }
 
-/// Answers as JSON or as a stream, whichever turns out right.
-pub async fn respond(call: Call, accepts: Accepts) -> Answer {
-    let Call {
+/// Answers as JSON or as a stream, and decides as late as possible.
+pub async fn respond(call: StatelessCall, accepts: Accepts) -> HttpAnswer {
+    let StatelessCall {
         mut reply,
         messages,
     } = call;
@@ -108,32 +108,32 @@ pub async fn respond(call: Call, accepts: Accepts) -> Answer {
                 return whole(reply);
             }
             let reply = Box::pin(std::future::ready(reply));
-            return events(Events::of_call(messages, reply));
+            return events(EventStreamBody::for_call(messages, reply));
         }
         () = messages.readable() => {}
         () = tokio::time::sleep(HEAD_HOLD) => {}
     }
-    events(Events::of_call(messages, reply))
+    events(EventStreamBody::for_call(messages, reply))
 }
 
-fn whole(reply: Closed<Reply>) -> Answer {
+fn whole(reply: Closed<RpcReply>) -> HttpAnswer {
     json(
         status_of(&reply).unwrap_or(StatusCode::OK),
         reply.into_text(),
     )
 }
 
-/// The status that the specification has for an error, if it has one.
-fn status_of(reply: &Reply) -> Option<StatusCode> {
+/// The HTTP status that the specification requires for an error, if any.
+fn status_of(reply: &RpcReply) -> Option<StatusCode> {
     let status = modern::http_status(reply.error?)?;
     StatusCode::from_u16(status).ok()
 }
 
-/// Compares `Mcp-Param-*` with the arguments of a call, as the tool's schema says. A call of an unknown
-/// tool waits for the list.
+/// Compares `Mcp-Param-*` headers with the arguments of a call, according to the tool's schema. For
+/// an unknown tool, it waits for the server's list.
 async fn check_params(
     gateway: &Gateway,
-    scope: &Scope,
+    scope: &EndpointScope,
     view: &View,
     frame: &Frame,
     inbound: &Inbound<'_>,
@@ -145,12 +145,12 @@ async fn check_params(
         return Ok(());
     };
     let (server, original) = match scope {
-        // Nobody learns from a mismatch that there is such a tool.
-        Scope::One(server) if view.hides_item(ListKind::Tools, &server.name, &name) => {
+        // A mismatch must not reveal that a hidden tool exists.
+        EndpointScope::One(server) if view.hides_item(ListKind::Tools, &server.name, &name) => {
             return Ok(());
         }
-        Scope::One(server) => (Arc::clone(server), name),
-        Scope::Profile(profile) => {
+        EndpointScope::One(server) => (Arc::clone(server), name),
+        EndpointScope::Profile(profile) => {
             let target = || view.tool(&name).ok();
             let mut found = target();
             if found.is_none() {
@@ -162,7 +162,7 @@ async fn check_params(
                 .and_then(|target| gateway.registry.named(&target.server));
             match (found, server) {
                 (Some(target), Some(server)) => (server, target.original.to_string()),
-                // No server has it, which is reported elsewhere.
+                // The unknown tool is reported elsewhere.
                 _ => return Ok(()),
             }
         }
@@ -180,16 +180,16 @@ async fn check_params(
     else {
         return Ok(());
     };
-    // A tool whose headers are invalid has none.
+    // A tool with invalid annotations has no such headers.
     let Ok(params) = mirrored::param_headers(schema) else {
         return Ok(());
     };
     inbound.check_params(&params, frame.param("arguments"))
 }
 
-/// What is not spoken here any more, or is not yet.
-pub fn misplaced() -> Refusal {
-    Refusal::new(
+/// The refusal of a method that this revision does not have.
+pub fn misplaced() -> HttpRefusal {
+    HttpRefusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "this revision knows POST only",
     )

@@ -12,20 +12,20 @@ use super::{
     conversation::{Conversation, Output},
     mcp::Mcp,
 };
-use crate::mcp::sessions::session::Scope;
+use crate::mcp::sessions::session::EndpointScope;
 use mainstay_doorway::peer::Visitor;
 
-/// What ends the door beside its client.
+/// Reasons to end the door, other than its client.
 #[derive(Clone, Debug)]
 pub struct Ends {
-    /// At once.
+    /// Ends at once.
     pub stop: CancellationToken,
-    /// When all that was asked for is answered. The client is heard until then.
+    /// Ends after all requests are answered. New messages are accepted until then.
     pub leave: CancellationToken,
 }
 
-/// Serves one client until its input ends and all is answered, its output is gone, or one of `ends`. A
-/// client that reads no more has left, which is no error.
+/// Serves one client until its input has ended and everything is answered, its output is closed, or
+/// one of `ends` is cancelled. A client that closes the output has left, which is no error.
 pub async fn serve(
     mcp: Arc<Mcp>,
     profile: Arc<Profile>,
@@ -42,8 +42,8 @@ pub async fn serve(
     });
     let client = Arc::new(Conversation::new(
         Arc::clone(&mcp.clients),
-        Scope::Profile(profile),
-        // The client that started this process: it may use everything, and controls Mainstay by other
+        EndpointScope::Profile(profile),
+        // This client started the process. It may use everything, and controls Mainstay by other
         // means.
         Visitor {
             principal: Principal::Anonymous,
@@ -57,8 +57,8 @@ pub async fn serve(
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
-            ended = &mut writing => {
-                written = Some(ended);
+            result = &mut writing => {
+                written = Some(result);
                 break;
             }
             () = stop.cancelled() => break,
@@ -80,22 +80,22 @@ pub async fn serve(
                 let reason = format!("a message may have {max_message} bytes");
                 message::error_response(None, code::INVALID_REQUEST, &reason, None)
             }
-            // The client has gone, as the end of stdin says (specification, "Shutdown"). What it asked
-            // for before is answered as long as stdout has a reader.
+            // The client has gone: stdin has ended (specification, "Shutdown"). Its earlier
+            // requests are answered as long as stdout has a reader.
             Ok(None) | Err(_) => {
                 tokio::select! {
                     () = client.answered() => {}
-                    ended = &mut writing => written = Some(ended),
+                    result = &mut writing => written = Some(result),
                     () = stop.cancelled() => {}
                 }
                 break;
             }
         };
-        client.output.say(refused).await;
+        client.output.send(refused).await;
     }
     client.greeted().await;
     client.end("the client closed its end");
-    // What was answered is still written.
+    // Write the remaining answers.
     tasks.close();
     tasks.wait().await;
     writer.close();

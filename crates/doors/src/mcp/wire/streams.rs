@@ -7,13 +7,13 @@ use parking_lot::{Mutex, MutexGuard};
 use super::conversation::Conversation;
 use crate::mcp::sessions::session::ClientSession;
 
-/// The streams that are open, by the id in the URL that they told their clients.
+/// The open streams, by the id in the URL that their clients received.
 #[derive(Debug, Default)]
 pub struct Streams(Mutex<HashMap<Box<str>, Arc<Conversation>>>);
 
 impl Streams {
     pub fn map(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Conversation>>> {
-        // Held for a map operation, never across an await.
+        // The lock is held for a map operation, never across an await.
         self.0.lock()
     }
 
@@ -30,7 +30,7 @@ impl Streams {
         }
     }
 
-    /// Closes all of them, at shutdown.
+    /// Closes all streams, at shutdown.
     pub fn close(&self, reason: &str) {
         let all = std::mem::take(&mut *self.map());
         for client in all.into_values() {

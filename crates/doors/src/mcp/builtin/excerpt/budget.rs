@@ -1,4 +1,4 @@
-//! What one reading may cost.
+//! The limits of one reading.
 
 use std::{
     sync::{
@@ -8,19 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Unreadable;
+use super::ExcerptError;
 
-/// How long one reading may compute. A plain pattern takes a tenth of it for 60 MB.
+/// Time limit for one reading. A plain pattern takes a tenth of it for 60 MB.
 const MAX_READING: Duration = Duration::from_secs(3);
 
-/// Ends a reading that takes too long, or that nobody waits for any more.
+/// Ends a reading that takes too long, or for which no caller waits any more.
 #[derive(Clone, Debug)]
 pub struct Budget {
     until: Instant,
-    is_unwanted: Arc<AtomicBool>,
+    is_abandoned: Arc<AtomicBool>,
 }
 
-/// Held by who waits for a reading. Dropping it ends the reading.
+/// Held by the caller that waits for a reading. Dropping it ends the reading.
 #[derive(Debug)]
 pub struct Reader(Arc<AtomicBool>);
 
@@ -29,11 +29,11 @@ impl Reader {
         Self(Arc::default())
     }
 
-    /// What a reading that begins now may cost.
+    /// The budget of a reading that begins now.
     pub fn budget(&self) -> Budget {
         Budget {
             until: Instant::now() + MAX_READING,
-            is_unwanted: Arc::clone(&self.0),
+            is_abandoned: Arc::clone(&self.0),
         }
     }
 }
@@ -45,12 +45,12 @@ impl Drop for Reader {
 }
 
 impl Budget {
-    /// An error once the reading has to end.
-    pub fn check(&self) -> Result<(), Unreadable> {
-        if self.is_unwanted.load(Ordering::Relaxed) {
-            Err(Unreadable::Unwanted)
+    /// Returns an error once the reading has to end.
+    pub fn check(&self) -> Result<(), ExcerptError> {
+        if self.is_abandoned.load(Ordering::Relaxed) {
+            Err(ExcerptError::Abandoned)
         } else if Instant::now() >= self.until {
-            Err(Unreadable::Slow(MAX_READING))
+            Err(ExcerptError::Slow(MAX_READING))
         } else {
             Ok(())
         }
@@ -60,7 +60,7 @@ impl Budget {
     pub fn spent() -> Self {
         Self {
             until: Instant::now(),
-            is_unwanted: Arc::default(),
+            is_abandoned: Arc::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Reads part of a kept object, so that a result of twenty megabytes need not cost a context window.
+//! Reads part of a stored object, so that a result of twenty megabytes need not fill a context
+//! window.
 //!
-//! Of a tool's result the text is read. Any other object is read as it is kept.
+//! For a tool result, the query applies to its text. Any other object is read as it is stored.
 
 mod budget;
 mod pattern;
@@ -15,32 +16,33 @@ use mainstay_core::message::{
 use serde::{Deserialize, Serialize};
 use serde_json_path::JsonPath;
 
-use self::{pattern::Pattern, window::Window};
+use self::{pattern::Pattern, window::TextWindow};
 
 pub use self::budget::{Budget, Reader};
 
-/// Characters of an excerpt: the default, and the most.
+/// Characters of an excerpt: the default and the maximum.
 const DEFAULT_LENGTH: usize = 4_000;
 const MAX_LENGTH: usize = 16_000;
 
-/// Bytes and values of a text in which a JSON path is looked for: a value takes up to two hundred bytes.
+/// Maximum size of a text for a JSON path, in bytes and values. A value takes up to two hundred
+/// bytes of memory.
 const MAX_DOCUMENT: usize = 8 << 20;
 const MAX_VALUES: usize = 500_000;
 
-/// Characters of a path, and selectors side by side in it: each may double what is found.
+/// Maximum length of a path, and of commas in it: each selector may double the number of results.
 const MAX_PATH: usize = 500;
-const MAX_BESIDE: usize = 3;
+const MAX_COMMAS: usize = 3;
 
-/// What is kept, as it is read.
+/// A stored object, prepared for reading.
 #[derive(Debug)]
-pub struct Object {
-    /// As it is kept.
+pub struct ReadableObject {
+    /// The object as it is stored.
     pub raw: String,
-    /// The texts of a tool's result, where it is one.
+    /// The texts of a tool result; `None` for any other object.
     text: Option<String>,
 }
 
-/// Which part is wanted.
+/// The requested part of an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExcerptQuery {
@@ -54,11 +56,11 @@ pub struct ExcerptQuery {
     raw: bool,
 }
 
-/// The excerpt, and where to go on.
+/// The excerpt, and the offset of the next one.
 #[derive(Debug, Serialize)]
 pub struct Excerpt {
     pub text: String,
-    /// The beginning of the excerpt in what was selected, in characters, and its length.
+    /// Offset of the excerpt in the selected text, in characters.
     pub offset: usize,
     pub total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +68,7 @@ pub struct Excerpt {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum ExcerptError {
     #[error("only one of \"lines\", \"pattern\" and \"path\" can be chosen")]
     Several,
     #[error("\"lines\" must be as 10-40: {0:?}")]
@@ -90,13 +92,13 @@ pub enum Unreadable {
     #[error("it took longer than {}: choose a simpler \"pattern\" or \"path\", or read \"lines\"", seconds(*.0))]
     Slow(Duration),
     #[error("nobody waits for it any more")]
-    Unwanted,
+    Abandoned,
     #[error("the object is not JSON: {0}")]
     NotJson(serde_json::Error),
 }
 
-impl Object {
-    /// One of many megabytes takes a while.
+impl ReadableObject {
+    /// Takes a while for an object of many megabytes.
     pub fn new(content: Vec<u8>) -> Self {
         let raw = String::from_utf8(content)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
@@ -104,33 +106,37 @@ impl Object {
         Self { raw, text }
     }
 
-    /// In bytes.
+    /// Size in memory, in bytes.
     pub fn weight(&self) -> usize {
         self.raw.len() + self.text.as_ref().map_or(0, String::len)
     }
 }
 
 impl ExcerptQuery {
-    /// Whether it reads a whole document as values.
+    /// True if the query reads the whole document as JSON values.
     pub fn has_path(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Reads an object; one of many megabytes takes a while.
-    pub fn of(&self, object: &Object, budget: &Budget) -> Result<Excerpt, Unreadable> {
+    /// Reads the requested part. Takes a while for an object of many megabytes.
+    pub fn excerpt(
+        &self,
+        object: &ReadableObject,
+        budget: &Budget,
+    ) -> Result<Excerpt, ExcerptError> {
         let whole = match &object.text {
             Some(text) if !self.raw => text,
             _ => &object.raw,
         };
         let length = self.length.unwrap_or(DEFAULT_LENGTH).clamp(1, MAX_LENGTH);
         let offset = self.offset.unwrap_or_default();
-        let mut window = Window::new(offset, length, budget);
+        let mut window = TextWindow::new(offset, length, budget);
         match (&self.lines, &self.pattern, &self.path) {
             (None, None, None) => window.push(whole)?,
             (Some(lines), None, None) => select_lines(whole, lines, &mut window)?,
-            (None, Some(pattern), None) => matching(whole, pattern, budget, &mut window)?,
-            (None, None, Some(path)) => at(whole, path, &mut window)?,
-            _ => return Err(Unreadable::Several),
+            (None, Some(pattern), None) => select_matching(whole, pattern, budget, &mut window)?,
+            (None, None, Some(path)) => select_path(whole, path, &mut window)?,
+            _ => return Err(ExcerptError::Several),
         }
         let (text, total) = window.finish();
         let end = offset.saturating_add(length);
@@ -147,7 +153,7 @@ fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs())
 }
 
-/// The texts of a tool's result, one below the other.
+/// The texts of a tool result, separated by newlines.
 fn text_of(object: &str) -> Option<String> {
     let content = member(object, "content")
         .and_then(items)
@@ -159,9 +165,9 @@ fn text_of(object: &str) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-/// `10-40`, `10-` and `10`, counted from 1.
-fn select_lines(text: &str, lines: &str, window: &mut Window<'_>) -> Result<(), Unreadable> {
-    let unclear = || Unreadable::Lines(lines.to_owned());
+/// Selects lines by `10-40`, `10-` or `10`, counted from 1.
+fn select_lines(text: &str, lines: &str, window: &mut TextWindow<'_>) -> Result<(), ExcerptError> {
+    let unclear = || ExcerptError::Lines(lines.to_owned());
     let number = |text: &str| text.trim().parse::<usize>().map_err(|_| unclear());
     let (first, last) = match lines.split_once('-') {
         None => (number(lines)?, number(lines)?),
@@ -181,13 +187,13 @@ fn select_lines(text: &str, lines: &str, window: &mut Window<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The lines that match, each with its number.
-fn matching(
+/// Selects the lines that match, each with its number.
+fn select_matching(
     text: &str,
     pattern: &str,
     budget: &Budget,
-    window: &mut Window<'_>,
-) -> Result<(), Unreadable> {
+    window: &mut TextWindow<'_>,
+) -> Result<(), ExcerptError> {
     let mut pattern = Pattern::new(pattern)?;
     for (number, line) in (1..).zip(text.lines()) {
         if pattern.is_in(line, budget)? {
@@ -199,14 +205,14 @@ fn matching(
     Ok(())
 }
 
-/// What a JSON path leads to: the text that stands there, one value, or the list of several.
-fn at(text: &str, path: &str, window: &mut Window<'_>) -> Result<(), Unreadable> {
-    is_bounded(path)?;
-    if text.len() > MAX_DOCUMENT || values(text) > MAX_VALUES {
-        return Err(Unreadable::TooLarge);
+/// Selects the value at a JSON path: a string as text, one value as JSON, several values as a list.
+fn select_path(text: &str, path: &str, window: &mut TextWindow<'_>) -> Result<(), ExcerptError> {
+    check_cost(path)?;
+    if text.len() > MAX_DOCUMENT || max_values(text) > MAX_VALUES {
+        return Err(ExcerptError::TooLarge);
     }
     let path = JsonPath::parse(path)?;
-    let document = exact(text).map_err(Unreadable::NotJson)?;
+    let document = exact(text).map_err(ExcerptError::NotJson)?;
     match path.query(&document).all().as_slice() {
         [value] => match Exact(value).as_str() {
             Some(text) => window.push(text),
@@ -225,8 +231,8 @@ fn at(text: &str, path: &str, window: &mut Window<'_>) -> Result<(), Unreadable>
     }
 }
 
-/// How many values a JSON text has at most.
-fn values(text: &str) -> usize {
+/// An upper bound for the number of values in a JSON text.
+fn max_values(text: &str) -> usize {
     let (mut count, mut is_string, mut is_escaped) = (1, false, false);
     for byte in text.bytes() {
         match byte {
@@ -240,9 +246,9 @@ fn values(text: &str) -> usize {
     count
 }
 
-/// A path costs at most a small multiple of the document, and not its square or worse: nothing ends one
-/// that is being followed.
-fn is_bounded(path: &str) -> Result<(), Unreadable> {
+/// Checks that a path costs at most a small multiple of the document, and not its square or more. A
+/// query cannot be interrupted.
+fn check_cost(path: &str) -> Result<(), ExcerptError> {
     let mut quote = None;
     let mut bare = String::new();
     let mut characters = path.chars();
@@ -255,20 +261,26 @@ fn is_bounded(path: &str) -> Result<(), Unreadable> {
             _ => {}
         }
     }
-    let most = |count: usize, of: &str| bare.matches(of).count() <= count;
+    let has_at_most = |count: usize, text: &str| bare.matches(text).count() <= count;
     for (is_bounded, reason) in [
         (path.len() <= MAX_PATH, "it is too long"),
-        (most(1, ".."), "\"..\" stands in it more than once"),
-        (most(1, "$"), "\"$\" stands elsewhere than at its beginning"),
-        (most(MAX_BESIDE, ","), "more than three commas stand in it"),
-        // They are compiled anew for each value.
+        (has_at_most(1, ".."), "\"..\" stands in it more than once"),
         (
-            most(0, "match(") && most(0, "search("),
+            has_at_most(1, "$"),
+            "\"$\" stands elsewhere than at its beginning",
+        ),
+        (
+            has_at_most(MAX_COMMAS, ","),
+            "more than three commas stand in it",
+        ),
+        // A query compiles regular expressions anew for each value.
+        (
+            has_at_most(0, "match(") && has_at_most(0, "search("),
             "regular expressions are for \"pattern\"",
         ),
     ] {
         if !is_bounded {
-            return Err(Unreadable::Laborious(reason));
+            return Err(ExcerptError::Laborious(reason));
         }
     }
     Ok(())
@@ -280,12 +292,12 @@ mod tests {
 
     use super::*;
 
-    fn read(object: &Value, wanted: Value) -> Result<Excerpt, Unreadable> {
-        let mut wanted = wanted;
-        wanted["cid"] = "x".into();
-        let wanted: ExcerptQuery = serde_json::from_value(wanted).expect("arguments");
-        let object = Object::new(object.to_string().into_bytes());
-        wanted.of(&object, &Reader::new().budget())
+    fn read(object: &Value, query: Value) -> Result<Excerpt, ExcerptError> {
+        let mut query = query;
+        query["cid"] = "x".into();
+        let query: ExcerptQuery = serde_json::from_value(query).expect("arguments");
+        let object = ReadableObject::new(object.to_string().into_bytes());
+        query.excerpt(&object, &Reader::new().budget())
     }
 
     fn result(text: &str) -> Value {
@@ -296,7 +308,7 @@ mod tests {
     fn every_part_can_be_had() {
         let poem = result("one\ntwo\nthrée\nfour");
         let data = result(r#"{"rows": [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Alan"}]}"#);
-        for (object, wanted, expected) in [
+        for (object, query, expected) in [
             (&poem, json!({}), "one\ntwo\nthrée\nfour"),
             (&poem, json!({"offset": 8, "length": 5}), "thrée"),
             (&poem, json!({"offset": 1000}), ""),
@@ -325,12 +337,12 @@ mod tests {
             (&data, json!({"path": "$.rows[*].id"}), "[1,2]"),
             (&json!({"a": 1}), json!({}), r#"{"a":1}"#),
         ] {
-            let excerpt = read(object, wanted.clone()).expect("readable");
-            assert_eq!(excerpt.text, expected, "{wanted}");
+            let excerpt = read(object, query.clone()).expect("readable");
+            assert_eq!(excerpt.text, expected, "{query}");
         }
     }
 
-    /// What Rust's types cannot hold hides nothing beside it, and no digit is lost.
+    /// A value that Rust's types cannot hold does not hide its neighbours, and no digit is lost.
     #[test]
     fn paths_reach_what_stands_beside_odd_values() {
         let data = r#"{"big":1e400,"id":12345678901234567890123,"odd":"\ud800","name":"x","more":[1e400,0.1]}"#;
@@ -338,7 +350,7 @@ mod tests {
             r#"{{"content":[{{"type":"text","text":{}}}]}}"#,
             json!(data)
         );
-        let object = Object::new(object.into_bytes());
+        let object = ReadableObject::new(object.into_bytes());
         let reader = Reader::new();
         for (path, expected) in [
             ("$.name", "x"),
@@ -348,14 +360,14 @@ mod tests {
             ("$.more", "[1e400,0.1]"),
             ("$.more[*]", "[1e400,0.1]"),
         ] {
-            let wanted = json!({"cid": "x", "path": path});
-            let wanted: ExcerptQuery = serde_json::from_value(wanted).expect("arguments");
-            let excerpt = wanted.of(&object, &reader.budget()).expect(path);
+            let query = json!({"cid": "x", "path": path});
+            let query: ExcerptQuery = serde_json::from_value(query).expect("arguments");
+            let excerpt = query.excerpt(&object, &reader.budget()).expect(path);
             assert_eq!(excerpt.text, expected, "{path}");
         }
     }
 
-    /// What a path may cost is known before it is followed.
+    /// The cost of a path is checked before the query runs.
     #[test]
     fn paths_are_bounded() {
         let data = result(r#"{"a": {"b": [1, 2, 3], "c.., , , ,": 4}}"#);
@@ -379,13 +391,16 @@ mod tests {
         ] {
             let refused = read(&data, json!({"path": path}));
             assert!(
-                matches!(refused, Err(Unreadable::Laborious(_))),
+                matches!(refused, Err(ExcerptError::Laborious(_))),
                 "{path}: {refused:?}"
             );
         }
         let large = result(&format!("[{}1]", "1,".repeat(MAX_DOCUMENT / 2)));
         let refused = read(&large, json!({"path": "$[0]"}));
-        assert!(matches!(refused, Err(Unreadable::TooLarge)), "{refused:?}");
+        assert!(
+            matches!(refused, Err(ExcerptError::TooLarge)),
+            "{refused:?}"
+        );
     }
 
     #[test]
@@ -402,7 +417,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_selected_is_said() {
-        for wanted in [
+        for query in [
             json!({"lines": "3-2"}),
             json!({"lines": "0"}),
             json!({"lines": "all"}),
@@ -412,8 +427,8 @@ mod tests {
             json!({"path": "$.rows"}),
             json!({"path": "$", "lines": "1"}),
         ] {
-            let refused = read(&result("text"), wanted.clone());
-            assert!(refused.is_err(), "{wanted}: {refused:?}");
+            let refused = read(&result("text"), query.clone());
+            assert!(refused.is_err(), "{query}: {refused:?}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! A regular expression that a client wrote, looked for line by line.
+//! Searches lines for a regular expression that a client wrote.
 //!
-//! The `regex` crate searches a line in one go, and a costly pattern takes hours for a long one. Here its
-//! automaton takes one byte after the other, and the budget is looked at on the way.
+//! The `regex` crate searches a whole line in one call, and an expensive pattern takes hours for a
+//! long line. The automaton used here reads one byte after the other, and checks the budget in
+//! between.
 
 use regex::{Regex, RegexBuilder};
 use regex_automata::{
@@ -10,19 +11,19 @@ use regex_automata::{
     nfa::thompson,
 };
 
-use super::{Unreadable, budget::Budget};
+use super::{ExcerptError, budget::Budget};
 
-/// Bytes of a compiled expression: one that a model writes needs less.
+/// Maximum size of a compiled expression, in bytes. Expressions by models need less.
 const MAX_COMPILED: usize = 1 << 20;
 
-/// The same for one that asks for letters of all languages at a `\b`: where they occur, a line is searched in
-/// one go.
+/// Maximum size for an expression with a Unicode `\b`. The `regex` crate searches lines with
+/// letters beyond ASCII for it, in one call.
 const MAX_COMPILED_WITH_BOUNDARY: usize = 1 << 16;
 
-/// Bytes of a line that is searched in one go.
+/// Maximum length of a line that is searched in one call, in bytes.
 const MAX_IN_ONE_GO: usize = 1 << 16;
 
-/// Bytes between two looks at the budget.
+/// Bytes between two checks of the budget.
 const STEP: usize = 256;
 
 pub struct Pattern {
@@ -32,7 +33,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    pub fn new(pattern: &str) -> Result<Self, Unreadable> {
+    pub fn new(pattern: &str) -> Result<Self, ExcerptError> {
         let sized = |size| RegexBuilder::new(pattern).size_limit(size).build();
         let mut whole = sized(MAX_COMPILED)?;
         let automaton = DFA::builder()
@@ -43,7 +44,7 @@ impl Pattern {
             )
             .thompson(thompson::Config::new().nfa_size_limit(Some(2 * MAX_COMPILED)))
             .build(pattern)
-            .map_err(|error| Unreadable::Automaton(error.to_string()))?;
+            .map_err(|error| ExcerptError::Automaton(error.to_string()))?;
         if automaton.get_nfa().look_set_any().contains_word_unicode() {
             whole = sized(MAX_COMPILED_WITH_BOUNDARY)?;
         }
@@ -54,20 +55,20 @@ impl Pattern {
         })
     }
 
-    pub fn is_in(&mut self, line: &str, budget: &Budget) -> Result<bool, Unreadable> {
+    pub fn is_in(&mut self, line: &str, budget: &Budget) -> Result<bool, ExcerptError> {
         match self.search(line, budget)? {
             Some(is_found) => Ok(is_found),
             None if line.len() <= MAX_IN_ONE_GO => Ok(self.whole.is_match(line)),
-            None => Err(Unreadable::Boundary(MAX_IN_ONE_GO)),
+            None => Err(ExcerptError::Boundary(MAX_IN_ONE_GO)),
         }
     }
 
-    /// `None` if the automaton cannot tell: a `\b` met a letter beyond ASCII.
-    fn search(&mut self, line: &str, budget: &Budget) -> Result<Option<bool>, Unreadable> {
+    /// Returns `None` if the automaton cannot decide: a `\b` met a letter beyond ASCII.
+    fn search(&mut self, line: &str, budget: &Budget) -> Result<Option<bool>, ExcerptError> {
         let Self {
             automaton, cache, ..
         } = self;
-        let full = |error: &dyn std::error::Error| Unreadable::Automaton(error.to_string());
+        let full = |error: &dyn std::error::Error| ExcerptError::Automaton(error.to_string());
         let mut state = automaton
             .start_state_forward(cache, &Input::new(line))
             .map_err(|error| full(&error))?;
@@ -101,7 +102,7 @@ mod tests {
         *,
     };
 
-    /// The automaton finds what the `regex` crate finds.
+    /// The automaton finds the same as the `regex` crate.
     #[test]
     fn lines_match_as_everywhere() {
         let reader = Reader::new();
@@ -137,9 +138,9 @@ mod tests {
             ".",
         ] {
             let expected = Regex::new(pattern).expect(pattern);
-            let mut own = Pattern::new(pattern).expect(pattern);
+            let mut pattern_automaton = Pattern::new(pattern).expect(pattern);
             for line in lines {
-                let found = own.is_in(line, &reader.budget()).expect(line);
+                let found = pattern_automaton.is_in(line, &reader.budget()).expect(line);
                 assert_eq!(found, expected.is_match(line), "{pattern} in {line}");
             }
         }
@@ -158,14 +159,14 @@ mod tests {
             .collect();
         let mut costly = Pattern::new("[ab]*a[ab]{12000}c").expect("a pattern");
         let slow = costly.is_in(&line, &Budget::spent());
-        assert!(matches!(slow, Err(Unreadable::Slow(_))), "{slow:?}");
+        assert!(matches!(slow, Err(ExcerptError::Slow(_))), "{slow:?}");
         let reader = Reader::new();
         let budget = reader.budget();
         drop(reader);
-        let unwanted = costly.is_in(&line, &budget);
+        let abandoned = costly.is_in(&line, &budget);
         assert!(
-            matches!(unwanted, Err(Unreadable::Unwanted)),
-            "{unwanted:?}"
+            matches!(abandoned, Err(ExcerptError::Abandoned)),
+            "{abandoned:?}"
         );
     }
 
@@ -176,7 +177,7 @@ mod tests {
         let long = format!("{}é", "x ".repeat(MAX_IN_ONE_GO));
         let refused = word.is_in(&long, &reader.budget());
         assert!(
-            matches!(refused, Err(Unreadable::Boundary(_))),
+            matches!(refused, Err(ExcerptError::Boundary(_))),
             "{refused:?}"
         );
         assert!(Pattern::new(r"\b[ab]{3000}\b").is_err());

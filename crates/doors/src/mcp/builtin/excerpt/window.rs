@@ -1,33 +1,33 @@
-//! The part of a long text that is shown, taken while the text is written. The rest is counted, and
-//! never kept.
+//! The selected part of a long text, collected while the text is written. The rest is counted, not
+//! stored.
 
 use std::io;
 
-use super::{Unreadable, budget::Budget};
+use super::{ExcerptError, budget::Budget};
 
-/// Bytes between two looks at the budget.
+/// Bytes between two checks of the budget.
 const STEP: usize = 1 << 16;
 
-pub struct Window<'b> {
-    /// Characters in front of the window, and in it.
+pub struct TextWindow<'b> {
+    /// Characters before the window, and in it.
     offset: usize,
     length: usize,
-    shown: Vec<u8>,
+    selected: Vec<u8>,
     /// Characters so far.
     total: usize,
     budget: &'b Budget,
-    /// Bytes since the last look at the budget.
+    /// Bytes since the last check of the budget.
     unchecked: usize,
-    /// Why the writing ended.
-    ended: Option<Unreadable>,
+    /// The error that ended the writing.
+    ended: Option<ExcerptError>,
 }
 
-impl<'b> Window<'b> {
+impl<'b> TextWindow<'b> {
     pub fn new(offset: usize, length: usize, budget: &'b Budget) -> Self {
         Self {
             offset,
             length,
-            shown: Vec::new(),
+            selected: Vec::new(),
             total: 0,
             budget,
             unchecked: 0,
@@ -35,28 +35,28 @@ impl<'b> Window<'b> {
         }
     }
 
-    pub fn push(&mut self, text: &str) -> Result<(), Unreadable> {
+    pub fn push(&mut self, text: &str) -> Result<(), ExcerptError> {
         for piece in text.as_bytes().chunks(STEP) {
             self.take(piece)?;
         }
         Ok(())
     }
 
-    /// Takes what `write` writes.
+    /// Collects the output of `write`.
     pub fn written(
         &mut self,
         write: impl FnOnce(&mut Self) -> serde_json::Result<()>,
-    ) -> Result<(), Unreadable> {
-        write(self).map_err(|error| self.ended.take().unwrap_or(Unreadable::NotJson(error)))
+    ) -> Result<(), ExcerptError> {
+        write(self).map_err(|error| self.ended.take().unwrap_or(ExcerptError::NotJson(error)))
     }
 
-    /// What is shown, and how many characters there are.
+    /// The selected text, and the total number of characters.
     pub fn finish(self) -> (String, usize) {
-        let shown = String::from_utf8_lossy(&self.shown).into_owned();
-        (shown, self.total)
+        let selected = String::from_utf8_lossy(&self.selected).into_owned();
+        (selected, self.total)
     }
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), Unreadable> {
+    fn take(&mut self, piece: &[u8]) -> Result<(), ExcerptError> {
         self.unchecked += piece.len();
         if self.unchecked >= STEP {
             self.unchecked = 0;
@@ -65,7 +65,7 @@ impl<'b> Window<'b> {
         let starts = |piece: &[u8]| piece.iter().filter(|byte| is_start(**byte)).count();
         let last = self.offset.saturating_add(self.length);
         let count = starts(piece);
-        // A piece may begin within a character.
+        // A piece may begin in the middle of a character.
         if self.total > last || self.total + count <= self.offset {
             self.total += count;
             return Ok(());
@@ -73,25 +73,25 @@ impl<'b> Window<'b> {
         for byte in piece {
             self.total += usize::from(is_start(*byte));
             if self.total > self.offset && self.total <= last {
-                self.shown.push(*byte);
+                self.selected.push(*byte);
             }
         }
         Ok(())
     }
 }
 
-/// Whether a character begins with this byte of a text.
+/// True if a character begins with this byte (UTF-8).
 fn is_start(byte: u8) -> bool {
     byte & 0b1100_0000 != 0b1000_0000
 }
 
-impl io::Write for Window<'_> {
+impl io::Write for TextWindow<'_> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         let piece = &piece[..piece.len().min(STEP)];
         match self.take(piece) {
             Ok(()) => Ok(piece.len()),
-            Err(why) => {
-                self.ended = Some(why);
+            Err(error) => {
+                self.ended = Some(error);
                 Err(io::Error::other("the reading ended"))
             }
         }
@@ -116,13 +116,17 @@ mod tests {
         for offset in [0, 1, 2, 3, 5, 41, 42, 43] {
             for length in [1, 2, 6, 100] {
                 for size in [1, 2, 3, 7, 1000] {
-                    let mut window = Window::new(offset, length, &budget);
+                    let mut window = TextWindow::new(offset, length, &budget);
                     for piece in text.as_bytes().chunks(size) {
                         window.write_all(piece).expect("it takes all");
                     }
                     let expected: String = text.chars().skip(offset).take(length).collect();
-                    let (shown, total) = window.finish();
-                    assert_eq!((shown, total), (expected, 42), "{offset} {length} {size}");
+                    let (selected, total) = window.finish();
+                    assert_eq!(
+                        (selected, total),
+                        (expected, 42),
+                        "{offset} {length} {size}"
+                    );
                 }
             }
         }

@@ -1,26 +1,26 @@
-//! What is kept, and what goes first.
+//! Tests: which events are stored, and which are removed first.
 
 use super::*;
 
-fn next(replay: &Replay, place: &mut StreamCursor) -> Poll<Option<String>> {
+fn next(replay: &Replay, cursor: &mut StreamCursor) -> Poll<Option<String>> {
     let context = Context::from_waker(Waker::noop());
-    let text = replay.poll(place, &context);
+    let text = replay.poll(cursor, &context);
     text.map(|text| text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// The messages that come without waiting.
-fn messages(replay: &Replay, place: &mut StreamCursor) -> Vec<String> {
+/// The messages that are available at once.
+fn messages(replay: &Replay, cursor: &mut StreamCursor) -> Vec<String> {
     let mut messages = Vec::new();
-    while let Poll::Ready(Some(text)) = next(replay, place) {
+    while let Poll::Ready(Some(text)) = next(replay, cursor) {
         let data = text.lines().find_map(|line| line.strip_prefix("data: "));
-        messages.extend(data.filter(|it| !it.is_empty()).map(str::to_owned));
+        messages.extend(data.filter(|data| !data.is_empty()).map(str::to_owned));
     }
     messages
 }
 
-/// The id that primes a place.
-fn primer(replay: &Replay, place: &mut StreamCursor) -> String {
-    match next(replay, place) {
+/// The event id that primes a connection.
+fn primer(replay: &Replay, cursor: &mut StreamCursor) -> String {
+    match next(replay, cursor) {
         Poll::Ready(Some(text)) => text["id: ".len()..]
             .lines()
             .next()
@@ -30,12 +30,12 @@ fn primer(replay: &Replay, place: &mut StreamCursor) -> String {
     }
 }
 
-/// A stream of a call whose client went at once, and the id to come back with.
+/// A call stream whose client left at once, and the event id to return with.
 fn left(replay: &Replay) -> (StreamId, String) {
-    let mut place = replay.open(Kind::Call);
-    let id = primer(replay, &mut place);
-    replay.leave(&place);
-    (place.stream, id)
+    let mut cursor = replay.open(StreamKind::Call);
+    let id = primer(replay, &mut cursor);
+    replay.leave(&cursor);
+    (cursor.stream, id)
 }
 
 fn is_empty(replay: &Replay) -> bool {
@@ -47,89 +47,89 @@ fn is_empty(replay: &Replay) -> bool {
 async fn the_oldest_events_go_first() {
     let replay = Replay::default();
     let (old, old_id) = left(&replay);
-    replay.say(old, "old");
+    replay.push(old, "old");
     replay.finish(old);
     let (stream, id) = left(&replay);
     for number in 0..MAX_EVENTS {
-        replay.say(stream, &number.to_string());
+        replay.push(stream, &number.to_string());
     }
     assert_eq!(replay.resume(&old_id).err(), Some(Gone::Forgotten));
-    let mut place = replay.resume(&id).expect("kept");
-    assert_eq!(messages(&replay, &mut place).len(), MAX_EVENTS);
-    replay.say(stream, "the last");
-    let kept = messages(&replay, &mut place);
-    assert_eq!(kept, ["the last"]);
-    replay.leave(&place);
-    // Progress that is gone is not missed: it goes on with what is there.
-    let mut place = replay.resume(&id).expect("kept");
-    assert_eq!(messages(&replay, &mut place)[0], "1");
+    let mut cursor = replay.resume(&id).expect("kept");
+    assert_eq!(messages(&replay, &mut cursor).len(), MAX_EVENTS);
+    replay.push(stream, "the last");
+    let stored = messages(&replay, &mut cursor);
+    assert_eq!(stored, ["the last"]);
+    replay.leave(&cursor);
+    // Missing progress is no error: the stream continues with the events that are stored.
+    let mut cursor = replay.resume(&id).expect("kept");
+    assert_eq!(messages(&replay, &mut cursor)[0], "1");
 }
 
 #[tokio::test]
 async fn large_events_make_room_for_others() {
     let replay = Replay::default();
     let (first, first_id) = left(&replay);
-    replay.say(first, &"x".repeat(MAX_BYTES / 2));
+    replay.push(first, &"x".repeat(MAX_BYTES / 2));
     replay.finish(first);
     let (second, second_id) = left(&replay);
-    replay.say(second, &"y".repeat(MAX_BYTES / 2));
+    replay.push(second, &"y".repeat(MAX_BYTES / 2));
     replay.finish(second);
     assert_eq!(replay.resume(&first_id).err(), Some(Gone::Forgotten));
     assert!(replay.resume(&second_id).is_ok());
 }
 
-/// A result reaches a client that reads, whatever else its session is told.
+/// A result reaches a client that reads, however many messages the session gets.
 #[tokio::test]
 async fn what_a_connection_has_yet_to_hear_stays() {
     let replay = Replay::default();
-    let mut place = replay.open(Kind::Call);
-    primer(&replay, &mut place);
-    replay.say(place.stream, &"x".repeat(2 * MAX_BYTES));
-    replay.finish(place.stream);
+    let mut cursor = replay.open(StreamKind::Call);
+    primer(&replay, &mut cursor);
+    replay.push(cursor.stream, &"x".repeat(2 * MAX_BYTES));
+    replay.finish(cursor.stream);
     let (other, _) = left(&replay);
     for _ in 0..2 * MAX_EVENTS {
-        replay.say(other, "noise");
+        replay.push(other, "noise");
     }
-    assert_eq!(messages(&replay, &mut place)[0].len(), 2 * MAX_BYTES);
-    replay.leave(&place);
+    assert_eq!(messages(&replay, &mut cursor)[0].len(), 2 * MAX_BYTES);
+    replay.leave(&cursor);
     replay.finish(other);
     assert!(replay.state().bytes <= MAX_BYTES);
 }
 
-/// A slow reader is waited for; a missing one is not.
+/// The writer waits for a slow reader, not for an absent one.
 #[tokio::test]
 async fn a_connection_has_so_much_to_hear() {
     let replay = Replay::default();
-    let place = replay.open(Kind::Call);
+    let cursor = replay.open(StreamKind::Call);
     let context = Context::from_waker(Waker::noop());
-    let mut said = 0;
-    while replay.poll_room(place.stream, &context).is_ready() {
-        replay.say(place.stream, "a");
-        said += 1;
-        assert!(said <= MAX_UNHEARD);
+    let mut count = 0;
+    while replay.poll_room(cursor.stream, &context).is_ready() {
+        replay.push(cursor.stream, "a");
+        count += 1;
+        assert!(count <= MAX_UNREAD);
     }
-    replay.leave(&place);
-    assert!(replay.poll_room(place.stream, &context).is_ready());
+    replay.leave(&cursor);
+    assert!(replay.poll_room(cursor.stream, &context).is_ready());
 }
 
-/// An idle session keeps nothing.
+/// An idle session stores nothing.
 #[tokio::test(start_paused = true)]
 async fn what_is_old_is_forgotten() {
     let replay = Replay::default();
-    let mut listening = replay.open(Kind::Session);
+    let mut listening = replay.open(StreamKind::Session);
     let (call, id) = left(&replay);
     for stream in [listening.stream, call] {
-        replay.say(stream, "a");
+        replay.push(stream, "a");
     }
     replay.finish(call);
     assert_eq!(messages(&replay, &mut listening), ["a"]);
-    tokio::time::advance(KEPT_FOR / 2).await;
+    tokio::time::advance(STORED_FOR / 2).await;
     replay.expire();
-    assert!(replay.resume(&id).is_ok_and(|place| {
-        replay.leave(&place);
+    assert!(replay.resume(&id).is_ok_and(|cursor| {
+        replay.leave(&cursor);
         true
     }));
-    tokio::time::advance(KEPT_FOR / 2).await;
+    tokio::time::advance(STORED_FOR / 2).await;
     replay.expire();
     assert_eq!(replay.resume(&id).err(), Some(Gone::Forgotten));
     replay.leave(&listening);
@@ -139,12 +139,12 @@ async fn what_is_old_is_forgotten() {
 #[tokio::test]
 async fn a_later_connection_reads_and_the_one_before_ends() {
     let replay = Replay::default();
-    let mut one = replay.open(Kind::Call);
+    let mut one = replay.open(StreamKind::Call);
     let id = primer(&replay, &mut one);
     let mut two = replay.resume(&id).expect("open");
     assert_eq!(next(&replay, &mut one), Poll::Ready(None));
     replay.leave(&one);
-    replay.say(two.stream, "a");
+    replay.push(two.stream, "a");
     assert_eq!(messages(&replay, &mut two), ["a"]);
 }
 

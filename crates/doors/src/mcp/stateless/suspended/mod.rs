@@ -1,9 +1,8 @@
-//! Suspended calls of legacy servers that wait for answers of clients without a session. The server's
-//! questions become the call's result, and the client's next attempt brings the answers
-//! (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests").
+//! Suspended calls of legacy servers: they wait for answers of clients without a session. The
+//! server's questions become the result of the call, and the client's next attempt brings the
+//! answers (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests").
 //!
-//! The call goes on in a task. An attempt joins it by its `requestState`, and never runs the call
-//! again.
+//! A task runs the call. An attempt joins the call by its `requestState`, and never runs it again.
 
 mod rounds;
 mod state;
@@ -34,22 +33,23 @@ use self::{
 };
 pub use crate::mcp::stateless::suspended::rounds::{InputRounds, Parts, questions};
 use crate::mcp::{
-    reply::{ClosedReply as _, Reply, UNKNOWN_STATE, id},
-    sessions::{pool::Waiting, session::Scope},
+    reply::{ClosedReply as _, RpcReply, UNKNOWN_STATE, id},
+    sessions::{pool::Waiting, session::EndpointScope},
 };
 
-/// Calls that may wait at once; the questions of more are refused.
+/// Maximum number of parked calls. The questions of further calls are refused.
 const MAX_PARKED: usize = 1000;
 
 const NOT_IN_TIME: &str = "the client did not answer in time";
 
-/// Attempts that may queue for one call: one is usual, two are a client that lost its patience.
+/// Maximum number of queued attempts at one call. One is usual; two come from a client that lost
+/// patience.
 const MAX_ATTEMPTS: usize = 8;
 
-/// All calls that wait.
+/// All calls that wait for their clients.
 #[derive(Debug)]
 pub struct SuspendedCalls {
-    /// Without random numbers nothing is parked.
+    /// Without random numbers no call is parked.
     seals: Option<Seals>,
     parked: Mutex<HashMap<ParkId, mpsc::Sender<Attempt>>>,
 }
@@ -67,33 +67,33 @@ impl Default for SuspendedCalls {
 #[derive(Debug)]
 struct Attempt {
     answers: Answers,
-    asker: Asker,
+    reply: AttemptReply,
     audience: Audience,
 }
 
-/// The client that made the call.
+/// Receives the reply of one attempt.
 #[derive(Debug)]
-struct Asker {
-    /// JSON text.
+struct AttemptReply {
+    /// The id of the attempt, JSON text.
     id: String,
-    reply: oneshot::Sender<Closed<Reply>>,
+    sender: oneshot::Sender<Closed<RpcReply>>,
 }
 
-/// Receives the server's messages meanwhile.
+/// Receives messages of the server during an attempt.
 #[derive(Debug)]
 struct Audience {
     sink: CallSink,
-    /// The token under which it wants to hear of progress, as JSON text.
+    /// The progress token of the attempt, as JSON text.
     progress_token: Option<String>,
 }
 
 impl SuspendedCalls {
     fn parked(&self) -> MutexGuard<'_, HashMap<ParkId, mpsc::Sender<Attempt>>> {
-        // Held for a map operation, never across an await.
+        // The lock is held for a map operation, never across an await.
         self.parked.lock()
     }
 
-    /// Whether this `requestState` was given by us.
+    /// True if this `requestState` looks like one of this run.
     pub fn knows(&self, state: &str) -> bool {
         self.seals.as_ref().is_some_and(|seals| seals.knows(state))
     }
@@ -105,7 +105,7 @@ impl SuspendedCalls {
         mut rounds: InputRounds,
         sink: CallSink,
         mut cancelled: oneshot::Receiver<String>,
-    ) -> impl Future<Output = Closed<Reply>> + Send + use<> {
+    ) -> impl Future<Output = Closed<RpcReply>> + Send + use<> {
         let suspended = Arc::clone(self);
         async move {
             loop {
@@ -129,12 +129,12 @@ impl SuspendedCalls {
         }
     }
 
-    /// Has a call wait for its client, and asks.
+    /// Parks a call that waits for its client. Returns the reply that asks the client.
     fn park(
         self: &Arc<Self>,
         calls: &Calls,
         rounds: InputRounds,
-    ) -> Result<Closed<Reply>, Box<InputRounds>> {
+    ) -> Result<Closed<RpcReply>, Box<InputRounds>> {
         let (Some(seals), Ok(park)) = (&self.seals, ParkId::random()) else {
             return Err(Box::new(rounds));
         };
@@ -148,7 +148,7 @@ impl SuspendedCalls {
         }
         let digest = rounds.digest();
         let required = rounds.required(&seals.seal(park, &digest));
-        let reply = Reply::result(id(&rounds.frame), &required);
+        let reply = RpcReply::result(id(&rounds.frame), &required);
         let mut parked = Parked {
             suspended: Arc::clone(self),
             park,
@@ -165,38 +165,39 @@ impl SuspendedCalls {
         Ok(Closed::of_the_same_call(reply))
     }
 
-    /// Joins the call that an attempt belongs to. Dropped, it leaves it, and the last one to leave
-    /// cancels it. An attempt at a call that is not parked fails with the answer.
+    /// Joins the call of an attempt. Dropping the future leaves the call, and the call is cancelled
+    /// when its last attempt leaves. An attempt at a call that is not parked fails with the error
+    /// reply.
     pub fn resume(
         self: &Arc<Self>,
-        scope: Scope,
+        scope: EndpointScope,
         frame: Frame,
         answers: Answers,
         sink: CallSink,
-    ) -> impl Future<Output = Result<Closed<Reply>, Reply>> + Send + use<> {
+    ) -> impl Future<Output = Result<Closed<RpcReply>, RpcReply>> + Send + use<> {
         let suspended = Arc::clone(self);
         async move {
             let id = id(&frame);
-            let unknown = || Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
+            let unknown = || RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
             let Some(call) = suspended.find(&scope, &sink.client.principal, &frame, &answers)
             else {
                 return Err(unknown());
             };
             let address = message::address(frame.text(), frame.envelope());
             let token = address.ok().and_then(|address| address.progress_token);
-            let (reply, answer) = oneshot::channel();
+            let (sender, answer) = oneshot::channel();
             let attempt = Attempt {
                 answers,
-                asker: Asker {
+                reply: AttemptReply {
                     id: id.to_owned(),
-                    reply,
+                    sender,
                 },
                 audience: Audience {
                     sink,
                     progress_token: token.map(|token| frame.get(token).to_owned()),
                 },
             };
-            // Both may find that it has just ended.
+            // The call may have ended before or after the send.
             if call.send(attempt).await.is_err() {
                 return Err(unknown());
             }
@@ -204,15 +205,15 @@ impl SuspendedCalls {
         }
     }
 
-    /// The call that an attempt belongs to by its state.
+    /// The parked call of an attempt, by its state.
     fn find(
         &self,
-        scope: &Scope,
+        scope: &EndpointScope,
         principal: &Principal,
         frame: &Frame,
         answers: &Answers,
     ) -> Option<mpsc::Sender<Attempt>> {
-        let digest = CallDigest::of(scope, principal, frame);
+        let digest = CallDigest::new(scope, principal, frame);
         let park = self
             .seals
             .as_ref()?
@@ -220,34 +221,34 @@ impl SuspendedCalls {
         self.parked().get(&park).cloned()
     }
 
-    /// Ends every call that waits.
+    /// Ends all parked calls.
     pub fn close(&self) {
         self.parked().clear();
     }
 }
 
-/// A call that waits, or runs on with what its client answered.
+/// A parked call. It waits for its client, or continues with the client's answers.
 struct Parked {
     suspended: Arc<SuspendedCalls>,
     park: ParkId,
     digest: CallDigest,
     rounds: InputRounds,
-    /// Keeps other calls out of its session.
+    /// Keeps other calls out of its pooled session.
     _waiting: Option<Waiting>,
     /// The attempts that wait for the outcome.
-    joined: Vec<Asker>,
+    joined: Vec<AttemptReply>,
     audience: Vec<Audience>,
-    /// How long it waits for an attempt.
+    /// Time until which it waits for an attempt.
     until: Instant,
-    /// The outcome, if it came while no attempt waited.
-    outcome: Option<Closed<Reply>>,
+    /// The outcome, if the call ended while no attempt was waiting.
+    outcome: Option<Closed<RpcReply>>,
 }
 
-enum Happening {
+enum ParkedEvent {
     RoundOutcome(RoundOutcome),
-    /// `None`: no attempt will come any more.
+    /// `None` if no attempt can come any more.
     Attempt(Option<Attempt>),
-    /// All attempts that had joined have gone.
+    /// All joined attempts have gone.
     Left,
     Expired,
 }
@@ -256,33 +257,33 @@ impl Parked {
     async fn run(mut self, mut inbox: mpsc::Receiver<Attempt>) {
         loop {
             let is_joined = !self.joined.is_empty();
-            let happening = tokio::select! {
+            let event = tokio::select! {
                 biased;
-                () = left(&mut self.joined), if is_joined => Happening::Left,
-                turn = self.rounds.turn(|message| relay(&self.audience, &message)), if self.outcome.is_none() => Happening::RoundOutcome(turn),
-                attempt = inbox.recv() => Happening::Attempt(attempt),
-                () = tokio::time::sleep_until(self.until), if !is_joined => Happening::Expired,
+                () = left(&mut self.joined), if is_joined => ParkedEvent::Left,
+                turn = self.rounds.turn(|message| relay(&self.audience, &message)), if self.outcome.is_none() => ParkedEvent::RoundOutcome(turn),
+                attempt = inbox.recv() => ParkedEvent::Attempt(attempt),
+                () = tokio::time::sleep_until(self.until), if !is_joined => ParkedEvent::Expired,
             };
-            let reason = match happening {
-                Happening::RoundOutcome(RoundOutcome::Asked) => {
+            let reason = match event {
+                ParkedEvent::RoundOutcome(RoundOutcome::InputRequired) => {
                     self.ask();
                     continue;
                 }
-                Happening::RoundOutcome(RoundOutcome::Over(reply)) => {
+                ParkedEvent::RoundOutcome(RoundOutcome::Over(reply)) => {
                     if is_joined || reply.cancelled {
-                        self.tell(&reply);
+                        self.send_reply(&reply);
                         return self.leave();
                     }
                     self.outcome = Some(reply);
                     self.until = Instant::now() + PATIENCE;
                     continue;
                 }
-                Happening::Attempt(Some(attempt)) => {
+                ParkedEvent::Attempt(Some(attempt)) => {
                     self.rounds.take(&attempt.answers);
-                    self.joined.push(attempt.asker);
+                    self.joined.push(attempt.reply);
                     self.audience.push(attempt.audience);
                     if let Some(reply) = self.outcome.take() {
-                        self.tell(&reply);
+                        self.send_reply(&reply);
                         return self.leave();
                     }
                     if self.rounds.is_waiting() {
@@ -290,28 +291,29 @@ impl Parked {
                     }
                     continue;
                 }
-                Happening::Attempt(None) => SHUTTING_DOWN,
-                Happening::Left => "the client has gone",
-                // Its server need not wait for a client that does not come back. What becomes of the call does.
-                Happening::Expired if self.rounds.needs_no_person() => {
+                ParkedEvent::Attempt(None) => SHUTTING_DOWN,
+                ParkedEvent::Left => "the client has gone",
+                // The server need not wait for a client that does not return. The call continues
+                // without the answers.
+                ParkedEvent::Expired if self.rounds.needs_no_person() => {
                     self.rounds.refuse(NOT_IN_TIME);
                     self.until = Instant::now() + PATIENCE;
                     continue;
                 }
-                Happening::Expired => NOT_IN_TIME,
+                ParkedEvent::Expired => NOT_IN_TIME,
             };
             self.leave();
             if self.outcome.is_none() {
                 let reply = self.rounds.give_up(reason.to_owned()).await;
-                for asker in self.joined {
-                    asker.tell(&reply);
+                for attempt in self.joined {
+                    attempt.send(&reply);
                 }
             }
             return;
         }
     }
 
-    /// Sends the open questions to the attempts that have joined.
+    /// Sends the open questions to the joined attempts.
     fn ask(&mut self) {
         let Some(seals) = &self.suspended.seals else {
             return;
@@ -320,8 +322,8 @@ impl Parked {
             return;
         }
         let required = self.rounds.required(&seals.seal(self.park, &self.digest));
-        let required = Closed::of_the_same_call(Reply::result("null", &required));
-        self.tell(&required);
+        let required = Closed::of_the_same_call(RpcReply::result("null", &required));
+        self.send_reply(&required);
         self.wait_for_answers();
     }
 
@@ -334,35 +336,35 @@ impl Parked {
         self.until = Instant::now() + patience;
     }
 
-    fn tell(&mut self, reply: &Closed<Reply>) {
+    fn send_reply(&mut self, reply: &Closed<RpcReply>) {
         self.audience.clear();
-        for asker in self.joined.drain(..) {
-            asker.tell(reply);
+        for attempt in self.joined.drain(..) {
+            attempt.send(reply);
         }
     }
 
-    /// From now on an attempt is told that there is no such call.
+    /// Forgets the call. Later attempts are refused as unknown.
     fn leave(&self) {
         self.suspended.parked().remove(&self.park);
     }
 }
 
-impl Asker {
-    /// Hands over a reply, under the attempt's own id.
-    fn tell(self, reply: &Closed<Reply>) {
-        // It may have gone.
-        self.reply.send(reply.clone().with_id(&self.id)).ok();
+impl AttemptReply {
+    /// Sends a reply, under the attempt's own id.
+    fn send(self, reply: &Closed<RpcReply>) {
+        // The attempt may have gone.
+        self.sender.send(reply.clone().with_id(&self.id)).ok();
     }
 }
 
-/// Resolves when all of them have gone.
-async fn left(joined: &mut [Asker]) {
-    for asker in joined {
-        asker.reply.closed().await;
+/// Resolves when all joined attempts have gone.
+async fn left(joined: &mut [AttemptReply]) {
+    for attempt in joined {
+        attempt.sender.closed().await;
     }
 }
 
-/// Passes on what the server says: progress under each attempt's own token.
+/// Forwards a message of the server. Progress gets the token of each attempt.
 fn relay(audience: &[Audience], message: &str) {
     if audience.is_empty() {
         return;

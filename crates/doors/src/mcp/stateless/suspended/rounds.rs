@@ -1,4 +1,4 @@
-//! A suspended call, as far as it gets without its client.
+//! A suspended call: it runs until it needs an answer of its client.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -16,69 +16,72 @@ use mainstay_transport::{Frame, Question};
 use tokio::sync::mpsc;
 
 use crate::mcp::{
-    reply::Reply,
-    sessions::{pool::Seat, session::Scope},
+    reply::RpcReply,
+    sessions::{pool::Seat, session::EndpointScope},
     stateless::suspended::state::CallDigest,
 };
 
-/// Questions of one call that may wait; a server that asks for more is refused.
+/// Maximum number of open questions of one call. Further questions are refused.
 const MAX_QUESTIONS: usize = 16;
 
-/// A call under way, and what its server asks.
+/// A running call, and the open questions of its server.
 pub struct InputRounds {
-    reply: Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>,
+    reply: Pin<Box<dyn Future<Output = Closed<RpcReply>> + Send>>,
     messages: CallStream,
     questions: mpsc::Receiver<Question>,
     cancel: Cancel,
-    open: Vec<Open>,
-    /// How many have been asked, which gives each its key.
-    asked: usize,
-    pub scope: Scope,
+    open: Vec<OpenQuestion>,
+    /// Number of questions so far. It forms the key of each question.
+    question_count: usize,
+    pub scope: EndpointScope,
     principal: Principal,
     pub frame: Frame,
-    /// Where the call sits upstream.
+    /// The call's lease on a pooled session.
     pub seat: Arc<Seat>,
 }
 
-struct Open {
+struct OpenQuestion {
     key: String,
     question: Question,
-    /// As modern clients read it.
+    /// The question in the form for modern clients.
     text: questions::InputRequest,
 }
 
-/// How far a call got.
+/// The result of letting a call run.
 pub enum RoundOutcome {
-    Over(Closed<Reply>),
-    /// There are open questions.
-    Asked,
+    Over(Closed<RpcReply>),
+    /// The call waits for answers to open questions.
+    InputRequired,
 }
 
-/// What goes into an interview.
+/// The parts of a call that can be suspended.
 pub struct Parts {
     pub messages: CallStream,
     pub questions: mpsc::Receiver<Question>,
     pub cancel: Cancel,
-    pub scope: Scope,
+    pub scope: EndpointScope,
     pub principal: Principal,
     pub frame: Frame,
     pub seat: Arc<Seat>,
 }
 
-/// Where a call's questions go.
+/// A channel for the questions of a call.
 pub fn questions() -> (mpsc::Sender<Question>, mpsc::Receiver<Question>) {
     mpsc::channel(MAX_QUESTIONS)
 }
 
 impl InputRounds {
-    pub fn new(reply: impl Future<Output = Closed<Reply>> + Send + 'static, parts: Parts) -> Self {
+    pub fn new(
+        reply: impl Future<Output = Closed<RpcReply>> + Send + 'static,
+        parts: Parts,
+    ) -> Self {
         Self {
             reply: Box::pin(reply),
             messages: parts.messages,
             questions: parts.questions,
             cancel: parts.cancel,
             open: Vec::new(),
-            asked: 0,
+            question_count: 0,
             scope: parts.scope,
             principal: parts.principal,
             frame: parts.frame,
@@ -87,20 +90,20 @@ impl InputRounds {
     }
 
     pub fn digest(&self) -> CallDigest {
-        CallDigest::of(&self.scope, &self.principal, &self.frame)
+        CallDigest::new(&self.scope, &self.principal, &self.frame)
     }
 
     pub fn is_waiting(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Whether a client answers all open questions by itself.
+    /// True if a client can answer all open questions without a person.
     pub fn needs_no_person(&self) -> bool {
-        self.is_waiting() && !self.open.iter().any(|it| needs_person(it.text.method))
+        self.is_waiting() && !self.open.iter().any(|open| needs_person(open.text.method))
     }
 
-    /// Goes on until the call is over or asks; what the server says meanwhile is handed to `relay`.
-    /// Cancel-safe; after [`RoundOutcome::Over`] there is no other turn.
+    /// Lets the call run until it is over or asks its client. Passes messages of the server to
+    /// `relay`. Cancel-safe. Must not be called again after [`RoundOutcome::Over`].
     pub async fn turn(&mut self, mut relay: impl FnMut(String)) -> RoundOutcome {
         loop {
             tokio::select! {
@@ -108,12 +111,12 @@ impl InputRounds {
                 Some(message) = self.messages.next() => relay(message),
                 Some(question) = self.questions.recv() => {
                     self.enter(question);
-                    // Those that were asked together are put together.
+                    // Collect questions that were asked at the same time.
                     while let Ok(question) = self.questions.try_recv() {
                         self.enter(question);
                     }
                     if self.is_waiting() {
-                        return RoundOutcome::Asked;
+                        return RoundOutcome::InputRequired;
                     }
                 }
                 reply = &mut self.reply => {
@@ -126,12 +129,12 @@ impl InputRounds {
         }
     }
 
-    /// One that a modern client could not read is refused: it is dropped.
+    /// Adds a question. A question that a modern client cannot read is dropped, which refuses it.
     fn enter(&mut self, question: Question) {
         if let Some(text) = questions::InputRequest::from_request(question.frame().text()) {
-            self.asked += 1;
-            let key = format!("question-{}", self.asked);
-            self.open.push(Open {
+            self.question_count += 1;
+            let key = format!("question-{}", self.question_count);
+            self.open.push(OpenQuestion {
                 key,
                 question,
                 text,
@@ -139,11 +142,12 @@ impl InputRounds {
         }
     }
 
-    /// The result that puts the open questions.
+    /// The result that asks the open questions.
     pub fn required(&self, state: &str) -> String {
-        let requests = self.open.iter();
         let required = InputRequired {
-            requests: requests
+            requests: self
+                .open
+                .iter()
                 .map(|open| (open.key.clone(), open.text.clone()))
                 .collect(),
             state: Some(message::quote(state).into()),
@@ -151,8 +155,8 @@ impl InputRounds {
         required.result()
     }
 
-    /// Takes a client's answers to the server. A question without an answer stays open. An answer
-    /// without a question is dropped.
+    /// Passes a client's answers to the server. A question without an answer stays open. An answer
+    /// without a question is ignored.
     pub fn take(&mut self, answers: &Answers) {
         let open = std::mem::take(&mut self.open);
         for open in open {
@@ -165,18 +169,18 @@ impl InputRounds {
         }
     }
 
-    /// Refuses the open questions for this reason: there is no client to ask.
+    /// Refuses the open questions for this reason.
     pub fn refuse(&mut self, reason: &str) {
         for open in self.open.drain(..) {
             open.question.refuse(code::INTERNAL_ERROR, reason);
         }
     }
 
-    /// Ends the call: the server is told, and has its questions back.
-    pub async fn give_up(mut self, reason: String) -> Closed<Reply> {
+    /// Cancels the call. The server is notified, and its questions are refused.
+    pub async fn give_up(mut self, reason: String) -> Closed<RpcReply> {
         self.questions.close();
         self.refuse(&reason);
-        // It may have ended this moment.
+        // The call may have ended in the meantime.
         self.cancel.send(reason).ok();
         self.reply.await
     }

@@ -1,5 +1,6 @@
-//! The `requestState` of a suspended call, sealed. It passes through the client, which may have changed
-//! it or got it elsewhere (2026-07-28, "Multi Round-Trip Requests", "Server Requirements").
+//! The sealed `requestState` of a suspended call. It passes through the client, which may have
+//! changed it or obtained it elsewhere (2026-07-28, "Multi Round-Trip Requests", "Server
+//! Requirements").
 
 use std::time::Duration;
 
@@ -10,30 +11,30 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::mcp::sessions::session::Scope;
+use crate::mcp::sessions::session::EndpointScope;
 
-/// How long a call waits for its client.
+/// Time for which a call waits for its client.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Bytes of the seal that a state carries.
+/// Bytes of the seal in a state.
 const SEAL: usize = 16;
 
 const ID_DIGITS: usize = 32;
 const TIME_DIGITS: usize = 11;
 
-/// Identifies a call across its attempts: its endpoint, principal and method, and its params without
-/// what differs between attempts.
+/// Identifies a call across its attempts by its endpoint, principal, method and params. Params that
+/// differ between attempts are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
 impl CallDigest {
-    pub fn of(scope: &Scope, principal: &Principal, frame: &Frame) -> Self {
+    pub fn new(scope: &EndpointScope, principal: &Principal, frame: &Frame) -> Self {
         let mut hash = Sha256::new();
         part(&mut hash, scope.endpoint().as_bytes());
         part(&mut hash, principal.to_string().as_bytes());
         part(&mut hash, frame.method_name().as_bytes());
         let params = frame.params().unwrap_or("{}");
-        // Params that are nested too deep to be read stand for themselves, as they are written.
+        // Params that are nested too deeply to parse are hashed as text.
         let mut params: Value =
             serde_json::from_str(params).unwrap_or_else(|_| params.to_owned().into());
         if let Some(params) = params.as_object_mut() {
@@ -41,20 +42,20 @@ impl CallDigest {
                 params.remove(name);
             }
         }
-        // A client may write its next attempt in another order.
+        // A client may write the members of its next attempt in another order.
         params.sort_all_objects();
         part(&mut hash, params.to_string().as_bytes());
         Self(hash.finalize().into())
     }
 }
 
-/// Hashes a part with its length, so that nothing moves from one part to the next.
+/// Hashes a part with its length, so that no byte can move from one part to the next.
 fn part(hash: &mut Sha256, bytes: &[u8]) {
     hash.update((bytes.len() as u64).to_be_bytes());
     hash.update(bytes);
 }
 
-/// Names one parked call.
+/// Identifies one parked call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParkId(u128);
 
@@ -66,11 +67,12 @@ impl ParkId {
     }
 }
 
-/// Makes states and reads them. Its key lives as long as the calls it speaks of: one run.
+/// Creates and reads states. Its key lives as long as the parked calls: one run.
 #[derive(Debug)]
 pub struct Seals {
     key: [u8; 32],
-    /// What our states begin with, unlike those of another Mainstay behind us.
+    /// The prefix of this run's states. It distinguishes them from those of another Mainstay
+    /// upstream.
     prefix: String,
     since: Instant,
 }
@@ -87,12 +89,12 @@ impl Seals {
         })
     }
 
-    /// Whether a state looks like one of ours.
+    /// True if a state has the prefix of this run.
     pub fn knows(&self, state: &str) -> bool {
         state.starts_with(&self.prefix)
     }
 
-    /// The state that an answer to this call carries from now on.
+    /// A new state for this call.
     pub fn seal(&self, park: ParkId, call: &CallDigest) -> String {
         let now = self.since.elapsed().as_millis();
         let head = format!("{}{:032x}{now:011x}", self.prefix, park.0);
@@ -102,8 +104,8 @@ impl Seals {
         head + &seal
     }
 
-    /// The call that a state belongs to; `None` for one that was changed, has had its time, or was given
-    /// for another call.
+    /// The parked call of a state. Returns `None` for a state that was changed, is too old, or was
+    /// issued for another call.
     pub fn open(&self, state: &str, call: &CallDigest) -> Option<ParkId> {
         let head = self.prefix.len() + ID_DIGITS + TIME_DIGITS;
         let (head, seal) = state.split_at_checked(head)?;
@@ -113,8 +115,8 @@ impl Seals {
             .to_be_bytes();
         self.mac(head, call).verify_truncated_left(&seal).ok()?;
         let (park, time) = head.strip_prefix(&self.prefix)?.split_at(ID_DIGITS);
-        let given = Duration::from_millis(u64::from_str_radix(time, 16).ok()?);
-        let age = self.since.elapsed().saturating_sub(given);
+        let sealed_at = Duration::from_millis(u64::from_str_radix(time, 16).ok()?);
+        let age = self.since.elapsed().saturating_sub(sealed_at);
         let park = u128::from_str_radix(park, 16).ok()?;
         (age < PATIENCE).then_some(ParkId(park))
     }
@@ -138,11 +140,11 @@ mod tests {
 
     fn digest(request: &str) -> CallDigest {
         let frame = Frame::read(request.to_owned().into()).expect("a request");
-        CallDigest::of(&scope(), &Principal::Anonymous, &frame)
+        CallDigest::new(&scope(), &Principal::Anonymous, &frame)
     }
 
-    fn scope() -> Scope {
-        Scope::Profile(Arc::default())
+    fn scope() -> EndpointScope {
+        EndpointScope::Profile(Arc::default())
     }
 
     fn call(params: &str) -> CallDigest {
@@ -168,7 +170,7 @@ mod tests {
         let read = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}"#;
         assert_ne!(call("{}"), digest(read));
         let frame = Frame::read(read.to_owned().into()).expect("a request");
-        let operators = CallDigest::of(&scope(), &Principal::Operator, &frame);
+        let operators = CallDigest::new(&scope(), &Principal::Operator, &frame);
         assert_ne!(operators, digest(read));
     }
 

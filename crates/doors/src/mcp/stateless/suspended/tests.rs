@@ -1,4 +1,4 @@
-//! A call of a server that asks once, and what becomes of it and its attempts.
+//! Tests with a call of a server that asks once: the course of the call and of its attempts.
 
 use std::time::Duration;
 
@@ -21,49 +21,49 @@ fn request(id: u32) -> Frame {
     ))
 }
 
-/// A daemon's suspended calls, and the far end of the one call that it knows.
-struct Lot {
+/// A daemon's suspended calls, and the server side of the single call.
+struct ParkedCall {
     suspended: Arc<SuspendedCalls>,
     calls: Calls,
-    /// What the client answered reaches the server.
+    /// Receives the client's answer on the server side.
     answered: oneshot::Receiver<Frame>,
     /// Ends the call.
     finish: oneshot::Sender<()>,
-    /// Why the call was cancelled.
+    /// Receives the reason for which the call was cancelled.
     cancelled: oneshot::Receiver<String>,
     /// The result of the first attempt.
     required: String,
 }
 
-impl Lot {
+impl ParkedCall {
     async fn new() -> Self {
-        let (asks, questions) = questions();
-        let (cancel, ended) = oneshot::channel::<String>();
-        let (tell, cancelled) = oneshot::channel();
+        let (question_sender, questions) = questions();
+        let (cancel, cancel_reason) = oneshot::channel::<String>();
+        let (report_cancel, cancelled) = oneshot::channel();
         let (finish, finished) = oneshot::channel();
-        let (said, messages) = CallSink::new(Client::nobody(), None);
-        let asked =
+        let (server_messages, messages) = CallSink::new(Client::nobody(), None);
+        let elicitation =
             r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"?"}}"#;
         let server = ServerName::new("s").expect("a legal name");
-        let (question, answered) = Question::of_round(server, frame(asked));
+        let (question, answered) = Question::of_round(server, frame(elicitation));
         let call = async move {
-            asks.try_send(question).expect("room");
+            question_sender.try_send(question).expect("room");
             let reply = tokio::select! {
-                Ok(()) = finished => Reply::result("1", r#"{"done":true}"#),
-                Ok(reason) = ended => {
-                    let reply = Reply::cancelled("1", &reason);
-                    tell.send(reason).ok();
+                Ok(()) = finished => RpcReply::result("1", r#"{"done":true}"#),
+                Ok(reason) = cancel_reason => {
+                    let reply = RpcReply::cancelled("1", &reason);
+                    report_cancel.send(reason).ok();
                     reply
                 }
             };
-            said.put(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#.to_owned());
+            server_messages.put(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#.to_owned());
             Closed::of_the_same_call(reply)
         };
         let parts = Parts {
             messages,
             questions,
             cancel,
-            scope: Scope::Profile(Arc::default()),
+            scope: EndpointScope::Profile(Arc::default()),
             principal: Principal::Anonymous,
             frame: request(1),
             seat: Arc::default(),
@@ -83,13 +83,13 @@ impl Lot {
         }
     }
 
-    /// The next attempt with this id; it hears progress under a token of its own.
+    /// The next attempt with this id. It has its own progress token.
     fn attempt(
         &self,
         id: u32,
         answer: Option<&str>,
     ) -> (
-        impl Future<Output = Closed<Reply>> + Send + use<>,
+        impl Future<Output = Closed<RpcReply>> + Send + use<>,
         mainstay_gateway::calls::CallStream,
     ) {
         let result = message::member(&self.required, "result").expect("a result");
@@ -103,48 +103,56 @@ impl Lot {
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t","_meta":{{"progressToken":"of-{id}"}}}}}}"#
         ));
         let (sink, messages) = CallSink::new(Client::nobody(), None);
-        let reply = self
-            .suspended
-            .resume(Scope::Profile(Arc::default()), attempt, answers, sink);
+        let reply = self.suspended.resume(
+            EndpointScope::Profile(Arc::default()),
+            attempt,
+            answers,
+            sink,
+        );
         let reply = reply.map(|reply| reply.unwrap_or_else(Closed::of_the_same_call));
         (reply, messages)
     }
 }
 
-fn is_unknown(reply: &Closed<Reply>) -> bool {
+fn is_unknown(reply: &Closed<RpcReply>) -> bool {
     reply.error == Some(code::INVALID_PARAMS)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_answers_joins_and_hears() {
-    let lot = Lot::new().await;
-    assert!(lot.required.contains("input_required"), "{}", lot.required);
-    let (reply, mut messages) = lot.attempt(2, Some(ANSWER));
+    let parked_call = ParkedCall::new().await;
+    assert!(
+        parked_call.required.contains("input_required"),
+        "{}",
+        parked_call.required
+    );
+    let (reply, mut messages) = parked_call.attempt(2, Some(ANSWER));
     let reply = tokio::spawn(reply);
-    let answered = lot.answered.await.expect("an answer");
+    let answered = parked_call.answered.await.expect("an answer");
     assert_eq!(answered.result(), Some(ANSWER));
-    lot.finish.send(()).expect("it runs");
+    parked_call.finish.send(()).expect("it runs");
     let reply = reply.await.expect("no panic");
     assert_eq!(
         reply.text(),
         r#"{"jsonrpc":"2.0","id":2,"result":{"done":true}}"#
     );
-    let said = messages.next().await.expect("progress");
-    assert!(said.contains(r#""of-2""#), "{said}");
+    let progress = messages.next().await.expect("progress");
+    assert!(progress.contains(r#""of-2""#), "{progress}");
 }
 
-/// A replay while it runs gets what the first gets; one after its end gets nothing.
+/// A repeated attempt during the call gets the same reply as the first. One after the end gets an
+/// error.
 #[tokio::test(start_paused = true)]
 async fn a_replay_joins_a_call_that_runs() {
-    let mut lot = Lot::new().await;
-    let (one, _one) = lot.attempt(2, Some(ANSWER));
+    let mut parked_call = ParkedCall::new().await;
+    let (one, _one) = parked_call.attempt(2, Some(ANSWER));
     let one = tokio::spawn(one);
-    (&mut lot.answered).await.expect("an answer");
-    let (two, _two) = lot.attempt(3, Some(ANSWER));
+    (&mut parked_call.answered).await.expect("an answer");
+    let (two, _two) = parked_call.attempt(3, Some(ANSWER));
     let two = tokio::spawn(two);
     tokio::task::yield_now().await;
-    let (late, _late) = lot.attempt(4, Some(ANSWER));
-    lot.finish.send(()).expect("it runs");
+    let (late, _late) = parked_call.attempt(4, Some(ANSWER));
+    parked_call.finish.send(()).expect("it runs");
     for (reply, id) in [(one, 2), (two, 3)] {
         let reply = reply.await.expect("no panic");
         assert_eq!(message::member(reply.text(), "id"), Some(&*id.to_string()));
@@ -153,61 +161,63 @@ async fn a_replay_joins_a_call_that_runs() {
     assert!(is_unknown(&late.await));
 }
 
-/// Its client closes the stream of the attempt: that cancels the call. One of two that leaves does not.
+/// Closing the stream of the last attempt cancels the call. If one of two attempts leaves, the call
+/// continues.
 #[tokio::test(start_paused = true)]
 async fn the_last_to_leave_cancels() {
-    let mut lot = Lot::new().await;
-    let (one, _one) = lot.attempt(2, Some(ANSWER));
+    let mut parked_call = ParkedCall::new().await;
+    let (one, _one) = parked_call.attempt(2, Some(ANSWER));
     let one = tokio::spawn(one);
-    (&mut lot.answered).await.expect("an answer");
-    let (two, _two) = lot.attempt(3, None);
+    (&mut parked_call.answered).await.expect("an answer");
+    let (two, _two) = parked_call.attempt(3, None);
     let two = tokio::spawn(two);
     tokio::time::sleep(Duration::from_secs(1)).await;
     one.abort();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(lot.cancelled.try_recv().is_err());
+    assert!(parked_call.cancelled.try_recv().is_err());
     two.abort();
-    // Before it would have expired.
-    let reason = tokio::time::timeout(PATIENCE / 2, lot.cancelled).await;
+    // Earlier than it would expire.
+    let reason = tokio::time::timeout(PATIENCE / 2, parked_call.cancelled).await;
     let reason = reason.expect("the call is cancelled");
     assert_eq!(reason.as_deref(), Ok("the client has gone"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_became_of_it_meanwhile_waits_for_the_client() {
-    let lot = Lot::new().await;
-    let (reply, _messages) = lot.attempt(2, None);
-    // The server goes on without an answer.
-    lot.finish.send(()).expect("it runs");
+    let parked_call = ParkedCall::new().await;
+    let (reply, _messages) = parked_call.attempt(2, None);
+    // The server continues without an answer.
+    parked_call.finish.send(()).expect("it runs");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(reply.await.text().contains("done"));
 }
 
-/// No attempt comes: the server is told, has its question back, and the state is worth nothing.
+/// Without an attempt, the call is cancelled, its question is refused, and the state becomes
+/// invalid.
 #[tokio::test(start_paused = true)]
 async fn patience_ends() {
-    let mut lot = Lot::new().await;
+    let mut parked_call = ParkedCall::new().await;
     tokio::time::sleep(PATIENCE.mul_f32(0.99)).await;
-    assert!(lot.cancelled.try_recv().is_err());
+    assert!(parked_call.cancelled.try_recv().is_err());
     tokio::time::sleep(PATIENCE.mul_f32(0.02)).await;
-    let (late, _messages) = lot.attempt(2, Some(ANSWER));
+    let (late, _messages) = parked_call.attempt(2, Some(ANSWER));
     assert_eq!(
-        lot.cancelled.await.as_deref(),
+        parked_call.cancelled.await.as_deref(),
         Ok("the client did not answer in time")
     );
-    let refused = lot.answered.await.expect("a refusal");
+    let refused = parked_call.answered.await.expect("a refusal");
     assert!(refused.error().is_some(), "{}", refused.text());
     assert!(is_unknown(&late.await));
 }
 
 #[tokio::test(start_paused = true)]
 async fn stopping_ends_it() {
-    let lot = Lot::new().await;
-    lot.suspended.close();
+    let parked_call = ParkedCall::new().await;
+    parked_call.suspended.close();
     assert_eq!(
-        lot.cancelled.await.as_deref(),
+        parked_call.cancelled.await.as_deref(),
         Ok("Mainstay is shutting down")
     );
-    lot.calls.drain(Duration::from_secs(1)).await;
-    assert!(lot.suspended.parked().is_empty());
+    parked_call.calls.drain(Duration::from_secs(1)).await;
+    assert!(parked_call.suspended.parked().is_empty());
 }
