@@ -1,7 +1,7 @@
-//! Decides when an alert is sent: from the events of servers to alarms (`alerts` in the configuration).
+//! Decides from the events of servers when to send an alert (`alerts` in the configuration).
 //!
-//! There is one [`Watch`] for each configured alert. It sees every event, and is called again at its
-//! deadline. An alarm is sent once, and its end is sent once.
+//! Each configured alert has one [`Watch`]. It gets every event, and a call at its deadline. An
+//! alarm is sent once, and so is its end.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,7 +17,7 @@ use crate::{
     ids::ServerName,
 };
 
-/// Something to tell of a server.
+/// A message about a server, for the receiver of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
     pub server: ServerName,
@@ -44,10 +44,10 @@ pub enum What {
         reason: Option<String>,
     },
     ToolsVanished {
-        /// Some of their names.
+        /// Names of removed tools, not all of them.
         removed: Vec<String>,
     },
-    /// What was told before is over, this long after it began.
+    /// The problem of an earlier alarm is over, after this time.
     Recovered {
         from: AlertKind,
         #[serde(rename = "afterMs", serialize_with = "millis")]
@@ -70,7 +70,7 @@ impl What {
     }
 }
 
-/// A sentence for people.
+/// Writes a sentence for people.
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = &self.server;
@@ -112,23 +112,23 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// Watches the events of all servers for one configured alert.
+/// Turns the events of all servers into alarms of one configured alert.
 #[derive(Debug)]
 pub struct Watch {
     alert: Alert,
     servers: BTreeMap<ServerName, Trouble>,
 }
 
-/// What is wrong with one server.
+/// The problems of one server.
 #[derive(Debug, Default)]
 struct Trouble {
     up: bool,
     down: Option<Down>,
-    /// The latest losses within the window, oldest first; no more than are needed.
+    /// The latest losses within the window, oldest first. No more than the limit are stored.
     losses: VecDeque<Instant>,
-    /// Flapping was told; when the first of its losses was.
+    /// Time of the first loss of the flapping that was reported.
     flapping: Option<Instant>,
-    /// Vanished tools were told, then.
+    /// Time at which vanished tools were reported.
     vanished: Option<Instant>,
 }
 
@@ -147,7 +147,7 @@ impl Watch {
         }
     }
 
-    /// The alarms that follow from an event of `server` at `now`.
+    /// Returns the alarms that follow from an event of `server` at `now`.
     pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
         let about = |kind| self.alert.is_about(kind, server);
         let trouble = self.servers.entry(server.clone()).or_default();
@@ -157,7 +157,7 @@ impl Watch {
                 was_intentional: true,
                 ..
             } => {
-                // Down as its operator wants it: that is no alert.
+                // The operator wants the server to be down, so there is no alert.
                 trouble.up = false;
                 trouble.down = None;
             }
@@ -209,7 +209,7 @@ impl Watch {
         alarms
     }
 
-    /// The alarms that follow from the passing of time.
+    /// Returns the alarms that are due at `now`.
     pub fn tick(&mut self, now: Instant) -> Vec<Alarm> {
         let mut due = Vec::new();
         for (server, trouble) in &mut self.servers {
@@ -223,7 +223,7 @@ impl Watch {
             .collect()
     }
 
-    /// When to ask again, if nothing happens before.
+    /// Time at which [`Watch::tick`] is due, if no event comes before.
     pub fn deadline(&self) -> Option<Instant> {
         let due = self.servers.iter().flat_map(|(server, trouble)| {
             [
@@ -265,7 +265,7 @@ impl Trouble {
         }
     }
 
-    /// A loss, and the alarm if it makes too many.
+    /// Counts a loss. Returns the alarm if there are too many.
     fn lost(&mut self, alert: &Alert, now: Instant) -> Option<What> {
         let (losses, within) = (alert.flapping.losses, alert.flapping.within);
         self.losses.push_back(now);
@@ -285,7 +285,7 @@ impl Trouble {
         })
     }
 
-    /// When its absence is to be reported.
+    /// Time at which the server's absence must be reported.
     fn down_due(&self, alert: &Alert, server: &ServerName) -> Option<Instant> {
         let down = self.down.as_ref().filter(|down| !down.told)?;
         alert
@@ -293,7 +293,7 @@ impl Trouble {
             .then_some(down.since + alert.after)
     }
 
-    /// When a server that flapped, and is up, counts as steady.
+    /// Time from which a server that flapped and is up counts as steady.
     fn steady_due(&self, alert: &Alert) -> Option<Instant> {
         self.flapping.filter(|_| self.up)?;
         self.losses.back().map(|last| *last + alert.flapping.within)

@@ -1,7 +1,8 @@
-//! The life of one upstream session: pure decisions about when to open, close, wait and give up.
+//! The lifecycle of one upstream session: pure decisions about when to open, close, wait and give
+//! up.
 //!
-//! [`Lifecycle::step`] takes what happened and answers with at most one thing to do. Time is an
-//! argument; the driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
+//! [`Lifecycle::step`] takes an event and returns the new state with at most one effect. Time is an
+//! argument. The driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
 
 mod ends;
 mod evidence;
@@ -22,63 +23,64 @@ use crate::{
     ids::Epoch,
 };
 
-/// Why a session is down and stays down until a person starts it.
+/// The reason that a session is down and stays down until a person starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Never started, or stopped by its operator.
+    /// Never started, or stopped by the operator.
     Stopped,
-    /// It was up, was lost, and does not come back by itself.
+    /// The session was up and was lost. The policy does not reopen it.
     Lost(Loss),
-    /// It never came up, and is not tried again by itself.
+    /// The first attempt failed. The policy does not retry.
     Refused(Loss),
-    /// Given up after too many attempts.
+    /// The policy gave up after too many attempts.
     Failed(Loss),
 }
 
-/// The phase of a session. Statuses are derived from it, never stored (invariant 2).
+/// The phase of a session. Statuses are derived from it and never stored (invariant 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Down(Why),
     Connecting {
-        /// When the attempt began; `None` while it waits for its turn among others.
+        /// Time at which the attempt began. `None` while it waits for its turn among the attempts
+        /// of other servers.
         since: Option<Instant>,
-        /// When its processes were last seen at work.
+        /// Time of the last sign of work of the attempt's processes.
         worked: Option<Instant>,
-        /// A call brought it forward from this time.
+        /// The time for which the attempt was planned, if a call brought it forward.
         planned: Option<Instant>,
     },
     Up {
         since: Instant,
         tally: Tally,
-        /// A call brought its attempt forward from this time.
+        /// The time for which the session's attempt was planned, if a call brought it forward.
         planned: Option<Instant>,
     },
-    /// The old session must end before anything else may begin (invariant 9).
+    /// The old session must end before another attempt begins (invariant 9).
     Closing {
         kill_at: Option<Instant>,
         then: Then,
     },
     Waiting {
         until: Instant,
-        /// No call brings the attempt forward beyond this.
+        /// A call brings the attempt forward to this time at most.
         earliest: Instant,
-        /// A call has brought it forward from this time.
+        /// The time for which the attempt was planned, if a call has brought it forward.
         planned: Option<Instant>,
         loss: Loss,
     },
 }
 
-/// What follows a closing session.
+/// The next step after the session has closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Then {
     Stay,
     Reopen,
-    /// It had never come up, and what ends it is a loss.
+    /// The session had never come up. Closing it counts as a loss.
     Retry {
         loss: Loss,
         planned: Option<Instant>,
     },
-    /// It was up since then, and what ends it is a loss.
+    /// The session was up since this time. Closing it counts as a loss.
     Lose {
         loss: Loss,
         since: Instant,
@@ -88,43 +90,44 @@ enum Then {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The operator wants it up; in any state but `Up` and `Connecting` this opens at once.
+    /// The operator starts the server. In any phase but `Up` and `Connecting` this opens a session
+    /// at once.
     Start,
     Stop,
-    /// The operator wants a new session, whatever there is.
+    /// The operator asks for a new session, in any phase.
     Reconnect,
     /// A call found no session and waits for one.
     CallWaiting,
-    /// The machine slept.
+    /// The machine woke from sleep.
     Resumed,
-    /// The deadline has come.
+    /// The deadline has passed.
     Tick,
     Io(Epoch, Report),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Its turn has come: the attempt begins, and its time runs.
+    /// The attempt's turn has come: it begins, and its time limit runs.
     Begun,
-    /// The processes of the attempt were seen at work at this time.
+    /// Time of a sign of work of the attempt's processes.
     AtWork(Instant),
     Opened,
-    /// The server was last heard at this time; traffic is the first evidence of health.
+    /// Time of the server's last message. Traffic is the first evidence of health.
     Heard(Instant),
-    /// The number of calls in a row since then that got something else than an answer, and what the
-    /// last one got.
+    /// Number of calls in a row since the last message that got something other than an answer, and
+    /// the fault of the last one.
     Failed(u32, Option<Fault>),
-    /// The calls that have failed since one was answered.
+    /// The calls that have failed since the last answered call.
     FailedInRow(FailingCalls),
-    /// The number of calls in a row without an answer, if calls are refused because of it.
+    /// Number of calls in a row without an answer, if the connection refuses calls because of them.
     Stalled(Option<u32>),
-    /// Something happened that makes older evidence doubtful: the server is asked at once.
+    /// Something happened that puts older evidence in doubt. A probe is due at once.
     Doubted,
     Probe(Outcome),
-    /// The session, and its process with its whole tree, is gone.
+    /// The session is gone, and so is its process with the whole process tree.
     Ended(Loss),
-    /// Like `Ended`, of a crash that was caused by calls that are refused from now on. The number
-    /// counts this crash and the earlier ones of these calls.
+    /// Like `Ended`, for a crash that was caused by calls that are refused from now on. The number
+    /// counts this crash and the earlier crashes that the same calls caused.
     Poisoned(Loss, u32),
 }
 
@@ -140,18 +143,19 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     epoch: Epoch,
-    /// Losses in a row, not yet forgiven.
+    /// Losses in a row that are not forgiven yet.
     losses: u32,
-    /// Crashes in a row, not yet forgiven, where they are counted apart.
+    /// Crashes in a row that are not forgiven yet, where the policy counts crashes apart.
     crashes: u32,
-    /// Whether it has been up since its operator started it.
+    /// True if the session has been up since the operator started it.
     greeted: bool,
-    /// Whether it has forgotten a session that was opened anew without a wait, and none since then
-    /// has lived for [`ends::ATTEMPT_SPACING`].
+    /// True after an expired session was reopened without a wait, until a later session lives for
+    /// [`ends::ATTEMPT_SPACING`].
     expired: bool,
-    /// When the last attempt began, or was queued for its turn.
+    /// Time at which the last attempt began, or was queued for its turn.
     tried: Option<Instant>,
-    /// How the last session or attempt ended, until one opens. It shows while the next is under way.
+    /// The loss of the last session or attempt, until a session opens. The status shows it during
+    /// the next attempt.
     lost: Option<Loss>,
     phase: Phase,
 }
@@ -174,7 +178,7 @@ impl Default for Lifecycle {
 type Step = (Lifecycle, Option<Effect>);
 
 impl Lifecycle {
-    /// One whose epochs are all later than `past`.
+    /// A new lifecycle whose epochs are all later than `past`.
     pub fn after(past: Epoch) -> Self {
         Self {
             epoch: past,
@@ -186,7 +190,7 @@ impl Lifecycle {
         self.epoch
     }
 
-    /// What follows from `event` at `now`: the new state, and at most one thing to do.
+    /// Returns the state after `event` at `now`, and at most one effect to carry out.
     #[must_use]
     pub fn step(self, event: Event, now: Instant, policy: &Policy) -> Step {
         match event {
@@ -213,7 +217,7 @@ impl Lifecycle {
         }
     }
 
-    /// When the driver must step with [`Event::Tick`], if nothing else happens before.
+    /// Time at which the driver must step with [`Event::Tick`], if no other event comes first.
     pub fn deadline(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Down(_) => None,
@@ -229,7 +233,8 @@ impl Lifecycle {
         }
     }
 
-    /// How much later than its deadline the driver may step, so as to do so for many sessions at once.
+    /// Time by which the driver may step later than the deadline, so that it wakes once for many
+    /// sessions.
     pub fn leeway(&self, policy: &Policy) -> Duration {
         match &self.phase {
             Phase::Up { tally, .. } => tally.leeway(&policy.health, self.seed(policy)),
@@ -262,7 +267,7 @@ impl Lifecycle {
         )
     }
 
-    /// Forgets all losses: a person wants it.
+    /// Forgets all losses, because a person asked for a session.
     fn forgiven(self) -> Self {
         Self {
             losses: 0,
@@ -273,7 +278,7 @@ impl Lifecycle {
         }
     }
 
-    /// Forgets everything: its operator starts it.
+    /// Forgets everything, because the operator starts the server.
     fn fresh(self) -> Self {
         Self {
             greeted: false,
@@ -293,13 +298,13 @@ impl Lifecycle {
         )
     }
 
-    /// The number of the attempt that follows, or is under way, since all was well.
+    /// The number of the next or current attempt, counted since the last success.
     fn attempt(&self) -> u32 {
         let counted = self.losses.saturating_add(self.crashes);
         counted.max(u32::from(self.lost.is_some()))
     }
 
-    /// The jitter of this epoch.
+    /// The seed of this epoch's jitter.
     fn seed(&self, policy: &Policy) -> u64 {
         policy.seed ^ self.epoch.0
     }
@@ -329,7 +334,7 @@ impl Lifecycle {
         }
     }
 
-    /// Its time limit counts silence, not work.
+    /// The time limit of a start counts silence, not work.
     fn at_work(mut self, at: Instant) -> Step {
         if let Phase::Connecting { worked, .. } = &mut self.phase {
             *worked = (*worked).max(Some(at));
@@ -388,7 +393,7 @@ impl Lifecycle {
     fn reconnect(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
             Phase::Up { .. } => self.close(Then::Reopen, now, policy),
-            // The attempt under way is as new as any, and a person's from now on.
+            // The attempt under way is new enough. From now on it counts as requested by a person.
             Phase::Connecting { since, worked, .. } => {
                 let phase = Phase::Connecting {
                     since,
@@ -438,7 +443,8 @@ impl Lifecycle {
         }
     }
 
-    /// Whether a call brings about an attempt: never from `failed`, nor after what cannot be helped.
+    /// True if a call starts an attempt. A call never does so from `failed`, nor after a loss that
+    /// no retry can cure.
     fn opens_on_call(&self, policy: &Policy) -> bool {
         let on_call = policy.reconnect.on_call;
         match &self.phase {
@@ -453,7 +459,8 @@ impl Lifecycle {
         }
     }
 
-    /// What was waited for may have passed while the machine slept, and connections with it.
+    /// While the machine slept, the cause of the last loss may have passed, and connections may
+    /// have died.
     fn resumed(self, now: Instant) -> Step {
         match self.phase {
             Phase::Waiting { .. } => self.open(None, now),

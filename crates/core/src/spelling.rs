@@ -1,8 +1,9 @@
-//! Finds the name that was probably meant by a misspelt one.
+//! Finds the most similar name for a misspelt one.
 
-/// The known name that was probably meant: at most a third of it is misspelt, case set aside.
+/// The name in `known` that is most similar to `key`. `None` if more than a third of the name
+/// differs. Case, `_` and `-` do not count.
 pub fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
-    // The distance costs the product of the lengths, and no misspelled key is that long.
+    // The time is proportional to the product of the lengths, and no misspelt key is that long.
     if key.len() > 64 {
         return None;
     }
@@ -15,7 +16,7 @@ pub fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     (distance * 3 <= candidate.len()).then_some(candidate)
 }
 
-/// Levenshtein's distance, in bytes: insertions, deletions and replacements.
+/// The Levenshtein distance in bytes: insertions, deletions and replacements.
 fn distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (i, a) in left.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! A list as clients see it: items under their exposed keys, as a profile shows them.
+//! A list as clients of a profile see it: items with their exposed keys.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -16,11 +16,11 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Listing {
     pub targets: Vec<Target>,
-    /// The items under their exposed keys, parallel to `targets`.
+    /// The items with their exposed keys, parallel to `targets`.
     pub items: Vec<Box<str>>,
-    /// Of all items together.
+    /// Size of all items together, in bytes.
     pub bytes: usize,
-    /// Changes exactly when the list does.
+    /// A digest that changes exactly when the list does.
     pub digest: [u8; 32],
 }
 
@@ -97,7 +97,7 @@ pub fn tools(
     (listing.seal(), table)
 }
 
-/// A tool (JSON text) that promises nothing of its results.
+/// Removes a tool's promise about its results (JSON text).
 pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
     let mut changed = Object::read(tool).unwrap_or_default();
     if changed.remove("outputSchema") {
@@ -107,14 +107,15 @@ pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
     }
 }
 
-/// An item with this description; nothing else of it changes.
+/// Replaces the description of an item.
 fn described(item: &str, description: &str) -> Box<str> {
     let mut object = Object::read(item).unwrap_or_default();
     object.set_text("description", description);
     object.to_string().into()
 }
 
-/// The bare names of what a profile has of `claims`, less those that name another server.
+/// The original names in a profile's `claims` that are not offered now, without those that name
+/// another server.
 fn gone(
     claims: &Claims,
     kind: ListKind,

@@ -1,11 +1,12 @@
-//! Translates a request for a server of the other era. The caller of this module replaces the id.
+//! Translates a request for a server of the other era. The caller replaces the id.
 
 use super::{Caller, Era, Revision, questions};
 use crate::message::{Envelope, Method, Object, Span, meta};
 
-/// A legacy client's request for a modern server: `_meta` describes the client. Everything else in
-/// `_meta` (progress token, trace context) stays. Such a client answers questions by responses, so a
-/// `requestState` in its request would belong to another client.
+/// Translates a legacy client's request for a modern server. `_meta` gets the description of the
+/// client; its other members (progress token, trace context) stay. A legacy client answers
+/// questions with responses, so a `requestState` in its request would belong to another client and
+/// is removed.
 pub fn to_modern(request: &str, caller: &Caller) -> String {
     change(request, |method, params, of| {
         if questions::may_ask(method) {
@@ -15,8 +16,8 @@ pub fn to_modern(request: &str, caller: &Caller) -> String {
     })
 }
 
-/// What makes a legacy client's request one for a modern server, as an edit of its text, with progress
-/// under `token`. `None` where it has no `params`, or is not a single edit.
+/// The edit that translates a legacy client's request for a modern server, with the progress token
+/// `token`. `None` if the request has no `params`, or needs more than one edit.
 pub fn edit_to_modern(
     request: &str,
     envelope: &Envelope,
@@ -47,8 +48,9 @@ fn introduce(of: &mut Object<'_>, caller: &Caller) {
     }
 }
 
-/// A modern client's request for a legacy server, without what a session has said already. Answers to
-/// questions go to the server's own requests and not into this one.
+/// Translates a modern client's request for a legacy server. The description of the client is
+/// removed, because the session has it. Answers to questions go to the server's own requests, not
+/// into this one.
 pub fn to_legacy(request: &str) -> String {
     change(request, |method, params, of| {
         if questions::may_ask(method) {
@@ -60,8 +62,9 @@ pub fn to_legacy(request: &str) -> String {
     })
 }
 
-/// What makes a modern client's request one for a legacy server, if that is a single edit of the text:
-/// `_meta` holds nothing but the client's description, and progress is under `token`.
+/// The edit that translates a modern client's request for a legacy server, with the progress token
+/// `token`. `None` if `_meta` holds more than the client's description, or the request needs more
+/// than one edit.
 pub fn edit_to_legacy(
     request: &str,
     envelope: &Envelope,
@@ -73,7 +76,7 @@ pub fn edit_to_legacy(
     meta::reduced(request, envelope, token)
 }
 
-/// The request with other `params` and another `params._meta`.
+/// Edits the `params` and `params._meta` of a request.
 fn change(request: &str, edit: impl FnOnce(Method, &mut Object<'_>, &mut Object<'_>)) -> String {
     let Some(mut message) = Object::read(request) else {
         return request.to_owned();
@@ -97,7 +100,7 @@ fn change(request: &str, edit: impl FnOnce(Method, &mut Object<'_>, &mut Object<
     message.to_string()
 }
 
-/// An object, empty where there is none.
+/// Reads an object. It is empty if there is none.
 fn object(text: Option<&str>) -> Object<'_> {
     text.and_then(Object::read).unwrap_or_default()
 }

@@ -10,23 +10,23 @@ use crate::{
     lifecycle::{State, Status},
 };
 
-/// The first attempts of an outage are announced, and after them one in a while. Counters are always
-/// live in the status.
+/// Number of attempts at the beginning of an outage that are announced, and the interval at which
+/// later ones are. The counters in the status are always current.
 const TOLD_ATTEMPTS: u32 = 5;
 const TOLD_EVERY: Duration = Duration::from_mins(10);
 
-/// Remembers what was said of one server.
+/// The announced state of one server.
 #[derive(Clone, Debug)]
 pub struct Observer {
-    /// The status shown last.
+    /// The state in the latest status.
     state: State,
     epoch: Epoch,
     degraded: bool,
-    /// It is down as its operator wants it, and that has been announced.
+    /// The server is down because the operator wants it, and that has been announced.
     at_rest: bool,
-    /// It was up until this attempt's session was lost, or given up for a new one.
+    /// The server was up until the session of this attempt was lost or replaced.
     lost: Option<Epoch>,
-    /// The latest attempt whose beginning was seen.
+    /// The latest attempt whose beginning was noticed.
     starting: Epoch,
     retries: Retries,
 }
@@ -46,8 +46,8 @@ impl Default for Observer {
 }
 
 impl Observer {
-    /// The events that follow from a new status. `capabilities` are those of the live session, as
-    /// the server declared them.
+    /// Returns the events that follow from a new status. `capabilities` are those of the live
+    /// session, as the server declared them.
     pub fn observe(
         &mut self,
         status: &Status,
@@ -73,7 +73,8 @@ impl Observer {
             let is_told = match status.state {
                 State::Connecting => true,
                 State::Reconnecting => self.retries.is_followed_by(status.epoch),
-                // A server that lets nobody in is tried again and again.
+                // A server that refuses Mainstay is retried many times. These attempts are not
+                // announced.
                 _ => false,
             };
             events.extend(is_told.then_some(EventKind::ServerStarting {}));
@@ -95,7 +96,8 @@ impl Observer {
                 }
             }
             State::Stopping | State::Disconnected if is_wanted(status) => {
-                // A server that is stopped or removed while it reconnects announces nothing else.
+                // If a server is stopped or removed while it reconnects, nothing else announces
+                // that.
                 if !self.at_rest && !was_up {
                     events.push(EventKind::ServerDisconnected {
                         was_intentional: true,
@@ -123,7 +125,7 @@ impl Observer {
         }
     }
 
-    /// Announces degraded health once, and restored health only after it.
+    /// Announces degraded health once, and restored health only after that.
     fn health(&mut self, status: &Status) -> Option<EventKind> {
         let health = status.health.as_ref()?;
         let was = std::mem::replace(&mut self.degraded, health.degraded);
@@ -138,8 +140,8 @@ impl Observer {
     }
 }
 
-/// Whether a server that is no longer up is so because its operator wanted it: a loss has a reason,
-/// or the attempt that follows at once.
+/// True if the operator wanted the server to go down. Otherwise the status has the reason of the
+/// loss, or an attempt is already under way.
 fn is_wanted(status: &Status) -> bool {
     match status.state {
         State::Stopping | State::Connecting => true,
@@ -150,7 +152,7 @@ fn is_wanted(status: &Status) -> bool {
     }
 }
 
-/// What was told of the attempts of one outage.
+/// The announced attempts of one outage.
 #[derive(Clone, Debug, Default)]
 struct Retries {
     told: u32,
@@ -158,12 +160,12 @@ struct Retries {
 }
 
 impl Retries {
-    /// Whether this attempt follows a failure that was told, or is the first one of an outage.
+    /// True if this attempt follows a failure that was announced, or is the first one of an outage.
     fn is_followed_by(&self, attempt: Epoch) -> bool {
         self.last.is_none_or(|(told, _)| told.next() == attempt)
     }
 
-    /// Once for each failed attempt and each loss, as far as [`TOLD_ATTEMPTS`] allows.
+    /// Announces each failed attempt and each loss once, up to [`TOLD_ATTEMPTS`].
     fn told(&mut self, status: &Status, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;
         let due = self.last.is_none_or(|(epoch, at)| {

@@ -1,22 +1,24 @@
-//! What follows the end of a session or of an attempt: a new attempt, at once or after a wait, or none.
+//! Decides after the end of a session or an attempt: a new attempt at once, after a wait, or none.
 
 use std::time::{Duration, Instant};
 
 use super::{InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then, Why};
 
-/// A waiting call may bring an attempt forward, but not sooner than this after the last one began; a
-/// session that lived for less shows nothing.
+/// A waiting call brings an attempt forward, but keeps this distance from the begin of the last
+/// one. A session that lived for less time proves nothing.
 pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
-/// A server that asks to be left alone for longer is still tried after this.
+/// The longest `Retry-After` that is respected. A server that asks for more is tried after this
+/// time.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// Whether a loss counts against the budget of attempts.
+/// Says if a loss counts against the budget of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charge {
     Counted,
     Free,
-    /// Free: a call brought the attempt forward, and the policy's own is still to come, at this time.
+    /// Free, because a call brought the attempt forward. The attempt that the policy planned is
+    /// still due, at this time.
     Early(Instant),
 }
 
@@ -39,8 +41,8 @@ impl Lifecycle {
         }
     }
 
-    /// A session that was up crashed, and calls that are refused from now on caused this crash and
-    /// others before: `crashes` in all. None of them counts.
+    /// Handles the crash of a session that was up. Calls that are refused from now on have caused
+    /// `crashes` crashes, including this one. None of these crashes counts.
     pub(super) fn poisoned(
         mut self,
         loss: Loss,
@@ -60,7 +62,7 @@ impl Lifecycle {
         }
     }
 
-    /// An attempt failed. One that a call brought forward is free.
+    /// Handles a failed attempt. An attempt that a call brought forward is free.
     fn refused(self, loss: Loss, planned: Option<Instant>, now: Instant, policy: &Policy) -> Step {
         let at_first = !self.greeted && policy.reconnect.initial_failure == InitialFailure::Error;
         if at_first || !policy.comes_back(&loss) {
@@ -70,7 +72,7 @@ impl Lifecycle {
         self.retry(loss, charge, now, policy)
     }
 
-    /// A session that was up since then is gone.
+    /// Handles the loss of a session that was up since `since`.
     fn lost(
         mut self,
         loss: Loss,
@@ -92,7 +94,7 @@ impl Lifecycle {
         if uptime >= ATTEMPT_SPACING {
             self.expired = false;
         }
-        // A server that forgets sessions is asked for a new one without a wait, once in a row,
+        // If the server forgot the session, open a new one without a wait, but only once in a row,
         // even where every loss is forgiven on connect.
         if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
             self.losses = 1;
@@ -111,7 +113,7 @@ impl Lifecycle {
         )
     }
 
-    /// What counts this loss, and how many of its kind there may be in a row.
+    /// The counter for this kind of loss, and the largest number of such losses in a row.
     fn budget(&mut self, loss: &Loss, policy: &Policy) -> (&mut u32, Option<u32>) {
         let is_crash =
             matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
@@ -122,7 +124,7 @@ impl Lifecycle {
         }
     }
 
-    /// Waits for the next attempt, unless the budget is spent.
+    /// Waits for the next attempt, or gives up if the budget is spent.
     fn retry(mut self, loss: Loss, charge: Charge, now: Instant, policy: &Policy) -> Step {
         if charge == Charge::Counted {
             let (counter, budget) = self.budget(&loss, policy);
@@ -149,7 +151,7 @@ impl Lifecycle {
         })
     }
 
-    /// When a call may cause an attempt after this loss.
+    /// Time from which a call may start an attempt after this loss.
     fn spaced(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
         let spacing = if loss.is_unauthorized() {
             policy.reconnect.unauthorized_spacing
@@ -159,7 +161,7 @@ impl Lifecycle {
         Some(self.tried? + spacing)
     }
 
-    /// Before this no call brings about anything: the server has just refused us.
+    /// Time before which no call starts an attempt, because the server has just refused Mainstay.
     pub(super) fn calls_from(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),

@@ -1,4 +1,4 @@
-//! Applies what probes and traffic show about a session that is up.
+//! Applies the evidence of probes and traffic to a session that is up.
 
 use std::time::Instant;
 
@@ -49,8 +49,8 @@ impl Lifecycle {
         self.judged(verdict, now, policy)
     }
 
-    /// Carries out the verdict. A fault that may pass by itself does not end a session that a person
-    /// would have to open again by hand.
+    /// Carries out the verdict. A fault that may pass does not end a session that only a person
+    /// could open again.
     fn judged(self, verdict: Verdict, now: Instant, policy: &Policy) -> Step {
         let (
             Verdict::Reconnect,

@@ -7,21 +7,21 @@ use serde_json::value::RawValue;
 
 use super::{Envelope, Span, is_id, text::text_member};
 
-/// A text member found by a peek: what it says, and where it stands (with its quotes).
+/// A string member found by a peek: its value, and its span with the quotes.
 #[derive(Clone, Debug)]
 pub struct Text<'a> {
     pub value: Cow<'a, str>,
     pub span: Span,
 }
 
-/// What routing and progress need of a request's `params`.
+/// The members of a request's `params` that routing and progress need.
 #[derive(Clone, Debug, Default)]
 pub struct Address<'a> {
     /// `params.name`: the tool or prompt.
     pub name: Option<Text<'a>>,
     /// `params.uri`: the resource.
     pub uri: Option<Text<'a>>,
-    /// `params._meta.progressToken`, as it stands.
+    /// The span of `params._meta.progressToken`.
     pub progress_token: Option<Span>,
     /// `params.ref.name` and `params.ref.uri` of `completion/complete`.
     pub reference: Option<Reference<'a>>,
@@ -33,12 +33,12 @@ pub enum Reference<'a> {
     Resource(Text<'a>),
 }
 
-/// A member of `params` that is not what MCP says it is (JSON-RPC −32602).
+/// A member of `params` that does not have the type that MCP demands (JSON-RPC −32602).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid params: {0}")]
 pub struct InvalidParams(pub &'static str);
 
-/// The address of a request, as far as it has one.
+/// Reads the address of a request. Members that the request does not have are `None`.
 pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, InvalidParams> {
     let found = &envelope.landmarks;
     if found.doubled {
@@ -64,7 +64,7 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
     })
 }
 
-/// A text member of a request's `params`, whatever else is wrong with it.
+/// A string member of a request's `params`. Errors in other members do not matter.
 pub fn named<'a>(text: &'a str, envelope: &Envelope, member: &str) -> Option<Cow<'a, str>> {
     let span = match member {
         "name" => envelope.landmarks.name,

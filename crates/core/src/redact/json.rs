@@ -1,6 +1,7 @@
-//! Redaction of JSON, in one pass and without recursion: values under secret names go, strings are
-//! redacted, and everything else keeps its bytes. A name may be that of a member, stand beside its value
-//! as in `{"name": …, "value": …}` and `[name, value]`, or be an option in a list of arguments.
+//! Redacts JSON in one pass and without recursion. Values with secret names are hidden, strings are
+//! redacted, and everything else keeps its bytes. A name may be the key of a member, stand next to
+//! its value as in `{"name": …, "value": …}` and `[name, value]`, or be an option in a list of
+//! arguments.
 
 use std::borrow::Cow;
 
@@ -11,26 +12,26 @@ use super::{
 };
 use crate::message::{self, shown_text};
 
-/// JSON inside strings inside strings, as results of tools have it. Each such level doubles the escapes of
-/// its members, so that no message has room for more of them.
+/// Largest depth of JSON inside strings inside strings, as tool results have it. Each level doubles
+/// the escapes of its members, so no message has room for more levels.
 const MAX_NESTED: usize = 32;
 
-/// What comes next.
+/// The next token that is expected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// A value, under a name that says this.
+    /// A value with this secrecy of its name.
     Value(Naming),
-    /// A member's name, or the end of its object.
+    /// The key of a member, or the end of its object.
     Key,
     Colon(Naming),
-    /// A comma, or the end of what is open.
+    /// A comma, or the end of the open container.
     Comma,
 }
 
-/// An object or an array that is open.
+/// An open object or array.
 struct Open {
     start: usize,
-    /// Whether a string was seen in it that is no number.
+    /// True if it contains a string that is not a number.
     has_strings: bool,
     kind: Kind,
 }
@@ -40,7 +41,7 @@ enum Kind {
     Array(Array),
 }
 
-/// The position of a value, and whether it holds a string that is no number.
+/// The position of a value. `has_strings` is true if it contains a string that is not a number.
 #[derive(Clone, Copy)]
 struct Seen {
     at: usize,
@@ -48,11 +49,11 @@ struct Seen {
     has_strings: bool,
 }
 
-/// What is known of an object that may be a name and its value.
+/// The state of an object that may consist of a name and its value.
 struct Object {
-    /// What the latest member is.
+    /// The role of the latest member.
     member: Member,
-    /// What the name says of the value.
+    /// The secrecy that the name gives to the value.
     naming: Naming,
     value: Option<Seen>,
 }
@@ -77,13 +78,14 @@ impl Member {
     }
 }
 
-/// What is known of an array that may be a name and its value, or a list of arguments.
+/// The state of an array that may be a name and its value, or a list of arguments.
 struct Array {
     elements: usize,
-    /// What the first element says of the second one, where both are strings.
+    /// The secrecy that the first element gives to the second one, if both are strings.
     naming: Naming,
     second: Option<Seen>,
-    /// What the latest element says of the next one, where both are strings and it is an option.
+    /// The secrecy that the latest element gives to the next one, if it is an option and both are
+    /// strings.
     option: Naming,
 }
 
@@ -112,9 +114,10 @@ impl Open {
 }
 
 impl Rules<'_> {
-    /// JSON or anything else; `nested` counts the strings around it. `None` if nothing changes.
+    /// Redacts JSON or any other text. `nested` is the number of strings around it. `None` if
+    /// nothing changes.
     pub(super) fn text(&self, text: &str, nested: usize) -> Option<String> {
-        // Below the first level it is only worth a try where there are members.
+        // A nested text is only parsed if it may have members.
         let is_json = match text.trim_start().as_bytes().first() {
             Some(b'{' | b'[') => nested <= MAX_NESTED,
             Some(b'"') => nested == 0,
@@ -144,7 +147,7 @@ struct Reader<'r> {
     text: &'r str,
     edits: Edits<'r>,
     open: Vec<Open>,
-    /// Up to here values were searched for strings, without success.
+    /// Values up to this position were searched for strings, and have none.
     without_strings: usize,
 }
 
@@ -192,7 +195,7 @@ impl Reader<'_> {
         self.open.last_mut().map(|open| &mut open.kind)
     }
 
-    /// The name of a member: what it says of the value.
+    /// Reads the key of a member. Returns the secrecy of the value.
     fn key(&mut self, at: usize, end: usize) -> Naming {
         let key = decoded(&self.text[at..end]);
         if let Some(secrets) = self.rules.secrets
@@ -211,7 +214,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A value or the beginning of one: where to go on, and with what.
+    /// Reads a value, or the beginning of a container. Returns the next position and the next
+    /// expected token.
     fn value(
         &mut self,
         at: usize,
@@ -271,7 +275,7 @@ impl Reader<'_> {
         self.edits.replace(at, end, message::quote(HIDDEN).into());
     }
 
-    /// Notes a value where it belongs to a pair or to a list of arguments.
+    /// Notes a value that may belong to a pair or to a list of arguments.
     fn ended(&mut self, at: usize, end: usize, string: Option<&str>, has_strings: bool) {
         let rules = self.rules;
         let Some(open) = self.open.last_mut() else {
@@ -289,7 +293,7 @@ impl Reader<'_> {
                     let name = string.filter(|name| may_be_name(name));
                     let naming = name.map_or(Naming::Open, |name| rules.naming(name));
                     object.naming = object.naming.max(naming);
-                    // The value may have come first.
+                    // The value may have come before the name.
                     object.value.filter(|value| value.is_hidden_by(naming))
                 }
                 Member::Value => {
@@ -312,7 +316,7 @@ impl Reader<'_> {
                     2 => array.second = string.map(|_| seen),
                     _ => {}
                 }
-                // Behind an option without a value another one may follow.
+                // After an option without a value, another option may follow.
                 let is_value = string.is_some_and(|value| !value.starts_with("--"));
                 Some(seen).filter(|seen| is_value && seen.is_hidden_by(before))
             }
@@ -338,7 +342,7 @@ impl Reader<'_> {
 }
 
 impl Seen {
-    /// Whether a name that stands beside this value hides it.
+    /// True if a name next to this value hides it.
     fn is_hidden_by(&self, naming: Naming) -> bool {
         match naming {
             Naming::Open => false,
@@ -351,7 +355,7 @@ impl Seen {
 #[derive(Debug)]
 struct NotJson;
 
-/// What a string literal says.
+/// The text in a string literal.
 fn decoded(literal: &str) -> Cow<'_, str> {
     let inner = &literal[1..literal.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -360,7 +364,7 @@ fn decoded(literal: &str) -> Cow<'_, str> {
     shown_text(literal).unwrap_or(inner.into())
 }
 
-/// Where the value that begins here ends.
+/// The end of the value that begins at `from`.
 fn value_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
     match bytes[from] {
         b'"' => string_end(bytes, from),
@@ -407,12 +411,12 @@ fn string_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
         if bytes[at] == b'"' {
             return Ok(at + 1);
         }
-        // Whatever is escaped ends no string.
+        // An escaped character does not end the string.
         at += 2;
     }
 }
 
-/// Whether there is a string in a value that is no number, names of members aside.
+/// True if a value contains a string that is not a number. Keys of members do not count.
 fn has_strings(bytes: &[u8], from: usize, until: usize) -> Result<bool, NotJson> {
     let mut at = from;
     while let Some(quote) = memchr::memchr(b'"', &bytes[at..until]) {

@@ -7,17 +7,18 @@ use crate::{
     message::{InvalidParams, Method, Object, array, quote},
 };
 
-/// In `_meta`: the task that a message belongs to (2025-11-25).
+/// The key in `_meta` for the task that a message belongs to (2025-11-25).
 pub const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 const UNKNOWN: InvalidParams = InvalidParams("unknown task");
 
-/// Gives a task another name. `None` leaves the name as it is, or says that there is no such task.
+/// Renames a task. `None` means that there is no such task; the caller leaves the name or removes
+/// the task.
 pub type Rename<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A server's result (JSON text) with the tasks renamed that it names as the answer to this method;
-/// `None` where there is none. `as_task` says whether the request asked for a task in the way of 2025-11-25.
-/// A task of a list that `rename` does not know is left out.
+/// Renames the tasks in a server's result (JSON text) for this method. `None` if there are none.
+/// `as_task` is true if the request asked for a task as in 2025-11-25. A task that `rename` does
+/// not know is removed from a list.
 pub fn in_result(
     method: Method,
     as_task: bool,
@@ -36,7 +37,7 @@ pub fn in_result(
     any.then(|| changed.to_string())
 }
 
-/// A server's notification or request (JSON text) with its own tasks renamed; `None` where it names
+/// Renames the server's own tasks in its notification or request (JSON text). `None` if it names
 /// none. A request such as `tasks/get` names a task of the client, which stays.
 pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<String> {
     let mut changed = Object::read(message)?;
@@ -53,17 +54,17 @@ pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<S
     any.then(|| changed.to_string())
 }
 
-/// A client's response (JSON text) with the server's task renamed that it belongs to; `None` where it
-/// belongs to none that `rename` knows: then to one of the client's own.
+/// Renames the server's task that a client's response (JSON text) belongs to. `None` if `rename`
+/// does not know the task. Then it is one of the client's own.
 pub fn in_response(response: &str, rename: Rename<'_>) -> Option<String> {
     let mut changed = Object::read(response)?;
     let any = within(&mut changed, "result", |result| related(result, rename));
     any.then(|| changed.to_string())
 }
 
-/// The `params` (JSON text) of a client's request with the tasks renamed that it listens to, and the one
-/// that it belongs to. `None` where it names none. Tasks to listen to that `rename` does not know are left
-/// out, as a server leaves out what it does not have.
+/// Renames tasks in the `params` (JSON text) of a client's request: those that it listens to, and
+/// the one that it belongs to. `None` if it names none. Tasks to listen to that `rename` does not
+/// know are left out, as a server leaves out tasks that it does not have.
 pub fn in_request(
     method: Method,
     params: &str,
@@ -73,7 +74,7 @@ pub fn in_request(
         return Ok(None);
     };
     let mut any = false;
-    // Each place once: two readers of one message must not see different tasks.
+    // Each member may occur once, because two readers of one message must not see different tasks.
     let once = |object: &Object<'_>, member| match object.count(member) {
         0 | 1 => Ok(()),
         _ => Err(InvalidParams("a member occurs twice")),
@@ -110,7 +111,8 @@ pub fn in_request(
     Ok(any.then(|| changed.to_string()))
 }
 
-/// Renames the task that an object names. `false` where it names none, or one that `rename` leaves.
+/// Renames the task that an object names. Returns false if it names none, or `rename` does not know
+/// it.
 fn named(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
     let id = object.get(ID).and_then(|id| serde_json::from_str(id).ok());
     let name = id.and_then(|id: String| rename(&id));
@@ -125,7 +127,7 @@ fn related(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
     })
 }
 
-/// Changes an object inside of another. `change` says whether it did.
+/// Changes an object inside another. `change` returns true if it changed something.
 fn within(
     object: &mut Object<'_>,
     member: &str,
@@ -155,7 +157,7 @@ fn listed(result: &mut Object<'_>, rename: Rename<'_>) -> bool {
     true
 }
 
-/// Renames the tasks of a list of strings; what `rename` does not know is left out.
+/// Renames the tasks in a list of strings, and removes those that `rename` does not know.
 fn strings(
     object: &mut Object<'_>,
     member: &str,
@@ -176,7 +178,7 @@ fn strings(
 mod tests {
     use super::*;
 
-    /// Knows the tasks that begin with `t`.
+    /// Renames tasks whose names begin with `t`.
     fn sealed(id: &str) -> Option<String> {
         id.starts_with('t').then(|| format!("s-{id}"))
     }
@@ -235,7 +237,7 @@ mod tests {
                 r#"{"method":"notifications/tasks/status","params":{"taskId":"t1"}}"#,
                 Some(r#"{"method":"notifications/tasks/status","params":{"taskId":"s-t1"}}"#),
             ),
-            // A task of the client.
+            // The client's own task.
             (
                 r#"{"id":1,"method":"tasks/get","params":{"taskId":"t1"}}"#,
                 None,
