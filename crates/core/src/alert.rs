@@ -116,12 +116,12 @@ impl fmt::Display for Alarm {
 #[derive(Debug)]
 pub struct Watch {
     alert: Alert,
-    servers: BTreeMap<ServerName, Trouble>,
+    servers: BTreeMap<ServerName, ServerTrouble>,
 }
 
 /// The problems of one server.
 #[derive(Debug, Default)]
-struct Trouble {
+struct ServerTrouble {
     up: bool,
     down: Option<Down>,
     /// The latest losses within the window, oldest first. No more than the limit are stored.
@@ -136,7 +136,7 @@ struct Trouble {
 struct Down {
     since: Instant,
     reason: Option<String>,
-    told: bool,
+    is_reported: bool,
 }
 
 impl Watch {
@@ -151,7 +151,7 @@ impl Watch {
     pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
         let about = |kind| self.alert.is_about(kind, server);
         let trouble = self.servers.entry(server.clone()).or_default();
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         match event {
             EventKind::ServerDisconnected {
                 was_intentional: true,
@@ -167,7 +167,7 @@ impl Watch {
             } => {
                 trouble.is_down(reason.as_ref(), now);
                 if about(AlertKind::Flapping) {
-                    told.extend(trouble.lost(&self.alert, now));
+                    notices.extend(trouble.lost(&self.alert, now));
                 }
             }
             EventKind::ServerReconnecting { last_error, .. }
@@ -176,16 +176,16 @@ impl Watch {
             }
             EventKind::ServerConnected {} | EventKind::ServerReconnected { .. } => {
                 trouble.up = true;
-                let down = trouble.down.take().filter(|down| down.told);
-                told.extend(down.map(|down| over(AlertKind::ServerDown, down.since, now)));
+                let down = trouble.down.take().filter(|down| down.is_reported);
+                notices.extend(down.map(|down| over(AlertKind::ServerDown, down.since, now)));
             }
             EventKind::ToolsChanged { removed, count, .. } => {
                 if *count > 0 {
                     let since = trouble.vanished.take();
-                    told.extend(since.map(|since| over(AlertKind::ToolsVanished, since, now)));
+                    notices.extend(since.map(|since| over(AlertKind::ToolsVanished, since, now)));
                 } else if !removed.is_empty() && about(AlertKind::ToolsVanished) {
                     trouble.vanished = Some(now);
-                    told.push(What::ToolsVanished {
+                    notices.push(What::ToolsVanished {
                         removed: removed.clone(),
                     });
                 }
@@ -204,7 +204,7 @@ impl Watch {
             | EventKind::ConfigReloaded { .. }
             | EventKind::ConfigRejected { .. } => {}
         }
-        let mut alarms = self.alarms(server, told);
+        let mut alarms = self.alarms(server, notices);
         alarms.extend(self.tick(now));
         alarms
     }
@@ -213,13 +213,13 @@ impl Watch {
     pub fn tick(&mut self, now: Instant) -> Vec<Alarm> {
         let mut due = Vec::new();
         for (server, trouble) in &mut self.servers {
-            let told = trouble.told(&self.alert, server, now);
-            if !told.is_empty() {
-                due.push((server.clone(), told));
+            let notices = trouble.due_notices(&self.alert, server, now);
+            if !notices.is_empty() {
+                due.push((server.clone(), notices));
             }
         }
         due.into_iter()
-            .flat_map(|(server, told)| self.alarms(&server, told))
+            .flat_map(|(server, notices)| self.alarms(&server, notices))
             .collect()
     }
 
@@ -234,12 +234,13 @@ impl Watch {
         due.flatten().min()
     }
 
-    fn alarms(&self, server: &ServerName, told: Vec<What>) -> Vec<Alarm> {
-        told.into_iter()
-            .filter(|what| self.alert.is_about(what.kind(), server))
-            .map(|what| Alarm {
+    fn alarms(&self, server: &ServerName, notices: Vec<What>) -> Vec<Alarm> {
+        notices
+            .into_iter()
+            .filter(|notice| self.alert.is_about(notice.kind(), server))
+            .map(|notice| Alarm {
                 server: server.clone(),
-                what,
+                what: notice,
             })
             .collect()
     }
@@ -252,13 +253,13 @@ fn over(from: AlertKind, since: Instant, now: Instant) -> What {
     }
 }
 
-impl Trouble {
+impl ServerTrouble {
     fn is_down(&mut self, reason: Option<&String>, now: Instant) {
         self.up = false;
         let down = self.down.get_or_insert(Down {
             since: now,
             reason: None,
-            told: false,
+            is_reported: false,
         });
         if let Some(reason) = reason {
             down.reason = Some(reason.clone());
@@ -287,7 +288,7 @@ impl Trouble {
 
     /// Time at which the server's absence must be reported.
     fn down_due(&self, alert: &Alert, server: &ServerName) -> Option<Instant> {
-        let down = self.down.as_ref().filter(|down| !down.told)?;
+        let down = self.down.as_ref().filter(|down| !down.is_reported)?;
         alert
             .is_about(AlertKind::ServerDown, server)
             .then_some(down.since + alert.after)
@@ -299,13 +300,13 @@ impl Trouble {
         self.losses.back().map(|last| *last + alert.flapping.within)
     }
 
-    fn told(&mut self, alert: &Alert, server: &ServerName, now: Instant) -> Vec<What> {
-        let mut told = Vec::new();
+    fn due_notices(&mut self, alert: &Alert, server: &ServerName, now: Instant) -> Vec<What> {
+        let mut notices = Vec::new();
         if self.down_due(alert, server).is_some_and(|due| due <= now)
             && let Some(down) = &mut self.down
         {
-            down.told = true;
-            told.push(What::ServerDown {
+            down.is_reported = true;
+            notices.push(What::ServerDown {
                 down: now.duration_since(down.since),
                 reason: down.reason.clone(),
             });
@@ -313,9 +314,9 @@ impl Trouble {
         if self.steady_due(alert).is_some_and(|due| due <= now) {
             self.losses.clear();
             let since = self.flapping.take();
-            told.extend(since.map(|since| over(AlertKind::Flapping, since, now)));
+            notices.extend(since.map(|since| over(AlertKind::Flapping, since, now)));
         }
-        told
+        notices
     }
 }
 

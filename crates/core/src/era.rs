@@ -8,8 +8,8 @@
 mod caller;
 mod capabilities;
 pub mod discovery;
+mod eras;
 pub mod headers;
-mod known;
 pub mod listen;
 mod log_level;
 pub mod modern;
@@ -26,7 +26,7 @@ pub use self::{
         Capabilities, ClientCapabilities, Greeting, MAX_INSTRUCTIONS, Unwelcome,
         bounded_instructions,
     },
-    known::Eras,
+    eras::Eras,
     log_level::LogLevel,
     revision::{Era, Revision},
 };

@@ -226,8 +226,9 @@ impl EventKind {
 
 /// At most [`MAX_NAMES`] names, each of a limited length.
 pub fn told_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let told = names.take(MAX_NAMES);
-    told.map(|name| name.chars().take(MAX_NAME).collect())
+    let listed = names.take(MAX_NAMES);
+    listed
+        .map(|name| name.chars().take(MAX_NAME).collect())
         .collect()
 }
 

@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn a_limit_is_told_in_round_figures() {
-        let told = |seconds| limit_words(Duration::from_secs_f64(seconds));
-        assert_eq!([0.0, 0.3, 0.9994].map(told), ["0s", "300ms", "999ms"]);
+        let words = |seconds| limit_words(Duration::from_secs_f64(seconds));
+        assert_eq!([0.0, 0.3, 0.9994].map(words), ["0s", "300ms", "999ms"]);
         assert_eq!(
-            [30.0, 29.999_975_264, 1.5].map(told),
+            [30.0, 29.999_975_264, 1.5].map(words),
             ["30s", "30s", "1500ms"]
         );
     }

@@ -37,8 +37,8 @@ pub struct Policy {
     pub unanswered_calls: Option<u32>,
 }
 
-/// Fraction of the observed time from which a server's processes count as busy, if they use as much
-/// CPU time. The housekeeping of an idle runtime stays below it.
+/// A server's processes count as busy if their CPU time reaches this fraction of the observed time.
+/// The housekeeping of an idle runtime uses less.
 pub const BUSY_SHARE: f64 = 0.05;
 
 /// Pause between two probes of a server whose calls are refused. Only probes can show that it is
@@ -148,7 +148,7 @@ pub enum Excuse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Time of the last message from the server.
-    heard: Instant,
+    last_message_at: Instant,
     /// Probes in a row that failed.
     probes: u32,
     /// Calls in a row that got something other than an answer.
@@ -166,23 +166,23 @@ pub struct Tally {
     /// True if the latest failure was silence, and not an error message or a refused connection.
     is_unanswered: bool,
     last_ping: Option<Duration>,
-    ask: Ask,
+    next_probe: NextProbe,
 }
 
 /// Time of the next probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Ask {
+enum NextProbe {
     /// One interval after this time.
     After(Instant),
     /// At this time.
-    Now(Instant),
+    At(Instant),
     /// A probe is in flight.
-    Asked,
+    InFlight,
 }
 
 /// The consequence of the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HealthVerdict {
     Keep,
     /// The session is as good as dead. Only a new connection can help.
     Reconnect,
@@ -203,7 +203,7 @@ pub struct Health {
 impl Tally {
     pub fn new(now: Instant) -> Self {
         Self {
-            heard: now,
+            last_message_at: now,
             probes: 0,
             calls: 0,
             row: Row::default(),
@@ -213,27 +213,27 @@ impl Tally {
             last_fault: None,
             is_unanswered: true,
             last_ping: None,
-            ask: Ask::After(now),
+            next_probe: NextProbe::After(now),
         }
     }
 
     /// Time at which a probe is due. It is computed on each call, so that it follows changes of the
     /// policy.
     pub fn due(&self, policy: &Policy, seed: u64) -> Option<Instant> {
-        match self.ask {
-            Ask::After(at) => {
+        match self.next_probe {
+            NextProbe::After(at) => {
                 let interval = policy.interval?.as_secs_f64();
                 Some(at + jittered(interval, policy.jitter, seed))
             }
-            Ask::Now(at) => Some(at),
-            Ask::Asked => None,
+            NextProbe::At(at) => Some(at),
+            NextProbe::InFlight => None,
         }
     }
 
     /// Time by which a probe may be sent after it is due, so that it is sent together with others.
     /// The interval still varies by no more than the policy's jitter.
     pub fn leeway(&self, policy: &Policy, seed: u64) -> Duration {
-        let (Ask::After(at), Some(interval)) = (&self.ask, policy.interval) else {
+        let (NextProbe::After(at), Some(interval)) = (&self.next_probe, policy.interval) else {
             return Duration::ZERO;
         };
         let latest = *at + interval.mul_f64(1.0 + policy.jitter);
@@ -242,19 +242,19 @@ impl Tally {
     }
 
     /// A message that came from the server after the last evidence is a success.
-    pub fn heard(&mut self, at: Instant) {
-        if at <= self.heard {
+    pub fn message_received(&mut self, at: Instant) {
+        if at <= self.last_message_at {
             return;
         }
-        self.heard = at;
+        self.last_message_at = at;
         self.calls = 0;
         self.stalled = None;
         self.succeed();
-        match self.ask {
-            Ask::After(_) => self.ask = Ask::After(at),
+        match self.next_probe {
+            NextProbe::After(_) => self.next_probe = NextProbe::After(at),
             // A message from before the doubt proves nothing.
-            Ask::Now(since) if at > since => self.ask = Ask::After(at),
-            Ask::Now(_) | Ask::Asked => {}
+            NextProbe::At(since) if at > since => self.next_probe = NextProbe::After(at),
+            NextProbe::At(_) | NextProbe::InFlight => {}
         }
     }
 
@@ -262,15 +262,15 @@ impl Tally {
     /// sends none.
     pub fn doubt(&mut self, now: Instant) {
         // If a probe is in flight, its outcome decides.
-        match self.ask {
-            Ask::After(_) => self.ask = Ask::Now(now),
-            Ask::Now(_) | Ask::Asked => {}
+        match self.next_probe {
+            NextProbe::After(_) => self.next_probe = NextProbe::At(now),
+            NextProbe::At(_) | NextProbe::InFlight => {}
         }
     }
 
     /// Notes that a probe is being sent.
     pub fn probing(&mut self) {
-        self.ask = Ask::Asked;
+        self.next_probe = NextProbe::InFlight;
     }
 
     /// `calls` is the number of calls in a row that have failed by now, the last one with `fault`.
@@ -282,13 +282,13 @@ impl Tally {
         fault: Option<Fault>,
         now: Instant,
         policy: &Policy,
-    ) -> Verdict {
+    ) -> HealthVerdict {
         let before = std::mem::replace(&mut self.calls, calls);
         let Some(fault) = fault.filter(|_| calls > 0) else {
             if self.probes == 0 && self.stalled.is_none() {
                 self.succeed();
             }
-            return Verdict::Keep;
+            return HealthVerdict::Keep;
         };
         let since = *self.failing_since.get_or_insert(now);
         if calls != before {
@@ -297,7 +297,7 @@ impl Tally {
             self.doubt(now);
         }
         if now.duration_since(since) < policy.timeout {
-            return Verdict::Keep;
+            return HealthVerdict::Keep;
         }
         let was_degraded = self.exceeds(policy, 1);
         self.broken(fault.kind, was_degraded, now, policy)
@@ -326,30 +326,30 @@ impl Tally {
     }
 
     /// Adds the outcome of a probe to the evidence and returns the verdict.
-    pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Verdict {
-        self.ask = match (self.stalled, policy.interval) {
-            (None, _) => Ask::After(now),
-            (Some(_), Some(interval)) => Ask::Now(now + interval.min(STALLED_PAUSE)),
-            (Some(_), None) => Ask::Now(now + STALLED_PAUSE),
+    pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy) -> HealthVerdict {
+        self.next_probe = match (self.stalled, policy.interval) {
+            (None, _) => NextProbe::After(now),
+            (Some(_), Some(interval)) => NextProbe::At(now + interval.min(STALLED_PAUSE)),
+            (Some(_), None) => NextProbe::At(now + STALLED_PAUSE),
         };
         let was_degraded = self.exceeds(policy, 0);
-        let trouble = match outcome {
-            Outcome::Busy => return Verdict::Keep,
-            Outcome::Answered(took) => {
-                self.heard = self.heard.max(now);
+        let failure = match outcome {
+            Outcome::Busy => return HealthVerdict::Keep,
+            Outcome::Answered(elapsed) => {
+                self.last_message_at = self.last_message_at.max(now);
                 // Only a message forgives failed calls. An answer of the health URL does not.
                 if self.calls == 0 && self.stalled.is_none() {
                     self.succeed();
                 }
                 self.probes = 0;
                 self.row.answers_probes(now);
-                self.last_ping = Some(took);
-                return Verdict::Keep;
+                self.last_ping = Some(elapsed);
+                return HealthVerdict::Keep;
             }
             Outcome::Failed(reason) => {
                 self.fail(reason, None, now);
                 self.is_unanswered = false;
-                Trouble::SaidNo
+                ProbeFailure::Unwell
             }
             Outcome::Broken(fault) => {
                 self.fail(fault.reason, Some(fault.kind), now);
@@ -358,21 +358,23 @@ impl Tally {
             Outcome::Unanswered(excuse) => {
                 let seconds = policy.timeout.as_secs_f64();
                 self.fail(format!("ping timed out after {seconds}s"), None, now);
-                let silence = now.duration_since(self.heard);
+                let silence = now.duration_since(self.last_message_at);
                 match excuse {
-                    Some(_) => Trouble::Excused,
-                    None if silence >= policy.hang_after => Trouble::Hangs,
-                    None => Trouble::Slow,
+                    Some(_) => ProbeFailure::Excused,
+                    None if silence >= policy.hang_after => ProbeFailure::Hangs,
+                    None => ProbeFailure::Slow,
                 }
             }
         };
-        match (policy.action, trouble) {
-            (Action::Event | Action::Log, _) | (_, Trouble::Excused) => Verdict::Keep,
-            (Action::Verify | Action::Reconnect, Trouble::Hangs) => Verdict::Reconnect,
-            (Action::Verify, Trouble::SaidNo | Trouble::Slow) => Verdict::Keep,
+        match (policy.action, failure) {
+            (Action::Event | Action::Log, _) | (_, ProbeFailure::Excused) => HealthVerdict::Keep,
+            (Action::Verify | Action::Reconnect, ProbeFailure::Hangs) => HealthVerdict::Reconnect,
+            (Action::Verify, ProbeFailure::Unwell | ProbeFailure::Slow) => HealthVerdict::Keep,
             // One late answer is no evidence, whatever the threshold.
-            (Action::Reconnect, Trouble::Slow) if policy.threshold <= 1 => Verdict::Keep,
-            (Action::Reconnect, Trouble::SaidNo | Trouble::Slow) => self.at_threshold(policy),
+            (Action::Reconnect, ProbeFailure::Slow) if policy.threshold <= 1 => HealthVerdict::Keep,
+            (Action::Reconnect, ProbeFailure::Unwell | ProbeFailure::Slow) => {
+                self.at_threshold(policy)
+            }
         }
     }
 
@@ -383,17 +385,17 @@ impl Tally {
         was_degraded: bool,
         now: Instant,
         policy: &Policy,
-    ) -> Verdict {
+    ) -> HealthVerdict {
         match (policy.action, kind) {
             (_, FaultKind::Cut | FaultKind::Unreachable) => self.at_threshold(policy),
             (Action::Event | Action::Log, _) | (Action::Verify, FaultKind::Throttled) => {
-                Verdict::Keep
+                HealthVerdict::Keep
             }
             (Action::Verify, FaultKind::Foreign) if !was_degraded => {
                 if self.exceeds(policy, 0) {
                     self.doubt(now);
                 }
-                Verdict::Keep
+                HealthVerdict::Keep
             }
             (
                 Action::Verify | Action::Reconnect,
@@ -402,11 +404,11 @@ impl Tally {
         }
     }
 
-    fn at_threshold(&self, policy: &Policy) -> Verdict {
+    fn at_threshold(&self, policy: &Policy) -> HealthVerdict {
         if self.exceeds(policy, 0) {
-            Verdict::Reconnect
+            HealthVerdict::Reconnect
         } else {
-            Verdict::Keep
+            HealthVerdict::Keep
         }
     }
 
@@ -474,8 +476,8 @@ impl Tally {
         let is_probed_well = self.probes == 0 && self.stalled.is_none();
         Health {
             degraded: self.stalled.is_some() || self.exceeds(policy, 0) || row.is_some(),
-            failing_calls: row.and_then(Row::shown),
-            heard: self.heard,
+            failing_calls: row.and_then(Row::summary),
+            heard: self.last_message_at,
             failures: failures.saturating_add(self.stalled.unwrap_or(0)),
             last_error: row
                 .filter(|_| is_probed_well)
@@ -487,8 +489,8 @@ impl Tally {
 }
 
 /// The meaning of a failed probe.
-enum Trouble {
-    SaidNo,
+enum ProbeFailure {
+    Unwell,
     /// The answer is late. There is no other evidence.
     Slow,
     /// The answer is late, but the server has an excuse.

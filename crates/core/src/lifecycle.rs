@@ -25,12 +25,12 @@ use crate::{
 
 /// The reason that a session is down and stays down until a person starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum DownReason {
     /// Never started, or stopped by the operator.
     Stopped,
-    /// The session was up and was lost. The policy does not reopen it.
+    /// The session was up and was lost. The policy does not reopen it without a request.
     Lost(Loss),
-    /// The first attempt failed. The policy does not retry.
+    /// An attempt failed, and the policy does not retry.
     Refused(Loss),
     /// The policy gave up after too many attempts.
     Failed(Loss),
@@ -39,7 +39,7 @@ pub enum Why {
 /// The phase of a session. Statuses are derived from it and never stored (invariant 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    Down(Why),
+    Down(DownReason),
     Connecting {
         /// Time at which the attempt began. `None` while it waits for its turn among the attempts
         /// of other servers.
@@ -148,15 +148,15 @@ pub struct Lifecycle {
     /// Crashes in a row that are not forgiven yet, where the policy counts crashes apart.
     crashes: u32,
     /// True if the session has been up since the operator started it.
-    greeted: bool,
+    was_up: bool,
     /// True after an expired session was reopened without a wait, until a later session lives for
     /// [`ends::ATTEMPT_SPACING`].
-    expired: bool,
+    reopened_expired: bool,
     /// Time at which the last attempt began, or was queued for its turn.
-    tried: Option<Instant>,
+    last_attempt_at: Option<Instant>,
     /// The loss of the last session or attempt, until a session opens. The status shows it during
     /// the next attempt.
-    lost: Option<Loss>,
+    last_loss: Option<Loss>,
     phase: Phase,
 }
 
@@ -166,11 +166,11 @@ impl Default for Lifecycle {
             epoch: Epoch::NONE,
             losses: 0,
             crashes: 0,
-            greeted: false,
-            expired: false,
-            tried: None,
-            lost: None,
-            phase: Phase::Down(Why::Stopped),
+            was_up: false,
+            reopened_expired: false,
+            last_attempt_at: None,
+            last_loss: None,
+            phase: Phase::Down(DownReason::Stopped),
         }
     }
 }
@@ -195,10 +195,10 @@ impl Lifecycle {
     pub fn step(self, event: Event, now: Instant, policy: &Policy) -> Step {
         match event {
             Event::Io(epoch, _) if epoch != self.epoch => (self, None),
-            Event::Io(_, Report::Begun) => self.begun(now),
+            Event::Io(_, Report::Begun) => self.attempt_begun(now),
             Event::Io(_, Report::AtWork(at)) => self.at_work(at),
             Event::Io(_, Report::Opened) => self.opened(now),
-            Event::Io(_, Report::Heard(at)) => self.heard(at),
+            Event::Io(_, Report::Heard(at)) => self.message_received(at),
             Event::Io(_, Report::Failed(calls, fault)) => self.failed(calls, fault, now, policy),
             Event::Io(_, Report::FailedInRow(calls)) => self.failed_in_row(calls, now),
             Event::Io(_, Report::Stalled(calls)) => self.stalled(calls, now),
@@ -259,7 +259,7 @@ impl Lifecycle {
         (
             Self {
                 epoch,
-                tried: Some(now),
+                last_attempt_at: Some(now),
                 phase,
                 ..self
             },
@@ -272,8 +272,8 @@ impl Lifecycle {
         Self {
             losses: 0,
             crashes: 0,
-            expired: false,
-            lost: None,
+            reopened_expired: false,
+            last_loss: None,
             ..self
         }
     }
@@ -281,7 +281,7 @@ impl Lifecycle {
     /// Forgets everything, because the operator starts the server.
     fn fresh(self) -> Self {
         Self {
-            greeted: false,
+            was_up: false,
             ..self.forgiven()
         }
     }
@@ -301,7 +301,7 @@ impl Lifecycle {
     /// The number of the next or current attempt, counted since the last success.
     fn attempt(&self) -> u32 {
         let counted = self.losses.saturating_add(self.crashes);
-        counted.max(u32::from(self.lost.is_some()))
+        counted.max(u32::from(self.last_loss.is_some()))
     }
 
     /// The seed of this epoch's jitter.
@@ -309,7 +309,7 @@ impl Lifecycle {
         policy.seed ^ self.epoch.0
     }
 
-    fn begun(self, now: Instant) -> Step {
+    fn attempt_begun(self, now: Instant) -> Step {
         match self.phase {
             Phase::Connecting {
                 since: None,
@@ -317,7 +317,7 @@ impl Lifecycle {
                 planned,
             } => {
                 let this = Self {
-                    tried: Some(now),
+                    last_attempt_at: Some(now),
                     ..self
                 };
                 this.to(Phase::Connecting {
@@ -347,8 +347,8 @@ impl Lifecycle {
             Phase::Connecting { planned, .. } => {
                 let tally = Tally::new(now);
                 let this = Self {
-                    greeted: true,
-                    lost: None,
+                    was_up: true,
+                    last_loss: None,
                     ..self
                 };
                 this.to(Phase::Up {
@@ -381,7 +381,7 @@ impl Lifecycle {
 
     fn stop(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Down(_) | Phase::Waiting { .. } => self.to(Phase::Down(Why::Stopped)),
+            Phase::Down(_) | Phase::Waiting { .. } => self.to(Phase::Down(DownReason::Stopped)),
             Phase::Closing { kill_at, .. } => self.to(Phase::Closing {
                 kill_at,
                 then: Then::Stay,
@@ -434,8 +434,8 @@ impl Lifecycle {
                 let planned = planned.or(Some(*until));
                 self.open(planned, now)
             }
-            Phase::Down(Why::Lost(loss)) => {
-                self.lost = Some(loss.clone());
+            Phase::Down(DownReason::Lost(loss)) => {
+                self.last_loss = Some(loss.clone());
                 self.open(Some(now), now)
             }
             Phase::Down(_) => self.open(Some(now), now),
@@ -449,10 +449,10 @@ impl Lifecycle {
         let on_call = policy.reconnect.on_call;
         match &self.phase {
             Phase::Waiting { .. } => on_call,
-            Phase::Down(Why::Lost(loss)) => {
+            Phase::Down(DownReason::Lost(loss)) => {
                 on_call && policy.reconnect.mode == ReconnectMode::Manual && loss.retried()
             }
-            Phase::Down(Why::Stopped | Why::Refused(_) | Why::Failed(_))
+            Phase::Down(DownReason::Stopped | DownReason::Refused(_) | DownReason::Failed(_))
             | Phase::Connecting { .. }
             | Phase::Up { .. }
             | Phase::Closing { .. } => false,

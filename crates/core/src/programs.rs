@@ -46,7 +46,9 @@ pub fn name_of(command: &str) -> &str {
 fn stem(name: &str) -> &str {
     let stem = name.rsplit_once('.').filter(|(_, ending)| {
         let endings = ["exe", "cmd", "bat"];
-        endings.iter().any(|it| ending.eq_ignore_ascii_case(it))
+        endings
+            .iter()
+            .any(|known_ending| ending.eq_ignore_ascii_case(known_ending))
     });
     stem.map_or(name, |(stem, _)| stem)
 }

@@ -23,7 +23,9 @@ impl<'p> Place<'p> {
         let (scheme, rest) = url.split_once("://")?;
         let is_encrypted = scheme.eq_ignore_ascii_case("https");
         let authority = rest.split(['/', '?', '#']).next()?;
-        let authority = authority.rsplit_once('@').map_or(authority, |(_, it)| it);
+        let authority = authority
+            .rsplit_once('@')
+            .map_or(authority, |(_, host)| host);
         let default = if is_encrypted { 443 } else { 80 };
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
@@ -47,7 +49,7 @@ pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Op
     };
     let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let named = variables.into_iter().find(|name| value(name).is_some())?;
-    let host = Host::of(place.host);
+    let host = Host::parse(place.host);
     let exceptions = EXCEPTIONS.into_iter().find_map(value).unwrap_or_default();
     let is_excepted = exceptions
         .split([',', ' ', '\t'])
@@ -68,7 +70,7 @@ enum Host {
 }
 
 impl Host {
-    fn of(host: &str) -> Self {
+    fn parse(host: &str) -> Self {
         match host.parse() {
             Ok(address) => Self::Address(address),
             Err(_) => {
@@ -143,11 +145,10 @@ fn is_within(address: IpAddr, entry: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(url: &str, variables: &[(&str, &str)]) -> Option<&'static str> {
+    fn unused_variable(url: &str, variables: &[(&str, &str)]) -> Option<&'static str> {
         let place = Place::of(url).expect("a URL");
         unused(place, |name| {
-            let mut variables = variables.iter();
-            let found = variables.find(|(known, _)| *known == name);
+            let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         })
     }
@@ -188,7 +189,11 @@ mod tests {
             ("https://127.0.0.1", &[https], None),
             ("https://[::1]", &[https], None),
         ] {
-            assert_eq!(of(url, variables), expected, "{url} {variables:?}");
+            assert_eq!(
+                unused_variable(url, variables),
+                expected,
+                "{url} {variables:?}"
+            );
         }
     }
 
@@ -216,7 +221,11 @@ mod tests {
         ] {
             let variables = [("ALL_PROXY", "http://proxy:1"), ("NO_PROXY", exceptions)];
             let expected = (!is_excepted).then_some("ALL_PROXY");
-            assert_eq!(of(url, &variables), expected, "{url} {exceptions}");
+            assert_eq!(
+                unused_variable(url, &variables),
+                expected,
+                "{url} {exceptions}"
+            );
         }
     }
 }

@@ -36,7 +36,7 @@ macro_rules! words {
             }
 
             pub fn parse(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == word)
+                Self::ALL.iter().copied().find(|value| value.as_str() == word)
             }
         }
 
@@ -254,7 +254,7 @@ pub struct TraceId(pub [u8; 16]);
 
 impl TraceId {
     /// Reads `_meta.traceparent`: `00-TRACE-SPAN-FLAGS`. Later versions may add fields after these.
-    pub fn of_traceparent(text: &str) -> Option<Self> {
+    pub fn from_traceparent(text: &str) -> Option<Self> {
         let mut fields = text.split('-');
         let version = fields.next().filter(|version| version.len() == 2)?;
         let trace = fields.next()?;
@@ -399,10 +399,10 @@ mod tests {
     #[test]
     fn traces_are_read_from_their_header() {
         let trace = "0af7651916cd43dd8448eb211c80319c";
-        let parse = |text: String| TraceId::of_traceparent(&text).map(|trace| trace.to_string());
-        let known = Some(trace.to_owned());
-        assert_eq!(parse(format!("00-{trace}-b7ad6b7169203331-01")), known);
-        assert_eq!(parse(format!("01-{trace}-b7ad6b7169203331-01-x")), known);
+        let parse = |text: String| TraceId::from_traceparent(&text).map(|trace| trace.to_string());
+        let expected = Some(trace.to_owned());
+        assert_eq!(parse(format!("00-{trace}-b7ad6b7169203331-01")), expected);
+        assert_eq!(parse(format!("01-{trace}-b7ad6b7169203331-01-x")), expected);
         assert_eq!(parse(format!("ff-{trace}-b7ad6b7169203331-01")), None);
         assert_eq!(
             parse(format!("00-{}-b7ad6b7169203331-01", "0".repeat(32))),

@@ -1,15 +1,15 @@
 //! Finds the most similar name for a misspelt one.
 
-/// The name in `known` that is most similar to `key`. `None` if more than a third of the name
+/// The name in `names` that is most similar to `key`. `None` if more than a third of the name
 /// differs. Case, `_` and `-` do not count.
-pub fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(key: &str, names: &[&'k str]) -> Option<&'k str> {
     // The time is proportional to the product of the lengths, and no misspelt key is that long.
     if key.len() > 64 {
         return None;
     }
     let simple = |text: &str| text.replace(['_', '-'], "").to_lowercase();
     let key = simple(key);
-    let candidates = known
+    let candidates = names
         .iter()
         .map(|candidate| (distance(&key, &simple(candidate)), *candidate));
     let (distance, candidate) = candidates.min_by_key(|(distance, _)| *distance)?;

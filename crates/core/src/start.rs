@@ -14,8 +14,7 @@ pub const HANG_AFTER: Duration = Duration::from_secs(2);
 /// processor.
 pub const LASTS_AFTER: Duration = Duration::from_secs(20);
 
-/// Fraction of the time between two looks from which a start occupies a processor, if it uses as
-/// much CPU time.
+/// A start occupies a processor if its CPU time reaches this fraction of the time between two looks.
 const COMPUTING_SHARE: f64 = 0.25;
 
 /// Number of bytes read and written since the last sign of work that count as a sign of work.
@@ -78,13 +77,13 @@ pub struct Finding {
 /// Observes one start, from its beginning to its handshake.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    began: Instant,
-    looked: Instant,
+    begun_at: Instant,
+    last_look_at: Instant,
     pause: Duration,
     longest_pause: Duration,
     last: Sight,
     /// Time of the last sign of work, and the I/O at that time.
-    worked: Instant,
+    last_work_at: Instant,
     io: u64,
 }
 
@@ -95,29 +94,29 @@ impl Watch {
         // Look several times within `silence`, so that no sign of work is missed.
         let longest_pause = (silence / 4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         Self {
-            began: now,
-            looked: now,
+            begun_at: now,
+            last_look_at: now,
             pause: FIRST_PAUSE,
             longest_pause,
             last: Sight {
                 tree: Some(Tree::default()),
                 said: 0,
             },
-            worked: now,
+            last_work_at: now,
             io: 0,
         }
     }
 
     /// Time of the next look.
     pub fn due(&self) -> Instant {
-        self.looked + self.pause
+        self.last_look_at + self.pause
     }
 
     /// Evaluates a new observation.
     pub fn look(&mut self, sight: Sight, now: Instant) -> Finding {
         let before = std::mem::replace(&mut self.last, sight);
-        let time = now.saturating_duration_since(self.looked);
-        self.looked = now;
+        let time = now.saturating_duration_since(self.last_look_at);
+        self.last_look_at = now;
         let (mut computes, mut worked) = (true, sight.said != before.said);
         match (before.tree, sight.tree) {
             (Some(before), Some(tree)) => {
@@ -134,16 +133,16 @@ impl Watch {
             (_, None) => {}
         }
         if worked {
-            self.worked = now;
+            self.last_work_at = now;
             self.io = sight.tree.map_or(self.io, |tree| tree.io);
         }
-        let is_hanging = now.saturating_duration_since(self.worked) >= HANG_AFTER;
+        let is_hanging = now.saturating_duration_since(self.last_work_at) >= HANG_AFTER;
         self.pause = if is_hanging {
             PAUSE_AT_HANG.max(self.longest_pause)
         } else {
             (self.pause * 2).min(self.longest_pause)
         };
-        let lasts = now.saturating_duration_since(self.began) >= LASTS_AFTER;
+        let lasts = now.saturating_duration_since(self.begun_at) >= LASTS_AFTER;
         let load = match computes {
             _ if is_hanging => Load::Hangs,
             _ if lasts => Load::Lasts,
@@ -317,17 +316,19 @@ mod tests {
                 Load::Waits,
             ),
         ];
-        for (what, act, load) in acts {
+        for (activity, act, load) in acts {
             let mut course = Course::new();
             let found = course.during(MINUTE, act);
             // The first look cannot show that a process waits for a processor.
             let at_work = found[1..].iter().all(|finding| finding.worked);
-            assert!(at_work, "{what}: {found:?}");
+            assert!(at_work, "{activity}: {found:?}");
             let short = found.iter().take_while(|finding| finding.load == load);
             let short = short.count();
-            assert!((40..=50).contains(&short), "{what}: {found:?}");
-            let lasts = found[short..].iter().all(|it| it.load == Load::Lasts);
-            assert!(lasts && found.len() > 100, "{what}: {found:?}");
+            assert!((40..=50).contains(&short), "{activity}: {found:?}");
+            let lasts = found[short..]
+                .iter()
+                .all(|finding| finding.load == Load::Lasts);
+            assert!(lasts && found.len() > 100, "{activity}: {found:?}");
         }
     }
 
@@ -383,16 +384,16 @@ mod tests {
         course.sight.tree = None;
         let found = course.during(ALMOST, |_, _| {});
         assert!(
-            found.iter().all(|it| it.load == Load::Computes),
+            found.iter().all(|finding| finding.load == Load::Computes),
             "{found:?}"
         );
         let found = course.during(HANG_AFTER, |_, _| {});
-        assert_eq!(found.last().map(|it| it.load), Some(Load::Hangs));
+        assert_eq!(found.last().map(|finding| finding.load), Some(Load::Hangs));
         let found = course.during(LASTS_AFTER / 2, |course, _| course.sight.said += 1);
         assert!(
             found
                 .iter()
-                .all(|it| it.worked && it.load == Load::Computes),
+                .all(|finding| finding.worked && finding.load == Load::Computes),
             "{found:?}"
         );
     }

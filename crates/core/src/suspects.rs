@@ -114,11 +114,11 @@ impl Suspects {
     }
 
     /// The refusal of a call. `None` if the call is allowed.
-    pub fn refusal(&self, asked: CallSignature<'_>, now: Instant) -> Option<RefusedCall> {
-        let digest = LazyCell::new(|| digest(asked.arguments));
-        let refusing = |it: &&Suspect| {
-            matches!(it.standing, Standing::RefusedCall(until) if now < until)
-                && it.covers(asked, &digest)
+    pub fn refusal(&self, call: CallSignature<'_>, now: Instant) -> Option<RefusedCall> {
+        let digest = LazyCell::new(|| digest(call.arguments));
+        let refusing = |suspect: &&Suspect| {
+            matches!(suspect.standing, Standing::RefusedCall(until) if now < until)
+                && suspect.covers(call, &digest)
         };
         self.0.iter().find(refusing).map(Suspect::refused)
     }
@@ -129,8 +129,9 @@ impl Suspects {
         let mut next = self.passed(now).0;
         let charged = next.charge(in_flight, now);
         let verdict = next.judge(&charged, now);
-        next.0
-            .sort_by_key(|it| std::cmp::Reverse((it.is_refused(), it.crashes, it.until())));
+        next.0.sort_by_key(|suspect| {
+            std::cmp::Reverse((suspect.is_refused(), suspect.crashes, suspect.until()))
+        });
         next.0.truncate(MAX_SUSPECTS);
         (next, verdict)
     }
@@ -138,11 +139,19 @@ impl Suspects {
     /// Handles an answer to a call. `None` if it changes nothing. A refused call stays refused,
     /// because a late answer belongs to an earlier call.
     #[must_use]
-    pub fn answered(&self, asked: CallSignature<'_>) -> Option<Self> {
-        let digest = LazyCell::new(|| digest(asked.arguments));
-        let acquitted = |it: &Suspect| !it.is_refused() && it.covers(asked, &digest);
+    pub fn answered(&self, call: CallSignature<'_>) -> Option<Self> {
+        let digest = LazyCell::new(|| digest(call.arguments));
+        let acquitted = |suspect: &Suspect| !suspect.is_refused() && suspect.covers(call, &digest);
         let found = self.0.iter().any(acquitted);
-        found.then(|| Self(self.0.iter().filter(|it| !acquitted(it)).cloned().collect()))
+        found.then(|| {
+            Self(
+                self.0
+                    .iter()
+                    .filter(|suspect| !acquitted(suspect))
+                    .cloned()
+                    .collect(),
+            )
+        })
     }
 
     /// Removes what has expired. Returns the calls that are allowed again. They stay suspects:
@@ -168,49 +177,47 @@ impl Suspects {
 
     /// All calls that are refused.
     pub fn all_refused(&self) -> Vec<RefusedCall> {
-        let refused = self.0.iter().filter(|it| it.is_refused());
+        let refused = self.0.iter().filter(|suspect| suspect.is_refused());
         refused.map(Suspect::refused).collect()
     }
 
     /// Charges each call in flight with a crash, once. Returns the indexes of the suspects.
     fn charge(&mut self, in_flight: &[CallSignature<'_>], now: Instant) -> Vec<usize> {
-        let (mut charged, mut seen) = (Vec::new(), HashSet::new());
+        let (mut charged, mut seen_calls) = (Vec::new(), HashSet::new());
         let mut names: Vec<(CallSignature<'_>, bool)> = Vec::new();
-        for asked in in_flight.iter().take(MAX_SUSPECTS) {
-            let scope = Scope::Same(digest(asked.arguments));
-            if !seen.insert((asked.method, asked.name, scope)) {
+        for call in in_flight.iter().take(MAX_SUSPECTS) {
+            let scope = Scope::Same(digest(call.arguments));
+            if !seen_calls.insert((call.method, call.name, scope)) {
                 continue;
             }
-            let (at, is_new) = self.charge_one(*asked, scope, now);
+            let (at, is_new) = self.charge_one(*call, scope, now);
             charged.push(at);
-            match names.iter_mut().find(|(it, _)| it.is_same_name(*asked)) {
+            match names
+                .iter_mut()
+                .find(|(named, _)| named.is_same_name(*call))
+            {
                 Some((_, are_new)) => *are_new &= is_new,
-                None => names.push((*asked, is_new)),
+                None => names.push((*call, is_new)),
             }
         }
-        for (asked, are_new) in names {
+        for (call, are_new) in names {
             if are_new {
-                charged.push(self.charge_one(asked, Scope::Any, now).0);
+                charged.push(self.charge_one(call, Scope::Any, now).0);
             }
         }
         charged
     }
 
-    fn charge_one(
-        &mut self,
-        asked: CallSignature<'_>,
-        scope: Scope,
-        now: Instant,
-    ) -> (usize, bool) {
-        let known = self
+    fn charge_one(&mut self, call: CallSignature<'_>, scope: Scope, now: Instant) -> (usize, bool) {
+        let position = self
             .0
             .iter()
-            .position(|it| it.scope == scope && it.is_named(asked));
-        let at = known.unwrap_or(self.0.len());
-        if known.is_none() {
+            .position(|suspect| suspect.scope == scope && suspect.is_named(call));
+        let at = position.unwrap_or(self.0.len());
+        if position.is_none() {
             self.0.push(Suspect {
-                method: asked.method,
-                name: Arc::from(asked.name),
+                method: call.method,
+                name: Arc::from(call.name),
                 scope,
                 crashes: 0,
                 excused: 0,
@@ -222,7 +229,7 @@ impl Suspects {
         if !suspect.is_refused() {
             suspect.standing = Standing::Suspected(now + REFUSED_FOR);
         }
-        (at, known.is_none())
+        (at, position.is_none())
     }
 
     /// Refuses the suspects that were charged too often. Others are not charged with crashes that
@@ -248,7 +255,7 @@ impl Suspects {
             suspect.excused = suspect.crashes;
             verdict.refused.push(suspect.refused());
         }
-        self.0.retain(|it| it.excused > 0);
+        self.0.retain(|suspect| suspect.excused > 0);
         verdict
     }
 }
@@ -271,16 +278,16 @@ impl Suspect {
     }
 
     /// `digest` is computed only if the name matches.
-    fn covers(&self, asked: CallSignature<'_>, digest: &impl Deref<Target = [u8; 32]>) -> bool {
-        self.is_named(asked)
+    fn covers(&self, call: CallSignature<'_>, digest: &impl Deref<Target = [u8; 32]>) -> bool {
+        self.is_named(call)
             && match &self.scope {
                 Scope::Any => true,
-                Scope::Same(own) => *own == **digest,
+                Scope::Same(expected) => *expected == **digest,
             }
     }
 
-    fn is_named(&self, asked: CallSignature<'_>) -> bool {
-        self.method == asked.method && *self.name == *asked.name
+    fn is_named(&self, call: CallSignature<'_>) -> bool {
+        self.method == call.method && *self.name == *call.name
     }
 
     fn refused(&self) -> RefusedCall {

@@ -52,8 +52,8 @@ impl Off {
 
     /// True if a tool is off, alone or with its server.
     pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
-        let own = self.tools.get(server);
-        self.has_server(server) || own.is_some_and(|tools| tools.contains(tool))
+        let tools = self.tools.get(server);
+        self.has_server(server) || tools.is_some_and(|tools| tools.contains(tool))
     }
 
     fn set(&mut self, switch: &Switch, on: bool) {
@@ -116,7 +116,7 @@ impl Switches {
             .0
             .keys()
             .chain(other.0.keys())
-            .map(|it| &**it)
+            .map(String::as_str)
             .collect();
         let differs = |name: &&str| self.0.get(*name) != other.0.get(*name);
         names.into_iter().filter(differs)

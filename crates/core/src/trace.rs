@@ -37,7 +37,7 @@ pub struct TraceContext {
 impl TraceContext {
     /// Reads `00-TRACE-SPAN-FLAGS`. Later versions may add fields after these.
     pub fn parse(traceparent: &str) -> Option<Self> {
-        let trace = TraceId::of_traceparent(traceparent)?;
+        let trace = TraceId::from_traceparent(traceparent)?;
         let mut fields = traceparent.split('-').skip(2);
         let span = hex(fields.next()?, 16).filter(|span| *span != 0)?;
         let flags = hex(fields.next()?, 2)?;

@@ -1,10 +1,10 @@
 //! Explains to people why a server is down: the reason, the last output of the process, and the
 //! next step.
 
-mod telling;
+mod telling_line;
 
-use self::telling::shortened;
-pub use self::telling::{is_error, telling_line};
+use self::telling_line::shortened;
+pub use self::telling_line::{is_error, telling_line};
 use crate::{display::escapes, lifecycle::State};
 
 /// The reason, with the most telling line of stderr, or else with the last line of stdout that is

@@ -40,11 +40,11 @@ struct Gone([Vec<Box<str>>; ListKind::ALL.len()]);
 impl Claims {
     /// The claims at the start of a run, when only the servers of earlier runs are known.
     pub fn new(former: Vec<ServerName>, configured: Vec<ServerName>) -> Self {
-        let known = Self {
+        let claims = Self {
             former,
             ..Self::default()
         };
-        known.reconfigured(configured)
+        claims.reconfigured(configured)
     }
 
     /// The claims after these servers are configured and their offers changed from `before` to
@@ -61,17 +61,17 @@ impl Claims {
         }
         let before: HashMap<&ServerName, &Part> = before.iter().map(by_name).collect();
         let now: HashMap<&ServerName, &Part> = now.iter().map(by_name).collect();
-        let known = before.values().chain(now.values());
-        let servers: HashSet<&ServerName> = known.map(|part| &part.server).collect();
+        let parts = before.values().chain(now.values());
+        let servers: HashSet<&ServerName> = parts.map(|part| &part.server).collect();
         for server in servers {
             let (before, now) = (before.get(server).copied(), now.get(server).copied());
             if before == now {
                 continue;
             }
-            let known = updated.as_ref().unwrap_or(self).gone.get(server);
-            let mut gone = known.cloned().unwrap_or_default();
+            let previous = updated.as_ref().unwrap_or(self).gone.get(server);
+            let mut gone = previous.cloned().unwrap_or_default();
             gone.note(before, now);
-            if Some(&gone) != known && !(known.is_none() && gone == Gone::default()) {
+            if Some(&gone) != previous && !(previous.is_none() && gone == Gone::default()) {
                 let updated = updated.get_or_insert_with(|| self.clone());
                 updated.gone.insert(server.clone(), gone);
             }
@@ -80,15 +80,15 @@ impl Claims {
     }
 
     fn reconfigured(&self, configured: Vec<ServerName>) -> Self {
-        let is_configured: HashSet<&ServerName> = configured.iter().collect();
-        let known = self.former.iter().chain(&self.configured);
-        let mut former: Vec<ServerName> = known.cloned().collect();
-        former.retain(|server| !is_configured.contains(server));
+        let configured_names: HashSet<&ServerName> = configured.iter().collect();
+        let servers = self.former.iter().chain(&self.configured);
+        let mut former: Vec<ServerName> = servers.cloned().collect();
+        former.retain(|server| !configured_names.contains(server));
         former.drain(..former.len().saturating_sub(MAX_FORMER));
         let names = ServerNames::new(configured.iter().chain(&former));
         let mut gone = self.gone.clone();
-        let is_known: HashSet<&ServerName> = configured.iter().chain(&former).collect();
-        gone.retain(|server, _| is_known.contains(server));
+        let remembered_names: HashSet<&ServerName> = configured.iter().chain(&former).collect();
+        gone.retain(|server, _| remembered_names.contains(server));
         Self {
             configured,
             former,
@@ -128,8 +128,11 @@ impl Claims {
 
     /// The places of the configured servers in the file. Former servers have none.
     pub fn places(&self) -> HashMap<&ServerName, usize> {
-        let configured = self.configured.iter().enumerate();
-        configured.map(|(place, name)| (name, place + 1)).collect()
+        self.configured
+            .iter()
+            .enumerate()
+            .map(|(place, name)| (name, place + 1))
+            .collect()
     }
 }
 
@@ -143,8 +146,9 @@ impl Gone {
             let list = &mut self.0[kind as usize];
             let now: HashSet<&str> = keys(now, kind).collect();
             list.retain(|key| !now.contains(&**key));
-            let known: HashSet<Box<str>> = list.iter().cloned().collect();
-            let gone = keys(before, kind).filter(|key| !now.contains(key) && !known.contains(*key));
+            let noted_keys: HashSet<Box<str>> = list.iter().cloned().collect();
+            let gone =
+                keys(before, kind).filter(|key| !now.contains(key) && !noted_keys.contains(*key));
             list.extend(gone.map(Box::from));
             let size = |key: &str| key.len() + ENTRY_BYTES;
             let mut bytes: usize = list.iter().map(|key| size(key)).sum();

@@ -172,21 +172,21 @@ struct Items {
 }
 
 #[derive(Default)]
-struct Read {
+struct ReadItems {
     items: Vec<Item>,
     unusable: usize,
     is_cut: bool,
 }
 
 impl<'de> Visitor<'de> for Items {
-    type Value = Read;
+    type Value = ReadItems;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Read, A::Error> {
-        let mut read = Read::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<ReadItems, A::Error> {
+        let mut read = ReadItems::default();
         while read.items.len() < self.max {
             let Some(raw) = seq.next_element::<&RawValue>()? else {
                 return Ok(read);

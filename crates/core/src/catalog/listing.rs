@@ -9,7 +9,7 @@ use crate::{
     config::{Naming, Profile, ToolEdit},
     ids::ServerName,
     message::Object,
-    names::{NameTable, Origin, Rules},
+    names::{NameOrigin, NameTable, Rules},
 };
 
 /// One list as clients see it.
@@ -56,15 +56,15 @@ pub fn tools(
     max_length: usize,
     claims: &Claims,
 ) -> (Listing, NameTable) {
-    let shown: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
+    let visible: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
         .iter()
         .flat_map(|part| part.shown(ListKind::Tools).map(move |item| (part, item)))
         .filter(|(part, item)| profile.has_tool(&part.server, &item.key))
         .map(|(part, item)| (part, item, profile.edit(&part.server, &item.key)))
         .collect();
-    let origins: Vec<Origin<'_>> = shown
+    let origins: Vec<NameOrigin<'_>> = visible
         .iter()
-        .map(|(part, item, edit)| Origin {
+        .map(|(part, item, edit)| NameOrigin {
             server: &part.server,
             original: &item.key,
             renamed: edit.and_then(|edit| edit.name.as_deref()),
@@ -81,7 +81,7 @@ pub fn tools(
     };
     let table = NameTable::build(&origins, &rules);
     let mut listing = Listing::default();
-    for (index, (part, item, edit)) in shown.into_iter().enumerate() {
+    for (index, (part, item, edit)) in visible.into_iter().enumerate() {
         let text = item.under(table.exposed(index));
         let text = if part.cuts_results {
             without_output_schema(&text).into()
@@ -137,16 +137,16 @@ pub fn prompts(
     max_length: usize,
     claims: &Claims,
 ) -> (Listing, NameTable) {
-    let shown: Vec<(&ServerName, &Item)> = parts
+    let visible: Vec<(&ServerName, &Item)> = parts
         .iter()
         .flat_map(|part| {
-            let prompts = part.catalog.prompts.iter();
-            prompts.map(move |item| (&part.server, item))
+            let items = part.catalog.prompts.iter();
+            items.map(move |item| (&part.server, item))
         })
         .collect();
-    let origins: Vec<Origin<'_>> = shown
+    let origins: Vec<NameOrigin<'_>> = visible
         .iter()
-        .map(|(server, item)| Origin {
+        .map(|(server, item)| NameOrigin {
             server,
             original: &item.key,
             renamed: None,
@@ -163,7 +163,7 @@ pub fn prompts(
     };
     let table = NameTable::build(&origins, &rules);
     let mut listing = Listing::default();
-    for (index, (server, item)) in shown.into_iter().enumerate() {
+    for (index, (server, item)) in visible.into_iter().enumerate() {
         listing.push(server, item, table.exposed(index));
     }
     (listing.seal(), table)

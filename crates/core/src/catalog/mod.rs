@@ -5,10 +5,10 @@
 
 mod claims;
 mod item;
-mod kept;
 mod listing;
 mod pages;
 mod resources;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -17,14 +17,14 @@ use std::sync::Arc;
 pub use self::{
     claims::{Claims, MAX_FORMER},
     item::{ITEM_OVERHEAD, Item, ListKind, NotAList, Page, digest_of, next_cursor, page},
-    kept::{KeptCatalog, Unusable},
     listing::without_output_schema,
     pages::is_page,
     resources::{Owner, address},
+    stored::{KeptCatalog, Unusable},
 };
 use self::{
     listing::{Listing, prompts, tools},
-    resources::Resources,
+    resources::MergedResources,
 };
 use crate::{
     config::{Naming, Profile, Withheld},
@@ -56,8 +56,8 @@ impl ServerCatalog {
 
     /// Sets a list. If items have the same key, the first one counts.
     pub fn set(&mut self, kind: ListKind, mut items: Vec<Item>) {
-        let mut seen = std::collections::HashSet::new();
-        items.retain(|item| seen.insert(item.key.clone()));
+        let mut seen_keys = std::collections::HashSet::new();
+        items.retain(|item| seen_keys.insert(item.key.clone()));
         match kind {
             ListKind::Tools => self.tools = items,
             ListKind::Prompts => self.prompts = items,
@@ -138,7 +138,7 @@ pub struct Catalog {
     tool_names: NameTable,
     prompts: Listing,
     prompt_names: NameTable,
-    resources: Resources,
+    resources: MergedResources,
     claims: Arc<Claims>,
 }
 
@@ -162,7 +162,7 @@ impl Catalog {
             tool_names,
             prompts,
             prompt_names,
-            resources: Resources::merge(&parts, profile, claims),
+            resources: MergedResources::merge(&parts, profile, claims),
             parts,
             claims: Arc::clone(claims),
         }

@@ -37,8 +37,8 @@ impl Pages {
             return;
         }
         let servers = self.0.entry(uri.into()).or_default();
-        match servers.iter_mut().find(|known| known.name == *server) {
-            Some(known) => known.is_offered |= is_offered,
+        match servers.iter_mut().find(|entry| entry.name == *server) {
+            Some(entry) => entry.is_offered |= is_offered,
             None => servers.push(PageServer {
                 name: server.clone(),
                 is_offered,

@@ -39,7 +39,7 @@ impl Owner {
 
 /// The resources and templates of a merged catalog.
 #[derive(Debug, Default)]
-pub struct Resources {
+pub struct MergedResources {
     pub listing: Listing,
     by_uri: HashMap<Box<str>, usize>,
     pub templates: Listing,
@@ -63,7 +63,7 @@ struct Pattern {
     is_gone: bool,
 }
 
-impl Resources {
+impl MergedResources {
     /// Merges the parts that the profile has, in configuration order.
     pub fn merge(parts: &[Part], profile: &Profile, claims: &Arc<Claims>) -> Self {
         let mut merged = Self {
@@ -148,8 +148,11 @@ impl Resources {
         if let Some(server) = self.gone.get(uri) {
             return Owner::Absent(Some(server.clone()));
         }
-        let mut patterns = self.patterns.iter();
-        match patterns.find(|pattern| template_matches(&pattern.template, uri)) {
+        let pattern = self
+            .patterns
+            .iter()
+            .find(|pattern| template_matches(&pattern.template, uri));
+        match pattern {
             Some(pattern) if pattern.is_gone => Owner::Absent(Some(pattern.server.clone())),
             Some(pattern) => Owner::Server(Target {
                 server: pattern.server.clone(),
@@ -162,21 +165,23 @@ impl Resources {
     /// Finds the owner of a page: the only server that lists it or whose tools name it, else the
     /// only server with a matching template.
     fn page_owner(&self, uri: &str) -> Owner {
-        let named = self.pages.servers(uri).iter();
-        let mut servers: Vec<(&ServerName, bool)> = named
+        let mut servers: Vec<(&ServerName, bool)> = self
+            .pages
+            .servers(uri)
+            .iter()
             .map(|server| (&server.name, server.is_offered))
             .collect();
         if servers.is_empty() {
-            let patterns = self.patterns.iter().filter(|pattern| {
+            let matching = self.patterns.iter().filter(|pattern| {
                 is_page(&pattern.template) && template_matches(&pattern.template, uri)
             });
-            for pattern in patterns {
+            for pattern in matching {
                 let is_offered = !pattern.is_gone;
                 match servers
                     .iter_mut()
-                    .find(|(known, _)| **known == pattern.server)
+                    .find(|(server, _)| **server == pattern.server)
                 {
-                    Some((_, known)) => *known |= is_offered,
+                    Some((_, offered)) => *offered |= is_offered,
                     None => servers.push((&pattern.server, is_offered)),
                 }
             }
@@ -189,8 +194,8 @@ impl Resources {
             }),
             [(server, false)] => Owner::Absent(Some(server.clone())),
             _ => {
-                let servers = servers.into_iter();
-                Owner::Shared(servers.map(|(server, _)| server.clone()).collect())
+                let names = servers.into_iter().map(|(server, _)| server.clone());
+                Owner::Shared(names.collect())
             }
         }
     }
@@ -202,8 +207,10 @@ impl Resources {
 
     /// Resolves an address `mainstay+<server>:<uri>`.
     fn addressed(&self, uri: &str) -> Owner {
-        let address = uri.strip_prefix(SCHEME).and_then(|it| it.strip_prefix('+'));
-        let Some((server, original)) = address.and_then(|it| it.split_once(':')) else {
+        let address = uri
+            .strip_prefix(SCHEME)
+            .and_then(|rest| rest.strip_prefix('+'));
+        let Some((server, original)) = address.and_then(|address| address.split_once(':')) else {
             return Owner::Absent(None);
         };
         match self.servers.get(server) {
@@ -224,19 +231,19 @@ pub fn address(server: &ServerName, uri: &str) -> String {
 /// Adds an item with its own URI. If the URI belongs to another server or looks like one of
 /// Mainstay's, the item gets its address.
 fn add(
-    (listing, taken): (&mut Listing, &mut HashMap<Box<str>, usize>),
+    (listing, indexes): (&mut Listing, &mut HashMap<Box<str>, usize>),
     server: &ServerName,
     item: &Item,
     is_others: bool,
 ) {
     let uri = &item.key;
-    let exposed = if is_others || taken.contains_key(uri) || is_ours(uri) {
+    let exposed = if is_others || indexes.contains_key(uri) || is_ours(uri) {
         address(server, uri).into()
     } else {
         uri.clone()
     };
     listing.push(server, item, &exposed);
-    taken.insert(exposed, listing.targets.len() - 1);
+    indexes.insert(exposed, listing.targets.len() - 1);
 }
 
 /// True if a lenient reader would find Mainstay's scheme in the URI.

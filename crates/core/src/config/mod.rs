@@ -99,20 +99,22 @@ impl Config {
     /// Keeps the launch in force of each server whose only problem is a file that its entry refers
     /// to and that cannot be read. Returns these servers with their problems.
     pub fn keep_launches(&mut self, in_force: &Self) -> Vec<(ServerName, Vec<ConfigError>)> {
-        let mut kept = Vec::new();
+        let mut kept_launches = Vec::new();
         for server in &mut self.servers {
-            let known = in_force.servers.iter().find(|it| it.name == server.name);
-            let problems = known.map(|known| server.keep_launch(known));
+            let mut running = in_force.servers.iter();
+            let running = running.find(|running| running.name == server.name);
+            let problems = running.map(|running| server.keep_launch(running));
             let problems = problems.filter(|problems| !problems.is_empty());
-            kept.extend(problems.map(|problems| (server.name.clone(), problems)));
+            kept_launches.extend(problems.map(|problems| (server.name.clone(), problems)));
         }
-        kept
+        kept_launches
     }
 
     /// True if an enabled server waits for a file that its entry refers to.
     pub fn awaits_files(&self) -> bool {
-        let mut servers = self.servers.iter();
-        servers.any(|server| server.enabled && server.awaits_files())
+        self.servers
+            .iter()
+            .any(|server| server.enabled && server.awaits_files())
     }
 
     /// All problems that prevent the launch of a server, in the order of the file.
@@ -131,9 +133,9 @@ impl Config {
             match self
                 .servers
                 .iter_mut()
-                .find(|known| known.name == server.name)
+                .find(|existing| existing.name == server.name)
             {
-                Some(known) => *known = server,
+                Some(existing) => *existing = server,
                 None => self.servers.push(server),
             }
         }

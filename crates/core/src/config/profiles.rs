@@ -112,8 +112,8 @@ impl Profile {
     /// All edits of tools, by server and the tool's original name.
     pub fn edits(&self) -> impl Iterator<Item = (&ServerName, &str, &ToolEdit)> {
         self.edits.iter().flat_map(|(server, tools)| {
-            let tools = tools.iter();
-            tools.map(move |(tool, edit)| (server, &**tool, edit))
+            let edits = tools.iter();
+            edits.map(move |(tool, edit)| (server, &**tool, edit))
         })
     }
 

@@ -145,12 +145,12 @@ impl ServerConfig {
 
     /// Keeps the launch in force if only a file is missing, so that a running server stays. Returns
     /// the problems of the new launch.
-    pub(super) fn keep_launch(&mut self, known: &Self) -> Vec<ConfigError> {
-        if !self.enabled || matches!(known.launch, Launch::Broken(_)) || !self.awaits_files() {
+    pub(super) fn keep_launch(&mut self, running: &Self) -> Vec<ConfigError> {
+        if !self.enabled || matches!(running.launch, Launch::Broken(_)) || !self.awaits_files() {
             return Vec::new();
         }
         let problems = self.problems().cloned().collect();
-        self.launch = known.launch.clone();
+        self.launch = running.launch.clone();
         self.further_problems.clear();
         problems
     }

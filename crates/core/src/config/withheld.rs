@@ -44,7 +44,7 @@ impl Withheld {
     /// True if the operator has disabled the tool, or allowed only others.
     pub fn disables(&self, tool: &str) -> bool {
         let is_allowed =
-            |allowed: &[String]| allowed.binary_search_by(|it| (**it).cmp(tool)).is_ok();
+            |allowed: &[String]| allowed.binary_search_by(|name| (**name).cmp(tool)).is_ok();
         self.disabled.iter().any(|name| name == tool)
             || !self.allowed.as_deref().is_none_or(is_allowed)
     }
@@ -60,8 +60,8 @@ impl Withheld {
             _ => name.clone(),
         };
         let mut allowed: Vec<String> = names.iter().map(base).collect();
-        if let Some(known) = &self.allowed {
-            allowed.retain(|name| known.binary_search(name).is_ok());
+        if let Some(previous) = &self.allowed {
+            allowed.retain(|name| previous.binary_search(name).is_ok());
         }
         allowed.sort_unstable();
         allowed.dedup();
@@ -78,18 +78,22 @@ impl Withheld {
             return Vec::new();
         }
         let tools: Vec<&str> = tools.collect();
-        let known: HashSet<&str> = tools.iter().copied().collect();
+        let tool_names: HashSet<&str> = tools.iter().copied().collect();
         let mut lines = Vec::new();
         for (list, names) in lists {
-            let unknown = names.iter().filter(|name| !known.contains(name.as_str()));
+            let unknown = names
+                .iter()
+                .filter(|name| !tool_names.contains(name.as_str()));
             for name in unknown.take(MAX_UNMATCHED) {
-                let shown = shortened(name, LONGEST_NAME);
-                let mut line = format!("{list}: {shown:?} is no tool of this server");
+                let short_name = shortened(name, LONGEST_NAME);
+                let mut line = format!("{list}: {short_name:?} is no tool of this server");
                 // A name as clients see it begins with the server's name.
-                let own = name.rsplit_once("__").map_or(name.as_str(), |(_, own)| own);
-                let near = match known.get(own) {
-                    Some(own) => Some(*own),
-                    None => nearest(own, &tools[..tools.len().min(MAX_COMPARED)]),
+                let original = name
+                    .rsplit_once("__")
+                    .map_or(name.as_str(), |(_, rest)| rest);
+                let near = match tool_names.get(original) {
+                    Some(tool) => Some(*tool),
+                    None => nearest(original, &tools[..tools.len().min(MAX_COMPARED)]),
                 };
                 if name.contains('*') {
                     line = format!("{line} ({NO_PATTERNS})");
@@ -134,7 +138,7 @@ mod tests {
 
     #[test]
     fn every_list_restricts() {
-        let check = |lists: &[&[&str]], disabled: &[&str], shown: &[&str]| {
+        let check = |lists: &[&[&str]], disabled: &[&str], visible: &[&str]| {
             let mut withheld = Withheld::default();
             for list in lists {
                 let list: Vec<String> = list.iter().map(ToString::to_string).collect();
@@ -146,7 +150,7 @@ mod tests {
                 .into_iter()
                 .filter(|tool| !withheld.has(tool))
                 .collect();
-            assert_eq!(found, shown, "{lists:?} {disabled:?}");
+            assert_eq!(found, visible, "{lists:?} {disabled:?}");
         };
         check(&[], &[], &["a", "b", "c"]);
         check(&[], &["b"], &["a", "c"]);

@@ -35,7 +35,7 @@ pub fn word(text: &str) -> String {
     let is_shown = |c: char| {
         // PowerShell accepts typographic quotes as quotes.
         let is_quote = matches!(c, '\u{2018}'..='\u{201f}');
-        is_clear(c) && !is_quote && doubtful.iter().all(|it| it.character != c)
+        is_clear(c) && !is_quote && doubtful.iter().all(|lookalike| lookalike.character != c)
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_./:,=+@%".contains(c);
     let is_live = text.contains(LIVE_IN_QUOTES);
@@ -85,8 +85,10 @@ pub fn lookalikes(text: &str) -> Vec<Lookalike> {
             let like = looks_like(character);
             let similar = like.is_some() && (disguised || !character.is_alphabetic());
             let mixes = has_latin && character.is_alphabetic() && !is_latin(character);
-            let known = found.iter().any(|it| it.character == character);
-            if (similar || mixes) && !known {
+            let is_found = found
+                .iter()
+                .any(|lookalike| lookalike.character == character);
+            if (similar || mixes) && !is_found {
                 found.push(Lookalike { character, like });
             }
         }

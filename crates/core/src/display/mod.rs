@@ -125,7 +125,7 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
         .map_or(0, |(at, _)| at);
     let mut out = String::with_capacity(text.len() + 16);
     out.push_str(&text[..first]);
-    let mut shown = Shown::default();
+    let mut preceding = PrecedingText::default();
     let mut rest = text[first..].chars().peekable();
     while let Some(c) = rest.next() {
         match (c, form) {
@@ -134,14 +134,14 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
             ('\r', Form::Json) => out.push(' '),
             ('\n' | '\t', Form::Lines | Form::Json) => {
                 out.push(c);
-                shown = Shown::default();
+                preceding = PrecedingText::default();
             }
             ('\n' | '\t', Form::Line) => {
                 while rest.next_if(|next| matches!(next, '\n' | '\t')).is_some() {}
                 out.push(' ');
-                shown = Shown::default();
+                preceding = PrecedingText::default();
             }
-            _ if shown.takes(c) => out.push(c),
+            _ if preceding.accepts(c) => out.push(c),
             (_, Form::Json) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     let _ = write!(out, "\\u{unit:04x}");
@@ -165,19 +165,19 @@ fn escaped(c: char) -> impl Iterator<Item = char> {
 
 /// The characters before the present one.
 #[derive(Default)]
-struct Shown {
+struct PrecedingText {
     /// The last character with its own place.
     base: Option<char>,
     marks: usize,
     has_form: bool,
 }
 
-impl Shown {
+impl PrecedingText {
     /// Adds a character. Returns true if it may be shown unchanged after the previous ones. A mark
     /// needs a base character of the text, so that it is not drawn onto Mainstay's, such as a
     /// quotation mark before the text.
-    fn takes(&mut self, c: char) -> bool {
-        let takes = match effect(c) {
+    fn accepts(&mut self, c: char) -> bool {
+        let is_accepted = match effect(c) {
             Effect::Shown => {
                 *self = Self {
                     base: Some(c),
@@ -197,11 +197,11 @@ impl Shown {
                 first && self.base.is_some_and(is_symbol)
             }
         };
-        if !takes {
+        if !is_accepted {
             // No mark may be drawn onto an escape.
             self.base = None;
         }
-        takes
+        is_accepted
     }
 }
 

@@ -95,7 +95,7 @@ impl Caller {
     /// the question, and the client declared the capability. A question that the protocol does not
     /// define belongs to an extension, and the client decides.
     pub fn takes(&self, question: Method, params: &str) -> bool {
-        Need::of(question, params).is_none_or(|need| {
+        Need::for_question(question, params).is_none_or(|need| {
             need.known_to(self.revision) && self.capabilities.allows(question, params)
         })
     }
@@ -218,8 +218,8 @@ mod tests {
             ),
             (format!(r#""{long}""#), "{}".to_owned()),
         ] {
-            let kept = client_info(&info);
-            assert_eq!(&*kept, expected, "{}", &info[..40.min(info.len())]);
+            let bounded_info = client_info(&info);
+            assert_eq!(&*bounded_info, expected, "{}", &info[..40.min(info.len())]);
             let params = format!(r#"{{"protocolVersion":"x","clientInfo":{info}}}"#);
             let bounded = bounded_initialize(&params).expect("not too much");
             assert_eq!(
@@ -232,14 +232,14 @@ mod tests {
     #[test]
     fn an_initialize_that_says_too_much_is_refused() {
         let long = "x".repeat(MAX_INITIALIZE);
-        for (params, why) in [
+        for (params, expected) in [
             (
                 format!(r#"{{"capabilities":{{"experimental":"{long}"}}}}"#),
                 Excessive::Capabilities,
             ),
             (format!(r#"{{"_meta":"{long}"}}"#), Excessive::Params),
         ] {
-            assert_eq!(bounded_initialize(&params), Err(why));
+            assert_eq!(bounded_initialize(&params), Err(expected));
         }
     }
 }

@@ -31,18 +31,18 @@ pub struct Capabilities {
 impl Capabilities {
     fn read(declared: &Value, revision: Revision) -> Self {
         let has = |name: &str| declared[name].is_object();
-        let says = |name: &str, flag: &str| declared[name][flag] == Value::Bool(true);
+        let has_flag = |name: &str, flag: &str| declared[name][flag] == Value::Bool(true);
         Self {
             tools: has("tools"),
             prompts: has("prompts"),
             resources: has("resources"),
-            subscribe: says("resources", "subscribe"),
+            subscribe: has_flag("resources", "subscribe"),
             logging: has("logging"),
             completions: has("completions")
                 || !revision.has_completions_capability() && (has("prompts") || has("resources")),
-            tools_changed: says("tools", "listChanged"),
-            prompts_changed: says("prompts", "listChanged"),
-            resources_changed: says("resources", "listChanged"),
+            tools_changed: has_flag("tools", "listChanged"),
+            prompts_changed: has_flag("prompts", "listChanged"),
+            resources_changed: has_flag("resources", "listChanged"),
             tasks: revision.era() == Era::Modern && declared["extensions"][TASKS].is_object(),
         }
     }
@@ -93,7 +93,7 @@ impl Greeting {
         let version = value["protocolVersion"].as_str().ok_or(Unwelcome::Shape)?;
         let revision = Revision::parse_legacy(version)
             .ok_or_else(|| Unwelcome::Revision(version.to_owned()))?;
-        Ok(Self::of(
+        Ok(Self::from_parts(
             &value,
             &value["serverInfo"],
             revision,
@@ -119,10 +119,15 @@ impl Greeting {
         let revision = supported.iter().copied().max();
         let revision = revision.ok_or_else(|| Unwelcome::Revision(versions.join(", ")))?;
         let info = &value["_meta"][SERVER_INFO];
-        Ok(Self::of(&value, info, revision, supported))
+        Ok(Self::from_parts(&value, info, revision, supported))
     }
 
-    fn of(result: &Value, info: &Value, revision: Revision, supported: Vec<Revision>) -> Self {
+    fn from_parts(
+        result: &Value,
+        info: &Value,
+        revision: Revision,
+        supported: Vec<Revision>,
+    ) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let word = |value: &Value| text(value).map(|text| message::shortened(text, MAX_WORD));
         Self {
@@ -257,7 +262,7 @@ impl ClientCapabilities {
     /// True if the client declared that it accepts a question with these params (JSON text).
     /// [`Caller::takes`](super::Caller::takes) also checks the client's revision.
     pub fn allows(&self, question: Method, params: &str) -> bool {
-        match Need::of(question, params) {
+        match Need::for_question(question, params) {
             Some(Need::Sampling) => self.sampling,
             Some(Need::SamplingTools) => self.sampling && self.sampling_tools,
             Some(Need::Form) => self.elicitation,
@@ -313,7 +318,7 @@ pub(super) enum Need {
 }
 
 impl Need {
-    pub(super) fn of(question: Method, params: &str) -> Option<Self> {
+    pub(super) fn for_question(question: Method, params: &str) -> Option<Self> {
         match question {
             Method::CreateMessage
                 if ["tools", "toolChoice"]

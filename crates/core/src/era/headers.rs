@@ -103,7 +103,7 @@ impl<'a> Inbound<'a> {
 
     /// The value of a header, as text that is not decoded yet.
     fn get(&self, name: &str) -> Result<Option<&'a str>, HeaderMismatch> {
-        let mut named = self.headers.iter().filter(|(known, _)| *known == name);
+        let mut named = self.headers.iter().filter(|(header, _)| *header == name);
         let Some((_, value)) = named.next() else {
             return Ok(None);
         };

@@ -33,10 +33,10 @@ impl Filter {
     /// Reads the `params` (JSON text) of the request. Unknown kinds of notifications are ignored.
     pub fn read(params: &str) -> Result<Self, InvalidParams> {
         let absent = InvalidParams("\"notifications\" must be an object");
-        let wanted = message::member(params, "notifications").ok_or(absent.clone())?;
-        let wanted: Map<String, Value> = serde_json::from_str(wanted).map_err(|_| absent)?;
-        let flag = |name: &str| wanted.get(name) == Some(&Value::Bool(true));
-        let strings = |name: &str, refusal| match wanted.get(name) {
+        let requested = message::member(params, "notifications").ok_or(absent.clone())?;
+        let requested: Map<String, Value> = serde_json::from_str(requested).map_err(|_| absent)?;
+        let flag = |name: &str| requested.get(name) == Some(&Value::Bool(true));
+        let strings = |name: &str, refusal| match requested.get(name) {
             None => Ok(Vec::new()),
             Some(list) => serde_json::from_value(list.clone()).map_err(|_| InvalidParams(refusal)),
         };
@@ -89,12 +89,12 @@ impl Filter {
     /// request's id (JSON text).
     pub fn acknowledged(&self, id: &str) -> String {
         let mut honoured = Map::new();
-        for (name, wanted) in [
+        for (name, is_requested) in [
             ("toolsListChanged", self.tools),
             ("promptsListChanged", self.prompts),
             ("resourcesListChanged", self.resources),
         ] {
-            if wanted {
+            if is_requested {
                 honoured.insert(name.to_owned(), true.into());
             }
         }
@@ -130,11 +130,11 @@ pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
 /// `id` are JSON texts.
 pub fn tagged(method: Method, params: &str, id: &str) -> String {
     let mut params = Object::read(params).unwrap_or_default();
-    let of = params.get("_meta").map(str::to_owned);
-    let mut of = of.as_deref().and_then(Object::read).unwrap_or_default();
-    of.set(SUBSCRIPTION_ID, id);
-    let of = of.to_string();
-    params.set("_meta", &of);
+    let meta = params.get("_meta").map(str::to_owned);
+    let mut meta = meta.as_deref().and_then(Object::read).unwrap_or_default();
+    meta.set(SUBSCRIPTION_ID, id);
+    let meta = meta.to_string();
+    params.set("_meta", &meta);
     message::request(None, method.name(), Some(&params.to_string()))
 }
 
@@ -142,9 +142,9 @@ pub fn tagged(method: Method, params: &str, id: &str) -> String {
 pub fn completed(id: &str) -> String {
     let mut result = Object::default();
     result.set_text(RESULT_TYPE, COMPLETE);
-    let mut of = Object::default();
-    of.set(SUBSCRIPTION_ID, id);
-    result.set("_meta", &of.to_string());
+    let mut meta = Object::default();
+    meta.set(SUBSCRIPTION_ID, id);
+    result.set("_meta", &meta.to_string());
     result.to_string()
 }
 
@@ -162,8 +162,10 @@ mod tests {
             ..Capabilities::default()
         };
         assert!(filter.wants(Method::ResourcesChanged) && !filter.wants(Method::PromptsChanged));
-        let kept = filter.clone().of(&server);
-        assert!(kept.tools && !kept.prompts && !kept.resources && kept.uris.is_empty());
+        let honoured = filter.clone().of(&server);
+        assert!(
+            honoured.tools && !honoured.prompts && !honoured.resources && honoured.uris.is_empty()
+        );
         assert_eq!(
             filter.acknowledged("\"l\""),
             r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["x://a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":"l"}}}"#

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::message::{
     self, Envelope, Method, Object,
-    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, OF_REQUESTS, PROTOCOL_VERSION},
+    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, REQUEST_KEYS},
 };
 
 /// True if a message is modern: its `_meta` says so, or `MCP-Protocol-Version` names no revision
@@ -113,9 +113,12 @@ fn stateless_versions() -> Vec<&'static str> {
     versions(|revision| revision.era() == Era::Modern)
 }
 
-fn versions(which: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
+fn versions(is_listed: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
     let latest_first = Revision::ALL.iter().rev().copied();
-    latest_first.filter(which).map(Revision::as_str).collect()
+    latest_first
+        .filter(is_listed)
+        .map(Revision::as_str)
+        .collect()
 }
 
 /// Reads the `_meta` of a request. [`RequestMeta::revision`] checks the version later, because the
@@ -124,14 +127,14 @@ pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMet
     let meta = message::meta::of(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
     let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
     let members = Object::read(meta).unwrap_or_default();
-    let mut values = [None; OF_REQUESTS.len()];
+    let mut values = [None; REQUEST_KEYS.len()];
     for (key, value) in members.spelled() {
-        let Some(known) = OF_REQUESTS.iter().position(|name| *name == key) else {
+        let Some(index) = REQUEST_KEYS.iter().position(|name| *name == key) else {
             continue;
         };
         // Two readers of one message must not see different callers.
-        if values[known].replace(value).is_some() {
-            return Err(BadMeta::Invalid(OF_REQUESTS[known]));
+        if values[index].replace(value).is_some() {
+            return Err(BadMeta::Invalid(REQUEST_KEYS[index]));
         }
     }
     let [version, client_info, capabilities, log_level] = values;
@@ -209,7 +212,8 @@ pub fn admit<'a>(
 /// Message and data of the error −32021: a question cannot be asked, because the client did not
 /// declare the capability.
 pub fn missing_capability(question: Method, params: &str) -> (String, Value) {
-    let required = Need::of(question, params).map_or_else(|| json!({}), Need::capabilities);
+    let required =
+        Need::for_question(question, params).map_or_else(|| json!({}), Need::capabilities);
     (
         format!("the client does not declare what {} takes", question.name()),
         json!({ "requiredCapabilities": required }),

@@ -71,11 +71,11 @@ impl InputRequest {
     fn read(text: &str) -> Option<Self> {
         let method = Method::of(&message::text_member(text, "method")?);
         let params = message::member(text, "params").unwrap_or("{}");
-        let known = matches!(
+        let is_question = matches!(
             method,
             Method::CreateMessage | Method::Elicit | Method::RootsList
         );
-        (known && params.starts_with('{')).then(|| Self {
+        (is_question && params.starts_with('{')).then(|| Self {
             method,
             params: message::one_line(params).into(),
         })
@@ -313,7 +313,7 @@ pub struct Answers {
 
 impl Answers {
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut named = self.responses.iter().filter(|(known, _)| known == key);
+        let mut named = self.responses.iter().filter(|(name, _)| name == key);
         named.next_back().map(|(_, answer)| &**answer)
     }
 }

@@ -8,11 +8,11 @@ use crate::message::{Envelope, Method, Object, Span, meta};
 /// questions with responses, so a `requestState` in its request would belong to another client and
 /// is removed.
 pub fn to_modern(request: &str, caller: &Caller) -> String {
-    change(request, |method, params, of| {
+    change(request, |method, params, request_meta| {
         if questions::may_ask(method) {
             questions::strip(params);
         }
-        introduce(of, caller);
+        introduce(request_meta, caller);
     })
 }
 
@@ -27,24 +27,24 @@ pub fn edit_to_modern(
     if envelope.brings_answers() {
         return None;
     }
-    meta::changed(request, envelope, |of| {
+    meta::changed(request, envelope, |request_meta| {
         if let Some(token) = token {
-            of.set("progressToken", token);
+            request_meta.set("progressToken", token);
         }
-        introduce(of, caller);
+        introduce(request_meta, caller);
     })
 }
 
-fn introduce(of: &mut Object<'_>, caller: &Caller) {
-    of.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
+fn introduce(request_meta: &mut Object<'_>, caller: &Caller) {
+    request_meta.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
     if let Some(info) = &caller.client_info {
-        of.set(meta::CLIENT_INFO, info);
+        request_meta.set(meta::CLIENT_INFO, info);
     }
     let capabilities = caller.capabilities.for_era(Era::Modern);
-    of.set(meta::CLIENT_CAPABILITIES, &capabilities);
+    request_meta.set(meta::CLIENT_CAPABILITIES, &capabilities);
     match caller.log_level {
-        Some(level) => of.set_text(meta::LOG_LEVEL, level.as_str()),
-        None => drop(of.remove(meta::LOG_LEVEL)),
+        Some(level) => request_meta.set_text(meta::LOG_LEVEL, level.as_str()),
+        None => drop(request_meta.remove(meta::LOG_LEVEL)),
     }
 }
 
@@ -52,12 +52,12 @@ fn introduce(of: &mut Object<'_>, caller: &Caller) {
 /// removed, because the session has it. Answers to questions go to the server's own requests, not
 /// into this one.
 pub fn to_legacy(request: &str) -> String {
-    change(request, |method, params, of| {
+    change(request, |method, params, request_meta| {
         if questions::may_ask(method) {
             questions::strip(params);
         }
-        for key in meta::OF_REQUESTS {
-            of.remove(key);
+        for key in meta::REQUEST_KEYS {
+            request_meta.remove(key);
         }
     })
 }
@@ -86,14 +86,14 @@ fn change(request: &str, edit: impl FnOnce(Method, &mut Object<'_>, &mut Object<
         .and_then(|name| serde_json::from_str(name).ok());
     let method = method.map_or(Method::Other, |name: String| Method::of(&name));
     let mut params = object(message.get("params"));
-    let of = params.get("_meta").map(str::to_owned);
-    let mut of = object(of.as_deref());
-    edit(method, &mut params, &mut of);
-    if of.is_empty() {
+    let request_meta = params.get("_meta").map(str::to_owned);
+    let mut request_meta = object(request_meta.as_deref());
+    edit(method, &mut params, &mut request_meta);
+    if request_meta.is_empty() {
         params.remove("_meta");
     } else {
-        let of = of.to_string();
-        params.set("_meta", &of);
+        let request_meta = request_meta.to_string();
+        params.set("_meta", &request_meta);
     }
     let params = params.to_string();
     message.set("params", &params);

@@ -35,8 +35,8 @@ pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
 /// The revision in these `initialize` parameters (JSON text), or the latest if it is unknown.
 /// `None` if they name none.
 pub fn asked_revision(params: &str) -> Option<Revision> {
-    let asked = message::text_member(params, "protocolVersion")?;
-    Some(Revision::parse(&asked).unwrap_or(Revision::LATEST))
+    let requested = message::text_member(params, "protocolVersion")?;
+    Some(Revision::parse(&requested).unwrap_or(Revision::LATEST))
 }
 
 /// Replaces the revision in these `initialize` parameters (JSON text).

@@ -165,8 +165,8 @@ impl Progress {
 }
 
 fn pause(task: &str) -> Duration {
-    let asked = message::member(task, "pollIntervalMs").and_then(|asked| asked.parse().ok());
-    asked
+    let interval = message::member(task, "pollIntervalMs").and_then(|text| text.parse().ok());
+    interval
         .map_or(POLL, Duration::from_millis)
         .clamp(SHORTEST_POLL, LONGEST_POLL)
 }
@@ -232,13 +232,13 @@ mod tests {
             let working = read(&format!(r#""status":"working"{interval}"#));
             assert_eq!(working, Ok(Progress::Working(expected)), "{interval}");
         }
-        let asks = read(
+        let progress = read(
             r#""status":"input_required","inputRequests":{"k":{"method":"roots/list","params":{}}}"#,
         );
-        let Ok(Progress::Asks(asks, POLL)) = asks else {
-            panic!("{asks:?}");
+        let Ok(Progress::Asks(required, POLL)) = progress else {
+            panic!("{progress:?}");
         };
-        assert_eq!(asks.requests[0].0, "k");
+        assert_eq!(required.requests[0].0, "k");
         assert_eq!(
             read(r#""status":"completed","result":{"a": 1}"#),
             Ok(Progress::Completed(r#"{"a": 1}"#.into()))

@@ -54,7 +54,7 @@ impl Row {
         self.calls.failed
     }
 
-    pub fn shown(&self) -> Option<FailingRow> {
+    pub fn summary(&self) -> Option<FailingRow> {
         let FailingCalls { failed, of, .. } = self.calls;
         let since = self.since?;
         Some(FailingRow { failed, of, since })
@@ -62,11 +62,11 @@ impl Row {
 
     pub fn reason(&self) -> String {
         let FailingCalls { failed, reason, .. } = &self.calls;
-        let but = if self.answers_probes {
+        let prefix = if self.answers_probes {
             "answers pings; "
         } else {
             ""
         };
-        format!("{but}its last {failed} calls failed: {reason}")
+        format!("{prefix}its last {failed} calls failed: {reason}")
     }
 }

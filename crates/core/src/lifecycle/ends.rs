@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then, Why};
+use super::{DownReason, InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then};
 
-/// A waiting call brings an attempt forward, but keeps this distance from the begin of the last
+/// A waiting call brings an attempt forward, but keeps this distance from the beginning of the last
 /// one. A session that lived for less time proves nothing.
 pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
@@ -12,7 +12,7 @@ pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 /// time.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// Says if a loss counts against the budget of attempts.
+/// The effect of a loss on the budget of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charge {
     Counted,
@@ -28,7 +28,7 @@ impl Lifecycle {
             Phase::Connecting { planned, .. } => self.refused(loss, planned, now, policy),
             Phase::Up { since, planned, .. } => self.lost(loss, since, planned, now, policy),
             Phase::Closing { ref then, .. } => match then.clone() {
-                Then::Stay => self.to(Phase::Down(Why::Stopped)),
+                Then::Stay => self.to(Phase::Down(DownReason::Stopped)),
                 Then::Reopen => self.forgiven().open(None, now),
                 Then::Retry { loss, planned } => self.refused(loss, planned, now, policy),
                 Then::Lose {
@@ -58,15 +58,15 @@ impl Lifecycle {
         if policy.comes_back(&loss) {
             self.retry(loss, Charge::Free, now, policy)
         } else {
-            self.to(Phase::Down(Why::Lost(loss)))
+            self.to(Phase::Down(DownReason::Lost(loss)))
         }
     }
 
     /// Handles a failed attempt. An attempt that a call brought forward is free.
     fn refused(self, loss: Loss, planned: Option<Instant>, now: Instant, policy: &Policy) -> Step {
-        let at_first = !self.greeted && policy.reconnect.initial_failure == InitialFailure::Error;
+        let at_first = !self.was_up && policy.reconnect.initial_failure == InitialFailure::Error;
         if at_first || !policy.comes_back(&loss) {
-            return self.to(Phase::Down(Why::Refused(loss)));
+            return self.to(Phase::Down(DownReason::Refused(loss)));
         }
         let charge = planned.map_or(Charge::Counted, |_| Charge::Free);
         self.retry(loss, charge, now, policy)
@@ -89,17 +89,17 @@ impl Lifecycle {
             self.crashes = 0;
         }
         if !policy.comes_back(&loss) {
-            return self.to(Phase::Down(Why::Lost(loss)));
+            return self.to(Phase::Down(DownReason::Lost(loss)));
         }
         if uptime >= ATTEMPT_SPACING {
-            self.expired = false;
+            self.reopened_expired = false;
         }
         // If the server forgot the session, open a new one without a wait, but only once in a row,
         // even where every loss is forgiven on connect.
-        if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
+        if loss == Loss::SessionExpired && self.attempt() == 0 && !self.reopened_expired {
             self.losses = 1;
-            self.expired = true;
-            self.lost = Some(loss);
+            self.reopened_expired = true;
+            self.last_loss = Some(loss);
             return self.open(None, now);
         }
         // Calls bring attempts forward, but spend the budget no faster than the policy would.
@@ -129,18 +129,21 @@ impl Lifecycle {
         if charge == Charge::Counted {
             let (counter, budget) = self.budget(&loss, policy);
             if budget.is_some_and(|budget| *counter >= budget) {
-                return self.to(Phase::Down(Why::Failed(loss)));
+                return self.to(Phase::Down(DownReason::Failed(loss)));
             }
             *counter = counter.saturating_add(1);
         }
-        self.lost = Some(loss.clone());
-        let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
-        let earliest = self.spaced(&loss, policy).unwrap_or(now).max(now + wanted);
+        self.last_loss = Some(loss.clone());
+        let retry_after = loss.retry_after().min(LONGEST_RETRY_AFTER);
+        let earliest = self
+            .spaced(&loss, policy)
+            .unwrap_or(now)
+            .max(now + retry_after);
         let until = match charge {
             _ if loss.is_unauthorized() => now + policy.unauthorized_delay(self.epoch),
             Charge::Early(planned) => planned.max(earliest),
             Charge::Counted | Charge::Free => {
-                now + policy.delay(self.attempt(), self.epoch).max(wanted)
+                now + policy.delay(self.attempt(), self.epoch).max(retry_after)
             }
         };
         self.to(Phase::Waiting {
@@ -158,14 +161,16 @@ impl Lifecycle {
         } else {
             ATTEMPT_SPACING
         };
-        Some(self.tried? + spacing)
+        Some(self.last_attempt_at? + spacing)
     }
 
     /// Time before which no call starts an attempt, because the server has just refused Mainstay.
     pub(super) fn calls_from(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),
-            Phase::Down(Why::Lost(loss)) if loss.is_unauthorized() => self.spaced(loss, policy),
+            Phase::Down(DownReason::Lost(loss)) if loss.is_unauthorized() => {
+                self.spaced(loss, policy)
+            }
             Phase::Waiting { .. }
             | Phase::Down(_)
             | Phase::Connecting { .. }

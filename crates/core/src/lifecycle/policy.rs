@@ -264,7 +264,7 @@ impl Policy {
     }
 
     /// True if a lost session is opened again without a person: after a delay or for a call.
-    pub(super) fn opens_unasked(&self) -> bool {
+    pub(super) fn reopens_alone(&self) -> bool {
         match self.reconnect.mode {
             ReconnectMode::Auto => true,
             ReconnectMode::Manual => self.reconnect.on_call,

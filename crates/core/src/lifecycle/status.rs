@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lifecycle, Loss, Phase, Policy, ReconnectMode, Then, Why};
+use super::{DownReason, Lifecycle, Loss, Phase, Policy, ReconnectMode, Then};
 use crate::{health::Health, ids::Epoch, start::HANG_AFTER};
 
 /// A start counts as silent after this time without a sign of work. On a busy machine the signs are
@@ -138,7 +138,7 @@ impl std::fmt::Display for State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub state: State,
-    /// The latest attempt, counted from the start of the daemon.
+    /// The number of the latest attempt.
     pub epoch: Epoch,
     /// True while an attempt is under way.
     pub attempting: bool,
@@ -184,13 +184,13 @@ impl Status {
         if !self.attempting {
             return None;
         }
-        let Some(begun) = self.begun else {
+        let Some(begun_at) = self.begun else {
             return Some("waits for its turn".to_owned());
         };
-        let time = now.saturating_duration_since(begun);
-        let worked = self.worked.filter(|worked| *worked >= begun);
+        let time = now.saturating_duration_since(begun_at);
+        let worked = self.worked.filter(|worked| *worked >= begun_at);
         let silence = worked.map(|worked| now.saturating_duration_since(worked));
-        let (what, time, limit) = match silence {
+        let (activity, time, limit) = match silence {
             None => ("no sign of work", time, self.silence_limit),
             Some(silence) if silence < SILENCE => ("at work", time, self.start_limit),
             Some(silence) => {
@@ -200,7 +200,7 @@ impl Status {
             }
         };
         let (time, limit) = (time.as_secs(), limit.as_secs_f64());
-        Some(format!("{what} for {time} s, given up after {limit} s"))
+        Some(format!("{activity} for {time} s, given up after {limit} s"))
     }
 }
 
@@ -215,22 +215,26 @@ impl Lifecycle {
             }
         };
         let (state, reason) = match &self.phase {
-            Phase::Down(why) => match why {
-                Why::Stopped => (State::Disconnected, None),
-                Why::Lost(loss @ Loss::Crashed { .. }) => (State::Crashed, Some(loss.clone())),
-                Why::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
+            Phase::Down(reason) => match reason {
+                DownReason::Stopped => (State::Disconnected, None),
+                DownReason::Lost(loss @ Loss::Crashed { .. }) => {
+                    (State::Crashed, Some(loss.clone()))
+                }
+                DownReason::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
                     (State::Disconnected, Some(loss.clone()))
                 }
-                Why::Lost(loss) | Why::Refused(loss) => (State::Error, Some(loss.clone())),
-                Why::Failed(loss) => (State::Failed, Some(loss.clone())),
+                DownReason::Lost(loss) | DownReason::Refused(loss) => {
+                    (State::Error, Some(loss.clone()))
+                }
+                DownReason::Failed(loss) => (State::Failed, Some(loss.clone())),
             },
             Phase::Connecting { .. } => {
-                let state = match &self.lost {
+                let state = match &self.last_loss {
                     Some(lost) if lost.is_unauthorized() => State::Error,
                     Some(_) => State::Reconnecting,
                     None => State::Connecting,
                 };
-                (state, self.lost.clone())
+                (state, self.last_loss.clone())
             }
             Phase::Up { .. } => (State::Connected, None),
             Phase::Closing { then, .. } => reconnecting(then),
@@ -243,7 +247,7 @@ impl Lifecycle {
             Phase::Up { tally, .. } => Some(tally.health(&policy.health)),
             _ => None,
         };
-        let (begun, worked) = match self.phase {
+        let (begun_at, last_work_at) = match self.phase {
             Phase::Connecting { since, worked, .. } => (since, worked),
             _ => (None, None),
         };
@@ -251,8 +255,8 @@ impl Lifecycle {
             state,
             epoch: self.epoch,
             attempting: matches!(self.phase, Phase::Connecting { .. }),
-            begun,
-            worked,
+            begun: begun_at,
+            worked: last_work_at,
             silence_limit: policy.connect_timeout,
             start_limit: policy.longest_start(),
             attempt: self.attempt(),

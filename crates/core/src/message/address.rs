@@ -52,7 +52,7 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
             "\"progressToken\" must be a string or a number",
         ));
     }
-    let word = |span: Option<Span>, what| span.map(|span| string(text, span, what)).transpose();
+    let word = |span: Option<Span>, error| span.map(|span| string(text, span, error)).transpose();
     Ok(Address {
         name: word(found.name, "\"name\" must be a string")?,
         uri: word(found.uri, "\"uri\" must be a string")?,
@@ -79,8 +79,8 @@ fn members<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, InvalidParams> 
         .map_err(|_| InvalidParams("an object with each member at most once is expected"))
 }
 
-fn string<'a>(text: &'a str, span: Span, what: &'static str) -> Result<Text<'a>, InvalidParams> {
-    let value = super::text(span.get(text)).ok_or(InvalidParams(what))?;
+fn string<'a>(text: &'a str, span: Span, error: &'static str) -> Result<Text<'a>, InvalidParams> {
+    let value = super::text(span.get(text)).ok_or(InvalidParams(error))?;
     Ok(Text { value, span })
 }
 
@@ -95,11 +95,13 @@ fn reference(text: &str, span: Span) -> Result<Option<Reference<'_>>, InvalidPar
         uri: Option<&'a RawValue>,
     }
     let found: Ref<'_> = members(span.get(text))?;
-    let of = |raw: &RawValue| Span::of(text, raw.get());
+    let locate = |raw: &RawValue| Span::of_part(text, raw.get());
     match (&*found.kind, found.name, found.uri) {
-        ("ref/prompt", Some(name), _) => string(text, of(name), "\"ref.name\" must be a string")
-            .map(|name| Some(Reference::Prompt(name))),
-        ("ref/resource", _, Some(uri)) => string(text, of(uri), "\"ref.uri\" must be a string")
+        ("ref/prompt", Some(name), _) => {
+            string(text, locate(name), "\"ref.name\" must be a string")
+                .map(|name| Some(Reference::Prompt(name)))
+        }
+        ("ref/resource", _, Some(uri)) => string(text, locate(uri), "\"ref.uri\" must be a string")
             .map(|uri| Some(Reference::Resource(uri))),
         _ => Err(InvalidParams(
             "\"ref\" must be a ref/prompt with a name or a ref/resource with a uri",

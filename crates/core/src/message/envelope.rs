@@ -4,7 +4,7 @@ use serde::de::IgnoredAny;
 
 use super::{
     MAX_TEXT, Method, Span, is_id,
-    keys::OF_REQUESTS,
+    keys::REQUEST_KEYS,
     object::items,
     scan::{Invalid, Scanner},
     text::{splice, text as string},
@@ -272,10 +272,11 @@ fn read_meta(
             found.doubled |= before.is_some();
             return Ok(());
         }
-        let is_reserved = OF_REQUESTS.contains(&&*key);
+        let is_reserved = REQUEST_KEYS.contains(&&*key);
         found.stateless |= is_reserved;
         found.meta_has_more |= !is_reserved;
-        *is_ambiguous |= is_lookalike(&key, &["progressToken"]) || is_lookalike(&key, &OF_REQUESTS);
+        *is_ambiguous |=
+            is_lookalike(&key, &["progressToken"]) || is_lookalike(&key, &REQUEST_KEYS);
         scanner.value()?;
         Ok::<(), Invalid>(())
     })?;
@@ -308,18 +309,20 @@ const PARAMS: [&str; 12] = [
     ANSWERS[1],
 ];
 
-/// True if `name` is none of `known`, but a lenient reader would take it for one of them: a reader
+/// True if `name` is none of `names`, but a lenient reader would take it for one of them: a reader
 /// that ignores case, a NUL at the end, or the difference between letters with the same capital.
-fn is_lookalike(name: &str, known: &[&str]) -> bool {
+fn is_lookalike(name: &str, names: &[&str]) -> bool {
     let read = name.trim_end_matches('\0');
-    let is_like = |known: &str| {
+    let is_like = |candidate: &str| {
         if read.is_ascii() {
-            read.eq_ignore_ascii_case(known)
+            read.eq_ignore_ascii_case(candidate)
         } else {
-            read.chars().map(folded).eq(known.chars().map(folded))
+            read.chars().map(folded).eq(candidate.chars().map(folded))
         }
     };
-    known.iter().any(|known| *known != name && is_like(known))
+    names
+        .iter()
+        .any(|candidate| *candidate != name && is_like(candidate))
 }
 
 fn folded(letter: char) -> char {

@@ -10,7 +10,7 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The members of a request that replace a session.
-pub const OF_REQUESTS: [&str; 4] = [
+pub const REQUEST_KEYS: [&str; 4] = [
     PROTOCOL_VERSION,
     CLIENT_INFO,
     CLIENT_CAPABILITIES,

@@ -4,7 +4,7 @@
 use super::{Envelope, InvalidParams, Object, Span, member};
 
 pub use super::keys::{
-    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, OF_REQUESTS, PROTOCOL_VERSION, SERVER_INFO,
+    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, REQUEST_KEYS, SERVER_INFO,
     SUBSCRIPTION_ID,
 };
 
@@ -34,7 +34,7 @@ pub fn changed(
     let mut meta = Object::default();
     change(&mut meta);
     let comma = if params.trim_start() == "}" { "" } else { "," };
-    let at = Span::of(text, params).start();
+    let at = Span::of_part(text, params).start();
     let before = Span::new(at, at);
     Some((before, format!(r#""_meta":{meta}{comma}"#)))
 }

@@ -33,10 +33,9 @@ impl Member<'_> {
 impl<'a> Object<'a> {
     /// Reads an object. `None` if the text is no object.
     pub fn read(text: &'a str) -> Option<Self> {
-        let members = members(text)?;
         let mut end = 0;
-        let members = members.into_iter().map(|(key, value)| {
-            let span = Span::of(text, value);
+        let members = members(text)?.into_iter().map(|(key, value)| {
+            let span = Span::of_part(text, value);
             // Only white space and a comma or a brace can precede the key.
             let start = text[end..].find('"').map_or(end, |quote| end + quote);
             end = span.end();

@@ -246,7 +246,7 @@ impl<'a> Scanner<'a> {
             [b'u', one, two, three, four, ..]
                 if [one, two, three, four]
                     .iter()
-                    .all(|it| it.is_ascii_hexdigit()) =>
+                    .all(|digit| digit.is_ascii_hexdigit()) =>
             {
                 6
             }
@@ -343,7 +343,7 @@ pub(super) fn end_of_plain(text: &[u8], mut at: usize) -> usize {
         at += chunk.len();
     }
     let is_plain = |byte: &u8| *byte >= b' ' && !matches!(*byte, b'"' | b'\\');
-    at + text[at..].iter().take_while(|it| is_plain(it)).count()
+    at + text[at..].iter().take_while(|byte| is_plain(byte)).count()
 }
 
 #[cfg(test)]

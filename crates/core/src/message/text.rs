@@ -34,8 +34,8 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bool; N]> {
     let mut has = [false; N];
     let read = Scanner::new(object).members(|scanner, key| {
-        if let Some(known) = names.iter().position(|name| key == *name) {
-            has[known] = true;
+        if let Some(index) = names.iter().position(|name| key == *name) {
+            has[index] = true;
         }
         scanner.value()?;
         Ok::<(), Invalid>(())
@@ -76,7 +76,7 @@ pub fn shown_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
 /// The span of the member at `path` (`["_meta", "progressToken"]`) in the object at `within`.
 pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
     path.iter().try_fold(within, |span, name| {
-        member(span.get(text), name).map(|found| Span::of(text, found))
+        member(span.get(text), name).map(|found| Span::of_part(text, found))
     })
 }
 

@@ -43,7 +43,7 @@ fn is_legal(c: char) -> bool {
 
 /// A tool or prompt to expose: its server and its original name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin<'a> {
+pub struct NameOrigin<'a> {
     pub server: &'a ServerName,
     pub original: &'a str,
     /// The full exposed name that a profile sets.
@@ -109,13 +109,13 @@ impl Meaning {
 /// `mcp__server__tool`. Any other name is returned as it is.
 pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
     let prefix = exposed_prefix(server);
-    let own = |name: &'n str| {
+    let strip = |name: &'n str| {
         let exposed = || name.strip_prefix(&*prefix);
         let rest = name.strip_prefix(server.as_str()).or_else(exposed)?;
         rest.strip_prefix("__").or_else(|| rest.strip_prefix('/'))
     };
-    let found = own(name).or_else(|| own(name.strip_prefix("mcp__")?));
-    found.filter(|own| !own.is_empty()).unwrap_or(name)
+    let found = strip(name).or_else(|| strip(name.strip_prefix("mcp__")?));
+    found.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
 /// The reason that a name cannot be resolved.
@@ -127,7 +127,7 @@ pub enum Unresolved {
 }
 
 impl NameTable {
-    pub fn build(origins: &[Origin<'_>], rules: &Rules<'_>) -> Self {
+    pub fn build(origins: &[NameOrigin<'_>], rules: &Rules<'_>) -> Self {
         let mut exposed = Exposed::new(origins, rules);
         let mut refused_renames = Vec::new();
         for (index, origin) in origins.iter().enumerate() {
@@ -136,8 +136,8 @@ impl NameTable {
             }
         }
         for (index, origin) in origins.iter().enumerate() {
-            if let Some(given) = origin.renamed
-                && !exposed.offer(index, given.to_owned())
+            if let Some(new_name) = origin.renamed
+                && !exposed.offer(index, new_name.to_owned())
             {
                 refused_renames.push(index);
                 exposed.offer(index, prefixed(origin, rules.naming));
@@ -153,7 +153,7 @@ impl NameTable {
         table
     }
 
-    fn add_spellings(&mut self, origins: &[Origin<'_>], rules: &Rules<'_>) {
+    fn add_spellings(&mut self, origins: &[NameOrigin<'_>], rules: &Rules<'_>) {
         for (index, name) in self.exposed.iter().enumerate() {
             let name = name.as_str().into();
             self.by_name.insert(name, Meaning::Exposed(index));
@@ -163,7 +163,7 @@ impl NameTable {
             self.by_name.entry(full).or_insert(Meaning::Full(index));
         }
         for (index, origin) in origins.iter().enumerate() {
-            let Origin {
+            let NameOrigin {
                 server, original, ..
             } = origin;
             let prefix = exposed_prefix(server);
@@ -208,7 +208,7 @@ impl NameTable {
     fn add_alias(&mut self, alias: Box<str>, candidate: usize) {
         match self.by_name.entry(alias) {
             Entry::Vacant(vacant) => drop(vacant.insert(Meaning::Alias(candidate))),
-            Entry::Occupied(mut known) => known.get_mut().contest(Candidate::Here(candidate)),
+            Entry::Occupied(mut occupied) => occupied.get_mut().contest(Candidate::Here(candidate)),
         }
     }
 
@@ -246,34 +246,34 @@ impl NameTable {
 
 /// The exposed names while they are being assigned.
 struct Exposed<'a> {
-    origins: &'a [Origin<'a>],
+    origins: &'a [NameOrigin<'a>],
     rules: &'a Rules<'a>,
     names: Vec<Option<String>>,
-    taken: foldhash::HashMap<String, usize>,
+    assigned: foldhash::HashMap<String, usize>,
     /// Claims by the original names of the tools that a profile does not rename.
     claims: HashMap<&'a str, Claim<'a>>,
 }
 
 /// The server that may use an original name under [`Naming::None`].
 enum Claim<'a> {
-    Of(&'a ServerName),
+    Sole(&'a ServerName),
     Contested,
 }
 
 impl<'a> Exposed<'a> {
-    fn new(origins: &'a [Origin<'a>], rules: &'a Rules<'a>) -> Self {
+    fn new(origins: &'a [NameOrigin<'a>], rules: &'a Rules<'a>) -> Self {
         let mut claims = HashMap::new();
         for origin in origins.iter().filter(|origin| origin.renamed.is_none()) {
             claims
                 .entry(origin.original)
                 .and_modify(|claim| *claim = Claim::Contested)
-                .or_insert(Claim::Of(origin.server));
+                .or_insert(Claim::Sole(origin.server));
         }
         Self {
             origins,
             rules,
             names: vec![None; origins.len()],
-            taken: foldhash::HashMap::default(),
+            assigned: foldhash::HashMap::default(),
             claims,
         }
     }
@@ -283,29 +283,29 @@ impl<'a> Exposed<'a> {
         if !self.is_free(&self.origins[index], &name) {
             return false;
         }
-        self.taken.insert(name.clone(), index);
+        self.assigned.insert(name.clone(), index);
         self.names[index] = Some(name);
         true
     }
 
-    fn is_free(&self, origin: &Origin<'_>, name: &str) -> bool {
+    fn is_free(&self, origin: &NameOrigin<'_>, name: &str) -> bool {
         let Rules {
             naming, max_length, ..
         } = *self.rules;
         let is_exposable =
             naming == Naming::Slash || name.len() <= max_length && name.chars().all(is_legal);
         is_exposable
-            && !self.taken.contains_key(name)
+            && !self.assigned.contains_key(name)
             && !(self.rules.reserved)(name)
             && (naming != Naming::None || self.is_unclaimed(origin, name))
             && self.rules.servers.may_lead(name, origin.server)
     }
 
     /// True if no other server offers, or offered, an item with this original name.
-    fn is_unclaimed(&self, origin: &Origin<'_>, name: &str) -> bool {
+    fn is_unclaimed(&self, origin: &NameOrigin<'_>, name: &str) -> bool {
         let is_own = match self.claims.get(name) {
             None => true,
-            Some(Claim::Of(server)) => *server == origin.server,
+            Some(Claim::Sole(server)) => *server == origin.server,
             Some(Claim::Contested) => false,
         };
         is_own && others(self.rules, origin.server, name).next().is_none()
@@ -313,7 +313,7 @@ impl<'a> Exposed<'a> {
 
     /// The name according to the naming. An original name that cannot be exposed unchanged gets a
     /// prefix.
-    fn plain(&self, origin: &Origin<'_>) -> String {
+    fn plain(&self, origin: &NameOrigin<'_>) -> String {
         let bare = origin.original;
         if self.rules.naming == Naming::None && self.is_free(origin, bare) {
             bare.to_owned()
@@ -342,15 +342,15 @@ impl<'a> Exposed<'a> {
 /// The other servers that offered an item with this original name and do not offer it now.
 fn others<'r>(
     rules: &Rules<'r>,
-    own: &'r ServerName,
+    server: &'r ServerName,
     name: &str,
 ) -> impl Iterator<Item = &'r ServerName> + use<'r> {
     let gone = rules.gone.get(name).map_or(&[][..], Vec::as_slice);
-    gone.iter().copied().filter(move |server| *server != own)
+    gone.iter().copied().filter(move |other| *other != server)
 }
 
 /// The name with the prefix of its server, according to the naming.
-fn prefixed(origin: &Origin<'_>, naming: Naming) -> String {
+fn prefixed(origin: &NameOrigin<'_>, naming: Naming) -> String {
     let separator = match naming {
         Naming::Slash => "/",
         Naming::DoubleUnderscore | Naming::McpPrefix | Naming::None => "__",
@@ -358,7 +358,7 @@ fn prefixed(origin: &Origin<'_>, naming: Naming) -> String {
     format!("{}{separator}{}", prefix(origin, naming), origin.original)
 }
 
-fn prefix(origin: &Origin<'_>, naming: Naming) -> String {
+fn prefix(origin: &NameOrigin<'_>, naming: Naming) -> String {
     match naming {
         Naming::McpPrefix => format!("mcp__{}", exposed_prefix(origin.server)),
         Naming::DoubleUnderscore | Naming::None => exposed_prefix(origin.server).into_owned(),
@@ -383,7 +383,7 @@ fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
 
 /// Names with as much of the server's name as fits, and a hash of the item at the end. The best
 /// name comes first. Each attempt returns different names.
-fn altered(origin: &Origin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
+fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
     let (server, original) = (origin.server, origin.original);
     let digest = match attempt {
         0 => Sha256::digest(format!("{server}/{original}")),
@@ -421,6 +421,6 @@ fn anonymous(server: &ServerName, hash: &str, max_length: usize) -> String {
     let length = LONG_HASH_LENGTH.min(max_length.saturating_sub(2));
     let room = max_length.saturating_sub(length + 1);
     let server = exposed_prefix(server);
-    let kept = server[..server.len().min(room)].trim_end_matches('_');
-    format!("{kept}_{}", &hash[..length])
+    let beginning = server[..server.len().min(room)].trim_end_matches('_');
+    format!("{beginning}_{}", &hash[..length])
 }

@@ -100,10 +100,10 @@ impl CachedPackage {
 
 impl Runner {
     fn package_in<'a>(&self, args: &'a [String]) -> Option<&'a str> {
-        let mut args = args.iter().map(String::as_str);
-        while let Some(arg) = args.next() {
+        let mut rest = args.iter().map(String::as_str);
+        while let Some(arg) = rest.next() {
             if arg == "--" {
-                return args.next();
+                return rest.next();
             }
             if !arg.starts_with('-') {
                 return Some(arg);
@@ -113,9 +113,9 @@ impl Runner {
                     return Some(value);
                 }
             } else if self.package.contains(&arg) {
-                return args.next();
+                return rest.next();
             } else if self.values.contains(&arg) {
-                args.next();
+                rest.next();
             }
         }
         None
@@ -133,7 +133,7 @@ pub struct BrokenCache {
 
 /// Messages of npx and node about files of a package that are missing, or that another start is
 /// replacing.
-const OF_NPX: [&str; 7] = [
+const NPX_ERRORS: [&str; 7] = [
     "ENOTEMPTY",
     "ENOENT",
     "EEXIST",
@@ -143,8 +143,8 @@ const OF_NPX: [&str; 7] = [
     "MODULE_NOT_FOUND",
 ];
 
-/// Like [`OF_NPX`], for uv.
-const OF_UV: [&str; 6] = [
+/// Like [`NPX_ERRORS`], for uv.
+const UV_ERRORS: [&str; 6] = [
     "os error 2",
     "os error 17",
     "os error 39",
@@ -156,9 +156,9 @@ const OF_UV: [&str; 6] = [
 impl BrokenCache {
     /// Searches the last lines of a server's stderr.
     pub fn in_lines<L: AsRef<str>>(lines: &[L]) -> Option<Self> {
-        let says = |words: &[&str]| {
-            let mut lines = lines.iter();
-            lines.any(|line| words.iter().any(|word| line.as_ref().contains(word)))
+        let contain = |words: &[&str]| {
+            let mut all = lines.iter();
+            all.any(|line| words.iter().any(|word| line.as_ref().contains(word)))
         };
         let find = |folder: fn(&str) -> Option<&str>| {
             lines.iter().find_map(|line| {
@@ -168,13 +168,13 @@ impl BrokenCache {
                 words.into_iter().find_map(folder).map(str::to_owned)
             })
         };
-        if says(&OF_NPX)
+        if contain(&NPX_ERRORS)
             && let Some(folder) = find(npx_folder)
         {
             let mend = format!("rm -r {folder}");
             return Some(Self { folder, mend });
         }
-        if says(&OF_UV)
+        if contain(&UV_ERRORS)
             && let Some(folder) = find(uv_folder)
         {
             let mend = "uv cache clean".to_owned();
@@ -290,7 +290,7 @@ mod tests {
             (&["ENOTEMPTY /home/ada/.npm/_npx/../x"], None),
             (&[], None),
         ] {
-            let found = BrokenCache::in_lines(lines).map(|it| it.folder);
+            let found = BrokenCache::in_lines(lines).map(|cache| cache.folder);
             assert_eq!(found.as_deref(), folder, "{lines:?}");
         }
     }

@@ -10,7 +10,7 @@ pub(super) struct Edits<'t> {
 }
 
 impl<'t> Edits<'t> {
-    pub fn of(text: &'t str) -> Self {
+    pub fn new(text: &'t str) -> Self {
         Self {
             text,
             replaced: Vec::new(),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::{
     HIDDEN, Rules,
     edits::Edits,
-    names::{Naming, is_number, is_word, may_be_name},
+    names::{Secrecy, is_number, is_word, may_be_name},
 };
 use crate::message::{self, shown_text};
 
@@ -20,10 +20,10 @@ const MAX_NESTED: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// A value with this secrecy of its name.
-    Value(Naming),
+    Value(Secrecy),
     /// The key of a member, or the end of its object.
     Key,
-    Colon(Naming),
+    Colon(Secrecy),
     /// A comma, or the end of the open container.
     Comma,
 }
@@ -33,17 +33,17 @@ struct Open {
     start: usize,
     /// True if it contains a string that is not a number.
     has_strings: bool,
-    kind: Kind,
+    kind: ContainerKind,
 }
 
-enum Kind {
+enum ContainerKind {
     Object(Object),
     Array(Array),
 }
 
 /// The position of a value. `has_strings` is true if it contains a string that is not a number.
 #[derive(Clone, Copy)]
-struct Seen {
+struct ValueSpan {
     at: usize,
     end: usize,
     has_strings: bool,
@@ -54,8 +54,8 @@ struct Object {
     /// The role of the latest member.
     member: Member,
     /// The secrecy that the name gives to the value.
-    naming: Naming,
-    value: Option<Seen>,
+    secrecy: Secrecy,
+    value: Option<ValueSpan>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ enum Member {
 }
 
 impl Member {
-    fn of(key: &str) -> Self {
+    fn from_key(key: &str) -> Self {
         let is = |word: &&str| key.eq_ignore_ascii_case(word);
         if ["name", "key", "header"].iter().any(&is) {
             Self::Name
@@ -82,27 +82,27 @@ impl Member {
 struct Array {
     elements: usize,
     /// The secrecy that the first element gives to the second one, if both are strings.
-    naming: Naming,
-    second: Option<Seen>,
+    secrecy: Secrecy,
+    second: Option<ValueSpan>,
     /// The secrecy that the latest element gives to the next one, if it is an option and both are
     /// strings.
-    option: Naming,
+    option: Secrecy,
 }
 
 impl Open {
     fn at(start: usize, is_object: bool) -> Self {
         let kind = if is_object {
-            Kind::Object(Object {
+            ContainerKind::Object(Object {
                 member: Member::Other,
-                naming: Naming::Open,
+                secrecy: Secrecy::Open,
                 value: None,
             })
         } else {
-            Kind::Array(Array {
+            ContainerKind::Array(Array {
                 elements: 0,
-                naming: Naming::Open,
+                secrecy: Secrecy::Open,
                 second: None,
-                option: Naming::Open,
+                option: Secrecy::Open,
             })
         };
         Self {
@@ -133,7 +133,7 @@ impl Rules<'_> {
         let mut reader = Reader {
             rules: self,
             text,
-            edits: Edits::of(text),
+            edits: Edits::new(text),
             open: Vec::new(),
             without_strings: 0,
         };
@@ -154,21 +154,25 @@ struct Reader<'r> {
 impl Reader<'_> {
     fn read(&mut self, nested: usize) -> Result<(), NotJson> {
         let bytes = self.text.as_bytes();
-        let (mut at, mut next) = (0, Next::Value(Naming::Open));
+        let (mut at, mut next) = (0, Next::Value(Secrecy::Open));
         while let Some(&byte) = bytes.get(at) {
             if byte.is_ascii_whitespace() {
                 at += 1;
                 continue;
             }
             (at, next) = match (next, byte) {
-                (Next::Value(naming), _) if byte != b']' => self.value(at, byte, naming, nested)?,
+                (Next::Value(secrecy), _) if byte != b']' => {
+                    self.value(at, byte, secrecy, nested)?
+                }
                 (Next::Value(_) | Next::Comma, b']')
-                    if matches!(self.kind(), Some(Kind::Array(_))) =>
+                    if matches!(self.kind(), Some(ContainerKind::Array(_))) =>
                 {
                     self.close(at + 1);
                     (at + 1, Next::Comma)
                 }
-                (Next::Key | Next::Comma, b'}') if matches!(self.kind(), Some(Kind::Object(_))) => {
+                (Next::Key | Next::Comma, b'}')
+                    if matches!(self.kind(), Some(ContainerKind::Object(_))) =>
+                {
                     self.close(at + 1);
                     (at + 1, Next::Comma)
                 }
@@ -176,10 +180,10 @@ impl Reader<'_> {
                     let end = value_end(bytes, at)?;
                     (end, Next::Colon(self.key(at, end)))
                 }
-                (Next::Colon(naming), b':') => (at + 1, Next::Value(naming)),
+                (Next::Colon(secrecy), b':') => (at + 1, Next::Value(secrecy)),
                 (Next::Comma, b',') => match self.kind() {
-                    Some(Kind::Object(_)) => (at + 1, Next::Key),
-                    Some(Kind::Array(_)) => (at + 1, Next::Value(Naming::Open)),
+                    Some(ContainerKind::Object(_)) => (at + 1, Next::Key),
+                    Some(ContainerKind::Array(_)) => (at + 1, Next::Value(Secrecy::Open)),
                     None => return Err(NotJson),
                 },
                 _ => return Err(NotJson),
@@ -191,26 +195,26 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn kind(&mut self) -> Option<&mut Kind> {
+    fn kind(&mut self) -> Option<&mut ContainerKind> {
         self.open.last_mut().map(|open| &mut open.kind)
     }
 
     /// Reads the key of a member. Returns the secrecy of the value.
-    fn key(&mut self, at: usize, end: usize) -> Naming {
+    fn key(&mut self, at: usize, end: usize) -> Secrecy {
         let key = decoded(&self.text[at..end]);
         if let Some(secrets) = self.rules.secrets
             && let Cow::Owned(changed) = secrets.hide(&key)
         {
             self.edits.replace(at, end, message::quote(&changed).into());
         }
-        let naming = self.rules.naming(&key);
-        let Some(Kind::Object(object)) = self.kind() else {
-            return naming;
+        let secrecy = self.rules.secrecy(&key);
+        let Some(ContainerKind::Object(object)) = self.kind() else {
+            return secrecy;
         };
-        object.member = Member::of(&key);
+        object.member = Member::from_key(&key);
         match object.member {
-            Member::Value => naming.max(object.naming),
-            Member::Name | Member::Other => naming,
+            Member::Value => secrecy.max(object.secrecy),
+            Member::Name | Member::Other => secrecy,
         }
     }
 
@@ -220,21 +224,21 @@ impl Reader<'_> {
         &mut self,
         at: usize,
         byte: u8,
-        naming: Naming,
+        secrecy: Secrecy,
         nested: usize,
     ) -> Result<(usize, Next), NotJson> {
         let bytes = self.text.as_bytes();
         let is_container = matches!(byte, b'{' | b'[');
         if is_container {
-            let is_hidden = match naming {
-                Naming::Open => false,
-                Naming::Secret => true,
-                Naming::Secrets => at >= self.without_strings,
+            let is_hidden = match secrecy {
+                Secrecy::Open => false,
+                Secrecy::Secret => true,
+                Secrecy::Secrets => at >= self.without_strings,
             };
             if is_hidden {
                 let end = value_end(bytes, at)?;
                 let has_strings = has_strings(bytes, at, end)?;
-                if has_strings || naming == Naming::Secret {
+                if has_strings || secrecy == Secrecy::Secret {
                     self.hide(at, end);
                     self.ended(at, end, None, has_strings);
                     return Ok((end, Next::Comma));
@@ -245,21 +249,21 @@ impl Reader<'_> {
             let next = if byte == b'{' {
                 Next::Key
             } else {
-                Next::Value(Naming::Open)
+                Next::Value(Secrecy::Open)
             };
             return Ok((at + 1, next));
         }
         let end = value_end(bytes, at)?;
         if byte == b'"' {
             let string = decoded(&self.text[at..end]);
-            if naming.hides(&string) {
+            if secrecy.hides(&string) {
                 self.hide(at, end);
             } else if let Some(changed) = self.rules.text(&string, nested + 1) {
                 self.edits.replace(at, end, message::quote(&changed).into());
             }
             self.ended(at, end, Some(&string), !is_number(&string));
         } else {
-            if naming == Naming::Secret {
+            if secrecy == Secrecy::Secret {
                 self.hide(at, end);
             } else if let Some(secrets) = self.rules.secrets
                 && let Cow::Owned(changed) = secrets.hide(&self.text[at..end])
@@ -282,46 +286,46 @@ impl Reader<'_> {
             return;
         };
         open.has_strings |= has_strings;
-        let seen = Seen {
+        let span = ValueSpan {
             at,
             end,
             has_strings,
         };
         let hidden = match &mut open.kind {
-            Kind::Object(object) => match object.member {
+            ContainerKind::Object(object) => match object.member {
                 Member::Name => {
                     let name = string.filter(|name| may_be_name(name));
-                    let naming = name.map_or(Naming::Open, |name| rules.naming(name));
-                    object.naming = object.naming.max(naming);
+                    let secrecy = name.map_or(Secrecy::Open, |name| rules.secrecy(name));
+                    object.secrecy = object.secrecy.max(secrecy);
                     // The value may have come before the name.
-                    object.value.filter(|value| value.is_hidden_by(naming))
+                    object.value.filter(|value| value.is_hidden_by(secrecy))
                 }
                 Member::Value => {
-                    object.value = Some(seen);
+                    object.value = Some(span);
                     None
                 }
                 Member::Other => None,
             },
-            Kind::Array(array) => {
+            ContainerKind::Array(array) => {
                 let word = string.filter(|word| is_word(word));
                 let named = |word: Option<&str>| {
                     let name = word.map(|word| word.trim_start_matches('-'));
-                    name.map_or(Naming::Open, |name| rules.naming(name))
+                    name.map_or(Secrecy::Open, |name| rules.secrecy(name))
                 };
                 let option = word.filter(|word| word.starts_with('-'));
                 let before = std::mem::replace(&mut array.option, named(option));
                 array.elements += 1;
                 match array.elements {
-                    1 if option.is_none() => array.naming = named(word),
-                    2 => array.second = string.map(|_| seen),
+                    1 if option.is_none() => array.secrecy = named(word),
+                    2 => array.second = string.map(|_| span),
                     _ => {}
                 }
                 // After an option without a value, another option may follow.
                 let is_value = string.is_some_and(|value| !value.starts_with("--"));
-                Some(seen).filter(|seen| is_value && seen.is_hidden_by(before))
+                Some(span).filter(|span| is_value && span.is_hidden_by(before))
             }
         };
-        if let Some(Seen { at, end, .. }) = hidden {
+        if let Some(ValueSpan { at, end, .. }) = hidden {
             self.hide(at, end);
         }
     }
@@ -330,10 +334,10 @@ impl Reader<'_> {
         let Some(open) = self.open.pop() else {
             return;
         };
-        if let Kind::Array(array) = open.kind
+        if let ContainerKind::Array(array) = open.kind
             && array.elements == 2
             && let Some(second) = array.second
-            && second.is_hidden_by(array.naming)
+            && second.is_hidden_by(array.secrecy)
         {
             self.hide(second.at, second.end);
         }
@@ -341,13 +345,13 @@ impl Reader<'_> {
     }
 }
 
-impl Seen {
+impl ValueSpan {
     /// True if a name next to this value hides it.
-    fn is_hidden_by(&self, naming: Naming) -> bool {
-        match naming {
-            Naming::Open => false,
-            Naming::Secrets => self.has_strings,
-            Naming::Secret => true,
+    fn is_hidden_by(&self, secrecy: Secrecy) -> bool {
+        match secrecy {
+            Secrecy::Open => false,
+            Secrecy::Secrets => self.has_strings,
+            Secrecy::Secret => true,
         }
     }
 }
@@ -389,10 +393,10 @@ fn value_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
             }
         }
         _ => {
-            let is_of_it = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+            let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
             let length = bytes[from..]
                 .iter()
-                .take_while(|byte| is_of_it(byte))
+                .take_while(|byte| is_part(byte))
                 .count();
             if length == 0 {
                 Err(NotJson)

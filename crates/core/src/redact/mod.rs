@@ -22,7 +22,7 @@ use regex::Regex;
 pub use self::secrets::{CUT, Secrets};
 use self::{
     edits::Edits,
-    names::{Naming, words},
+    names::{Secrecy, words},
 };
 use crate::config;
 
@@ -141,7 +141,7 @@ impl Redactor {
         let words = keys.iter().map(|key| regex::escape(key));
         let words: Vec<String> = words.chain([r"\\".to_owned()]).collect();
         let any_key = format!("(?i){}", words.join("|"));
-        let patterns = rules
+        let compiled = rules
             .patterns
             .iter()
             .map(|pattern| config::redact_pattern(pattern));
@@ -151,7 +151,7 @@ impl Redactor {
                 .then(|| Regex::new(&any_key))
                 .transpose()?,
             keys,
-            patterns: patterns.collect::<Result<_, _>>()?,
+            patterns: compiled.collect::<Result<_, _>>()?,
             clock,
         })
     }
@@ -199,14 +199,14 @@ impl Rules<'_> {
     }
 
     /// The secrecy of a value with this name, which is that of a member, a header or a variable.
-    fn naming(&self, name: &str) -> Naming {
+    fn secrecy(&self, name: &str) -> Secrecy {
         let Redactor { defaults, keys, .. } = self.redactor;
         if !keys.is_empty() && keys.contains(&name.to_lowercase()) {
-            Naming::Secret
+            Secrecy::Secret
         } else if *defaults {
-            Naming::of(name)
+            Secrecy::from_name(name)
         } else {
-            Naming::Open
+            Secrecy::Open
         }
     }
 
@@ -233,7 +233,7 @@ impl Rules<'_> {
 
     /// Removes the matches of the operator's pattern, and the rest of the text if the time is over.
     fn without<'t>(&self, pattern: &Regex, text: &'t str) -> Cow<'t, str> {
-        let mut edits = Edits::of(text);
+        let mut edits = Edits::new(text);
         for (at, found) in pattern.find_iter(text).enumerate() {
             if at % STEP == 0
                 && self

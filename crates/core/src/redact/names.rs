@@ -37,15 +37,15 @@ static COUNT: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The secrecy that a name gives to its value, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Naming {
+pub(super) enum Secrecy {
     Open,
     /// Secret unless it is a number, because the name is a plural and the value may be a count.
     Secrets,
     Secret,
 }
 
-impl Naming {
-    pub fn of(name: &str) -> Self {
+impl Secrecy {
+    pub fn from_name(name: &str) -> Self {
         // The last letters of the words above.
         let may_be = matches!(
             name.as_bytes().last().map(u8::to_ascii_lowercase),

@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Regex, RegexBuilder};
 
-use super::{HIDDEN, Naming, edits::Edits};
+use super::{HIDDEN, Secrecy, edits::Edits};
 use crate::config::{HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
 /// Smallest length of a value with a secret name, and of any other value. Shorter values would
@@ -86,20 +86,20 @@ impl Secrets {
     /// Like [`Secrets::of`], with the secrets of the server's former entry, which sessions may
     /// still use.
     pub fn of_both(config: &ServerConfig, former: Option<&ServerConfig>) -> Option<Self> {
-        let mut found = Found::default();
+        let mut pieces = SecretPieces::default();
         for config in std::iter::once(config).chain(former) {
             match &config.launch {
-                Launch::Http(launch) => found.http(launch),
-                Launch::Stdio(launch) => found.stdio(launch),
+                Launch::Http(launch) => pieces.http(launch),
+                Launch::Stdio(launch) => pieces.stdio(launch),
                 Launch::Broken(_) | Launch::Unapproved => {}
             }
             if let Some(url) = &config.health_check_url {
-                found.url(url.expose());
+                pieces.url(url.expose());
             }
         }
         let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
-        (!found.0.is_empty() || !findings.is_empty()).then(|| Self {
-            pieces: found.0,
+        (!pieces.0.is_empty() || !findings.is_empty()).then(|| Self {
+            pieces: pieces.0,
             findings,
             pattern: OnceLock::new(),
         })
@@ -127,21 +127,21 @@ impl Secrets {
                 Cow::Owned(changed) => Cow::Owned(changed),
             };
         };
-        let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+        let (mut changed, mut rest) = (String::with_capacity(text.len()), text);
         loop {
-            shown.push_str(&redact(&rest[..found.start]));
-            shown.push_str(&rest[found.clone()]);
+            changed.push_str(&redact(&rest[..found.start]));
+            changed.push_str(&rest[found.clone()]);
             rest = &rest[found.end..];
             match self.finding_in(rest) {
                 Some(next) => found = next,
                 None => break,
             }
         }
-        shown.push_str(&redact(rest));
-        if shown == text {
+        changed.push_str(&redact(rest));
+        if changed == text {
             Cow::Borrowed(text)
         } else {
-            Cow::Owned(shown)
+            Cow::Owned(changed)
         }
     }
 
@@ -186,13 +186,12 @@ impl Secrets {
 
     /// Removes the halves of secrets next to the [`CUT`] of a long line in a log.
     pub(super) fn without_halves<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut edits = Edits::of(text);
+        let mut edits = Edits::new(text);
         for (at, _) in text.match_indices(CUT) {
             let behind = at + CUT.len();
             let (before, after) = (&text.as_bytes()[..at], &text.as_bytes()[behind..]);
             let longest = |half: &dyn Fn(&[u8]) -> Option<usize>| {
-                let pieces = self.pieces.iter();
-                pieces.filter_map(|piece| half(piece)).max()
+                self.pieces.iter().filter_map(|piece| half(piece)).max()
             };
             if let Some(length) = longest(&|piece| first_half(piece, before))
                 && text.is_char_boundary(at - length)
@@ -214,13 +213,13 @@ impl Secrets {
             return None;
         }
         let body = text.trim_end_matches('…').as_bytes();
-        let begins = |piece: &Vec<u8>| {
+        let cut_length = |piece: &Vec<u8>| {
             let lengths = (LEAST_NAMED..piece.len()).rev();
             lengths
                 .filter(|length| body.ends_with(&piece[..*length]))
                 .max()
         };
-        let longest = self.pieces.iter().filter_map(begins).max()?;
+        let longest = self.pieces.iter().filter_map(cut_length).max()?;
         let at = body.len() - longest;
         text.is_char_boundary(at).then_some(at)
     }
@@ -230,7 +229,9 @@ impl Secrets {
 /// distinctive.
 fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let ends = memchr::memrchr_iter(*text.last()?, &piece[..piece.len() - 1]);
-    let mut lengths = ends.map(|end| end + 1).filter(|it| *it >= LEAST_NAMED);
+    let mut lengths = ends
+        .map(|end| end + 1)
+        .filter(|length| *length >= LEAST_NAMED);
     lengths.find(|length| text.ends_with(&piece[..*length]))
 }
 
@@ -244,15 +245,16 @@ fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
 }
 
 #[derive(Default)]
-struct Found(BTreeSet<Vec<u8>>);
+struct SecretPieces(BTreeSet<Vec<u8>>);
 
-impl Found {
+impl SecretPieces {
     fn http(&mut self, launch: &HttpLaunch) {
         self.url(&launch.url);
         for (name, value) in &launch.headers {
             let value = value.expose();
-            let is_named =
-                Naming::of(name).hides(value) || name.ends_with("key") || name.contains("auth");
+            let is_named = Secrecy::from_name(name).hides(value)
+                || name.ends_with("key")
+                || name.contains("auth");
             match value.split_once(' ') {
                 Some((scheme, credentials)) if is_named => {
                     self.secret(credentials.trim());
@@ -285,7 +287,7 @@ impl Found {
             match argument.split_once('=') {
                 Some((option, value)) => self.named(option, value),
                 None if before.starts_with('-') && !BEFORE_PACKAGES.contains(&before) => {
-                    self.value(Naming::of(before).hides(argument), argument)
+                    self.value(Secrecy::from_name(before).hides(argument), argument)
                 }
                 None => {}
             }
@@ -297,7 +299,7 @@ impl Found {
     fn named(&mut self, name: &str, value: &str) {
         let word = name.to_ascii_lowercase();
         let is_named =
-            Naming::of(name).hides(value) || word.ends_with("key") || word.contains("auth");
+            Secrecy::from_name(name).hides(value) || word.ends_with("key") || word.contains("auth");
         self.value(is_named, value);
         self.url(value);
     }
@@ -313,7 +315,7 @@ impl Found {
             self.secret(user.split_once(':').map_or(user, |(_, password)| password));
         }
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            let is_named = Naming::of(name).hides(value) || name.ends_with("key");
+            let is_named = Secrecy::from_name(name).hides(value) || name.ends_with("key");
             self.value(is_named, value);
         }
     }
@@ -366,16 +368,16 @@ fn forms(secret: &[u8]) -> Vec<String> {
         let whole = whole.trim_end_matches('=');
         let first = [0, 2, 3][before];
         let last = whole.len() - usize::from(!(before + secret.len()).is_multiple_of(3));
-        let Some(own) = whole
+        let Some(middle) = whole
             .get(first..last)
-            .filter(|own| own.len() >= LEAST_ENCODED)
+            .filter(|middle| middle.len() >= LEAST_ENCODED)
         else {
             continue;
         };
         // Accept both alphabets of base64.
-        let own = own.replace('+', r"[+-]").replace('/', "[/_]");
+        let middle = middle.replace('+', r"[+-]").replace('/', "[/_]");
         forms.push(format!(
-            "[0-9A-Za-z+/_-]{{0,3}}{own}[0-9A-Za-z+/_-]{{0,3}}={{0,2}}"
+            "[0-9A-Za-z+/_-]{{0,3}}{middle}[0-9A-Za-z+/_-]{{0,3}}={{0,2}}"
         ));
     }
     if secret.len() >= LEAST {

@@ -37,7 +37,7 @@ pub(super) fn named(text: &str) -> Cow<'_, str> {
         is_balanced: true,
         without_strings: 0,
     };
-    let mut edits = Edits::of(text);
+    let mut edits = Edits::new(text);
     let mut at = 0;
     while let Some(name) = NAME.find_at(text, at) {
         at = name.end();
@@ -304,9 +304,9 @@ impl Reader<'_> {
     /// The beginning of the name that ends at `from`.
     fn name_start(&self, from: usize) -> usize {
         let least = from.saturating_sub(MAX_PREFIX);
-        let is_of_it = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+        let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
         let before = self.bytes[least..from].iter().rev();
-        from - before.take_while(is_of_it).count()
+        from - before.take_while(is_part).count()
     }
 
     fn quote(&self, at: usize) -> Option<Quote> {

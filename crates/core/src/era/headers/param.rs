@@ -41,19 +41,19 @@ pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, InvalidHead
         return Ok(Vec::new());
     }
     let schema: Value = message::foreign::read(input_schema).unwrap_or_default();
-    let mut found = Found::default();
+    let mut found = FoundHeaders::default();
     found.walk(&schema, true)?;
     Ok(found.headers)
 }
 
 #[derive(Default)]
-struct Found {
+struct FoundHeaders {
     headers: Vec<ParamHeader>,
     /// The chain of properties to the current schema.
     path: Vec<String>,
 }
 
-impl Found {
+impl FoundHeaders {
     fn walk(&mut self, schema: &Value, reachable: bool) -> Result<(), InvalidHeader> {
         match schema {
             Value::Object(keywords) => keywords.iter().try_for_each(|(keyword, value)| {
@@ -111,7 +111,7 @@ impl Found {
         if self
             .headers
             .iter()
-            .any(|known| known.header.eq_ignore_ascii_case(&header))
+            .any(|other| other.header.eq_ignore_ascii_case(&header))
         {
             return Err(InvalidHeader::Twice(name.to_owned()));
         }
@@ -133,8 +133,8 @@ fn is_mirrored(kind: Option<&Value>) -> bool {
     let one = |kind: &Value| matches!(kind.as_str(), Some("integer" | "string" | "boolean"));
     match kind {
         Some(Value::Array(kinds)) => {
-            let mut kinds = kinds.iter().filter(|kind| *kind != "null");
-            kinds.next().is_some_and(one) && kinds.next().is_none()
+            let mut others = kinds.iter().filter(|kind| *kind != "null");
+            others.next().is_some_and(one) && others.next().is_none()
         }
         kind => kind.is_some_and(one),
     }

@@ -63,20 +63,20 @@ fn audio(block: &str) -> Option<String> {
 fn link(block: &str) -> String {
     let word = |name| message::shown_member(block, name);
     let uri = word("uri").unwrap_or_default();
-    let mut said = match word("title").or_else(|| word("name")) {
+    let mut words = match word("title").or_else(|| word("name")) {
         Some(name) => format!("{name}: {uri}"),
         None => uri.into_owned(),
     };
     if let Some(description) = word("description") {
-        said.push('\n');
-        said.push_str(&description);
+        words.push('\n');
+        words.push_str(&description);
     }
     let mut text = Object::default();
     text.set_text("type", "text");
-    text.set_text("text", &said);
-    for kept in ["annotations", "_meta"] {
-        if let Some(value) = message::member(block, kept) {
-            text.set(kept, value);
+    text.set_text("text", &words);
+    for member in ["annotations", "_meta"] {
+        if let Some(value) = message::member(block, member) {
+            text.set(member, value);
         }
     }
     text.to_string()

@@ -61,14 +61,14 @@ fn cut(block: &str, room: usize) -> Option<String> {
 
 /// The longest beginning of the text that has at most `room` bytes when it is quoted.
 fn beginning(text: &str, room: usize) -> &str {
-    let mut taken = 0;
+    let mut length = 0;
     for (at, character) in text.char_indices() {
-        taken += match character {
+        length += match character {
             '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
             '\0'..='\x1f' => 6,
             other => other.len_utf8(),
         };
-        if taken > room {
+        if length > room {
             return &text[..at];
         }
     }
@@ -123,8 +123,8 @@ mod tests {
         assert_eq!(blocks[0], result["content"][0]);
         let cut = blocks[1]["text"].as_str().expect("a text");
         assert!(long.starts_with(cut));
-        let taken = blocks[0].to_string().len() + blocks[1].to_string().len();
-        assert!((1014..=1024).contains(&taken), "{taken}");
+        let length = blocks[0].to_string().len() + blocks[1].to_string().len();
+        assert!((1014..=1024).contains(&length), "{length}");
         assert_eq!(blocks[1]["annotations"], json!({"priority": 1}));
         assert_eq!(blocks[2]["uri"], LINK);
         assert_eq!(blocks[2]["mimeType"], "text/plain");
@@ -157,7 +157,7 @@ mod tests {
         let result = json!({"content": [{"type": "text", "text": "x".repeat(5000)}]});
         let blocks = &headed(&result, 1024, Revision::V2025_03_26)["content"];
         assert_eq!(blocks[1]["type"], "text");
-        let said = blocks[1]["text"].as_str().expect("a text");
-        assert!(said.contains(LINK), "{said}");
+        let text = blocks[1]["text"].as_str().expect("a text");
+        assert!(text.contains(LINK), "{text}");
     }
 }

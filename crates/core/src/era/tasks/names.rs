@@ -44,8 +44,8 @@ pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<S
     let any = within(&mut changed, "params", |params| {
         let stated = match method {
             Method::TaskStatus | Method::TaskChanged => named(params, rename),
-            Method::Acknowledged => within(params, "notifications", |of| {
-                strings(of, listen::TASKS, rename).unwrap_or(false)
+            Method::Acknowledged => within(params, "notifications", |filter| {
+                strings(filter, listen::TASKS, rename).unwrap_or(false)
             }),
             _ => false,
         };
@@ -82,9 +82,9 @@ pub fn in_request(
     if method == Method::Listen {
         once(&changed, "notifications")?;
         let mut outcome = Ok(());
-        any |= within(&mut changed, "notifications", |of| {
-            outcome = once(of, listen::TASKS);
-            strings(of, listen::TASKS, rename).unwrap_or_else(|error| {
+        any |= within(&mut changed, "notifications", |filter| {
+            outcome = once(filter, listen::TASKS);
+            strings(filter, listen::TASKS, rename).unwrap_or_else(|error| {
                 outcome = Err(error);
                 false
             })
@@ -98,14 +98,14 @@ pub fn in_request(
         if !meta.has(RELATED) || outcome.is_err() {
             return false;
         }
-        let known = within(meta, RELATED, |task| {
+        let is_renamed = within(meta, RELATED, |task| {
             outcome = once(task, ID);
             named(task, rename)
         });
-        if !known && outcome.is_ok() {
+        if !is_renamed && outcome.is_ok() {
             outcome = Err(UNKNOWN);
         }
-        known
+        is_renamed
     });
     outcome?;
     Ok(any.then(|| changed.to_string()))
@@ -148,12 +148,12 @@ fn listed(result: &mut Object<'_>, rename: Rename<'_>) -> bool {
     let Some(tasks) = result.get("tasks").and_then(crate::message::items) else {
         return false;
     };
-    let known = tasks.into_iter().filter_map(|task| {
+    let renamed = tasks.into_iter().filter_map(|task| {
         let mut task = Object::read(task)?;
         named(&mut task, rename).then(|| task.to_string())
     });
-    let known = array(&known.collect::<Vec<_>>());
-    result.set("tasks", &known);
+    let renamed = array(&renamed.collect::<Vec<_>>());
+    result.set("tasks", &renamed);
     true
 }
 
@@ -168,9 +168,9 @@ fn strings(
     };
     let names: Vec<String> = serde_json::from_str(list)
         .map_err(|_| InvalidParams("\"taskIds\" must be an array of strings"))?;
-    let known = names.iter().filter_map(|name| rename(name));
-    let known = array(&known.map(|name| quote(&name)).collect::<Vec<_>>());
-    object.set(member, &known);
+    let renamed = names.iter().filter_map(|name| rename(name));
+    let renamed = array(&renamed.map(|name| quote(&name)).collect::<Vec<_>>());
+    object.set(member, &renamed);
     Ok(true)
 }
 
@@ -265,12 +265,12 @@ mod tests {
     fn a_request_names_each_task_once_and_none_that_is_unknown() {
         let related =
             |inner: &str| format!(r#"{{"name":"t","_meta":{{"a":1,"{RELATED}":{inner}}}}}"#);
-        let known = related(r#"{"taskId":"t1"}"#);
+        let valid = related(r#"{"taskId":"t1"}"#);
         assert_eq!(
-            in_request(Method::ToolsCall, &known, &sealed),
-            Ok(Some(known.replace("t1", "s-t1")))
+            in_request(Method::ToolsCall, &valid, &sealed),
+            Ok(Some(valid.replace("t1", "s-t1")))
         );
-        let escaped = known.replace("related-task", r"related\u002dtask");
+        let escaped = valid.replace("related-task", r"related\u002dtask");
         assert_ne!(in_request(Method::ToolsCall, &escaped, &sealed), Ok(None));
         for bad in [
             related(r#"{"taskId":"x"}"#),

@@ -112,10 +112,10 @@ mod tests {
         let eras = Eras::only(Era::Modern);
         let declared = ["d".to_owned()];
         let text = KeptCatalog::write("x", &declared, &catalog, eras);
-        let kept = KeptCatalog::read(&text, 9).expect("readable");
-        assert_eq!(kept.declared, declared);
+        let stored = KeptCatalog::read(&text, 9).expect("readable");
+        assert_eq!(stored.declared, declared);
         assert_eq!(
-            (kept.launch.as_str(), kept.catalog, kept.eras),
+            (stored.launch.as_str(), stored.catalog, stored.eras),
             ("x", catalog, eras)
         );
     }

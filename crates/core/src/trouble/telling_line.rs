@@ -65,12 +65,12 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
     // The options of a program are no reason.
     let usage = lines.iter().position(|line| is_usage(line));
-    let told = &lines[..usage.unwrap_or(lines.len())];
-    let at = of_installer(&lines)
-        .or_else(|| of_traceback(&lines))
+    let before_usage = &lines[..usage.unwrap_or(lines.len())];
+    let at = installer_error(&lines)
+        .or_else(|| traceback_error(&lines))
         .or_else(|| lines.iter().position(|line| is_error(line)))
-        .or_else(|| told.iter().rposition(|line| is_marked(line)))
-        .or_else(|| told.iter().rposition(|line| says_something(line)))
+        .or_else(|| before_usage.iter().rposition(|line| is_marked(line)))
+        .or_else(|| before_usage.iter().rposition(|line| says_something(line)))
         .or_else(|| lines.iter().rposition(|line| says_something(line)))?;
     let (line, next) = (lines[at].trim(), lines.get(at + 1));
     let next = next.filter(|next| line.ends_with([':', '{', '[']) && says_something(next));
@@ -82,7 +82,7 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
 
 /// The first line of npm with more than an error code, or the first line of uv with the reason.
 /// Both wrap their messages and add advice.
-fn of_installer(lines: &[&str]) -> Option<usize> {
+fn installer_error(lines: &[&str]) -> Option<usize> {
     lines.iter().position(|line| {
         let words = line.strip_prefix("npm error ");
         let words = words.or_else(|| line.strip_prefix("npm ERR! "));
@@ -92,7 +92,7 @@ fn of_installer(lines: &[&str]) -> Option<usize> {
 }
 
 /// The exception of the last traceback: the first line after its frames.
-fn of_traceback(lines: &[&str]) -> Option<usize> {
+fn traceback_error(lines: &[&str]) -> Option<usize> {
     let begin = lines.iter().rposition(|line| line.contains(TRACEBACK))?;
     let behind = lines[begin + 1..]
         .iter()
@@ -105,7 +105,7 @@ fn says_something(line: &str) -> bool {
     let is_frame = text.starts_with("at ") && line.starts_with(char::is_whitespace);
     let has_word = text
         .split(|c: char| !c.is_alphanumeric())
-        .any(|it| it.len() > 1);
+        .any(|word| word.len() > 1);
     has_word && !is_frame && !ENDINGS.iter().any(|ending| text.starts_with(ending))
 }
 
@@ -225,8 +225,8 @@ mod tests {
         let behind = format!("{} Error: no licence", ".".repeat(1000));
         check(&behind, Some("…Error: no licence"));
         let long = "e".repeat(1000);
-        let shown = telling_line(&[&long]).expect("a line");
-        assert_eq!(shown.chars().count(), LONGEST_LINE + 1);
+        let quoted = telling_line(&[&long]).expect("a line");
+        assert_eq!(quoted.chars().count(), LONGEST_LINE + 1);
     }
 
     /// Real messages of servers that do not start: missing keys, databases, packages, native parts.
