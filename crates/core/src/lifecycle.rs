@@ -45,7 +45,7 @@ enum Phase {
         /// of other servers.
         since: Option<Instant>,
         /// Time of the last sign of work of the attempt's processes.
-        worked: Option<Instant>,
+        last_work_at: Option<Instant>,
         /// The time for which the attempt was planned, if a call brought it forward.
         planned: Option<Instant>,
     },
@@ -221,9 +221,14 @@ impl Lifecycle {
     pub fn deadline(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Down(_) => None,
-            Phase::Connecting { since, worked, .. } => {
+            Phase::Connecting {
+                since,
+                last_work_at,
+                ..
+            } => {
                 let since = (*since)?;
-                let silent_since = worked.map_or(since, |worked| worked.max(since));
+                let silent_since =
+                    last_work_at.map_or(since, |last_work_at| last_work_at.max(since));
                 let end = since + policy.longest_start();
                 Some(end.min(silent_since + policy.connect_timeout))
             }
@@ -253,7 +258,7 @@ impl Lifecycle {
         let epoch = self.epoch.next();
         let phase = Phase::Connecting {
             since: None,
-            worked: None,
+            last_work_at: None,
             planned,
         };
         (
@@ -313,7 +318,7 @@ impl Lifecycle {
         match self.phase {
             Phase::Connecting {
                 since: None,
-                worked,
+                last_work_at,
                 planned,
             } => {
                 let this = Self {
@@ -322,7 +327,7 @@ impl Lifecycle {
                 };
                 this.to(Phase::Connecting {
                     since: Some(now),
-                    worked,
+                    last_work_at,
                     planned,
                 })
             }
@@ -336,8 +341,8 @@ impl Lifecycle {
 
     /// The time limit of a start counts silence, not work.
     fn at_work(mut self, at: Instant) -> Step {
-        if let Phase::Connecting { worked, .. } = &mut self.phase {
-            *worked = (*worked).max(Some(at));
+        if let Phase::Connecting { last_work_at, .. } = &mut self.phase {
+            *last_work_at = (*last_work_at).max(Some(at));
         }
         (self, None)
     }
@@ -394,10 +399,14 @@ impl Lifecycle {
         match self.phase {
             Phase::Up { .. } => self.close(Then::Reopen, now, policy),
             // The attempt under way is new enough. From now on it counts as requested by a person.
-            Phase::Connecting { since, worked, .. } => {
+            Phase::Connecting {
+                since,
+                last_work_at,
+                ..
+            } => {
                 let phase = Phase::Connecting {
                     since,
-                    worked,
+                    last_work_at,
                     planned: None,
                 };
                 let this = Self {
@@ -477,12 +486,12 @@ impl Lifecycle {
         match &mut self.phase {
             Phase::Connecting {
                 since,
-                worked,
+                last_work_at,
                 planned,
             } => {
                 let longest = policy.longest_start();
                 let is_longest = since.is_some_and(|since| now >= since + longest);
-                let loss = match worked {
+                let loss = match last_work_at {
                     None => Loss::ConnectTimeout(policy.connect_timeout),
                     Some(_) if is_longest => Loss::ConnectTimeout(longest),
                     Some(_) => Loss::SilentStart(policy.connect_timeout),

@@ -248,7 +248,11 @@ impl Lifecycle {
             _ => None,
         };
         let (begun_at, last_work_at) = match self.phase {
-            Phase::Connecting { since, worked, .. } => (since, worked),
+            Phase::Connecting {
+                since,
+                last_work_at,
+                ..
+            } => (since, last_work_at),
             _ => (None, None),
         };
         Status {
