@@ -1,7 +1,7 @@
-//! Decides when an alert is sent: from the events of servers to alarms (`alerts` in the configuration).
+//! Decides from the events of servers when to send an alert (`alerts` in the configuration).
 //!
-//! There is one [`Watch`] for each configured alert. It sees every event, and is called again at its
-//! deadline. An alarm is sent once, and its end is sent once.
+//! Each configured alert has one [`Watch`]. It gets every event, and a call at its deadline. An
+//! alarm is sent once, and so is its end.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,7 +17,7 @@ use crate::{
     ids::ServerName,
 };
 
-/// Something to tell of a server.
+/// A message about a server, for the receiver of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
     pub server: ServerName,
@@ -44,10 +44,10 @@ pub enum What {
         reason: Option<String>,
     },
     ToolsVanished {
-        /// Some of their names.
+        /// Names of removed tools, not all of them.
         removed: Vec<String>,
     },
-    /// What was told before is over, this long after it began.
+    /// The problem of an earlier alarm is over, after this time.
     Recovered {
         from: AlertKind,
         #[serde(rename = "afterMs", serialize_with = "millis")]
@@ -70,7 +70,7 @@ impl What {
     }
 }
 
-/// A sentence for people.
+/// Writes a sentence for people.
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = &self.server;
@@ -112,23 +112,23 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// Watches the events of all servers for one configured alert.
+/// Turns the events of all servers into alarms of one configured alert.
 #[derive(Debug)]
 pub struct Watch {
     alert: Alert,
-    servers: BTreeMap<ServerName, Trouble>,
+    servers: BTreeMap<ServerName, ServerTrouble>,
 }
 
-/// What is wrong with one server.
+/// The problems of one server.
 #[derive(Debug, Default)]
-struct Trouble {
+struct ServerTrouble {
     up: bool,
     down: Option<Down>,
-    /// The latest losses within the window, oldest first; no more than are needed.
+    /// The latest losses within the window, oldest first. No more than the limit are stored.
     losses: VecDeque<Instant>,
-    /// Flapping was told; when the first of its losses was.
+    /// Time of the first loss of the flapping that was reported.
     flapping: Option<Instant>,
-    /// Vanished tools were told, then.
+    /// Time at which vanished tools were reported.
     vanished: Option<Instant>,
 }
 
@@ -136,7 +136,7 @@ struct Trouble {
 struct Down {
     since: Instant,
     reason: Option<String>,
-    told: bool,
+    is_reported: bool,
 }
 
 impl Watch {
@@ -147,17 +147,17 @@ impl Watch {
         }
     }
 
-    /// The alarms that follow from an event of `server` at `now`.
+    /// Returns the alarms that follow from an event of `server` at `now`.
     pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
         let about = |kind| self.alert.is_about(kind, server);
         let trouble = self.servers.entry(server.clone()).or_default();
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         match event {
             EventKind::ServerDisconnected {
                 was_intentional: true,
                 ..
             } => {
-                // Down as its operator wants it: that is no alert.
+                // The operator wants the server to be down, so there is no alert.
                 trouble.up = false;
                 trouble.down = None;
             }
@@ -167,7 +167,7 @@ impl Watch {
             } => {
                 trouble.is_down(reason.as_ref(), now);
                 if about(AlertKind::Flapping) {
-                    told.extend(trouble.lost(&self.alert, now));
+                    notices.extend(trouble.lost(&self.alert, now));
                 }
             }
             EventKind::ServerReconnecting { last_error, .. }
@@ -176,16 +176,16 @@ impl Watch {
             }
             EventKind::ServerConnected {} | EventKind::ServerReconnected { .. } => {
                 trouble.up = true;
-                let down = trouble.down.take().filter(|down| down.told);
-                told.extend(down.map(|down| over(AlertKind::ServerDown, down.since, now)));
+                let down = trouble.down.take().filter(|down| down.is_reported);
+                notices.extend(down.map(|down| over(AlertKind::ServerDown, down.since, now)));
             }
             EventKind::ToolsChanged { removed, count, .. } => {
                 if *count > 0 {
                     let since = trouble.vanished.take();
-                    told.extend(since.map(|since| over(AlertKind::ToolsVanished, since, now)));
+                    notices.extend(since.map(|since| over(AlertKind::ToolsVanished, since, now)));
                 } else if !removed.is_empty() && about(AlertKind::ToolsVanished) {
                     trouble.vanished = Some(now);
-                    told.push(What::ToolsVanished {
+                    notices.push(What::ToolsVanished {
                         removed: removed.clone(),
                     });
                 }
@@ -204,26 +204,26 @@ impl Watch {
             | EventKind::ConfigReloaded { .. }
             | EventKind::ConfigRejected { .. } => {}
         }
-        let mut alarms = self.alarms(server, told);
+        let mut alarms = self.alarms(server, notices);
         alarms.extend(self.tick(now));
         alarms
     }
 
-    /// The alarms that follow from the passing of time.
+    /// Returns the alarms that are due at `now`.
     pub fn tick(&mut self, now: Instant) -> Vec<Alarm> {
         let mut due = Vec::new();
         for (server, trouble) in &mut self.servers {
-            let told = trouble.told(&self.alert, server, now);
-            if !told.is_empty() {
-                due.push((server.clone(), told));
+            let notices = trouble.due_notices(&self.alert, server, now);
+            if !notices.is_empty() {
+                due.push((server.clone(), notices));
             }
         }
         due.into_iter()
-            .flat_map(|(server, told)| self.alarms(&server, told))
+            .flat_map(|(server, notices)| self.alarms(&server, notices))
             .collect()
     }
 
-    /// When to ask again, if nothing happens before.
+    /// Time at which [`Watch::tick`] is due, if no event comes before.
     pub fn deadline(&self) -> Option<Instant> {
         let due = self.servers.iter().flat_map(|(server, trouble)| {
             [
@@ -234,12 +234,13 @@ impl Watch {
         due.flatten().min()
     }
 
-    fn alarms(&self, server: &ServerName, told: Vec<What>) -> Vec<Alarm> {
-        told.into_iter()
-            .filter(|what| self.alert.is_about(what.kind(), server))
-            .map(|what| Alarm {
+    fn alarms(&self, server: &ServerName, notices: Vec<What>) -> Vec<Alarm> {
+        notices
+            .into_iter()
+            .filter(|notice| self.alert.is_about(notice.kind(), server))
+            .map(|notice| Alarm {
                 server: server.clone(),
-                what,
+                what: notice,
             })
             .collect()
     }
@@ -252,20 +253,20 @@ fn over(from: AlertKind, since: Instant, now: Instant) -> What {
     }
 }
 
-impl Trouble {
+impl ServerTrouble {
     fn is_down(&mut self, reason: Option<&String>, now: Instant) {
         self.up = false;
         let down = self.down.get_or_insert(Down {
             since: now,
             reason: None,
-            told: false,
+            is_reported: false,
         });
         if let Some(reason) = reason {
             down.reason = Some(reason.clone());
         }
     }
 
-    /// A loss, and the alarm if it makes too many.
+    /// Counts a loss. Returns the alarm if there are too many.
     fn lost(&mut self, alert: &Alert, now: Instant) -> Option<What> {
         let (losses, within) = (alert.flapping.losses, alert.flapping.within);
         self.losses.push_back(now);
@@ -285,27 +286,27 @@ impl Trouble {
         })
     }
 
-    /// When its absence is to be reported.
+    /// Time at which the server's absence must be reported.
     fn down_due(&self, alert: &Alert, server: &ServerName) -> Option<Instant> {
-        let down = self.down.as_ref().filter(|down| !down.told)?;
+        let down = self.down.as_ref().filter(|down| !down.is_reported)?;
         alert
             .is_about(AlertKind::ServerDown, server)
             .then_some(down.since + alert.after)
     }
 
-    /// When a server that flapped, and is up, counts as steady.
+    /// Time from which a server that flapped and is up counts as steady.
     fn steady_due(&self, alert: &Alert) -> Option<Instant> {
         self.flapping.filter(|_| self.up)?;
         self.losses.back().map(|last| *last + alert.flapping.within)
     }
 
-    fn told(&mut self, alert: &Alert, server: &ServerName, now: Instant) -> Vec<What> {
-        let mut told = Vec::new();
+    fn due_notices(&mut self, alert: &Alert, server: &ServerName, now: Instant) -> Vec<What> {
+        let mut notices = Vec::new();
         if self.down_due(alert, server).is_some_and(|due| due <= now)
             && let Some(down) = &mut self.down
         {
-            down.told = true;
-            told.push(What::ServerDown {
+            down.is_reported = true;
+            notices.push(What::ServerDown {
                 down: now.duration_since(down.since),
                 reason: down.reason.clone(),
             });
@@ -313,9 +314,9 @@ impl Trouble {
         if self.steady_due(alert).is_some_and(|due| due <= now) {
             self.losses.clear();
             let since = self.flapping.take();
-            told.extend(since.map(|since| over(AlertKind::Flapping, since, now)));
+            notices.extend(since.map(|since| over(AlertKind::Flapping, since, now)));
         }
-        told
+        notices
     }
 }
 

@@ -1,17 +1,17 @@
-//! Mainstay's own tools, in groups that a profile chooses by `ownTools`.
+//! Mainstay's own tools, in groups that a profile selects by `ownTools`.
 
-/// A group of tools that Mainstay offers itself.
+/// A group of Mainstay's own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
-    /// Search, describe and execute any tool, so that a thousand cost a client six.
+    /// Search, describe and execute any tool. A client lists six tools in place of a thousand.
     Meta,
     /// The five `external_` tools.
     External,
-    /// Events, and questions of servers for clients that cannot be asked.
+    /// Events, and questions of servers for clients that cannot answer them.
     Activity,
-    /// Records of calls and the objects they name.
+    /// Records of calls, and their objects.
     Records,
-    /// Adds, removes, enables and disables servers; for the operator's token alone.
+    /// Add, remove, enable and disable servers. Only with the operator's token.
     Control,
 }
 
@@ -24,7 +24,7 @@ impl Group {
         Self::Control,
     ];
 
-    /// Its name in a configuration.
+    /// The group's name in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Meta => "meta",
@@ -35,7 +35,7 @@ impl Group {
         }
     }
 
-    /// The names of its tools, as they are listed.
+    /// The names of its tools, in the order of the list.
     pub fn tools(self) -> &'static [&'static str] {
         match self {
             Self::Meta => &[
@@ -83,7 +83,7 @@ impl Group {
         }
     }
 
-    /// Whether one of its tools has this name.
+    /// True if one of its tools has this name.
     pub fn has_tool(self, name: &str) -> bool {
         self.tools().contains(&name)
     }
@@ -93,7 +93,7 @@ impl Group {
     }
 }
 
-/// Whether this is the name of one of Mainstay's own tools, offered or not.
+/// True if one of Mainstay's own tools has this name, offered or not.
 pub fn is_tool(name: &str) -> bool {
     Group::ALL.iter().any(|group| group.has_tool(name))
 }

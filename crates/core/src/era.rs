@@ -1,5 +1,5 @@
-//! Differences between protocol revisions, as data and as translations of JSON text. No other module
-//! asks for a revision. It asks what the revision can do.
+//! Differences between protocol revisions, as data and as translations of JSON text. Other modules
+//! do not compare revisions; they ask what a revision can do.
 //!
 //! *Legacy* revisions open a session with `initialize`. *Modern* revisions have no session: `_meta` of
 //! every request describes the client (specification 2026-07-28, "Versioning"). A translation keeps the
@@ -8,8 +8,8 @@
 mod caller;
 mod capabilities;
 pub mod discovery;
+mod eras;
 pub mod headers;
-mod known;
 pub mod listen;
 mod log_level;
 pub mod modern;
@@ -26,19 +26,19 @@ pub use self::{
         Capabilities, ClientCapabilities, Greeting, MAX_INSTRUCTIONS, Unwelcome,
         bounded_instructions,
     },
-    known::Eras,
+    eras::Eras,
     log_level::LogLevel,
     revision::{Era, Revision},
 };
 
-/// Error codes that MCP defines; JSON-RPC's own are below.
+/// Error codes of MCP, followed by those of JSON-RPC.
 pub mod code {
     pub const HEADER_MISMATCH: i64 = -32020;
     pub const MISSING_CAPABILITY: i64 = -32021;
     pub const UNSUPPORTED_VERSION: i64 = -32022;
-    /// Legacy revisions; later −32602.
+    /// Only in legacy revisions; later −32602.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// 2025-11-25 alone; later `input_required`.
+    /// Only in 2025-11-25; later `input_required`.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 
     pub const PARSE_ERROR: i64 = -32700;

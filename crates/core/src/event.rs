@@ -1,8 +1,8 @@
-//! What happens to servers, in the words of `mainstay events` and `/api/events`
+//! Events of servers, in the format of `mainstay events` and `/api/events`
 //! (docs/dev/requirements.md, section I).
 //!
-//! An [`Observer`] per server is shown each status in order and says which events follow: only real
-//! changes, one of them for several triggers.
+//! Each server has an [`Observer`]. It gets every status in order and returns events: only for real
+//! changes, and one event for several triggers.
 
 mod observer;
 
@@ -14,32 +14,33 @@ use serde_json::Value;
 pub use self::observer::Observer;
 use crate::{ids::ServerName, lifecycle::State, suspects::Arguments};
 
-/// Names in one `tools_changed`; the rest is only counted, so that a thousand tools do not fill the
-/// ring.
+/// Largest number of names in one `tools_changed`. Other names are only counted, so that a thousand
+/// tools do not fill the ring.
 pub const MAX_NAMES: usize = 100;
 
-/// Characters of such a name.
+/// Largest length of such a name, in characters.
 const MAX_NAME: usize = 256;
 
-/// The position of an event among all others: fixed width, so that it sorts as text. Milliseconds since
-/// 1970 and a counter: ids go on growing after a restart of Mainstay.
+/// The position of an event among all events. Its text has a fixed width, so that texts sort in the
+/// same order. It is made of the milliseconds since 1970 and a counter, so ids keep growing after a
+/// restart of Mainstay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(u64);
 
-/// Ids in one millisecond; more borrow from the next.
+/// Ids in one millisecond. More ids borrow from the next millisecond.
 const PER_MILLI: u64 = 10_000;
-/// Decimal digits of an id: enough until the year 2286.
+/// Decimal digits of an id, enough until the year 2286.
 const DIGITS: usize = 17;
 
 impl EventId {
-    /// The id of what happens at `unix_millis`, after this one. A clock that was set back is not
-    /// followed.
+    /// The id after this one, for an event at `unix_millis`. If the clock was set back, ids still
+    /// grow.
     #[must_use]
     pub fn next(self, unix_millis: u64) -> Self {
         Self((self.0 + 1).max(unix_millis.saturating_mul(PER_MILLI)))
     }
 
-    /// When it happened.
+    /// Time of the event.
     pub fn unix_millis(self) -> u64 {
         self.0 / PER_MILLI
     }
@@ -66,7 +67,7 @@ impl FromStr for EventId {
     }
 }
 
-/// Something that happened, to a server or to the configuration.
+/// An event of a server or of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub id: EventId,
@@ -74,7 +75,7 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What happened. Beside these members, `data` on the wire has the server's `name`.
+/// The kind of an event, with its data. On the wire, `data` also has the server's `name`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "type",
@@ -83,20 +84,22 @@ pub struct Event {
     rename_all_fields = "camelCase"
 )]
 pub enum EventKind {
-    /// Added while Mainstay runs.
+    /// The server was added while Mainstay runs.
     ServerAdded {},
     ServerRemoved {},
-    /// An attempt to start or to connect it has begun. Of a long outage only some attempts are announced.
+    /// An attempt to start or connect the server has begun. In a long outage only some attempts are
+    /// announced.
     ServerStarting {},
-    /// For the first time since its operator started it.
+    /// The server is connected for the first time since the operator started it.
     ServerConnected {},
-    /// The session is gone. Intentional: its operator stopped, removed or reconnected the server.
+    /// The session is gone. It is intentional if the operator stopped, removed or reconnected the
+    /// server.
     ServerDisconnected {
         was_intentional: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Waiting for the next attempt. Of a long outage only some attempts are announced.
+    /// The server waits for the next attempt. In a long outage only some attempts are announced.
     ServerReconnecting {
         attempt: u32,
         next_retry_ms: u64,
@@ -107,20 +110,21 @@ pub enum EventKind {
         capabilities: Value,
         attempts_taken: u64,
     },
-    /// Checks or calls fail, so that the server counts as degraded.
+    /// Probes or calls fail, so the server is degraded.
     ServerHealthDegraded {
         consecutive_failures: u32,
         last_error: Option<String>,
     },
     /// The server is well again after [`EventKind::ServerHealthDegraded`].
     ServerHealthRestored {},
-    /// It is not tried again by itself, or rarely; `status` is `failed`, `error` or `crashed`.
+    /// The server is not retried without a person, or only rarely. `status` is `failed`, `error` or
+    /// `crashed`.
     ServerFailed {
         status: State,
         last_error: Option<String>,
     },
-    /// A call that was in flight at so many crashes is not sent for a while. `tool` is the server's own
-    /// name of what was called, if its lists have it.
+    /// A call was in flight at this number of crashes and is refused for a while. `tool` is the
+    /// original name of the called tool, if the server's lists have it.
     CallRefused {
         method: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,54 +133,54 @@ pub enum EventKind {
         crashes: u32,
         retry_after_ms: u64,
     },
-    /// It is sent again: its time is over, or its operator has started the server.
+    /// The call is allowed again, because its time is over or the operator has started the server.
     CallAllowed {
         method: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         arguments: Arguments,
     },
-    /// A request of the server waits for an answer by hand (`GET /api/server-requests`).
+    /// A request of the server waits for an answer of the operator (`GET /api/server-requests`).
     ServerRequestWaiting {
         id: u64,
         method: String,
     },
-    /// It waits no more.
+    /// The request no longer waits.
     ServerRequestSettled {
         id: u64,
         method: String,
         outcome: Settled,
     },
-    /// Its list of tools differs from the last one known. Names, at most [`MAX_NAMES`] each, and how
-    /// many tools there are now.
+    /// The server's list of tools differs from the last known one. `added` and `removed` have at
+    /// most [`MAX_NAMES`] names each. `count` is the present number of tools.
     ToolsChanged {
         added: Vec<String>,
         removed: Vec<String>,
         count: usize,
     },
-    /// A new configuration is in force; the servers that it added, took away, or changed.
+    /// A new configuration is in force. It added, removed or changed these servers.
     ConfigReloaded {
         added: Vec<ServerName>,
         removed: Vec<ServerName>,
         changed: Vec<ServerName>,
     },
-    /// A new configuration is unusable; the old one stays in force.
+    /// A new configuration is invalid. The old one stays in force.
     ConfigRejected {
         reason: String,
     },
 }
 
-/// What became of a request that waited for an answer by hand.
+/// The end of a request that waited for an answer of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settled {
     Answered,
     Refused,
-    /// Nobody answered in time.
+    /// There was no answer in time.
     Expired,
-    /// Its server has gone.
+    /// The server is gone.
     Disconnected,
-    /// Its server does not want an answer any more.
+    /// The server has cancelled the request.
     TakenBack,
 }
 
@@ -193,7 +197,7 @@ impl Settled {
 }
 
 impl EventKind {
-    /// Whether it tells of what a server asks, which may be for one client only.
+    /// True if the event is about a request of a server, which may be for one client only.
     pub const fn is_of_requests(&self) -> bool {
         matches!(
             self,
@@ -201,7 +205,7 @@ impl EventKind {
         )
     }
 
-    /// What changed between two lists of tools; `None` if nothing did.
+    /// The changes between two lists of tools. `None` if there are none.
     pub fn tools_changed<'a>(
         before: impl IntoIterator<Item = &'a str>,
         after: impl IntoIterator<Item = &'a str>,
@@ -220,10 +224,11 @@ impl EventKind {
     }
 }
 
-/// Names as they are told: at most [`MAX_NAMES`], none endless.
+/// At most [`MAX_NAMES`] names, each of a limited length.
 pub fn told_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let told = names.take(MAX_NAMES);
-    told.map(|name| name.chars().take(MAX_NAME).collect())
+    let listed = names.take(MAX_NAMES);
+    listed
+        .map(|name| name.chars().take(MAX_NAME).collect())
         .collect()
 }
 

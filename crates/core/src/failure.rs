@@ -1,5 +1,5 @@
-//! What can go wrong with a call, in one table: kind → MCP error, REST status, exit code (requirements
-//! K2 and M13).
+//! The failures of a call in one table: kind → MCP error, REST status, exit code (requirements K2
+//! and M13).
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use crate::{ids::ServerName, redact::Secrets};
 
-/// What is said of a call that was sent and has no answer (invariant 6).
+/// The note about a call that was sent and has no answer (invariant 6).
 pub const MAY_HAVE_RUN: &str = "It may or may not have run; check before you call again";
 
-/// The member of a failure that says whether the call may have run, where its message does not.
+/// The member of a failure for [`MAY_HAVE_RUN`], where the message does not include it.
 pub const NOTE: &str = "note";
 
-/// A time limit in seconds where they are whole: `30s`; else in milliseconds (requirement M3).
+/// A time limit in whole seconds (`30s`), or in milliseconds if it is not whole (requirement M3).
 pub fn limit_words(limit: Duration) -> String {
-    // What is left of a limit is hardly less than all of it.
+    // The rest of a limit may be a few milliseconds less than the limit. Round it.
     let millis = match limit.as_millis() {
         millis @ 0..1000 => millis,
         millis => (millis + 5) / 10 * 10,
@@ -44,26 +44,28 @@ pub enum FailureKind {
     ServerNotFound,
     ProfileNotFound,
     ServerNotConnected,
-    /// It is connected, has left calls in a row without an answer, and is not called until it is heard.
+    /// The server is connected, but has left several calls in a row without an answer. Calls are
+    /// refused until it sends a message.
     ServerNotAnswering,
-    /// It was in flight when the server crashed, time and again, and is not sent for a while.
+    /// The call was in flight at several crashes of the server, and is refused for a while.
     CallCrashesServer,
     ToolNotFound,
     PromptNotFound,
     ResourceNotFound,
-    /// A server's request that waits for no answer any more.
+    /// A server's request that does not wait for an answer (any more).
     RequestNotFound,
-    /// No answer within the server's time limit.
+    /// There was no answer within the server's time limit.
     CallTimeout,
-    /// The connection was lost after the request had been sent: it may have run.
+    /// The connection was lost after the request had been sent. The call may have run.
     OutcomeUnknown,
-    /// The server could not be reached, or refused the request as a whole.
+    /// The server could not be reached, or refused the whole request.
     CallFailed,
     ConnectFailed,
-    /// A message beyond `maxMessageBytes`.
+    /// A message was larger than `maxMessageBytes`.
     MessageTooLarge,
     TooManySessions,
-    /// Clients have all places for connections (`http.maxConnections`, `http.maxConnectionsPerAddress`).
+    /// The limit for client connections is reached (`http.maxConnections`,
+    /// `http.maxConnectionsPerAddress`).
     TooManyConnections,
     Cancelled,
     ShuttingDown,
@@ -73,20 +75,20 @@ pub enum FailureKind {
     JournalUnreadable,
     RecordNotFound,
     CidNotFound,
-    /// A version of the configuration that is not kept.
+    /// The version of the configuration is not stored.
     VersionNotFound,
-    /// What must be on record (`journal.durability: strict`) could not be put there.
+    /// A call that must be on record (`journal.durability: strict`) could not be recorded.
     NotRecorded,
     InvalidRequest,
-    /// The name of a new server is another's.
+    /// Another server has the name of a new server.
     DuplicateName,
-    /// An approval of a server that is not pending.
+    /// The server to approve is not pending.
     NotPending,
-    /// A server is not, or no longer, what its approval was given for.
+    /// The server has changed since the person saw what to approve.
     NotAsShown,
-    /// A configuration, or an entry of one, that is refused.
+    /// A configuration, or an entry of one, is refused.
     InvalidConfig,
-    /// The configuration's file is not, or no longer, what a change of it was made of.
+    /// The configuration's file has changed since a change to it was prepared.
     ConfigChanged,
     /// A file cannot be written.
     NotSaved,
@@ -99,19 +101,20 @@ struct Row {
     code: &'static str,
     /// REST status.
     status: u16,
-    /// Exit code of a command line call.
+    /// Exit code of a call on the command line.
     exit: u8,
-    /// JSON-RPC code where the failure is a protocol error.
+    /// JSON-RPC code, if the failure is a protocol error.
     rpc: i64,
 }
 
 const INVALID_PARAMS: i64 = -32602;
 const INTERNAL_ERROR: i64 = -32603;
-/// `Resource not found`, every legacy revision (specification, server/resources, "Error Handling").
+/// `Resource not found` in every legacy revision (specification, server/resources, "Error
+/// Handling").
 const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
-    /// In the order of their numbers (`kind as usize`), by which they are counted.
+    /// All kinds, in the order of their numbers (`kind as usize`), which index counters.
     pub const ALL: [Self; 32] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
@@ -190,13 +193,13 @@ impl FailureKind {
         }
     }
 
-    /// The word that programs compare: `call_timeout`.
+    /// The code that programs compare: `call_timeout`.
     pub const fn code(self) -> &'static str {
         self.row().code
     }
 
-    /// `error` of a REST error. A call that ran out of time is `call_failed`, with its own word as
-    /// `code`.
+    /// The member `error` of a REST error. A call that timed out is `call_failed`, with
+    /// `call_timeout` as `code`.
     pub const fn rest_code(self) -> &'static str {
         match self {
             Self::CallTimeout => Self::CallFailed.code(),
@@ -217,15 +220,15 @@ impl FailureKind {
     }
 }
 
-/// A failed call: the kind, what happened in words, and what else its reader can use.
+/// A failed call: the kind, a message, and data for the reader.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     pub kind: FailureKind,
     pub message: String,
-    /// Members beside `kind`: `server`, `tool`, `uri`, `status`, …
+    /// Members besides `kind`: `server`, `tool`, `uri`, `status`, …
     pub details: Map<String, Value>,
-    /// The secrets of the server that the message is about, for its record.
+    /// The secrets of the server that the message is about, to redact its record.
     pub secrets: Option<Arc<Secrets>>,
 }
 
@@ -257,8 +260,8 @@ impl Failure {
         Value::Object(data)
     }
 
-    /// The result of a `tools/call` whose server failed: `isError`, the error as JSON text, and
-    /// its kind in `_meta`.
+    /// The result of a `tools/call` whose server failed: `isError`, the error as JSON text, and its
+    /// kind in `_meta`.
     pub fn tool_result(&self) -> String {
         let mut text = Map::new();
         text.insert("error".to_owned(), self.message.clone().into());
@@ -294,10 +297,10 @@ mod tests {
 
     #[test]
     fn a_limit_is_told_in_round_figures() {
-        let told = |seconds| limit_words(Duration::from_secs_f64(seconds));
-        assert_eq!([0.0, 0.3, 0.9994].map(told), ["0s", "300ms", "999ms"]);
+        let words = |seconds| limit_words(Duration::from_secs_f64(seconds));
+        assert_eq!([0.0, 0.3, 0.9994].map(words), ["0s", "300ms", "999ms"]);
         assert_eq!(
-            [30.0, 29.999_975_264, 1.5].map(told),
+            [30.0, 29.999_975_264, 1.5].map(words),
             ["30s", "30s", "1500ms"]
         );
     }
@@ -307,7 +310,7 @@ mod tests {
         for (number, kind) in FailureKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number, "{kind:?}");
         }
-        // One more kind is one more number.
+        // `NotConfigured` is the last kind, so `ALL` has one more than its number.
         assert_eq!(
             FailureKind::NotConfigured as usize + 1,
             FailureKind::ALL.len()
@@ -316,7 +319,7 @@ mod tests {
         assert_eq!(codes.len(), FailureKind::ALL.len());
     }
 
-    /// Over REST a time limit is `call_failed`, and its `code` is `call_timeout`.
+    /// Over REST a timeout is `call_failed`, and its `code` is `call_timeout`.
     #[test]
     fn a_time_limit_reads_both_ways() {
         let failure = Failure::new(FailureKind::CallTimeout, "timeout after 30s");

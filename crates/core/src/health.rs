@@ -1,9 +1,9 @@
-//! Judges whether a connected server is well, from evidence.
+//! Judges from evidence if a connected server is well.
 //!
-//! Ordinary traffic is the first evidence. A message of the protocol shows that the server is well; a
-//! call that got anything else shows that it is not. A server is probed only after it was silent for an
-//! interval or failed a call. The probe goes over the live session, and never while the server may be
-//! at work on a call.
+//! Ordinary traffic is the first evidence. A protocol message shows that the server is well. A call
+//! that gets anything else shows that it is not. A probe is sent only after an interval of silence
+//! or a failed call. It uses the live session, and is never sent while the server may be at work on
+//! a call.
 
 mod failing;
 
@@ -16,31 +16,33 @@ use crate::{
     words::words,
 };
 
-/// When to ask, how, and what a bad answer leads to.
+/// The settings of probes: when to send them, how, and what a failure leads to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Silence after which a probe is sent; `None` never asks.
+    /// Silence after which a probe is sent. `None` sends no probes.
     pub interval: Option<Duration>,
-    /// Fraction of the interval by which it varies, so that a fleet is not asked in step.
+    /// Fraction by which the interval varies, so that many servers are not probed at the same
+    /// moment.
     pub jitter: f64,
-    /// What a probe's answer may take.
+    /// Time limit for the answer to a probe.
     pub timeout: Duration,
     pub method: Method,
     /// Failures in a row after which a server is degraded.
     pub threshold: u32,
     pub action: Action,
-    /// Without a message for this long, and all other evidence gone, a server hangs.
+    /// A server hangs if it sent no message for this time and all other evidence is gone.
     pub hang_after: Duration,
-    /// Calls in a row without an answer, and with nothing else heard, after which calls are refused
-    /// until the server is heard; `None` refuses none.
+    /// Number of calls in a row without an answer, and without any other message, after which calls
+    /// are refused until the server sends a message. `None` refuses none.
     pub unanswered_calls: Option<u32>,
 }
 
-/// CPU time of a server's processes, as a fraction of the time that they are watched, from which on
-/// they count as busy; an idle runtime's own housekeeping stays below.
+/// A server's processes count as busy if their CPU time reaches this fraction of the observed time.
+/// The housekeeping of an idle runtime uses less.
 pub const BUSY_SHARE: f64 = 0.05;
 
-/// Between two probes of a server whose calls are refused: only probes find out that it is back.
+/// Pause between two probes of a server whose calls are refused. Only probes can show that it is
+/// back.
 const STALLED_PAUSE: Duration = Duration::from_secs(1);
 
 impl Default for Policy {
@@ -60,136 +62,137 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether calls to a server are refused that has left so many in a row without an answer, said
-    /// nothing since then, and spent this CPU time in this time.
+    /// True if calls to the server are refused: it has left `calls` calls in a row without an
+    /// answer, has sent nothing since, and used the CPU time `spent` in the time `watched`.
     pub fn stalls(&self, calls: u32, spent: Duration, watched: Duration) -> bool {
         let is_busy = spent > watched.mul_f64(BUSY_SHARE);
         self.unanswered_calls.is_some_and(|limit| calls >= limit) && !is_busy
     }
 }
 
-/// How a server is asked.
+/// The kind of probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// MCP's `ping`. Any answer proves life, −32601 too.
+    /// MCP's `ping`. Any answer proves life, even −32601.
     Ping,
     ToolsList,
-    /// GET of the configured health URL, and `ping` where there is none.
+    /// GET of the configured health URL, or `ping` if there is none.
     Http,
 }
 
 words!(Method { "ping" => Ping, "tools_list" => ToolsList, "http" => Http });
 
-/// What the threshold leads to.
+/// The action at the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// `degraded`, and asked once more; a new connection only on hard evidence: errors of the
-    /// connection, an answer that is none of the protocol to that last question, or a hang.
+    /// Set `degraded` and probe once more. Reconnect only on hard evidence: errors of the
+    /// connection, a response to that last probe that is no protocol message, or a hang.
     Verify,
-    /// A new connection.
+    /// Reconnect.
     Reconnect,
-    /// `degraded` and its event, and nothing else.
+    /// Set `degraded` and emit its event, and nothing else.
     Event,
-    /// A line in the log.
+    /// Write a line to the log.
     Log,
 }
 
 words!(Action { "verify" => Verify, "reconnect" => Reconnect, "event" => Event, "log" => Log });
 
-/// How a probe went.
+/// The outcome of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Any answer proves life; this is how long it took.
+    /// An answer came after this time. Any answer proves life.
     Answered(Duration),
     /// The server said that it is not well, or the probe could not be sent.
     Failed(String),
-    /// What came in place of an answer.
+    /// Something other than a protocol answer came.
     Broken(Fault),
-    /// No answer in time, and what excuses the server, if anything.
+    /// No answer came in time. The excuse, if any, says why the server may still be well.
     Unanswered(Option<Excuse>),
-    /// Not asked: it is at work on a call.
+    /// No probe was sent, because the server is at work on a call.
     Busy,
 }
 
-/// What came in place of an answer of the protocol, to a probe or to a call.
+/// A failure in place of a protocol answer, to a probe or to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// In words.
+    /// The description of the fault.
     pub reason: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The connection was cut. That is evidence for a new one whatever the action is.
+    /// The connection was cut. This is evidence for a reconnect with every action.
     Cut,
-    /// No connection can be made, which is the same evidence. The reason says why not.
+    /// No connection can be made. This is the same evidence as `Cut`. The reason names the cause.
     Unreachable,
     /// An error status, or a body that is no message.
     Foreign,
     /// HTTP 401 or 403.
     Unauthorized,
-    /// HTTP 429: a new connection would only add to it.
+    /// HTTP 429. A new connection would only add load.
     Throttled,
 }
 
-/// Why a server that does not answer may be well.
+/// The reason that a server may be well although it does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excuse {
-    /// A call that it may be at work on is within its deadline.
+    /// A call that the server may be at work on is within its deadline.
     Call,
-    /// Its processes have used CPU time meanwhile.
+    /// The server's processes have used CPU time since the probe was sent.
     Cpu,
 }
 
-/// What is known of a server's health since it came up.
+/// The evidence about a server's health since it came up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// When it was last heard.
-    heard: Instant,
+    /// Time of the last message from the server.
+    last_message_at: Instant,
     /// Probes in a row that failed.
     probes: u32,
-    /// Calls in a row that got something else than an answer.
+    /// Calls in a row that got something other than an answer.
     calls: u32,
-    /// Calls in a row that failed, whatever probes showed between them.
+    /// Calls in a row that failed, even if probes succeeded between them.
     row: Row,
-    /// Calls in a row without an answer, if that many that calls are refused.
+    /// Calls in a row without an answer, if there are so many that calls are refused.
     stalled: Option<u32>,
-    /// When the first of these probes and calls was known.
+    /// Time at which the first of these failures was noticed.
     failing_since: Option<Instant>,
     last_error: Option<String>,
-    /// What the latest failure was, where it was not silence.
+    /// The fault of the latest failure. `None` if the latest failure was silence or an error
+    /// message.
     last_fault: Option<FaultKind>,
-    /// Whether the latest failure was silence, and not a word or a refused connection.
+    /// True if the latest failure was silence, and not an error message or a refused connection.
     is_unanswered: bool,
     last_ping: Option<Duration>,
-    ask: Ask,
+    next_probe: NextProbe,
 }
 
-/// When to ask next.
+/// Time of the next probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Ask {
-    /// An interval after this.
+enum NextProbe {
+    /// One interval after this time.
     After(Instant),
-    /// At once, since this.
-    Now(Instant),
-    /// A probe is out.
-    Asked,
+    /// At this time.
+    At(Instant),
+    /// A probe is in flight.
+    InFlight,
 }
 
-/// What follows from a probe.
+/// The consequence of the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HealthVerdict {
     Keep,
-    /// As good as dead: only a new connection can help.
+    /// The session is as good as dead. Only a new connection can help.
     Reconnect,
 }
 
-/// What is shown of a connected server's health.
+/// The health of a connected server, as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub degraded: bool,
-    /// The calls because of which it is degraded, which no answer to a probe changes.
+    /// The failed calls that make the server degraded. Answered probes do not change that.
     pub failing_calls: Option<FailingRow>,
     pub heard: Instant,
     pub failures: u32,
@@ -200,7 +203,7 @@ pub struct Health {
 impl Tally {
     pub fn new(now: Instant) -> Self {
         Self {
-            heard: now,
+            last_message_at: now,
             probes: 0,
             calls: 0,
             row: Row::default(),
@@ -210,26 +213,27 @@ impl Tally {
             last_fault: None,
             is_unanswered: true,
             last_ping: None,
-            ask: Ask::After(now),
+            next_probe: NextProbe::After(now),
         }
     }
 
-    /// When a probe is due: derived, so that it follows a policy that changes.
+    /// Time at which a probe is due. It is computed on each call, so that it follows changes of the
+    /// policy.
     pub fn due(&self, policy: &Policy, seed: u64) -> Option<Instant> {
-        match self.ask {
-            Ask::After(at) => {
+        match self.next_probe {
+            NextProbe::After(at) => {
                 let interval = policy.interval?.as_secs_f64();
                 Some(at + jittered(interval, policy.jitter, seed))
             }
-            Ask::Now(at) => Some(at),
-            Ask::Asked => None,
+            NextProbe::At(at) => Some(at),
+            NextProbe::InFlight => None,
         }
     }
 
-    /// How much later than it is due a probe may be sent, so that it goes with others. The interval varies by no
-    /// more than the policy's jitter all the same.
+    /// Time by which a probe may be sent after it is due, so that it is sent together with others.
+    /// The interval still varies by no more than the policy's jitter.
     pub fn leeway(&self, policy: &Policy, seed: u64) -> Duration {
-        let (Ask::After(at), Some(interval)) = (&self.ask, policy.interval) else {
+        let (NextProbe::After(at), Some(interval)) = (&self.next_probe, policy.interval) else {
             return Duration::ZERO;
         };
         let latest = *at + interval.mul_f64(1.0 + policy.jitter);
@@ -237,54 +241,54 @@ impl Tally {
         due.map_or(Duration::ZERO, |due| latest.saturating_duration_since(due))
     }
 
-    /// A message that came from the server after what was known is a success.
-    pub fn heard(&mut self, at: Instant) {
-        if at <= self.heard {
+    /// A message that came from the server after the last evidence is a success.
+    pub fn message_received(&mut self, at: Instant) {
+        if at <= self.last_message_at {
             return;
         }
-        self.heard = at;
+        self.last_message_at = at;
         self.calls = 0;
         self.stalled = None;
         self.succeed();
-        match self.ask {
-            Ask::After(_) => self.ask = Ask::After(at),
-            // What was heard before is what is in doubt.
-            Ask::Now(since) if at > since => self.ask = Ask::After(at),
-            Ask::Now(_) | Ask::Asked => {}
+        match self.next_probe {
+            NextProbe::After(_) => self.next_probe = NextProbe::After(at),
+            // A message from before the doubt proves nothing.
+            NextProbe::At(since) if at > since => self.next_probe = NextProbe::After(at),
+            NextProbe::At(_) | NextProbe::InFlight => {}
         }
     }
 
-    /// Something has happened that makes all older evidence doubtful: a probe is due, even where
-    /// none is sent otherwise.
+    /// Something happened that puts all older evidence in doubt. A probe is due, even if the policy
+    /// sends none.
     pub fn doubt(&mut self, now: Instant) {
-        // A probe that is out will tell.
-        match self.ask {
-            Ask::After(_) => self.ask = Ask::Now(now),
-            Ask::Now(_) | Ask::Asked => {}
+        // If a probe is in flight, its outcome decides.
+        match self.next_probe {
+            NextProbe::After(_) => self.next_probe = NextProbe::At(now),
+            NextProbe::At(_) | NextProbe::InFlight => {}
         }
     }
 
-    /// A probe is being sent.
+    /// Notes that a probe is being sent.
     pub fn probing(&mut self) {
-        self.ask = Ask::Asked;
+        self.next_probe = NextProbe::InFlight;
     }
 
-    /// `calls` is the number of calls in a row that have failed by now, the last one with `fault`. A
-    /// new failure makes a probe due at once. Calls alone lead to a verdict only if they have failed
-    /// for as long as a probe may take: a moment in which many failed at once is no evidence.
+    /// `calls` is the number of calls in a row that have failed by now, the last one with `fault`.
+    /// A new failure makes a probe due at once. Calls alone lead to a verdict only if they have
+    /// failed for as long as a probe may take. Many failures in one moment are no evidence.
     pub fn calls_failed(
         &mut self,
         calls: u32,
         fault: Option<Fault>,
         now: Instant,
         policy: &Policy,
-    ) -> Verdict {
+    ) -> HealthVerdict {
         let before = std::mem::replace(&mut self.calls, calls);
         let Some(fault) = fault.filter(|_| calls > 0) else {
             if self.probes == 0 && self.stalled.is_none() {
                 self.succeed();
             }
-            return Verdict::Keep;
+            return HealthVerdict::Keep;
         };
         let since = *self.failing_since.get_or_insert(now);
         if calls != before {
@@ -293,20 +297,20 @@ impl Tally {
             self.doubt(now);
         }
         if now.duration_since(since) < policy.timeout {
-            return Verdict::Keep;
+            return HealthVerdict::Keep;
         }
         let was_degraded = self.exceeds(policy, 1);
         self.broken(fault.kind, was_degraded, now, policy)
     }
 
-    /// A server that fails every call is not well, whatever its answers to probes say, until it answers one.
-    /// Its session is kept.
+    /// A server that fails every call is not well, even if it answers probes, until it answers a
+    /// call. Its session stays open.
     pub fn calls_failed_in_row(&mut self, calls: FailingCalls, now: Instant) {
         self.row.note(calls, now);
     }
 
-    /// `calls` is the number of calls in a row without an answer, because of which calls are refused
-    /// until the server is heard. A probe is due at once.
+    /// `calls` is the number of calls in a row without an answer, because of which calls are
+    /// refused until the server sends a message. A probe is due at once.
     pub fn stall(&mut self, calls: Option<u32>, now: Instant) {
         let before = std::mem::replace(&mut self.stalled, calls);
         match calls {
@@ -321,31 +325,31 @@ impl Tally {
         }
     }
 
-    /// Takes a probe's outcome into account, and judges.
-    pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Verdict {
-        self.ask = match (self.stalled, policy.interval) {
-            (None, _) => Ask::After(now),
-            (Some(_), Some(interval)) => Ask::Now(now + interval.min(STALLED_PAUSE)),
-            (Some(_), None) => Ask::Now(now + STALLED_PAUSE),
+    /// Adds the outcome of a probe to the evidence and returns the verdict.
+    pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy) -> HealthVerdict {
+        self.next_probe = match (self.stalled, policy.interval) {
+            (None, _) => NextProbe::After(now),
+            (Some(_), Some(interval)) => NextProbe::At(now + interval.min(STALLED_PAUSE)),
+            (Some(_), None) => NextProbe::At(now + STALLED_PAUSE),
         };
         let was_degraded = self.exceeds(policy, 0);
-        let trouble = match outcome {
-            Outcome::Busy => return Verdict::Keep,
-            Outcome::Answered(took) => {
-                self.heard = self.heard.max(now);
-                // Calls that failed are forgiven by a message alone, not by a health URL.
+        let failure = match outcome {
+            Outcome::Busy => return HealthVerdict::Keep,
+            Outcome::Answered(elapsed) => {
+                self.last_message_at = self.last_message_at.max(now);
+                // Only a message forgives failed calls. An answer of the health URL does not.
                 if self.calls == 0 && self.stalled.is_none() {
                     self.succeed();
                 }
                 self.probes = 0;
                 self.row.answers_probes(now);
-                self.last_ping = Some(took);
-                return Verdict::Keep;
+                self.last_ping = Some(elapsed);
+                return HealthVerdict::Keep;
             }
             Outcome::Failed(reason) => {
                 self.fail(reason, None, now);
                 self.is_unanswered = false;
-                Trouble::SaidNo
+                ProbeFailure::Unwell
             }
             Outcome::Broken(fault) => {
                 self.fail(fault.reason, Some(fault.kind), now);
@@ -354,42 +358,44 @@ impl Tally {
             Outcome::Unanswered(excuse) => {
                 let seconds = policy.timeout.as_secs_f64();
                 self.fail(format!("ping timed out after {seconds}s"), None, now);
-                let silence = now.duration_since(self.heard);
+                let silence = now.duration_since(self.last_message_at);
                 match excuse {
-                    Some(_) => Trouble::Excused,
-                    None if silence >= policy.hang_after => Trouble::Hangs,
-                    None => Trouble::Slow,
+                    Some(_) => ProbeFailure::Excused,
+                    None if silence >= policy.hang_after => ProbeFailure::Hangs,
+                    None => ProbeFailure::Slow,
                 }
             }
         };
-        match (policy.action, trouble) {
-            (Action::Event | Action::Log, _) | (_, Trouble::Excused) => Verdict::Keep,
-            (Action::Verify | Action::Reconnect, Trouble::Hangs) => Verdict::Reconnect,
-            (Action::Verify, Trouble::SaidNo | Trouble::Slow) => Verdict::Keep,
+        match (policy.action, failure) {
+            (Action::Event | Action::Log, _) | (_, ProbeFailure::Excused) => HealthVerdict::Keep,
+            (Action::Verify | Action::Reconnect, ProbeFailure::Hangs) => HealthVerdict::Reconnect,
+            (Action::Verify, ProbeFailure::Unwell | ProbeFailure::Slow) => HealthVerdict::Keep,
             // One late answer is no evidence, whatever the threshold.
-            (Action::Reconnect, Trouble::Slow) if policy.threshold <= 1 => Verdict::Keep,
-            (Action::Reconnect, Trouble::SaidNo | Trouble::Slow) => self.at_threshold(policy),
+            (Action::Reconnect, ProbeFailure::Slow) if policy.threshold <= 1 => HealthVerdict::Keep,
+            (Action::Reconnect, ProbeFailure::Unwell | ProbeFailure::Slow) => {
+                self.at_threshold(policy)
+            }
         }
     }
 
-    /// What follows from something that came in place of an answer.
+    /// The verdict after a fault in place of an answer.
     fn broken(
         &mut self,
         kind: FaultKind,
         was_degraded: bool,
         now: Instant,
         policy: &Policy,
-    ) -> Verdict {
+    ) -> HealthVerdict {
         match (policy.action, kind) {
             (_, FaultKind::Cut | FaultKind::Unreachable) => self.at_threshold(policy),
             (Action::Event | Action::Log, _) | (Action::Verify, FaultKind::Throttled) => {
-                Verdict::Keep
+                HealthVerdict::Keep
             }
             (Action::Verify, FaultKind::Foreign) if !was_degraded => {
                 if self.exceeds(policy, 0) {
                     self.doubt(now);
                 }
-                Verdict::Keep
+                HealthVerdict::Keep
             }
             (
                 Action::Verify | Action::Reconnect,
@@ -398,16 +404,16 @@ impl Tally {
         }
     }
 
-    fn at_threshold(&self, policy: &Policy) -> Verdict {
+    fn at_threshold(&self, policy: &Policy) -> HealthVerdict {
         if self.exceeds(policy, 0) {
-            Verdict::Reconnect
+            HealthVerdict::Reconnect
         } else {
-            Verdict::Keep
+            HealthVerdict::Keep
         }
     }
 
-    /// Whether there are so many failures beyond those that make a server degraded. With a threshold of
-    /// one, a single failed call is not enough: the probe that follows it decides.
+    /// True if there are `beyond` more failures than make a server degraded. With a threshold of
+    /// one, a single failed call is not enough: the probe that follows decides.
     fn exceeds(&self, policy: &Policy, beyond: u32) -> bool {
         let total = self.failures();
         self.probes >= policy.threshold.max(1) + beyond || total >= policy.threshold.max(2) + beyond
@@ -432,7 +438,7 @@ impl Tally {
         self.last_fault = None;
     }
 
-    /// How a session is lost that this evidence ends.
+    /// The loss of a session that ends because of this evidence.
     pub fn loss(&self) -> Loss {
         let reason = self.last_error.clone().unwrap_or_default();
         match self.last_fault {
@@ -446,17 +452,17 @@ impl Tally {
         }
     }
 
-    /// Whether it is a fault that the session may outlive.
+    /// True if the session may survive the latest fault.
     pub fn may_pass(&self) -> bool {
         self.last_fault.is_some()
     }
 
-    /// The calls that failed in a row, if they are so many that they make a server degraded.
+    /// The calls that failed in a row, if there are enough to make the server degraded.
     fn row(&self, policy: &Policy) -> Option<&Row> {
         Some(&self.row).filter(|row| row.length() >= policy.threshold.max(2))
     }
 
-    /// Why the last probe failed, or the last call.
+    /// The error of the last failed probe or call.
     fn reason(&self) -> Option<String> {
         match self.last_fault {
             Some(FaultKind::Unreachable) => Some(self.loss().to_string()),
@@ -470,8 +476,8 @@ impl Tally {
         let is_probed_well = self.probes == 0 && self.stalled.is_none();
         Health {
             degraded: self.stalled.is_some() || self.exceeds(policy, 0) || row.is_some(),
-            failing_calls: row.and_then(Row::shown),
-            heard: self.heard,
+            failing_calls: row.and_then(Row::summary),
+            heard: self.last_message_at,
             failures: failures.saturating_add(self.stalled.unwrap_or(0)),
             last_error: row
                 .filter(|_| is_probed_well)
@@ -482,14 +488,14 @@ impl Tally {
     }
 }
 
-/// What a failed probe shows.
-enum Trouble {
-    SaidNo,
-    /// Late, and that is all that is known.
+/// The meaning of a failed probe.
+enum ProbeFailure {
+    Unwell,
+    /// The answer is late. There is no other evidence.
     Slow,
-    /// Late, but something speaks for it.
+    /// The answer is late, but the server has an excuse.
     Excused,
-    /// Late, silent for `hang_after`, and nothing speaks for it.
+    /// The answer is late, the server was silent for `hang_after`, and it has no excuse.
     Hangs,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(std::sync::Arc<str>);
 
-/// Why a text is not a server name.
+/// The reason that a text is not a server name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidServerName {
     #[error("a server name must not be empty")]
@@ -31,7 +31,8 @@ impl ServerName {
         Ok(Self(text.into()))
     }
 
-    /// Whether `server__tool` can be read in one way only: the name has no `__`, and no `_` at either end.
+    /// True if `server__tool` can be split in one way only: the name has no `__`, and no `_` at
+    /// either end.
     pub fn is_separable(&self) -> bool {
         !(self.0.contains("__") || self.0.starts_with('_') || self.0.ends_with('_'))
     }
@@ -73,10 +74,11 @@ pub struct InvalidProfileName(String);
 impl ProfileName {
     /// The profile at `/mcp`.
     pub const DEFAULT: &str = "default";
-    /// The built-in one that shows Mainstay's own tools instead of the servers'.
+    /// The built-in profile that shows Mainstay's own tools instead of the servers' tools.
     pub const META: &str = "meta";
 
-    /// The name of what has all servers, which REST shows. It is no legal name, so no file has it.
+    /// The name, shown by REST, of a profile with all servers. It is not a valid name, so no file
+    /// has it.
     pub fn of_everything() -> Self {
         Self("*".into())
     }
@@ -109,8 +111,8 @@ impl fmt::Display for ProfileName {
     }
 }
 
-/// Counts the connections of one upstream session; every report carries the epoch it comes from, and
-/// a report of a past epoch does nothing (invariant 3).
+/// The number of an attempt to open one upstream session. Every report carries its epoch, and a
+/// report of a past epoch has no effect (invariant 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);

@@ -1,7 +1,8 @@
-//! The life of one upstream session: pure decisions about when to open, close, wait and give up.
+//! The lifecycle of one upstream session: pure decisions about when to open, close, wait and give
+//! up.
 //!
-//! [`Lifecycle::step`] takes what happened and answers with at most one thing to do. Time is an
-//! argument; the driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
+//! [`Lifecycle::step`] takes an event and returns the new state with at most one effect. Time is an
+//! argument. The driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
 
 mod ends;
 mod evidence;
@@ -22,63 +23,64 @@ use crate::{
     ids::Epoch,
 };
 
-/// Why a session is down and stays down until a person starts it.
+/// The reason that a session is down and stays down until a person starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// Never started, or stopped by its operator.
+pub enum DownReason {
+    /// Never started, or stopped by the operator.
     Stopped,
-    /// It was up, was lost, and does not come back by itself.
+    /// The session was up and was lost. The policy does not reopen it without a request.
     Lost(Loss),
-    /// It never came up, and is not tried again by itself.
+    /// An attempt failed, and the policy does not retry.
     Refused(Loss),
-    /// Given up after too many attempts.
+    /// The policy gave up after too many attempts.
     Failed(Loss),
 }
 
-/// The phase of a session. Statuses are derived from it, never stored (invariant 2).
+/// The phase of a session. Statuses are derived from it and never stored (invariant 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    Down(Why),
+    Down(DownReason),
     Connecting {
-        /// When the attempt began; `None` while it waits for its turn among others.
+        /// Time at which the attempt began. `None` while it waits for its turn among the attempts
+        /// of other servers.
         since: Option<Instant>,
-        /// When its processes were last seen at work.
-        worked: Option<Instant>,
-        /// A call brought it forward from this time.
+        /// Time of the last sign of work of the attempt's processes.
+        last_work_at: Option<Instant>,
+        /// The time for which the attempt was planned, if a call brought it forward.
         planned: Option<Instant>,
     },
     Up {
         since: Instant,
         tally: Tally,
-        /// A call brought its attempt forward from this time.
+        /// The time for which the session's attempt was planned, if a call brought it forward.
         planned: Option<Instant>,
     },
-    /// The old session must end before anything else may begin (invariant 9).
+    /// The old session must end before another attempt begins (invariant 9).
     Closing {
         kill_at: Option<Instant>,
         then: Then,
     },
     Waiting {
         until: Instant,
-        /// No call brings the attempt forward beyond this.
+        /// A call brings the attempt forward to this time at most.
         earliest: Instant,
-        /// A call has brought it forward from this time.
+        /// The time for which the attempt was planned, if a call has brought it forward.
         planned: Option<Instant>,
         loss: Loss,
     },
 }
 
-/// What follows a closing session.
+/// The next step after the session has closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Then {
     Stay,
     Reopen,
-    /// It had never come up, and what ends it is a loss.
+    /// The session had never come up. Closing it counts as a loss.
     Retry {
         loss: Loss,
         planned: Option<Instant>,
     },
-    /// It was up since then, and what ends it is a loss.
+    /// The session was up since this time. Closing it counts as a loss.
     Lose {
         loss: Loss,
         since: Instant,
@@ -88,43 +90,44 @@ enum Then {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The operator wants it up; in any state but `Up` and `Connecting` this opens at once.
+    /// The operator starts the server. In any phase but `Up` and `Connecting` this opens a session
+    /// at once.
     Start,
     Stop,
-    /// The operator wants a new session, whatever there is.
+    /// The operator asks for a new session, in any phase.
     Reconnect,
     /// A call found no session and waits for one.
     CallWaiting,
-    /// The machine slept.
+    /// The machine woke from sleep.
     Resumed,
-    /// The deadline has come.
+    /// The deadline has passed.
     Tick,
     Io(Epoch, Report),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Its turn has come: the attempt begins, and its time runs.
+    /// The attempt's turn has come: it begins, and its time limit runs.
     Begun,
-    /// The processes of the attempt were seen at work at this time.
+    /// Time of a sign of work of the attempt's processes.
     AtWork(Instant),
     Opened,
-    /// The server was last heard at this time; traffic is the first evidence of health.
+    /// Time of the server's last message. Traffic is the first evidence of health.
     Heard(Instant),
-    /// The number of calls in a row since then that got something else than an answer, and what the
-    /// last one got.
+    /// Number of calls in a row since the last message that got something other than an answer, and
+    /// the fault of the last one.
     Failed(u32, Option<Fault>),
-    /// The calls that have failed since one was answered.
+    /// The calls that have failed since the last answered call.
     FailedInRow(FailingCalls),
-    /// The number of calls in a row without an answer, if calls are refused because of it.
+    /// Number of calls in a row without an answer, if the connection refuses calls because of them.
     Stalled(Option<u32>),
-    /// Something happened that makes older evidence doubtful: the server is asked at once.
+    /// Something happened that puts older evidence in doubt. A probe is due at once.
     Doubted,
     Probe(Outcome),
-    /// The session, and its process with its whole tree, is gone.
+    /// The session is gone, and so is its process with the whole process tree.
     Ended(Loss),
-    /// Like `Ended`, of a crash that was caused by calls that are refused from now on. The number
-    /// counts this crash and the earlier ones of these calls.
+    /// Like `Ended`, for a crash that was caused by calls that are refused from now on. The number
+    /// counts this crash and the earlier crashes that the same calls caused.
     Poisoned(Loss, u32),
 }
 
@@ -140,19 +143,20 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     epoch: Epoch,
-    /// Losses in a row, not yet forgiven.
+    /// Losses in a row that are not forgiven yet.
     losses: u32,
-    /// Crashes in a row, not yet forgiven, where they are counted apart.
+    /// Crashes in a row that are not forgiven yet, where the policy counts crashes apart.
     crashes: u32,
-    /// Whether it has been up since its operator started it.
-    greeted: bool,
-    /// Whether it has forgotten a session that was opened anew without a wait, and none since then
-    /// has lived for [`ends::ATTEMPT_SPACING`].
-    expired: bool,
-    /// When the last attempt began, or was queued for its turn.
-    tried: Option<Instant>,
-    /// How the last session or attempt ended, until one opens. It shows while the next is under way.
-    lost: Option<Loss>,
+    /// True if the session has been up since the operator started it.
+    was_up: bool,
+    /// True after an expired session was reopened without a wait, until a later session lives for
+    /// [`ends::ATTEMPT_SPACING`].
+    reopened_expired: bool,
+    /// Time at which the last attempt began, or was queued for its turn.
+    last_attempt_at: Option<Instant>,
+    /// The loss of the last session or attempt, until a session opens. The status shows it during
+    /// the next attempt.
+    last_loss: Option<Loss>,
     phase: Phase,
 }
 
@@ -162,11 +166,11 @@ impl Default for Lifecycle {
             epoch: Epoch::NONE,
             losses: 0,
             crashes: 0,
-            greeted: false,
-            expired: false,
-            tried: None,
-            lost: None,
-            phase: Phase::Down(Why::Stopped),
+            was_up: false,
+            reopened_expired: false,
+            last_attempt_at: None,
+            last_loss: None,
+            phase: Phase::Down(DownReason::Stopped),
         }
     }
 }
@@ -174,7 +178,7 @@ impl Default for Lifecycle {
 type Step = (Lifecycle, Option<Effect>);
 
 impl Lifecycle {
-    /// One whose epochs are all later than `past`.
+    /// A new lifecycle whose epochs are all later than `past`.
     pub fn after(past: Epoch) -> Self {
         Self {
             epoch: past,
@@ -186,15 +190,15 @@ impl Lifecycle {
         self.epoch
     }
 
-    /// What follows from `event` at `now`: the new state, and at most one thing to do.
+    /// Returns the state after `event` at `now`, and at most one effect to carry out.
     #[must_use]
     pub fn step(self, event: Event, now: Instant, policy: &Policy) -> Step {
         match event {
             Event::Io(epoch, _) if epoch != self.epoch => (self, None),
-            Event::Io(_, Report::Begun) => self.begun(now),
+            Event::Io(_, Report::Begun) => self.attempt_begun(now),
             Event::Io(_, Report::AtWork(at)) => self.at_work(at),
             Event::Io(_, Report::Opened) => self.opened(now),
-            Event::Io(_, Report::Heard(at)) => self.heard(at),
+            Event::Io(_, Report::Heard(at)) => self.message_received(at),
             Event::Io(_, Report::Failed(calls, fault)) => self.failed(calls, fault, now, policy),
             Event::Io(_, Report::FailedInRow(calls)) => self.failed_in_row(calls, now),
             Event::Io(_, Report::Stalled(calls)) => self.stalled(calls, now),
@@ -213,13 +217,18 @@ impl Lifecycle {
         }
     }
 
-    /// When the driver must step with [`Event::Tick`], if nothing else happens before.
+    /// Time at which the driver must step with [`Event::Tick`], if no other event comes first.
     pub fn deadline(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Down(_) => None,
-            Phase::Connecting { since, worked, .. } => {
+            Phase::Connecting {
+                since,
+                last_work_at,
+                ..
+            } => {
                 let since = (*since)?;
-                let silent_since = worked.map_or(since, |worked| worked.max(since));
+                let silent_since =
+                    last_work_at.map_or(since, |last_work_at| last_work_at.max(since));
                 let end = since + policy.longest_start();
                 Some(end.min(silent_since + policy.connect_timeout))
             }
@@ -229,7 +238,8 @@ impl Lifecycle {
         }
     }
 
-    /// How much later than its deadline the driver may step, so as to do so for many sessions at once.
+    /// Time by which the driver may step later than the deadline, so that it wakes once for many
+    /// sessions.
     pub fn leeway(&self, policy: &Policy) -> Duration {
         match &self.phase {
             Phase::Up { tally, .. } => tally.leeway(&policy.health, self.seed(policy)),
@@ -248,13 +258,13 @@ impl Lifecycle {
         let epoch = self.epoch.next();
         let phase = Phase::Connecting {
             since: None,
-            worked: None,
+            last_work_at: None,
             planned,
         };
         (
             Self {
                 epoch,
-                tried: Some(now),
+                last_attempt_at: Some(now),
                 phase,
                 ..self
             },
@@ -262,21 +272,21 @@ impl Lifecycle {
         )
     }
 
-    /// Forgets all losses: a person wants it.
+    /// Forgets all losses, because a person asked for a session.
     fn forgiven(self) -> Self {
         Self {
             losses: 0,
             crashes: 0,
-            expired: false,
-            lost: None,
+            reopened_expired: false,
+            last_loss: None,
             ..self
         }
     }
 
-    /// Forgets everything: its operator starts it.
+    /// Forgets everything, because the operator starts the server.
     fn fresh(self) -> Self {
         Self {
-            greeted: false,
+            was_up: false,
             ..self.forgiven()
         }
     }
@@ -293,31 +303,31 @@ impl Lifecycle {
         )
     }
 
-    /// The number of the attempt that follows, or is under way, since all was well.
+    /// The number of the next or current attempt, counted since the last success.
     fn attempt(&self) -> u32 {
         let counted = self.losses.saturating_add(self.crashes);
-        counted.max(u32::from(self.lost.is_some()))
+        counted.max(u32::from(self.last_loss.is_some()))
     }
 
-    /// The jitter of this epoch.
+    /// The seed of this epoch's jitter.
     fn seed(&self, policy: &Policy) -> u64 {
         policy.seed ^ self.epoch.0
     }
 
-    fn begun(self, now: Instant) -> Step {
+    fn attempt_begun(self, now: Instant) -> Step {
         match self.phase {
             Phase::Connecting {
                 since: None,
-                worked,
+                last_work_at,
                 planned,
             } => {
                 let this = Self {
-                    tried: Some(now),
+                    last_attempt_at: Some(now),
                     ..self
                 };
                 this.to(Phase::Connecting {
                     since: Some(now),
-                    worked,
+                    last_work_at,
                     planned,
                 })
             }
@@ -329,10 +339,10 @@ impl Lifecycle {
         }
     }
 
-    /// Its time limit counts silence, not work.
+    /// The time limit of a start counts silence, not work.
     fn at_work(mut self, at: Instant) -> Step {
-        if let Phase::Connecting { worked, .. } = &mut self.phase {
-            *worked = (*worked).max(Some(at));
+        if let Phase::Connecting { last_work_at, .. } = &mut self.phase {
+            *last_work_at = (*last_work_at).max(Some(at));
         }
         (self, None)
     }
@@ -342,8 +352,8 @@ impl Lifecycle {
             Phase::Connecting { planned, .. } => {
                 let tally = Tally::new(now);
                 let this = Self {
-                    greeted: true,
-                    lost: None,
+                    was_up: true,
+                    last_loss: None,
                     ..self
                 };
                 this.to(Phase::Up {
@@ -376,7 +386,7 @@ impl Lifecycle {
 
     fn stop(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Down(_) | Phase::Waiting { .. } => self.to(Phase::Down(Why::Stopped)),
+            Phase::Down(_) | Phase::Waiting { .. } => self.to(Phase::Down(DownReason::Stopped)),
             Phase::Closing { kill_at, .. } => self.to(Phase::Closing {
                 kill_at,
                 then: Then::Stay,
@@ -388,11 +398,15 @@ impl Lifecycle {
     fn reconnect(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
             Phase::Up { .. } => self.close(Then::Reopen, now, policy),
-            // The attempt under way is as new as any, and a person's from now on.
-            Phase::Connecting { since, worked, .. } => {
+            // The attempt under way is new enough. From now on it counts as requested by a person.
+            Phase::Connecting {
+                since,
+                last_work_at,
+                ..
+            } => {
                 let phase = Phase::Connecting {
                     since,
-                    worked,
+                    last_work_at,
                     planned: None,
                 };
                 let this = Self {
@@ -429,8 +443,8 @@ impl Lifecycle {
                 let planned = planned.or(Some(*until));
                 self.open(planned, now)
             }
-            Phase::Down(Why::Lost(loss)) => {
-                self.lost = Some(loss.clone());
+            Phase::Down(DownReason::Lost(loss)) => {
+                self.last_loss = Some(loss.clone());
                 self.open(Some(now), now)
             }
             Phase::Down(_) => self.open(Some(now), now),
@@ -438,22 +452,24 @@ impl Lifecycle {
         }
     }
 
-    /// Whether a call brings about an attempt: never from `failed`, nor after what cannot be helped.
+    /// True if a call starts an attempt. A call never does so from `failed`, nor after a loss that
+    /// no retry can cure.
     fn opens_on_call(&self, policy: &Policy) -> bool {
         let on_call = policy.reconnect.on_call;
         match &self.phase {
             Phase::Waiting { .. } => on_call,
-            Phase::Down(Why::Lost(loss)) => {
+            Phase::Down(DownReason::Lost(loss)) => {
                 on_call && policy.reconnect.mode == ReconnectMode::Manual && loss.retried()
             }
-            Phase::Down(Why::Stopped | Why::Refused(_) | Why::Failed(_))
+            Phase::Down(DownReason::Stopped | DownReason::Refused(_) | DownReason::Failed(_))
             | Phase::Connecting { .. }
             | Phase::Up { .. }
             | Phase::Closing { .. } => false,
         }
     }
 
-    /// What was waited for may have passed while the machine slept, and connections with it.
+    /// While the machine slept, the cause of the last loss may have passed, and connections may
+    /// have died.
     fn resumed(self, now: Instant) -> Step {
         match self.phase {
             Phase::Waiting { .. } => self.open(None, now),
@@ -470,12 +486,12 @@ impl Lifecycle {
         match &mut self.phase {
             Phase::Connecting {
                 since,
-                worked,
+                last_work_at,
                 planned,
             } => {
                 let longest = policy.longest_start();
                 let is_longest = since.is_some_and(|since| now >= since + longest);
-                let loss = match worked {
+                let loss = match last_work_at {
                     None => Loss::ConnectTimeout(policy.connect_timeout),
                     Some(_) if is_longest => Loss::ConnectTimeout(longest),
                     Some(_) => Loss::SilentStart(policy.connect_timeout),

@@ -1,9 +1,10 @@
-//! The JSON-RPC envelope: read at its edges, spliced, and otherwise left as the bytes that came.
+//! The JSON-RPC envelope. It is read without parsing the rest and changed by splices, so that all
+//! other bytes stay as they came.
 //!
-//! A [`peek`] finds where the members of a message lie; nothing inside `params`, `result` or `error`
-//! is parsed unless a later, equally shallow peek asks for it. Changing a message means replacing
-//! spans of its text ([`splice`]), so key order, number spelling and members unknown to us survive
-//! (invariant 5).
+//! A [`peek`] finds the spans of a message's members. It parses nothing inside `params`, `result`
+//! or `error`; a later peek of the same kind may look there. To change a message, [`splice`]
+//! replaces spans of its text. So the order of keys, the spelling of numbers and unknown members
+//! survive (invariant 5).
 
 mod address;
 mod envelope;
@@ -28,15 +29,15 @@ pub use self::{
     },
 };
 
-/// Where a JSON value lies in its message, in bytes. Half the size of a range of `usize`: every message
-/// carries a dozen.
+/// The byte range of a JSON value in its message. It is half the size of a range of `usize`,
+/// because every message carries a dozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     start: u32,
     end: u32,
 }
 
-/// No text can be longer, for its spans.
+/// The longest text that a [`Span`] can address.
 const MAX_TEXT: usize = u32::MAX as usize;
 
 impl Span {
@@ -49,7 +50,7 @@ impl Span {
     }
 
     /// The span of `part`, which must be a slice of `whole`.
-    fn of(whole: &str, part: &str) -> Self {
+    fn of_part(whole: &str, part: &str) -> Self {
         let start = part.as_ptr() as usize - whole.as_ptr() as usize;
         debug_assert!(
             start + part.len() <= whole.len(),
@@ -75,7 +76,8 @@ impl Span {
     }
 }
 
-/// Whether this JSON text may be a request's id: a string or a number, not `null` (MCP, base protocol).
+/// True if this JSON text may be the id of a request: a string or a number, not `null` (MCP, base
+/// protocol).
 fn is_id(text: &str) -> bool {
     matches!(text.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }

@@ -1,27 +1,28 @@
-//! Who a request comes from: the operator, a named client, or a client without a token. It is decided
-//! once, by the request's token, and kept with its sessions and calls.
+//! The principal of a request: the operator, a named client, or a client without a token. The token
+//! of the request determines it. Sessions and calls store it.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Who a request comes from, by what proved it. What a principal has begun (a session, a suspended call, a
-/// task) belongs to that principal alone. A clone costs no allocation. Nothing that a client declares of
-/// itself is part of it, and no two principals are equal by chance.
+/// The sender of a request, by the token that proves it. A session, a suspended call or a task
+/// belongs only to the principal that began it. A clone needs no allocation. Claims of the client
+/// about itself are no part of the principal, and no two principals are equal by chance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Principal {
-    /// Nothing was asked for, and nothing was proved: a program on this machine, or the client on stdio.
-    /// All of them are one principal.
+    /// No token was required or presented: a program on this machine, or the client on stdio. All
+    /// of these are one principal.
     #[default]
     Anonymous,
-    /// The bearer of a client's token, by the name that the operator gave the token: may use the MCP paths,
-    /// and nothing else.
+    /// The bearer of a client token, with the name that the operator gave the token. It may use
+    /// only the MCP paths.
     Client(ClientName),
-    /// The bearer of the control token, or the page in a browser that is signed in.
+    /// The bearer of the control token, or a signed-in browser session.
     Operator,
 }
 
-/// As records and seals have it. A name holds no colon, so no principal is taken for another.
+/// Writes the text form for records and seals. A client name contains no colon, so two principals
+/// never have the same text.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -40,7 +41,7 @@ pub struct ClientName(Arc<str>);
 #[error("{0:?} is not a client's name; it has 1 to {MAX_NAME} letters, digits, '.', '_' and '-'")]
 pub struct InvalidClientName(String);
 
-/// A column of a table shows it whole.
+/// Largest length of a name. A column of a table shows it in full.
 const MAX_NAME: usize = 64;
 
 impl ClientName {

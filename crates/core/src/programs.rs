@@ -1,18 +1,19 @@
-//! Programs that start servers, and the package that installs each of them.
+//! Programs that start servers, and the packages that install them.
 
 mod caches;
 
 pub use self::caches::{BrokenCache, CachedPackage};
 
-/// A package that brings programs.
+/// A package that installs programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Package {
     pub name: &'static str,
-    /// Where its own documentation says how to install it.
+    /// The page of its documentation about the installation.
     pub url: &'static str,
 }
 
-/// The package that brings `program`, which is a name without a folder. Endings of Windows do not count.
+/// The package that installs `program`, a name without a folder. File extensions of Windows are
+/// ignored.
 pub fn package_of(program: &str) -> Option<Package> {
     let program = stem(program).to_ascii_lowercase();
     let (name, url) = match &*program {
@@ -36,7 +37,7 @@ pub fn package_of(program: &str) -> Option<Package> {
     Some(Package { name, url })
 }
 
-/// The name of the program that a command names, without its folder and an ending of Windows.
+/// The name of a command's program, without its folder and a file extension of Windows.
 pub fn name_of(command: &str) -> &str {
     let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
     stem(name)
@@ -45,7 +46,9 @@ pub fn name_of(command: &str) -> &str {
 fn stem(name: &str) -> &str {
     let stem = name.rsplit_once('.').filter(|(_, ending)| {
         let endings = ["exe", "cmd", "bat"];
-        endings.iter().any(|it| ending.eq_ignore_ascii_case(it))
+        endings
+            .iter()
+            .any(|known_ending| ending.eq_ignore_ascii_case(known_ending))
     });
     stem.map_or(name, |(stem, _)| stem)
 }

@@ -1,29 +1,31 @@
-//! Proxies that the environment names. Mainstay uses none, and says so where that may be the reason for a
-//! server that cannot be reached.
+//! Proxies that the environment names. Mainstay uses no proxy. If a server cannot be reached, it
+//! mentions a configured proxy as a possible reason.
 
 use std::net::IpAddr;
 
-/// Variables that name a proxy for each scheme, as most programs read them.
+/// Variables that name a proxy for each scheme, in the order in which most programs read them.
 const FOR_HTTPS: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 const FOR_HTTP: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// Where a request goes.
+/// The host and port of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'p> {
     pub is_encrypted: bool,
-    /// A name or an address, without brackets.
+    /// A host name or an address, without brackets.
     pub host: &'p str,
     pub port: u16,
 }
 
 impl<'p> Place<'p> {
-    /// Where requests for this URL go; `None` if it is none that we could use.
+    /// The place of a URL. `None` if Mainstay cannot use the URL.
     pub fn of(url: &'p str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let is_encrypted = scheme.eq_ignore_ascii_case("https");
         let authority = rest.split(['/', '?', '#']).next()?;
-        let authority = authority.rsplit_once('@').map_or(authority, |(_, it)| it);
+        let authority = authority
+            .rsplit_once('@')
+            .map_or(authority, |(_, host)| host);
         let default = if is_encrypted { 443 } else { 80 };
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
@@ -37,8 +39,8 @@ impl<'p> Place<'p> {
     }
 }
 
-/// The variable of the environment that sends programs which use proxies through one, if they want to reach
-/// this place. `NO_PROXY` and this machine itself are exceptions.
+/// The environment variable by which programs with proxy support would use a proxy for this place.
+/// `NO_PROXY` and this machine are exceptions.
 pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     let variables = if place.is_encrypted {
         FOR_HTTPS
@@ -47,7 +49,7 @@ pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Op
     };
     let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let named = variables.into_iter().find(|name| value(name).is_some())?;
-    let host = Host::of(place.host);
+    let host = Host::parse(place.host);
     let exceptions = EXCEPTIONS.into_iter().find_map(value).unwrap_or_default();
     let is_excepted = exceptions
         .split([',', ' ', '\t'])
@@ -55,7 +57,7 @@ pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Op
     (!host.is_here() && !is_excepted).then_some(named)
 }
 
-/// What people are told of a variable that is not used.
+/// The message about a proxy variable that Mainstay ignores.
 pub fn told(variable: &str) -> String {
     format!("{variable} is set, and Mainstay uses no proxy")
 }
@@ -63,12 +65,12 @@ pub fn told(variable: &str) -> String {
 /// The host of a place.
 enum Host {
     Address(IpAddr),
-    /// In lower case, without the dot that may end it.
+    /// A name in lower case, without a dot at the end.
     Name(String),
 }
 
 impl Host {
-    fn of(host: &str) -> Self {
+    fn parse(host: &str) -> Self {
         match host.parse() {
             Ok(address) => Self::Address(address),
             Err(_) => {
@@ -78,7 +80,7 @@ impl Host {
         }
     }
 
-    /// Whether it is this machine.
+    /// True if the host is this machine.
     fn is_here(&self) -> bool {
         match self {
             Self::Address(address) => address.is_loopback() || address.is_unspecified(),
@@ -86,15 +88,15 @@ impl Host {
         }
     }
 
-    /// Whether an entry of `NO_PROXY` is about it: `*`, a name with all below it, an address, a network,
-    /// each but `*` with or without a port.
+    /// True if an entry of `NO_PROXY` matches: `*`, a domain with its subdomains, an address, or a
+    /// network. All but `*` may have a port.
     fn is_excepted(&self, entry: &str, port: u16) -> bool {
         let entry = entry.trim();
         if entry == "*" {
             return true;
         }
         let entry = match entry.rsplit_once(':') {
-            // The colons of an IPv6 address without brackets are its own.
+            // An IPv6 address without brackets has colons, but no port.
             Some((host, of_entry)) if !host.contains(':') || host.ends_with(']') => {
                 if of_entry.parse() != Ok(port) {
                     return false;
@@ -117,7 +119,7 @@ impl Host {
     }
 }
 
-/// Whether an address is this one, or in this network (`10.0.0.0/8`).
+/// True if the address equals `entry`, or lies in the network `entry` (`10.0.0.0/8`).
 fn is_within(address: IpAddr, entry: &str) -> bool {
     let (network, bits) = match entry.split_once('/') {
         Some((network, bits)) => (network, bits.parse::<u32>().ok()),
@@ -143,11 +145,10 @@ fn is_within(address: IpAddr, entry: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(url: &str, variables: &[(&str, &str)]) -> Option<&'static str> {
+    fn unused_variable(url: &str, variables: &[(&str, &str)]) -> Option<&'static str> {
         let place = Place::of(url).expect("a URL");
         unused(place, |name| {
-            let mut variables = variables.iter();
-            let found = variables.find(|(known, _)| *known == name);
+            let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         })
     }
@@ -183,12 +184,16 @@ mod tests {
             ("http://api.example", &[https, all], Some("all_proxy")),
             ("https://api.example", &[("https_proxy", " ")], None),
             ("https://api.example", &[], None),
-            // This machine is reached by no proxy.
+            // No proxy is used for this machine.
             ("https://localhost", &[https], None),
             ("https://127.0.0.1", &[https], None),
             ("https://[::1]", &[https], None),
         ] {
-            assert_eq!(of(url, variables), expected, "{url} {variables:?}");
+            assert_eq!(
+                unused_variable(url, variables),
+                expected,
+                "{url} {variables:?}"
+            );
         }
     }
 
@@ -216,7 +221,11 @@ mod tests {
         ] {
             let variables = [("ALL_PROXY", "http://proxy:1"), ("NO_PROXY", exceptions)];
             let expected = (!is_excepted).then_some("ALL_PROXY");
-            assert_eq!(of(url, &variables), expected, "{url} {exceptions}");
+            assert_eq!(
+                unused_variable(url, &variables),
+                expected,
+                "{url} {exceptions}"
+            );
         }
     }
 }

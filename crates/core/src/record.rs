@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ids::ServerName, redact::Redactor};
 
-/// What every record of a call says of its source.
+/// The source in every record of a call.
 pub const SOURCE: &str = "mcp_client";
 
-/// A closed set of words. The numbers are stored: new words go to the end.
+/// A closed set of words. Their numbers are stored, so new words go to the end.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
@@ -26,7 +26,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// The number by which it is stored.
+            /// The number for the database.
             pub const fn code(self) -> u8 {
                 self as u8
             }
@@ -36,7 +36,7 @@ macro_rules! words {
             }
 
             pub fn parse(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == word)
+                Self::ALL.iter().copied().find(|value| value.as_str() == word)
             }
         }
 
@@ -55,7 +55,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Where a call came in.
+    /// The entrance of a call.
     Door {
         McpHttp = "mcp_http",
         McpStdio = "mcp_stdio",
@@ -63,61 +63,61 @@ words! {
         Rest = "rest",
         Cli = "cli",
         Bridge = "bridge",
-        /// One of Mainstay's own tools called it, in records of earlier versions: now it is the door by
-        /// which its client came.
+        /// One of Mainstay's own tools. Only records of earlier versions have it; now they have the
+        /// door of the client.
         Own = "own",
     }
 }
 
 words! {
-    /// How far a call got.
+    /// The progress of a call.
     State {
-        /// The server cannot have seen it.
+        /// The server cannot have received the call.
         NotSent = "not_sent",
-        /// It may have run.
+        /// The call may have run.
         Sent = "sent",
         Answered = "answered",
     }
 }
 
 words! {
-    /// How a call ended.
+    /// The outcome of a call.
     Status {
-        /// It has not ended yet.
+        /// The call has not ended.
         Open = "open",
         Ok = "ok",
-        /// It failed, or its result says `isError`.
+        /// The call failed, or its result has `isError` set.
         Error = "error",
         Timeout = "timeout",
         Cancelled = "cancelled",
-        /// It was sent, and it is unknown whether it ran.
+        /// The call was sent, and it is unknown whether it ran.
         Unknown = "unknown",
-        /// Mainstay sent it to no server: it did not run.
+        /// Mainstay refused the call. It was sent to no server and did not run.
         Refused = "refused",
     }
 }
 
 impl Door {
-    /// Whether an MCP client calls, whose model reads what it is answered.
+    /// True for a door of MCP clients, whose models read the answers.
     pub fn is_mcp(self) -> bool {
         matches!(self, Self::McpHttp | Self::McpStdio | Self::McpSse)
     }
 }
 
-/// The client of a call, and its door. One for as long as a session lasts.
+/// The client of a call, and its door. A session has one origin for all its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub door: Door,
     pub profile: Option<String>,
-    /// As the client declared itself.
+    /// The client's description of itself.
     pub client: Option<ClientInfo>,
-    /// The name of the token with which it came.
+    /// The name of the client's token.
     pub principal: Option<String>,
     pub session: Option<String>,
 }
 
 impl Origin {
-    /// An origin without anything known about the caller.
+    /// The origin of an unknown caller.
     pub const fn of(door: Door) -> Self {
         Self {
             door,
@@ -136,7 +136,7 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// The record without secrets; `None` if there were none.
+    /// Removes secrets. `None` if there were none.
     pub fn redacted(&self, redactor: &Redactor) -> Option<Self> {
         let name = redactor.redact(&self.name, None);
         let version = redactor.redact(&self.version, None);
@@ -150,15 +150,15 @@ impl ClientInfo {
     }
 }
 
-/// What was called.
+/// The called server, method and item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// `None` if the name is unknown.
     pub server: Option<ServerName>,
     /// `tools/call`, `resources/read`, `prompts/get`, …
     pub method: Cow<'static, str>,
-    /// The server's own name of the tool or prompt, or the resource's URI. If the name is unknown, as
-    /// the client gave it, without the name of its server.
+    /// The original name of the tool or prompt, or the URI of the resource. If the name is unknown,
+    /// the name that the client sent, without the server's name.
     pub tool: Arc<str>,
 }
 
@@ -172,7 +172,7 @@ impl Target {
     }
 }
 
-/// The number of a record: it grows with time, and is never given twice in one journal.
+/// The number of a record. It grows with time and is never used twice in one journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId(pub i64);
 
@@ -190,27 +190,29 @@ impl FromStr for RecordId {
     }
 }
 
-/// One call, as it was recorded.
+/// One recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub id: RecordId,
     pub origin: Origin,
     pub target: Target,
-    /// How often it was tried; a call is tried again only where it was not sent, or only reads.
+    /// Number of attempts. A call is retried only if it was not sent, or if it only reads.
     pub attempts: u32,
-    /// Those before the last one. Records from before version 4 of the journal's tables do not have them.
+    /// The attempts before the last one. Records from before version 4 of the journal's tables have
+    /// none.
     pub earlier: Vec<Attempt>,
     pub arguments: Option<Payload>,
-    /// Arguments as they are kept, unless they are long: then they are found by their identifier.
+    /// The stored arguments. Long arguments are stored as an object instead and are found by their
+    /// identifier.
     pub arguments_text: Option<String>,
     pub result: Option<Payload>,
-    /// In microseconds.
+    /// Time of arrival, in microseconds.
     pub started_at: SystemTime,
-    /// How long it waited for the server to be there; to the microsecond, as all of these.
+    /// Time that the call waited for the server. All durations have a precision of a microsecond.
     pub queue: Duration,
-    /// How long the server had it.
+    /// Time that the server took.
     pub upstream: Duration,
-    /// The time from its arrival to its end; `None` while it is open.
+    /// Time from the arrival of the call to its end. `None` while it is open.
     pub duration: Option<Duration>,
     pub state: State,
     pub status: Status,
@@ -218,29 +220,30 @@ pub struct Record {
     pub trace: Option<TraceId>,
 }
 
-/// Arguments or a result.
+/// Arguments or a result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// The identifier of what is stored, after redaction. `None` if payloads are not kept.
+    /// The identifier of the stored object, after redaction. `None` if payloads are not stored.
     pub cid: Option<Cid>,
-    /// The size as it was sent, in bytes.
+    /// The original size, in bytes.
     pub size: u64,
 }
 
-/// A try at a call that did not bring its answer, and after which it was tried again.
+/// An attempt at a call that failed and was followed by a retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The time from the arrival of the call to the end of the attempt.
+    /// Time from the arrival of the call to the end of the attempt.
     pub ended: Duration,
-    /// How far it got: `Sent` only where the call may run twice.
+    /// The progress of the attempt. It is `Sent` only if the call may run twice.
     pub state: State,
     pub error: RecordError,
 }
 
-/// Why a call failed.
+/// The error of a failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordError {
-    /// [`crate::failure::FailureKind::code`], or `tool_error` where the server's own result says so.
+    /// [`crate::failure::FailureKind::code`], or `tool_error` if the server's own result reports
+    /// the error.
     pub kind: Cow<'static, str>,
     pub text: String,
 }
@@ -250,15 +253,15 @@ pub struct RecordError {
 pub struct TraceId(pub [u8; 16]);
 
 impl TraceId {
-    /// From `_meta.traceparent`: `00-TRACE-SPAN-FLAGS`. Later versions may add fields behind these.
-    pub fn of_traceparent(text: &str) -> Option<Self> {
+    /// Reads `_meta.traceparent`: `00-TRACE-SPAN-FLAGS`. Later versions may add fields after these.
+    pub fn from_traceparent(text: &str) -> Option<Self> {
         let mut fields = text.split('-');
         let version = fields.next().filter(|version| version.len() == 2)?;
         let trace = fields.next()?;
         (version != "ff").then(|| Self::parse(trace))?
     }
 
-    /// From 32 hexadecimal digits, of which one is not 0.
+    /// Reads 32 hexadecimal digits that are not all 0.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -274,14 +277,14 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// How the URI of a kept object begins, as a resource.
+/// The prefix of the URI by which a stored object can be read as a resource.
 pub const OBJECTS: &str = "mainstay://objects/";
 
-/// Multicodec codes: the content is the bytes themselves, hashed by SHA2-256.
+/// Multicodec codes: the content is the raw bytes, hashed by SHA2-256.
 const RAW: u64 = 0x55;
 const SHA2_256: u64 = 0x12;
 
-/// A content identifier: `CIDv1`, raw, sha2-256, written in base32. Held as the digest alone.
+/// A content identifier: `CIDv1`, raw, sha2-256, written in base32. Only the digest is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cid([u8; 32]);
 
@@ -298,7 +301,7 @@ impl Cid {
         &self.0
     }
 
-    /// The URI under which the object can be read as a resource.
+    /// The URI by which the object can be read as a resource.
     pub fn uri(&self) -> String {
         format!("{OBJECTS}{self}")
     }
@@ -317,7 +320,7 @@ impl Serialize for Cid {
     }
 }
 
-/// Why a text names no object of ours.
+/// The reason that a text identifies no object of Mainstay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCid {
     #[error("not a CID")]
@@ -329,7 +332,7 @@ pub enum InvalidCid {
 impl FromStr for Cid {
     type Err = InvalidCid;
 
-    /// Any base that CIDs come in is understood.
+    /// Reads a CID in any base.
     fn from_str(text: &str) -> Result<Self, InvalidCid> {
         let cid = CidGeneric::<64>::try_from(text).map_err(|_| InvalidCid::Malformed)?;
         let ours = cid.version() == Version::V1 && cid.codec() == RAW;
@@ -348,7 +351,8 @@ mod tests {
 
     use super::*;
 
-    /// The identifiers that IPFS tools give the same bytes (`ipfs add --cid-version 1 --raw-leaves`).
+    /// IPFS tools make the same identifiers for the same bytes (`ipfs add --cid-version 1
+    /// --raw-leaves`).
     #[test]
     fn cids_are_those_of_other_tools() {
         for (content, expected) in [
@@ -386,7 +390,7 @@ mod tests {
         }
         assert_eq!(Status::from_code(200), None);
         assert_eq!(Door::parse("window"), None);
-        // Stored in databases: these never change.
+        // The numbers are stored in databases and never change.
         assert_eq!((Status::Open.code(), Status::Unknown.code()), (0, 5));
         assert_eq!((State::NotSent.code(), State::Answered.code()), (0, 2));
         assert_eq!((Door::McpHttp.code(), Door::Own.code()), (0, 6));
@@ -395,10 +399,10 @@ mod tests {
     #[test]
     fn traces_are_read_from_their_header() {
         let trace = "0af7651916cd43dd8448eb211c80319c";
-        let parse = |text: String| TraceId::of_traceparent(&text).map(|trace| trace.to_string());
-        let known = Some(trace.to_owned());
-        assert_eq!(parse(format!("00-{trace}-b7ad6b7169203331-01")), known);
-        assert_eq!(parse(format!("01-{trace}-b7ad6b7169203331-01-x")), known);
+        let parse = |text: String| TraceId::from_traceparent(&text).map(|trace| trace.to_string());
+        let expected = Some(trace.to_owned());
+        assert_eq!(parse(format!("00-{trace}-b7ad6b7169203331-01")), expected);
+        assert_eq!(parse(format!("01-{trace}-b7ad6b7169203331-01-x")), expected);
         assert_eq!(parse(format!("ff-{trace}-b7ad6b7169203331-01")), None);
         assert_eq!(
             parse(format!("00-{}-b7ad6b7169203331-01", "0".repeat(32))),

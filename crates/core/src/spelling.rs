@@ -1,21 +1,22 @@
-//! Finds the name that was probably meant by a misspelt one.
+//! Finds the most similar name for a misspelt one.
 
-/// The known name that was probably meant: at most a third of it is misspelt, case set aside.
-pub fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
-    // The distance costs the product of the lengths, and no misspelled key is that long.
+/// The name in `names` that is most similar to `key`. `None` if more than a third of the name
+/// differs. Case, `_` and `-` do not count.
+pub fn nearest<'k>(key: &str, names: &[&'k str]) -> Option<&'k str> {
+    // The time is proportional to the product of the lengths, and no misspelt key is that long.
     if key.len() > 64 {
         return None;
     }
     let simple = |text: &str| text.replace(['_', '-'], "").to_lowercase();
     let key = simple(key);
-    let candidates = known
+    let candidates = names
         .iter()
         .map(|candidate| (distance(&key, &simple(candidate)), *candidate));
     let (distance, candidate) = candidates.min_by_key(|(distance, _)| *distance)?;
     (distance * 3 <= candidate.len()).then_some(candidate)
 }
 
-/// Levenshtein's distance, in bytes: insertions, deletions and replacements.
+/// The Levenshtein distance in bytes: insertions, deletions and replacements.
 fn distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (i, a) in left.bytes().enumerate() {

@@ -1,129 +1,130 @@
-//! Starts of processes: what a process is seen to do before its handshake, and how many may start at
-//! once.
+//! Starts of processes: the activity of a process before its handshake, and the number of
+//! simultaneous starts.
 
 use std::time::{Duration, Instant};
 
 use crate::health::BUSY_SHARE;
 
-/// A start hangs after this time without CPU time, I/O or output. Its slot is free for another start
-/// then.
+/// A start hangs after this time without CPU time, I/O or output. Its slot is then free for another
+/// start.
 pub const HANG_AFTER: Duration = Duration::from_secs(2);
 
-/// A start that goes on for longer no longer keeps others from starting, whatever it does: a process that
-/// computes for ever must not stand in the way of the rest. Few starts take so long, even where several
-/// share a processor.
+/// After this time a start no longer occupies a slot, whatever it does, so that a process that
+/// computes forever does not block the others. Few starts take so long, even if several share a
+/// processor.
 pub const LASTS_AFTER: Duration = Duration::from_secs(20);
 
-/// CPU time of a start, as a fraction of the time between two looks. From here on the start takes up a
-/// processor.
+/// A start occupies a processor if its CPU time reaches this fraction of the time between two looks.
 const COMPUTING_SHARE: f64 = 0.25;
 
-/// Bytes read and written since the last sign of work that are a sign of work. What Mainstay itself
-/// writes to a process before its handshake is less.
+/// Number of bytes read and written since the last sign of work that count as a sign of work.
+/// Mainstay itself writes less to a process before its handshake.
 const LEAST_IO: u64 = 4096;
 
-/// The pause before the first look at a start. Most servers are up before it. Each further pause is
-/// twice as long, up to the longest.
+/// The pause before the first look at a start. Most servers are connected earlier. Each further
+/// pause is twice as long, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The pause before the next look at a start that hangs.
 const PAUSE_AT_HANG: Duration = Duration::from_secs(1);
 
-/// Starts that go on at once for each processor, however little they compute: each is a process.
+/// Largest number of simultaneous starts for each processor, however little they compute, because
+/// each start is a process.
 const MOST_PER_CORE: usize = 32;
 
-/// The processes of a start at one moment.
+/// The process tree of a start at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// CPU time of all of them so far.
+    /// CPU time of the whole tree so far.
     pub cpu: Duration,
-    /// Bytes that all of them have read and written so far.
+    /// Bytes that the whole tree has read and written so far.
     pub io: u64,
-    /// Whether one of them runs, or waits for a processor.
+    /// True if one of the processes runs or waits for a processor.
     pub is_runnable: bool,
 }
 
-/// A start as it is found at one moment.
+/// The observations of a start at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// `None` where the processes cannot be looked at, or there is none yet.
+    /// `None` if the processes cannot be observed, or there are none yet.
     pub tree: Option<Tree>,
-    /// Bytes that it has written to stderr so far.
+    /// Bytes written to stderr so far.
     pub said: u64,
 }
 
-/// What a start does to the machine.
+/// The load of a start on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// It takes up a processor, as far as is known.
+    /// It occupies a processor, or that is unknown.
     Computes,
     /// It waits for something, such as the network.
     Waits,
     /// It has done nothing for [`HANG_AFTER`].
     Hangs,
-    /// It is at work and goes on for longer than [`LASTS_AFTER`].
+    /// It is at work, and has taken longer than [`LASTS_AFTER`].
     Lasts,
 }
 
-/// What a look at a start has shown.
+/// The result of a look at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether there was a sign of work since the last one.
+    /// True if there was a sign of work since the last look.
     pub worked: bool,
     pub load: Load,
 }
 
-/// Looks at one start, from its beginning to its handshake.
+/// Observes one start, from its beginning to its handshake.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    began: Instant,
-    looked: Instant,
+    begun_at: Instant,
+    last_look_at: Instant,
     pause: Duration,
     longest_pause: Duration,
     last: Sight,
-    /// When there was a sign of work last, and the I/O by then.
-    worked: Instant,
+    /// Time of the last sign of work, and the I/O at that time.
+    last_work_at: Instant,
     io: u64,
 }
 
 impl Watch {
-    /// The start begins now, and is ended after `silence` without a sign of work.
+    /// Begins at the start of the process. The start will be ended after `silence` without a sign
+    /// of work.
     pub fn new(silence: Duration, now: Instant) -> Self {
-        // Several looks before that, so that one sign is not missed.
+        // Look several times within `silence`, so that no sign of work is missed.
         let longest_pause = (silence / 4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         Self {
-            began: now,
-            looked: now,
+            begun_at: now,
+            last_look_at: now,
             pause: FIRST_PAUSE,
             longest_pause,
             last: Sight {
                 tree: Some(Tree::default()),
                 said: 0,
             },
-            worked: now,
+            last_work_at: now,
             io: 0,
         }
     }
 
-    /// When the next look is due.
+    /// Time of the next look.
     pub fn due(&self) -> Instant {
-        self.looked + self.pause
+        self.last_look_at + self.pause
     }
 
-    /// What was found now.
+    /// Evaluates a new observation.
     pub fn look(&mut self, sight: Sight, now: Instant) -> Finding {
         let before = std::mem::replace(&mut self.last, sight);
-        let time = now.saturating_duration_since(self.looked);
-        self.looked = now;
+        let time = now.saturating_duration_since(self.last_look_at);
+        self.last_look_at = now;
         let (mut computes, mut worked) = (true, sight.said != before.said);
         match (before.tree, sight.tree) {
             (Some(before), Some(tree)) => {
-                // Less than before means that a process has ended.
+                // The CPU time falls when a process of the tree ends.
                 let cpu = tree.cpu.abs_diff(before.cpu);
                 computes = tree.is_runnable || cpu >= time.mul_f64(COMPUTING_SHARE);
-                // A process that others keep from computing is runnable at every look. One that wakes
-                // up now and then is not.
+                // A process that waits for a processor is runnable at every look. A process that
+                // wakes up now and then is not.
                 worked |= tree.is_runnable && before.is_runnable;
                 worked |= !cpu.is_zero() && cpu >= time.mul_f64(BUSY_SHARE);
                 worked |= tree.io.abs_diff(self.io) >= LEAST_IO;
@@ -132,16 +133,16 @@ impl Watch {
             (_, None) => {}
         }
         if worked {
-            self.worked = now;
+            self.last_work_at = now;
             self.io = sight.tree.map_or(self.io, |tree| tree.io);
         }
-        let is_hanging = now.saturating_duration_since(self.worked) >= HANG_AFTER;
+        let is_hanging = now.saturating_duration_since(self.last_work_at) >= HANG_AFTER;
         self.pause = if is_hanging {
             PAUSE_AT_HANG.max(self.longest_pause)
         } else {
             (self.pause * 2).min(self.longest_pause)
         };
-        let lasts = now.saturating_duration_since(self.began) >= LASTS_AFTER;
+        let lasts = now.saturating_duration_since(self.begun_at) >= LASTS_AFTER;
         let load = match computes {
             _ if is_hanging => Load::Hangs,
             _ if lasts => Load::Lasts,
@@ -152,26 +153,26 @@ impl Watch {
     }
 }
 
-/// Which start begins first.
+/// The priority of a start. Lower values begin first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// A client or a person waits for the server.
     Asked,
-    /// What the server offers is known from an earlier run.
+    /// The server's catalog is known from an earlier run.
     Known,
     New,
 }
 
-/// How many starts may go on at once.
+/// The limit for simultaneous starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// A fixed number, whatever the starts do.
     Fixed(usize),
-    /// As many as keep this many processors busy: a start that waits makes room for another.
+    /// Enough starts to keep this number of processors busy. A start that waits makes room for another.
     Cores(usize),
 }
 
-/// The starts that go on, and room for more.
+/// Counts the current starts, and decides if there is room for more.
 #[derive(Debug)]
 pub struct Slots {
     limit: Limit,
@@ -188,8 +189,8 @@ impl Slots {
         }
     }
 
-    /// Whether another start of this rank may begin. Where somebody waits for a server, it is one more
-    /// than there are processors.
+    /// True if another start of this rank may begin. If a client or person waits for the server,
+    /// the limit is one higher.
     pub fn has_room(&self, rank: Rank) -> bool {
         let all = self.computing + self.waiting;
         match self.limit {
@@ -201,21 +202,21 @@ impl Slots {
         }
     }
 
-    /// A start with this load goes on from now on.
+    /// Counts a start with this load.
     pub fn enter(&mut self, load: Load) {
         if let Some(count) = self.count(load) {
             *count += 1;
         }
     }
 
-    /// A start that had this load is over, or has another load.
+    /// Stops counting a start with this load, because it has ended or its load has changed.
     pub fn leave(&mut self, load: Load) {
         if let Some(count) = self.count(load) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// One that hangs or lasts is not counted.
+    /// The counter for this load. Starts that hang or last are not counted.
     fn count(&mut self, load: Load) -> Option<&mut usize> {
         match load {
             Load::Computes => Some(&mut self.computing),
@@ -231,7 +232,7 @@ mod tests {
 
     const SILENCE: Duration = Duration::from_secs(30);
 
-    /// A start, and a clock that stands still unless told.
+    /// A start with its own clock, which moves only when the test says so.
     struct Course {
         watch: Watch,
         now: Instant,
@@ -261,7 +262,7 @@ mod tests {
             self.watch.look(self.sight, self.now)
         }
 
-        /// The findings of the next looks within `time`, while each look sees what `act` has done.
+        /// The findings of all looks within `time`. `act` changes the observation before each look.
         fn during(
             &mut self,
             time: Duration,
@@ -315,24 +316,26 @@ mod tests {
                 Load::Waits,
             ),
         ];
-        for (what, act, load) in acts {
+        for (activity, act, load) in acts {
             let mut course = Course::new();
             let found = course.during(MINUTE, act);
-            // At the first look one cannot tell whether a process is kept from computing.
+            // The first look cannot show that a process waits for a processor.
             let at_work = found[1..].iter().all(|finding| finding.worked);
-            assert!(at_work, "{what}: {found:?}");
+            assert!(at_work, "{activity}: {found:?}");
             let short = found.iter().take_while(|finding| finding.load == load);
             let short = short.count();
-            assert!((40..=50).contains(&short), "{what}: {found:?}");
-            let lasts = found[short..].iter().all(|it| it.load == Load::Lasts);
-            assert!(lasts && found.len() > 100, "{what}: {found:?}");
+            assert!((40..=50).contains(&short), "{activity}: {found:?}");
+            let lasts = found[short..]
+                .iter()
+                .all(|finding| finding.load == Load::Lasts);
+            assert!(lasts && found.len() > 100, "{activity}: {found:?}");
         }
     }
 
     #[test]
     fn a_start_that_does_nothing_hangs_after_two_seconds() {
         let mut course = Course::new();
-        // What reading our requests costs, and a process that wakes up now and then.
+        // The cost of reading Mainstay's requests, and a process that wakes up now and then.
         course.tree().io += 500;
         let found = course.during(ALMOST, |_, _| {});
         let waits = Finding {
@@ -365,7 +368,7 @@ mod tests {
         assert_eq!(course.look(), works);
     }
 
-    /// Little by little is a download, too.
+    /// A slow download also counts as work.
     #[test]
     fn slow_output_adds_up() {
         let mut course = Course::new();
@@ -374,28 +377,28 @@ mod tests {
         assert!(signs >= 10, "{found:?}");
     }
 
-    /// Where processes cannot be looked at, output alone speaks for a start.
+    /// If processes cannot be observed, only output counts as a sign of work.
     #[test]
     fn without_a_look_a_start_computes_until_it_is_silent() {
         let mut course = Course::new();
         course.sight.tree = None;
         let found = course.during(ALMOST, |_, _| {});
         assert!(
-            found.iter().all(|it| it.load == Load::Computes),
+            found.iter().all(|finding| finding.load == Load::Computes),
             "{found:?}"
         );
         let found = course.during(HANG_AFTER, |_, _| {});
-        assert_eq!(found.last().map(|it| it.load), Some(Load::Hangs));
+        assert_eq!(found.last().map(|finding| finding.load), Some(Load::Hangs));
         let found = course.during(LASTS_AFTER / 2, |course, _| course.sight.said += 1);
         assert!(
             found
                 .iter()
-                .all(|it| it.worked && it.load == Load::Computes),
+                .all(|finding| finding.worked && finding.load == Load::Computes),
             "{found:?}"
         );
     }
 
-    /// A look costs the same for every start, and a short limit has several looks within it.
+    /// All starts are looked at equally often, and a short limit has several looks within it.
     #[test]
     fn looks_become_rarer() {
         let mut course = Course::new();
@@ -419,7 +422,7 @@ mod tests {
         assert!(slots.has_room(Rank::Known));
         slots.enter(Load::Computes);
         assert!(!slots.has_room(Rank::Known));
-        // One waits, and another comes: both may compute from here on.
+        // One start waits, and another begins. From here on both may compute.
         slots.leave(Load::Computes);
         slots.enter(Load::Waits);
         assert!(slots.has_room(Rank::Known));
@@ -430,7 +433,7 @@ mod tests {
         assert!(!slots.has_room(Rank::Known), "two still compute");
         slots.leave(Load::Computes);
         assert!(slots.has_room(Rank::Known));
-        // However little they compute, there is a bound.
+        // There is a limit, however little they compute.
         let more = std::iter::repeat_with(|| {
             slots.enter(Load::Waits);
             slots.has_room(Rank::Known)
@@ -441,8 +444,8 @@ mod tests {
         );
     }
 
-    /// Two processes compute for ever: who waits for a third server has it at once, and the rest start when
-    /// the two have had their time.
+    /// Two processes compute forever. A person who waits for a third server gets it at once. The
+    /// other servers start when the two have used up their time.
     #[test]
     fn a_start_that_somebody_waits_for_has_one_slot_more() {
         let mut slots = Slots::new(Limit::Cores(2));
@@ -464,7 +467,7 @@ mod tests {
         slots.enter(Load::Waits);
         slots.enter(Load::Waits);
         assert!(!slots.has_room(Rank::Known));
-        // One hangs.
+        // One start hangs.
         slots.leave(Load::Waits);
         slots.enter(Load::Hangs);
         assert!(slots.has_room(Rank::Known));

@@ -1,13 +1,15 @@
-//! Calls that crash their server: which are suspects, and which are refused for a while.
+//! Finds the calls that crash their server, and refuses them for a while.
 //!
-//! A call is a request by its method, name and arguments. Every call in flight when the server's process
-//! ends by itself is a suspect; its answer acquits it. One that was in flight at [`CRASHES`] crashes,
-//! with no answer in between, is refused for [`REFUSED_FOR`]. So a call that is there at each crash only
-//! because it comes often stays allowed, and two calls that crash the server by turns are both refused.
+//! A call here is a method, a name and arguments. Every call in flight when the server's process
+//! exits by itself is a suspect. An answer acquits the call. A call that was in flight at
+//! [`CRASHES`] crashes without an answer between them is refused for [`REFUSED_FOR`]. So a frequent
+//! call that is in flight at each crash by chance stays allowed, and two calls that crash the
+//! server in turn are both refused.
 //!
-//! The name alone is a suspect as well, because callers may vary the arguments. It is charged with a
-//! crash only if all calls of it in flight were new, and refused only if no other call explains the
-//! crash: one harmful argument does not take the tool from all clients.
+//! The name without arguments is a suspect as well, because callers may vary the arguments. A crash
+//! is charged to the name only if all calls with that name in flight were new. The name is refused
+//! only if no call explains the crash. So one harmful argument does not make the tool unavailable
+//! to all clients.
 
 use std::{
     cell::LazyCell,
@@ -22,26 +24,28 @@ use sha2::{Digest as _, Sha256};
 
 use crate::message::Method;
 
-/// A call is refused after this many crashes with the call in flight, and no answer to it in between.
+/// Number of crashes with a call in flight, and without an answer between them, after which the
+/// call is refused.
 pub const CRASHES: u32 = 3;
 
-/// How long a call is refused. What was in flight at a crash is a suspect for as long.
+/// Time for which a call is refused. A call in flight at a crash is a suspect for the same time.
 pub const REFUSED_FOR: Duration = Duration::from_mins(10);
 
-/// Suspects that are kept of one server, and calls in flight that are looked at after one crash.
+/// Largest number of suspects of one server, and of calls in flight that are examined after one
+/// crash.
 pub const MAX_SUSPECTS: usize = 256;
 
-/// What a call asks of its server.
+/// Identifies a call to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallSignature<'a> {
     pub method: Method,
-    /// The server's own name of the tool or prompt, or the URI of the resource.
+    /// The original name of the tool or prompt, or the URI of the resource.
     pub name: &'a str,
-    /// As JSON text.
+    /// JSON text.
     pub arguments: &'a str,
 }
 
-/// With which arguments a call is refused.
+/// The arguments with which a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arguments {
@@ -55,30 +59,31 @@ pub struct RefusedCall {
     pub method: Method,
     pub name: Arc<str>,
     pub arguments: Arguments,
-    /// Crashes with the call in flight, and no answer to it.
+    /// Number of crashes with the call in flight and without an answer between them.
     pub crashes: u32,
     pub until: Instant,
 }
 
-/// What follows from a crash.
+/// The consequences of a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Calls that are refused from now on.
+    /// The calls that are refused from now on.
     pub refused: Vec<RefusedCall>,
-    /// The crashes that these calls explain, this one among them. They do not count against the server.
+    /// Number of crashes that these calls explain, including this one. They do not count against
+    /// the server.
     pub crashes: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Scope {
-    /// By the digest of the arguments.
+    /// Calls whose arguments have this digest.
     Same([u8; 32]),
     Any,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Until this time.
+    /// Suspected until this time.
     Suspected(Instant),
     RefusedCall(Instant),
 }
@@ -89,12 +94,12 @@ struct Suspect {
     name: Arc<str>,
     scope: Scope,
     crashes: u32,
-    /// Those of them that said nothing against the server.
+    /// Number of these crashes that do not count against the server.
     excused: u32,
     standing: Standing,
 }
 
-/// The suspects of one server. A snapshot: what changes it makes another.
+/// The suspects of one server. An immutable snapshot: each change makes a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suspects(Vec<Suspect>);
 
@@ -103,45 +108,54 @@ impl Suspects {
         self.0.is_empty()
     }
 
-    /// When [`Suspects::passed`] changes something.
+    /// Time at which [`Suspects::passed`] changes something.
     pub fn due(&self) -> Option<Instant> {
         self.0.iter().map(Suspect::until).min()
     }
 
-    /// Whether the call is refused.
-    pub fn refusal(&self, asked: CallSignature<'_>, now: Instant) -> Option<RefusedCall> {
-        let digest = LazyCell::new(|| digest(asked.arguments));
-        let refusing = |it: &&Suspect| {
-            matches!(it.standing, Standing::RefusedCall(until) if now < until)
-                && it.covers(asked, &digest)
+    /// The refusal of a call. `None` if the call is allowed.
+    pub fn refusal(&self, call: CallSignature<'_>, now: Instant) -> Option<RefusedCall> {
+        let digest = LazyCell::new(|| digest(call.arguments));
+        let refusing = |suspect: &&Suspect| {
+            matches!(suspect.standing, Standing::RefusedCall(until) if now < until)
+                && suspect.covers(call, &digest)
         };
         self.0.iter().find(refusing).map(Suspect::refused)
     }
 
-    /// The server has crashed with these calls in flight, the latest first.
+    /// Handles a crash of the server with these calls in flight, the latest first.
     #[must_use]
     pub fn crashed(&self, in_flight: &[CallSignature<'_>], now: Instant) -> (Self, Verdict) {
         let mut next = self.passed(now).0;
         let charged = next.charge(in_flight, now);
         let verdict = next.judge(&charged, now);
-        next.0
-            .sort_by_key(|it| std::cmp::Reverse((it.is_refused(), it.crashes, it.until())));
+        next.0.sort_by_key(|suspect| {
+            std::cmp::Reverse((suspect.is_refused(), suspect.crashes, suspect.until()))
+        });
         next.0.truncate(MAX_SUSPECTS);
         (next, verdict)
     }
 
-    /// The call was answered. `None` if that changes nothing. What is refused stays so: an answer that
-    /// comes after all is none to a call of now.
+    /// Handles an answer to a call. `None` if it changes nothing. A refused call stays refused,
+    /// because a late answer belongs to an earlier call.
     #[must_use]
-    pub fn answered(&self, asked: CallSignature<'_>) -> Option<Self> {
-        let digest = LazyCell::new(|| digest(asked.arguments));
-        let acquitted = |it: &Suspect| !it.is_refused() && it.covers(asked, &digest);
+    pub fn answered(&self, call: CallSignature<'_>) -> Option<Self> {
+        let digest = LazyCell::new(|| digest(call.arguments));
+        let acquitted = |suspect: &Suspect| !suspect.is_refused() && suspect.covers(call, &digest);
         let found = self.0.iter().any(acquitted);
-        found.then(|| Self(self.0.iter().filter(|it| !acquitted(it)).cloned().collect()))
+        found.then(|| {
+            Self(
+                self.0
+                    .iter()
+                    .filter(|suspect| !acquitted(suspect))
+                    .cloned()
+                    .collect(),
+            )
+        })
     }
 
-    /// What time has passed for, and the calls that are allowed again. They stay suspects: one more crash
-    /// has them refused again.
+    /// Removes what has expired. Returns the calls that are allowed again. They stay suspects:
+    /// after one more crash they are refused again.
     #[must_use]
     pub fn passed(&self, now: Instant) -> (Self, Vec<RefusedCall>) {
         let (mut next, mut allowed) = (Vec::with_capacity(self.0.len()), Vec::new());
@@ -163,49 +177,47 @@ impl Suspects {
 
     /// All calls that are refused.
     pub fn all_refused(&self) -> Vec<RefusedCall> {
-        let refused = self.0.iter().filter(|it| it.is_refused());
+        let refused = self.0.iter().filter(|suspect| suspect.is_refused());
         refused.map(Suspect::refused).collect()
     }
 
-    /// Charges every call in flight with a crash, once; returns where they are.
+    /// Charges each call in flight with a crash, once. Returns the indexes of the suspects.
     fn charge(&mut self, in_flight: &[CallSignature<'_>], now: Instant) -> Vec<usize> {
-        let (mut charged, mut seen) = (Vec::new(), HashSet::new());
+        let (mut charged, mut seen_calls) = (Vec::new(), HashSet::new());
         let mut names: Vec<(CallSignature<'_>, bool)> = Vec::new();
-        for asked in in_flight.iter().take(MAX_SUSPECTS) {
-            let scope = Scope::Same(digest(asked.arguments));
-            if !seen.insert((asked.method, asked.name, scope)) {
+        for call in in_flight.iter().take(MAX_SUSPECTS) {
+            let scope = Scope::Same(digest(call.arguments));
+            if !seen_calls.insert((call.method, call.name, scope)) {
                 continue;
             }
-            let (at, is_new) = self.charge_one(*asked, scope, now);
+            let (at, is_new) = self.charge_one(*call, scope, now);
             charged.push(at);
-            match names.iter_mut().find(|(it, _)| it.is_same_name(*asked)) {
+            match names
+                .iter_mut()
+                .find(|(named, _)| named.is_same_name(*call))
+            {
                 Some((_, are_new)) => *are_new &= is_new,
-                None => names.push((*asked, is_new)),
+                None => names.push((*call, is_new)),
             }
         }
-        for (asked, are_new) in names {
+        for (call, are_new) in names {
             if are_new {
-                charged.push(self.charge_one(asked, Scope::Any, now).0);
+                charged.push(self.charge_one(call, Scope::Any, now).0);
             }
         }
         charged
     }
 
-    fn charge_one(
-        &mut self,
-        asked: CallSignature<'_>,
-        scope: Scope,
-        now: Instant,
-    ) -> (usize, bool) {
-        let known = self
+    fn charge_one(&mut self, call: CallSignature<'_>, scope: Scope, now: Instant) -> (usize, bool) {
+        let position = self
             .0
             .iter()
-            .position(|it| it.scope == scope && it.is_named(asked));
-        let at = known.unwrap_or(self.0.len());
-        if known.is_none() {
+            .position(|suspect| suspect.scope == scope && suspect.is_named(call));
+        let at = position.unwrap_or(self.0.len());
+        if position.is_none() {
             self.0.push(Suspect {
-                method: asked.method,
-                name: Arc::from(asked.name),
+                method: call.method,
+                name: Arc::from(call.name),
                 scope,
                 crashes: 0,
                 excused: 0,
@@ -217,17 +229,17 @@ impl Suspects {
         if !suspect.is_refused() {
             suspect.standing = Standing::Suspected(now + REFUSED_FOR);
         }
-        (at, known.is_none())
+        (at, position.is_none())
     }
 
-    /// Refuses those that have been charged too often. A crash that they explain is not charged to
-    /// others.
+    /// Refuses the suspects that were charged too often. Others are not charged with crashes that
+    /// these explain.
     fn judge(&mut self, charged: &[usize], now: Instant) -> Verdict {
         let mut guilty: Vec<usize> = charged.to_vec();
         guilty.retain(|at| self.0[*at].crashes >= CRASHES && !self.0[*at].is_refused());
         let is_name = |at: &usize| self.0[*at].scope == Scope::Any;
         let (names, calls): (Vec<_>, Vec<_>) = guilty.into_iter().partition(is_name);
-        // Of several names it is unknown which one it was.
+        // With several names it is unknown which one is guilty.
         let guilty = match names.len() {
             1 if calls.is_empty() => names,
             _ => calls,
@@ -243,7 +255,7 @@ impl Suspects {
             suspect.excused = suspect.crashes;
             verdict.refused.push(suspect.refused());
         }
-        self.0.retain(|it| it.excused > 0);
+        self.0.retain(|suspect| suspect.excused > 0);
         verdict
     }
 }
@@ -265,17 +277,17 @@ impl Suspect {
         }
     }
 
-    /// The digest is made where the name is the same only.
-    fn covers(&self, asked: CallSignature<'_>, digest: &impl Deref<Target = [u8; 32]>) -> bool {
-        self.is_named(asked)
+    /// `digest` is computed only if the name matches.
+    fn covers(&self, call: CallSignature<'_>, digest: &impl Deref<Target = [u8; 32]>) -> bool {
+        self.is_named(call)
             && match &self.scope {
                 Scope::Any => true,
-                Scope::Same(own) => *own == **digest,
+                Scope::Same(expected) => *expected == **digest,
             }
     }
 
-    fn is_named(&self, asked: CallSignature<'_>) -> bool {
-        self.method == asked.method && *self.name == *asked.name
+    fn is_named(&self, call: CallSignature<'_>) -> bool {
+        self.method == call.method && *self.name == *call.name
     }
 
     fn refused(&self) -> RefusedCall {

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ids::ServerName, message, principal::Principal};
 
-/// The name under which a client's switches are kept: that of its token, else the one that it declares
-/// (`clientInfo`, JSON text). A client without a token chooses its name, so a switch is a convenience and
-/// protects nothing.
+/// The name under which a client's switches are stored: the name of its token, or the name that it
+/// declares (`clientInfo`, JSON text). A client without a token chooses its name, so switches are a
+/// convenience and no protection.
 pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -> Cow<'c, str> {
     match principal {
         Principal::Client(name) => Cow::Borrowed(name.as_str()),
@@ -21,39 +21,39 @@ pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -
     }
 }
 
-/// What is off, by the client's name. Clients with everything on are not in it.
+/// The switches that are off, by the name of the client. Clients with everything on have no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Switches(BTreeMap<String, Off>);
 
-/// What is off for one client.
+/// The servers and tools that are off for one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Off {
     #[serde(default)]
     pub servers: BTreeSet<ServerName>,
-    /// By server, as the server calls them.
+    /// Original names of tools, by server.
     #[serde(default)]
     pub tools: BTreeMap<ServerName, BTreeSet<String>>,
 }
 
-/// What one switch is about.
+/// Identifies one switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     pub server: ServerName,
-    /// `None` is the server as a whole.
+    /// `None` switches the whole server.
     pub tool: Option<String>,
 }
 
 impl Off {
-    /// Whether a server is off as a whole.
+    /// True if the whole server is off.
     pub fn has_server(&self, server: &ServerName) -> bool {
         self.servers.contains(server)
     }
 
-    /// Whether a tool is off, be it with its server.
+    /// True if a tool is off, alone or with its server.
     pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
-        let own = self.tools.get(server);
-        self.has_server(server) || own.is_some_and(|tools| tools.contains(tool))
+        let tools = self.tools.get(server);
+        self.has_server(server) || tools.is_some_and(|tools| tools.contains(tool))
     }
 
     fn set(&mut self, switch: &Switch, on: bool) {
@@ -88,7 +88,7 @@ impl Switches {
         }
     }
 
-    /// Whether it is on. A tool is off with its server.
+    /// True if the switch is on. If a server is off, its tools are off as well.
     pub fn is(&self, client: &str, switch: &Switch) -> bool {
         let off = self.0.get(client);
         !off.is_some_and(|off| match &switch.tool {
@@ -97,7 +97,7 @@ impl Switches {
         })
     }
 
-    /// Everything is on again for this client.
+    /// Switches everything on for this client.
     pub fn clear(&mut self, client: &str) {
         self.0.remove(client);
     }
@@ -110,13 +110,13 @@ impl Switches {
         self.0.iter().map(|(client, off)| (client.as_str(), off))
     }
 
-    /// The clients that differ between both in what is off.
+    /// The clients whose switches differ.
     pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a str> {
         let names: BTreeSet<&str> = self
             .0
             .keys()
             .chain(other.0.keys())
-            .map(|it| &**it)
+            .map(String::as_str)
             .collect();
         let differs = |name: &&str| self.0.get(*name) != other.0.get(*name);
         names.into_iter().filter(differs)
@@ -134,7 +134,8 @@ mod tests {
         }
     }
 
-    /// Everything is on by default. A switch can be set, read and cleared, for one client and for all.
+    /// Everything is on by default. A switch can be set, read and cleared, for one client and for
+    /// all.
     #[test]
     fn everything_is_on_but_what_was_switched_off() {
         let (server, tool) = (switch("fs", None), switch("git", Some("push")));

@@ -1,4 +1,4 @@
-//! W3C Trace Context, as far as a request carries it in its `_meta` (SEP-414) or its headers.
+//! W3C Trace Context in a request's `_meta` (SEP-414) or headers.
 
 use std::fmt;
 
@@ -7,14 +7,15 @@ use crate::{
     record::TraceId,
 };
 
-/// The members of `_meta`, and the headers, that carry it.
+/// The members of `_meta`, and the headers, that carry the context.
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 
-/// Longer ones need not be carried on (W3C Trace Context, 3.3.1.5), and are not told to the collector.
+/// Longer values need not be propagated (W3C Trace Context, 3.3.1.5), and are not sent to the
+/// collector.
 const MAX_STATE: usize = 512;
 
-/// A span, by its number in its trace; never 0.
+/// The number of a span in its trace. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId(pub u64);
 
@@ -24,19 +25,19 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// Whose child the next span is.
+/// The parent of the next span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     pub trace: TraceId,
     pub span: SpanId,
-    /// Whether the origin of the trace records it.
+    /// True if the origin of the trace records it.
     pub sampled: bool,
 }
 
 impl TraceContext {
-    /// `00-TRACE-SPAN-FLAGS`. Later versions may add fields behind these.
+    /// Reads `00-TRACE-SPAN-FLAGS`. Later versions may add fields after these.
     pub fn parse(traceparent: &str) -> Option<Self> {
-        let trace = TraceId::of_traceparent(traceparent)?;
+        let trace = TraceId::from_traceparent(traceparent)?;
         let mut fields = traceparent.split('-').skip(2);
         let span = hex(fields.next()?, 16).filter(|span| *span != 0)?;
         let flags = hex(fields.next()?, 2)?;
@@ -68,7 +69,7 @@ fn hex(text: &str, length: usize) -> Option<u64> {
     number.flatten()
 }
 
-/// The context that a request's `_meta` carries, and its `tracestate` up to 512 bytes.
+/// The context in a request's `_meta`, and its `tracestate` of up to 512 bytes.
 pub fn of_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
     let text = |member| message::text_member(meta, member);
     let context = TraceContext::parse(&text(TRACEPARENT)?)?;
@@ -76,7 +77,7 @@ pub fn of_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
     Some((context, state.map(String::from)))
 }
 
-/// The text of a request with this context in its `_meta`; as it is where it can have none.
+/// Sets the context in a request's `_meta`. Returns the text unchanged if that is not possible.
 pub fn put(text: String, traceparent: &str, tracestate: Option<&str>) -> String {
     let edit = message::peek(&text).ok().and_then(|envelope| {
         meta::changed(&text, &envelope, |meta| {

@@ -1,12 +1,14 @@
-//! Why a server is down, in words for people: the reason, the process's last words, and the next step.
+//! Explains to people why a server is down: the reason, the last output of the process, and the
+//! next step.
 
-mod telling;
+mod telling_line;
 
-use self::telling::shortened;
-pub use self::telling::{is_error, telling_line};
+use self::telling_line::shortened;
+pub use self::telling_line::{is_error, telling_line};
 use crate::{display::escapes, lifecycle::State};
 
-/// The reason, with what the process said last: on stderr, or else on stdout, where only messages belong.
+/// The reason, with the most telling line of stderr, or else with the last line of stdout that is
+/// no message.
 pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>) -> String {
     match (telling_line(stderr), stdout) {
         (Some(line), _) if !reason.contains(&line) => format!("{reason}: {line}"),
@@ -15,49 +17,49 @@ pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>)
     }
 }
 
-/// What a process does that says this on stdout.
+/// The complaint about this line on stdout, as a predicate.
 pub fn misplaced(line: &str) -> String {
     let line = escapes::without(line);
     let line = shortened(line.trim());
     format!("writes to stdout what is no MCP message: \"{line}\"")
 }
 
-/// Where the entry of a server stands.
+/// The place of a server's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryPlace {
-    /// In this file, whose changes take effect at once.
+    /// In this file. Changes take effect at once.
     File(String),
-    /// In a configuration that is no watched file.
+    /// In a configuration that is not a watched file.
     Configuration,
-    /// In an `--mcp-client` of the command that started Mainstay.
+    /// In an `--mcp-client` option of the command that started Mainstay.
     CommandLine,
 }
 
-/// What a person can do about a server that is not connected. The words for terminals and the code of the
-/// REST API both come from it.
+/// The next step for a person if a server is not connected. Terminals show its words, and the REST
+/// API its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextStep {
-    /// Nothing of it is started before a person approves it.
+    /// The server waits for a person's approval.
     Approve,
     Enable,
-    /// Its entry cannot be used.
+    /// The server's entry cannot be used.
     CorrectEntry(EntryPlace),
-    /// Its operator has stopped it, or it does not start by itself.
+    /// The operator has stopped the server, or it does not start by itself.
     Start,
-    /// It is down, and its process has written no log.
+    /// The server is down, and its process has written no log.
     TryAgain,
-    /// It is down, and its process has written a log.
+    /// The server is down, and its process has written a log.
     SeeLogAndStart,
-    /// It is tried again by itself, and its process has written a log.
+    /// The server is retried without a person, and its process has written a log.
     SeeLog,
-    /// It is tried again by itself.
+    /// The server is retried without a person.
     Wait,
     /// The server accepts no credentials of the entry.
     SetCredentials,
 }
 
 impl NextStep {
-    /// The step for a server that is to be up; `has_log` where its process has written something.
+    /// The step for a server that should be up. `has_log` is true if its process has written a log.
     pub fn of(state: State, unauthorized: bool, has_log: bool) -> Option<Self> {
         match (state, has_log) {
             (State::Connected | State::Connecting | State::Stopping, _) => None,
@@ -73,7 +75,7 @@ impl NextStep {
         }
     }
 
-    /// In words for the server `name`; nothing where there is nothing to do.
+    /// The words for a person, with `name` as the server. `None` if there is nothing to do.
     pub fn words(&self, name: &str) -> Option<String> {
         let start = format!("\"mainstay start {name}\"");
         let log = format!("\"mainstay logs {name}\"");

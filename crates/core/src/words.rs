@@ -1,4 +1,4 @@
-//! Settings that are one of a few words.
+//! Settings with a closed set of words.
 
 /// A type whose values are words in a configuration.
 pub trait SettingWords: Copy + 'static {
@@ -7,7 +7,7 @@ pub trait SettingWords: Copy + 'static {
     const VALUES: &'static [Self];
 }
 
-/// `words!(Naming { "slash" => Slash, … })`: the words of a type in a configuration.
+/// `words!(Naming { "slash" => Slash, … })` defines the words of a type in a configuration.
 macro_rules! words {
     ($type:ty { $($word:literal => $variant:ident),+ $(,)? }) => {
         impl $type {

@@ -1,11 +1,11 @@
-//! What is shown on a terminal, against an independent list of what must never reach one.
+//! Text for a terminal, checked against an independent list of dangerous characters.
 
 use std::fmt::Write as _;
 
 use mainstay_core::display::{self, MAX_MARKS, lookalike::lookalikes};
 use proptest::prelude::*;
 
-/// What a terminal obeys, or does not show.
+/// True for a character that a terminal interprets or does not show.
 fn is_dangerous(c: char) -> bool {
     let code = u32::from(c);
     (code < 0x20 && !matches!(c, '\n' | '\t'))
@@ -16,7 +16,7 @@ fn is_dangerous(c: char) -> bool {
             | 0x1d173..=0x1d17a | 0xe0000..=0x0010_ffff)
 }
 
-/// Marks that are drawn onto the character before them.
+/// True for a mark that is drawn onto the character before it.
 fn is_mark(c: char) -> bool {
     matches!(u32::from(c), 0x300..=0x36f | 0x1ab0..=0x1ace | 0x1dc0..=0x1dff | 0x20d0..=0x20f0 | 0xfe20..=0xfe2f)
 }
@@ -28,7 +28,7 @@ fn longest_run_of_marks(text: &str) -> usize {
         .unwrap_or_default()
 }
 
-/// Any text, most of it made of what could do harm.
+/// Text that consists mostly of harmful characters.
 fn nasty() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => (0u32..0xa0).prop_filter_map("a character", char::from_u32),
@@ -45,10 +45,10 @@ fn nasty() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..60).prop_map(String::from_iter)
 }
 
-/// Escapes read back: what was shown of text without a backslash says what the text was.
-fn unescaped(shown: &str) -> String {
+/// Reads escapes back. The shown form of a text without backslashes contains the whole text.
+fn unescaped(text: &str) -> String {
     let mut out = String::new();
-    let mut rest = shown;
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once('\\') {
         out.push_str(before);
         if let Some(after) = after.strip_prefix('r') {
@@ -92,16 +92,15 @@ proptest! {
     #[test]
     fn no_two_words_are_shown_alike(one in nasty(), other in nasty()) {
         prop_assert_eq!(one == other, display::word(&one) == display::word(&other));
-        // Quoted, it reads as JSON but for the form of the escapes.
-        let shown = display::word(&one);
-        if !shown.starts_with('"') {
-            prop_assert_eq!(shown.trim_matches('\''), &one, "as it is");
+        // A quoted word is read like JSON, but for the form of its escapes.
+        let word = display::word(&one);
+        if !word.starts_with('"') {
+            prop_assert_eq!(word.trim_matches('\''), &one, "as it is");
             return Ok(());
         }
-        prop_assert!(!shown.contains(['$', '`', '!']), "obeyed by a shell: {}", shown);
-        let quoted = shown;
+        prop_assert!(!word.contains(['$', '`', '!']), "obeyed by a shell: {}", word);
         let mut read = String::new();
-        let mut rest = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"')).expect("quotes");
+        let mut rest = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).expect("quotes");
         while let Some((before, after)) = rest.split_once('\\') {
             read.push_str(before);
             let escape = match after.as_bytes()[0] {
@@ -109,8 +108,8 @@ proptest! {
                 _ => 1,
             };
             match &after[..escape] {
-                it @ ("\"" | "\\") => read.push_str(it),
-                it => read.push_str(&unescaped(&format!("\\{it}"))),
+                quoted @ ("\"" | "\\") => read.push_str(quoted),
+                escape => read.push_str(&unescaped(&format!("\\{escape}"))),
             }
             rest = &after[escape..];
         }
@@ -121,28 +120,28 @@ proptest! {
     fn json_stays_what_it_is(text in nasty(), key in nasty()) {
         let value = serde_json::json!({key: [text, {"n": 1.5}]});
         for raw in [value.to_string(), format!("{value:#}"), value.to_string().replace(':', " :\r\n\t")] {
-            // The last of them only where no string was touched.
-            let Ok(meant) = serde_json::from_str::<serde_json::Value>(&raw) else { continue };
-            let shown = display::json(&raw);
-            prop_assert!(!shown.contains(is_dangerous), "{shown:?}");
-            prop_assert!(longest_run_of_marks(&shown) <= MAX_MARKS, "{shown:?}");
-            let read: serde_json::Value = serde_json::from_str(&shown).expect("it stays JSON");
-            prop_assert_eq!(read, meant);
-            prop_assert_eq!(&display::json(&shown), &shown, "shown twice");
+            // The last form is only valid JSON if no string changed.
+            let Ok(value) = serde_json::from_str::<serde_json::Value>(&raw) else { continue };
+            let safe = display::json(&raw);
+            prop_assert!(!safe.contains(is_dangerous), "{safe:?}");
+            prop_assert!(longest_run_of_marks(&safe) <= MAX_MARKS, "{safe:?}");
+            let read: serde_json::Value = serde_json::from_str(&safe).expect("it stays JSON");
+            prop_assert_eq!(read, value);
+            prop_assert_eq!(&display::json(&safe), &safe, "shown twice");
         }
     }
 
     #[test]
     fn bytes_are_shown_whatever_they_are(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-        let shown = display::bytes(&bytes);
-        prop_assert!(!shown.contains(is_dangerous), "{shown:?}");
+        let safe = display::bytes(&bytes);
+        prop_assert!(!safe.contains(is_dangerous), "{safe:?}");
         if let Ok(text) = std::str::from_utf8(&bytes) {
-            prop_assert_eq!(shown, display::lines(text));
+            prop_assert_eq!(safe, display::lines(text));
         }
     }
 }
 
-/// Each character that the sets above name, one by one: a property may not meet it.
+/// Tests each dangerous character, because a property test may not generate all of them.
 #[test]
 fn every_character_by_itself() {
     for c in ('\0'..=char::MAX).filter(|c| is_dangerous(*c)) {
@@ -177,16 +176,16 @@ fn text_of_people_is_shown_as_it_is() {
 #[test]
 fn marks_are_few_and_stand_on_text() {
     let zalgo = format!("a{}b", "\u{336}".repeat(500));
-    let shown = display::line(&zalgo);
+    let safe = display::line(&zalgo);
     assert!(
-        shown.starts_with(&format!("a{}\\u{{336}}", "\u{336}".repeat(MAX_MARKS))),
-        "{shown}"
+        safe.starts_with(&format!("a{}\\u{{336}}", "\u{336}".repeat(MAX_MARKS))),
+        "{safe}"
     );
-    // On nothing, on a blank, on a sign, behind an escape.
+    // A mark after nothing, a blank, a sign, or an escape.
     assert_eq!(display::line("\u{301}"), "\\u{301}");
     assert_eq!(display::line(" \u{301}\"\u{338}"), " \\u{301}\"\\u{338}");
     assert_eq!(display::line("\u{1b}\u{301}"), "\\u{1b}\\u{301}");
-    // Forms hide data where they come in runs, or behind letters.
+    // Form selectors hide data if they come in runs or after letters.
     assert_eq!(
         display::line("⚠\u{fe0f}\u{fe0f}x\u{fe0f}"),
         "⚠\u{fe0f}\\u{fe0f}x\\u{fe0f}"
@@ -195,7 +194,7 @@ fn marks_are_few_and_stand_on_text() {
 
 #[test]
 fn words_that_look_like_others_are_told_apart() {
-    for (text, shown) in [
+    for (text, expected) in [
         ("npx", "npx"),
         ("", "\"\""),
         ("a b", "\"a b\""),
@@ -216,35 +215,37 @@ fn words_that_look_like_others_are_told_apart() {
         // Cyrillic in Latin.
         ("n\u{440}x", "\"n\\u{440}x\""),
         ("https://p\u{430}ypal.com", "\"https://p\\u{430}ypal.com\""),
-        // Nothing else in the word.
+        // A word with only such letters.
         (
             "\u{430}\u{440}\u{440}\u{4cf}\u{435}.com",
             "\"\\u{430}\\u{440}\\u{440}\\u{4cf}\\u{435}.com\"",
         ),
         ("ｎｐｘ", "\"\\u{ff4e}\\u{ff50}\\u{ff58}\""),
-        // Signs that end a host, or begin an option.
+        // Signs that look like the end of a host or the beginning of an option.
         (
             "https://example.com\u{2044}x",
             "\"https://example.com\\u{2044}x\"",
         ),
         ("\u{2013}y", "\"\\u{2013}y\""),
-        // Of another script, and alike in nothing.
+        // A letter of another script that looks like no ASCII letter.
         ("ls\u{5d0}", "\"ls\\u{5d0}\""),
         (
             "x\u{202e}y\u{a0}\u{3164}e\u{301}",
             "\"x\\u{202e}y\\u{a0}\\u{3164}e\\u{301}\"",
         ),
-        // Words of people.
+        // Ordinary words of people.
         ("/home/zoë/пользователь/漢字", "/home/zoë/пользователь/漢字"),
     ] {
-        assert_eq!(display::word(text), shown);
+        assert_eq!(display::word(text), expected);
     }
-    let told = |text| {
+    let descriptions = |text| {
         let found = lookalikes(text).into_iter();
-        found.map(|it| it.to_string()).collect::<Vec<_>>()
+        found
+            .map(|lookalike| lookalike.to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(
-        told("n\u{440}m\u{5d0}-n\u{440}"),
+        descriptions("n\u{440}m\u{5d0}-n\u{440}"),
         [
             "U+0440 looks like 'p'",
             "U+05D0 is of another script than the letters beside it"
@@ -252,7 +253,7 @@ fn words_that_look_like_others_are_told_apart() {
     );
 }
 
-/// What a person pastes is one word for a shell, and nothing in it runs.
+/// A pasted word is one word for a shell, and nothing in it runs.
 #[cfg(unix)]
 #[test]
 fn a_word_is_one_word_for_a_shell() {
@@ -297,7 +298,7 @@ fn a_word_is_one_word_for_a_shell() {
     );
     for ((text, word), read) in texts.iter().zip(words).zip(read) {
         assert!(!read.replace("echo run", "").contains("run"), "{word}");
-        // With both kinds of quotes, or with what cannot be shown, it is escaped.
+        // A word with both kinds of quotes, or with characters that cannot be shown, is escaped.
         assert!(
             read == text || word.contains("\\u{"),
             "{word} is read as {read}"

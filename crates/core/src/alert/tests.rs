@@ -1,4 +1,4 @@
-//! Courses of events, and what is told of them.
+//! Courses of events, and the alarms that follow.
 
 use super::*;
 use crate::config::{AlertCommand, Flapping, Glob, Receiver};
@@ -11,11 +11,11 @@ struct World {
     watch: Watch,
     start: Instant,
     now: Instant,
-    told: Vec<String>,
+    lines: Vec<String>,
 }
 
 impl World {
-    /// Told of everything; down after 60 s, flapping at 3 losses within 600 s.
+    /// An alert with all kinds of events: down after 60 s, flapping at 3 losses within 600 s.
     fn new() -> Self {
         Self::with(|_| {})
     }
@@ -41,18 +41,18 @@ impl World {
             watch: Watch::new(alert),
             start,
             now: start,
-            told: Vec::new(),
+            lines: Vec::new(),
         }
     }
 
-    /// Lets time pass up to this second, waking the watch when it wants to be.
+    /// Lets time pass up to this second. Calls the watch at its deadlines.
     fn at(&mut self, second: u64) -> &mut Self {
         let until = self.start + Duration::from_secs(second);
         while let Some(due) = self.watch.deadline().filter(|due| *due <= until) {
             assert!(due >= self.now, "a deadline that has passed is never over");
             self.now = due;
-            let told = self.watch.tick(due);
-            self.tell(&told);
+            let alarms = self.watch.tick(due);
+            self.note(&alarms);
             assert!(self.watch.deadline() != Some(due), "the watch spins");
         }
         self.now = until;
@@ -60,15 +60,15 @@ impl World {
     }
 
     fn see(&mut self, event: &EventKind) -> &mut Self {
-        let told = self.watch.see(&name("fs"), event, self.now);
-        self.tell(&told);
+        let alarms = self.watch.see(&name("fs"), event, self.now);
+        self.note(&alarms);
         self
     }
 
-    fn tell(&mut self, alarms: &[Alarm]) {
+    fn note(&mut self, alarms: &[Alarm]) {
         let at = self.now.duration_since(self.start).as_secs();
         let lines = alarms.iter().map(|alarm| format!("{at} {alarm}"));
-        self.told.extend(lines);
+        self.lines.extend(lines);
     }
 
     fn up(&mut self) -> &mut Self {
@@ -98,21 +98,21 @@ impl World {
     }
 
     #[track_caller]
-    fn told(&mut self, expected: &[&str]) {
-        assert_eq!(self.told, expected);
+    fn assert_lines(&mut self, expected: &[&str]) {
+        assert_eq!(self.lines, expected);
     }
 }
 
 #[test]
 fn an_outage_is_told_after_its_time_and_its_end_once() {
     let mut world = World::new();
-    world.up().at(10).lost().at(69).told(&[]);
+    world.up().at(10).lost().at(69).assert_lines(&[]);
     world.see(&EventKind::ServerReconnecting {
         attempt: 6,
         next_retry_ms: 1,
         last_error: Some("refused".to_owned()),
     });
-    world.at(5000).up().at(9000).up().told(&[
+    world.at(5000).up().at(9000).up().assert_lines(&[
         "70 server fs has been down for 60 s: refused",
         "5000 server fs is connected again, after 4990 s",
     ]);
@@ -121,7 +121,14 @@ fn an_outage_is_told_after_its_time_and_its_end_once() {
 #[test]
 fn a_short_outage_is_not_told() {
     let mut world = World::new();
-    world.up().at(10).lost().at(69).up().at(9000).told(&[]);
+    world
+        .up()
+        .at(10)
+        .lost()
+        .at(69)
+        .up()
+        .at(9000)
+        .assert_lines(&[]);
 }
 
 #[test]
@@ -133,14 +140,14 @@ fn a_server_that_never_came_up_is_down_too() {
     });
     world
         .at(60)
-        .told(&["60 server fs has been down for 60 s: command not found"]);
+        .assert_lines(&["60 server fs has been down for 60 s: command not found"]);
 }
 
 #[test]
 fn what_its_operator_stops_is_not_told() {
     let mut world = World::new();
-    world.up().stopped().at(1000).told(&[]);
-    world.up().lost().stopped().at(2000).told(&[]);
+    world.up().stopped().at(1000).assert_lines(&[]);
+    world.up().lost().stopped().at(2000).assert_lines(&[]);
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn without_a_wait_it_is_told_at_once() {
     let mut world = World::with(|alert| alert.after = Duration::ZERO);
     world
         .lost()
-        .told(&["0 server fs has been down for 0 s: gone"]);
+        .assert_lines(&["0 server fs has been down for 0 s: gone"]);
 }
 
 #[test]
@@ -157,7 +164,7 @@ fn flapping_is_told_once_and_its_end_when_it_was_steady() {
     for second in [0, 100, 200, 300, 400] {
         world.at(second).lost().at(second + 5).up();
     }
-    world.at(5000).told(&[
+    world.at(5000).assert_lines(&[
         "200 server fs was lost 3 times within 600 s: gone",
         "1000 server fs is steady again, after 1000 s",
     ]);
@@ -169,7 +176,7 @@ fn losses_far_apart_are_no_flapping() {
     for second in [0, 301, 602, 903] {
         world.at(second).lost().at(second + 5).up();
     }
-    world.at(5000).told(&[]);
+    world.at(5000).assert_lines(&[]);
 }
 
 #[test]
@@ -178,7 +185,7 @@ fn a_server_that_is_down_is_not_steady() {
     for second in [0, 100, 200] {
         world.at(second).lost().at(second + 5).up();
     }
-    world.at(300).lost().at(5000).up().at(6000).told(&[
+    world.at(300).lost().at(5000).up().at(6000).assert_lines(&[
         "200 server fs was lost 3 times within 600 s: gone",
         "360 server fs has been down for 60 s: gone",
         "5000 server fs is connected again, after 4700 s",
@@ -193,9 +200,9 @@ fn tools_that_vanish_are_told_until_there_are_some() {
         .up()
         .tools(&[], &["a", "b"])
         .tools(&["a", "b"], &["a"]);
-    world.told(&[]);
+    world.assert_lines(&[]);
     world.at(5).tools(&["a"], &[]);
-    world.at(9).tools(&[], &["a"]).told(&[
+    world.at(9).tools(&[], &["a"]).assert_lines(&[
         "5 server fs is connected, but lists no tools any more",
         "9 server fs lists tools again, after 4 s",
     ]);
@@ -204,15 +211,15 @@ fn tools_that_vanish_are_told_until_there_are_some() {
 #[test]
 fn only_what_was_chosen_is_told() {
     let mut world = World::with(|alert| alert.on = vec![AlertKind::Recovered]);
-    world.lost().at(1000).up().at(2000).told(&[]);
+    world.lost().at(1000).up().at(2000).assert_lines(&[]);
     let mut world = World::with(|alert| alert.on = vec![AlertKind::ServerDown]);
     world
         .lost()
         .at(1000)
         .up()
-        .told(&["60 server fs has been down for 60 s: gone"]);
+        .assert_lines(&["60 server fs has been down for 60 s: gone"]);
     let mut world = World::with(|alert| alert.servers = vec![Glob::new("prod-*")]);
-    world.lost().at(1000).up().told(&[]);
+    world.lost().at(1000).up().assert_lines(&[]);
 }
 
 #[test]
@@ -225,12 +232,12 @@ fn a_server_that_is_removed_is_forgotten() {
 
 #[test]
 fn what_is_delivered_has_its_numbers_in_milliseconds() {
-    let what = What::Recovered {
+    let recovered = What::Recovered {
         from: AlertKind::ServerDown,
         after: Duration::from_millis(1500),
     };
     assert_eq!(
-        serde_json::to_string(&what).expect("JSON"),
+        serde_json::to_string(&recovered).expect("JSON"),
         r#"{"alert":"recovered","data":{"from":"server_down","afterMs":1500}}"#
     );
 }

@@ -1,5 +1,5 @@
-//! Claims: what belongs to servers, offered at present or not. Nothing of it may lead to another
-//! server.
+//! Claims: names and URIs that belong to a server, even if it does not offer them now. They never
+//! lead to another server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,44 +9,46 @@ use crate::{
     names::{NamedServer, ServerNames},
 };
 
-/// Former servers that are remembered, the latest ones. Mainstay is built for a thousand servers.
+/// Largest number of former servers that are remembered, the latest ones. Mainstay is built for a
+/// thousand servers.
 pub const MAX_FORMER: usize = 1000;
 
-/// Bytes of names or URIs that are remembered of one list after the server dropped them, the latest
-/// ones. That is more than twenty thousand names: a server that changes its list without end fills no
-/// memory, and one that is stopped is remembered whole.
+/// Largest size of the names or URIs of one list that are remembered after the server dropped them,
+/// in bytes. The latest ones stay. The size is enough for more than twenty thousand names: all
+/// names of a stopped server fit, and a server that changes its list forever does not fill the
+/// memory.
 const MAX_GONE_BYTES: usize = 2 << 20;
 
-/// What counts for a name beside its bytes.
+/// The cost of a name besides its bytes.
 const ENTRY_BYTES: usize = 32;
 
-/// Every server there is or was, and what those that are there offered in this run.
+/// All present and former servers, and the items that present servers offered in this run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// All configured servers in configuration order, in whatever state.
+    /// All configured servers in configuration order, in any state.
     configured: Vec<ServerName>,
-    /// The oldest first.
+    /// Former servers, oldest first.
     former: Vec<ServerName>,
     names: ServerNames,
     gone: HashMap<ServerName, Gone>,
 }
 
-/// The keys of a server's lists that were offered in this run and are not now, the oldest first.
+/// The keys in a server's lists that were offered earlier in this run, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Gone([Vec<Box<str>>; ListKind::ALL.len()]);
 
 impl Claims {
-    /// Starts with the servers of earlier runs, before any server has been listed.
+    /// The claims at the start of a run, when only the servers of earlier runs are known.
     pub fn new(former: Vec<ServerName>, configured: Vec<ServerName>) -> Self {
-        let known = Self {
+        let claims = Self {
             former,
             ..Self::default()
         };
-        known.reconfigured(configured)
+        claims.reconfigured(configured)
     }
 
-    /// What is claimed once these servers are configured and offer `now` what they offered `before`; `None`
-    /// where nothing changes.
+    /// The claims after these servers are configured and their offers changed from `before` to
+    /// `now`. `None` if nothing changes.
     pub fn updated(
         &self,
         configured: Vec<ServerName>,
@@ -59,17 +61,17 @@ impl Claims {
         }
         let before: HashMap<&ServerName, &Part> = before.iter().map(by_name).collect();
         let now: HashMap<&ServerName, &Part> = now.iter().map(by_name).collect();
-        let known = before.values().chain(now.values());
-        let servers: HashSet<&ServerName> = known.map(|part| &part.server).collect();
+        let parts = before.values().chain(now.values());
+        let servers: HashSet<&ServerName> = parts.map(|part| &part.server).collect();
         for server in servers {
             let (before, now) = (before.get(server).copied(), now.get(server).copied());
             if before == now {
                 continue;
             }
-            let known = updated.as_ref().unwrap_or(self).gone.get(server);
-            let mut gone = known.cloned().unwrap_or_default();
+            let previous = updated.as_ref().unwrap_or(self).gone.get(server);
+            let mut gone = previous.cloned().unwrap_or_default();
             gone.note(before, now);
-            if Some(&gone) != known && !(known.is_none() && gone == Gone::default()) {
+            if Some(&gone) != previous && !(previous.is_none() && gone == Gone::default()) {
                 let updated = updated.get_or_insert_with(|| self.clone());
                 updated.gone.insert(server.clone(), gone);
             }
@@ -78,15 +80,15 @@ impl Claims {
     }
 
     fn reconfigured(&self, configured: Vec<ServerName>) -> Self {
-        let is_configured: HashSet<&ServerName> = configured.iter().collect();
-        let known = self.former.iter().chain(&self.configured);
-        let mut former: Vec<ServerName> = known.cloned().collect();
-        former.retain(|server| !is_configured.contains(server));
+        let configured_names: HashSet<&ServerName> = configured.iter().collect();
+        let servers = self.former.iter().chain(&self.configured);
+        let mut former: Vec<ServerName> = servers.cloned().collect();
+        former.retain(|server| !configured_names.contains(server));
         former.drain(..former.len().saturating_sub(MAX_FORMER));
         let names = ServerNames::new(configured.iter().chain(&former));
         let mut gone = self.gone.clone();
-        let is_known: HashSet<&ServerName> = configured.iter().chain(&former).collect();
-        gone.retain(|server, _| is_known.contains(server));
+        let remembered_names: HashSet<&ServerName> = configured.iter().chain(&former).collect();
+        gone.retain(|server, _| remembered_names.contains(server));
         Self {
             configured,
             former,
@@ -95,12 +97,12 @@ impl Claims {
         }
     }
 
-    /// Every server that names may name.
+    /// All servers that a name can contain.
     pub fn names(&self) -> &ServerNames {
         &self.names
     }
 
-    /// The server that a name names, configured or not.
+    /// The server in this name, configured or former.
     pub fn named_by(&self, name: &str) -> Option<&ServerName> {
         match self.names.named_by(name) {
             NamedServer::Server(server) => Some(server),
@@ -108,13 +110,13 @@ impl Claims {
         }
     }
 
-    /// The server of exactly this name, configured or not.
+    /// The server with exactly this name, configured or former.
     pub fn server(&self, name: &str) -> Option<&ServerName> {
         self.names.server(name)
     }
 
-    /// What is not offered any more, in the order of the servers. Those that are gone come first,
-    /// because their place in the order is unknown.
+    /// The keys that are not offered any more, in the order of their servers. Former servers come
+    /// first, because their place in the order is unknown.
     pub fn gone(&self, kind: ListKind) -> impl Iterator<Item = (&ServerName, &str)> {
         let servers = self.former.iter().chain(&self.configured);
         let gone = servers.filter_map(|server| Some((server, self.gone.get(server)?)));
@@ -124,10 +126,13 @@ impl Claims {
         })
     }
 
-    /// The places of the configured servers; one that is gone has none.
+    /// The places of the configured servers in the file. Former servers have none.
     pub fn places(&self) -> HashMap<&ServerName, usize> {
-        let configured = self.configured.iter().enumerate();
-        configured.map(|(place, name)| (name, place + 1)).collect()
+        self.configured
+            .iter()
+            .enumerate()
+            .map(|(place, name)| (name, place + 1))
+            .collect()
     }
 }
 
@@ -141,8 +146,9 @@ impl Gone {
             let list = &mut self.0[kind as usize];
             let now: HashSet<&str> = keys(now, kind).collect();
             list.retain(|key| !now.contains(&**key));
-            let known: HashSet<Box<str>> = list.iter().cloned().collect();
-            let gone = keys(before, kind).filter(|key| !now.contains(key) && !known.contains(*key));
+            let noted_keys: HashSet<Box<str>> = list.iter().cloned().collect();
+            let gone =
+                keys(before, kind).filter(|key| !now.contains(key) && !noted_keys.contains(*key));
             list.extend(gone.map(Box::from));
             let size = |key: &str| key.len() + ENTRY_BYTES;
             let mut bytes: usize = list.iter().map(|key| size(key)).sum();

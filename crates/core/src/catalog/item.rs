@@ -1,5 +1,4 @@
-//! One list of a server, as it is read. Of each item only the key (name or URI) and its position are
-//! known.
+//! One list of a server. Only the key (name or URI) and its position are read from each item.
 
 use std::fmt;
 
@@ -27,7 +26,7 @@ pub enum ListKind {
 impl ListKind {
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
-    /// The list that this method asks for.
+    /// The list that this method requests.
     pub fn of(method: Method) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.method() == method)
     }
@@ -60,7 +59,7 @@ impl ListKind {
         }
     }
 
-    /// The notification by which a server says that this list changed.
+    /// The notification of a server that this list changed.
     pub fn changed(self) -> Method {
         match self {
             Self::Tools => Method::ToolsChanged,
@@ -69,7 +68,7 @@ impl ListKind {
         }
     }
 
-    /// Whether a server with these capabilities has this list.
+    /// True if a server with these capabilities has this list.
     pub fn offered(self, capabilities: &Capabilities) -> bool {
         match self {
             Self::Tools => capabilities.tools,
@@ -79,8 +78,8 @@ impl ListKind {
     }
 }
 
-/// What an item takes beside its own text: its places in the lists and in the tables of names, which
-/// every profile has. So a list of very many very small items has a bound, too.
+/// The cost of an item besides its text: its places in the lists and name tables of all profiles.
+/// It also limits lists of many tiny items.
 pub const ITEM_OVERHEAD: usize = 512;
 
 /// One tool, prompt, resource or template, on one line.
@@ -102,7 +101,7 @@ impl Item {
         Some(Self { key, raw, key_span })
     }
 
-    /// The item under another key.
+    /// The item with another key.
     pub(super) fn under(&self, key: &str) -> Box<str> {
         if *key == *self.key {
             return self.raw.clone();
@@ -110,17 +109,17 @@ impl Item {
         message::splice(&self.raw, &mut [(self.key_span, &message::quote(key))]).into()
     }
 
-    /// The bytes that it takes, about.
+    /// Approximate size of the item, in bytes.
     pub fn size(&self) -> usize {
         self.key.len() + self.raw.len() + ITEM_OVERHEAD
     }
 
-    /// A member that holds a text, for surfaces that show a few of them.
+    /// A string member, for surfaces that show a few of them.
     pub fn text(&self, member: &str) -> Option<String> {
         message::shown_member(&self.raw, member).map(std::borrow::Cow::into_owned)
     }
 
-    /// A member as it stands.
+    /// A member, as JSON text.
     pub fn member(&self, member: &str) -> Option<&str> {
         message::member(&self.raw, member)
     }
@@ -132,9 +131,9 @@ pub struct Page {
     pub items: Vec<Item>,
     /// Items without a key, which cannot be addressed.
     pub unusable: usize,
-    /// There were more items than were to be read.
+    /// True if there were more items than the limit.
     pub is_cut: bool,
-    /// JSON text: a string, or whatever else a server says, to be sent back as it came.
+    /// The cursor as JSON text, which is sent back unchanged. It need not be a string.
     pub next_cursor: Option<String>,
 }
 
@@ -146,7 +145,7 @@ pub struct NotAList {
     source: Option<serde_json::Error>,
 }
 
-/// Reads one page out of a list result, at most `max` items of it.
+/// Reads one page of a list from a result, up to `max` items.
 pub fn page(kind: ListKind, result: &str, max: usize) -> Result<Page, NotAList> {
     let not_a_list = |source| NotAList { kind, source };
     let list = message::member(result, kind.member()).ok_or_else(|| not_a_list(None))?;
@@ -161,33 +160,33 @@ pub fn page(kind: ListKind, result: &str, max: usize) -> Result<Page, NotAList> 
     })
 }
 
-/// The cursor of the page after the one that this result has (JSON text).
+/// The cursor of the next page in this result (JSON text).
 pub fn next_cursor(result: &str) -> Option<&str> {
     message::member(result, "nextCursor").filter(|cursor| *cursor != "null")
 }
 
-/// Reads the items of an array one by one, so that those beyond `max` take no memory.
+/// Reads the items of an array one by one, so that those beyond `max` use no memory.
 struct Items {
     kind: ListKind,
     max: usize,
 }
 
 #[derive(Default)]
-struct Read {
+struct ReadItems {
     items: Vec<Item>,
     unusable: usize,
     is_cut: bool,
 }
 
 impl<'de> Visitor<'de> for Items {
-    type Value = Read;
+    type Value = ReadItems;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Read, A::Error> {
-        let mut read = Read::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<ReadItems, A::Error> {
+        let mut read = ReadItems::default();
         while read.items.len() < self.max {
             let Some(raw) = seq.next_element::<&RawValue>()? else {
                 return Ok(read);
@@ -204,7 +203,7 @@ impl<'de> Visitor<'de> for Items {
     }
 }
 
-/// A short word that differs where any of the parts does.
+/// A short digest that differs if any of the parts does.
 pub fn digest_of(parts: &[&str]) -> String {
     use std::fmt::Write as _;
     let mut hash = Sha256::new();

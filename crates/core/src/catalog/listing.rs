@@ -1,4 +1,4 @@
-//! A list as clients see it: items under their exposed keys, as a profile shows them.
+//! A list as clients of a profile see it: items with their exposed keys.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -9,18 +9,18 @@ use crate::{
     config::{Naming, Profile, ToolEdit},
     ids::ServerName,
     message::Object,
-    names::{NameTable, Origin, Rules},
+    names::{NameOrigin, NameTable, Rules},
 };
 
 /// One list as clients see it.
 #[derive(Debug, Default)]
 pub struct Listing {
     pub targets: Vec<Target>,
-    /// The items under their exposed keys, parallel to `targets`.
+    /// The items with their exposed keys, parallel to `targets`.
     pub items: Vec<Box<str>>,
-    /// Of all items together.
+    /// Size of all items together, in bytes.
     pub bytes: usize,
-    /// Changes exactly when the list does.
+    /// A digest that changes exactly when the list does.
     pub digest: [u8; 32],
 }
 
@@ -56,15 +56,15 @@ pub fn tools(
     max_length: usize,
     claims: &Claims,
 ) -> (Listing, NameTable) {
-    let shown: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
+    let visible: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
         .iter()
         .flat_map(|part| part.shown(ListKind::Tools).map(move |item| (part, item)))
         .filter(|(part, item)| profile.has_tool(&part.server, &item.key))
         .map(|(part, item)| (part, item, profile.edit(&part.server, &item.key)))
         .collect();
-    let origins: Vec<Origin<'_>> = shown
+    let origins: Vec<NameOrigin<'_>> = visible
         .iter()
-        .map(|(part, item, edit)| Origin {
+        .map(|(part, item, edit)| NameOrigin {
             server: &part.server,
             original: &item.key,
             renamed: edit.and_then(|edit| edit.name.as_deref()),
@@ -81,7 +81,7 @@ pub fn tools(
     };
     let table = NameTable::build(&origins, &rules);
     let mut listing = Listing::default();
-    for (index, (part, item, edit)) in shown.into_iter().enumerate() {
+    for (index, (part, item, edit)) in visible.into_iter().enumerate() {
         let text = item.under(table.exposed(index));
         let text = if part.cuts_results {
             without_output_schema(&text).into()
@@ -97,7 +97,7 @@ pub fn tools(
     (listing.seal(), table)
 }
 
-/// A tool (JSON text) that promises nothing of its results.
+/// Removes a tool's promise about its results (JSON text).
 pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
     let mut changed = Object::read(tool).unwrap_or_default();
     if changed.remove("outputSchema") {
@@ -107,14 +107,15 @@ pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
     }
 }
 
-/// An item with this description; nothing else of it changes.
+/// Replaces the description of an item.
 fn described(item: &str, description: &str) -> Box<str> {
     let mut object = Object::read(item).unwrap_or_default();
     object.set_text("description", description);
     object.to_string().into()
 }
 
-/// The bare names of what a profile has of `claims`, less those that name another server.
+/// The original names in a profile's `claims` that are not offered now, without those that name
+/// another server.
 fn gone(
     claims: &Claims,
     kind: ListKind,
@@ -136,16 +137,16 @@ pub fn prompts(
     max_length: usize,
     claims: &Claims,
 ) -> (Listing, NameTable) {
-    let shown: Vec<(&ServerName, &Item)> = parts
+    let visible: Vec<(&ServerName, &Item)> = parts
         .iter()
         .flat_map(|part| {
-            let prompts = part.catalog.prompts.iter();
-            prompts.map(move |item| (&part.server, item))
+            let items = part.catalog.prompts.iter();
+            items.map(move |item| (&part.server, item))
         })
         .collect();
-    let origins: Vec<Origin<'_>> = shown
+    let origins: Vec<NameOrigin<'_>> = visible
         .iter()
-        .map(|(server, item)| Origin {
+        .map(|(server, item)| NameOrigin {
             server,
             original: &item.key,
             renamed: None,
@@ -162,7 +163,7 @@ pub fn prompts(
     };
     let table = NameTable::build(&origins, &rules);
     let mut listing = Listing::default();
-    for (index, (server, item)) in shown.into_iter().enumerate() {
+    for (index, (server, item)) in visible.into_iter().enumerate() {
         listing.push(server, item, table.exposed(index));
     }
     (listing.seal(), table)

@@ -1,14 +1,14 @@
 //! Catalogs: the lists of one server, and the lists of all servers merged into what a client sees.
 //!
-//! Items keep their bytes. Of each item only the key (name or URI) is read, and replaced if the exposed
-//! key differs (invariant 5).
+//! Items keep their bytes. Only the key (name or URI) of each item is read. It is replaced if the
+//! exposed key differs (invariant 5).
 
 mod claims;
 mod item;
-mod kept;
 mod listing;
 mod pages;
 mod resources;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -17,14 +17,14 @@ use std::sync::Arc;
 pub use self::{
     claims::{Claims, MAX_FORMER},
     item::{ITEM_OVERHEAD, Item, ListKind, NotAList, Page, digest_of, next_cursor, page},
-    kept::{KeptCatalog, Unusable},
     listing::without_output_schema,
     pages::is_page,
     resources::{Owner, address},
+    stored::{KeptCatalog, Unusable},
 };
 use self::{
     listing::{Listing, prompts, tools},
-    resources::Resources,
+    resources::MergedResources,
 };
 use crate::{
     config::{Naming, Profile, Withheld},
@@ -33,7 +33,7 @@ use crate::{
     names::{NameTable, Unresolved},
 };
 
-/// Everything one server offers, as of its last listing.
+/// Everything that one server offered at its last listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerCatalog {
     pub capabilities: Capabilities,
@@ -54,10 +54,10 @@ impl ServerCatalog {
         }
     }
 
-    /// Sets a list; of items with the same key the first counts.
+    /// Sets a list. If items have the same key, the first one counts.
     pub fn set(&mut self, kind: ListKind, mut items: Vec<Item>) {
-        let mut seen = std::collections::HashSet::new();
-        items.retain(|item| seen.insert(item.key.clone()));
+        let mut seen_keys = std::collections::HashSet::new();
+        items.retain(|item| seen_keys.insert(item.key.clone()));
         match kind {
             ListKind::Tools => self.tools = items,
             ListKind::Prompts => self.prompts = items,
@@ -66,12 +66,13 @@ impl ServerCatalog {
         }
     }
 
-    /// The items of a list, less what is kept from clients.
-    /// Names of the deny and allow lists that fit none of its tools, a line each.
+    /// The names in the deny and allow lists that match none of the server's tools, with one line
+    /// of text each.
     pub fn unmatched(&self, withheld: &Withheld) -> Vec<String> {
         withheld.unmatched(self.tools.iter().map(|tool| &*tool.key))
     }
 
+    /// The items of a list without the tools that are hidden from clients.
     pub fn shown<'a>(
         &'a self,
         kind: ListKind,
@@ -81,13 +82,13 @@ impl ServerCatalog {
         items.filter(move |item| kind != ListKind::Tools || !withheld.has(&item.key))
     }
 
-    /// The tools that only their names keep from clients.
+    /// The tools that are hidden only because of their names.
     pub fn refused_names<'a>(&'a self, withheld: &'a Withheld) -> impl Iterator<Item = &'a str> {
         let names = self.tools.iter().map(|tool| &*tool.key);
         names.filter(|name| withheld.refuses_name(name))
     }
 
-    /// The bytes that a list takes, about.
+    /// Approximate size of a list, in bytes.
     pub fn size(&self, kind: ListKind) -> usize {
         self.list(kind).iter().map(Item::size).sum()
     }
@@ -97,38 +98,39 @@ impl ServerCatalog {
     }
 }
 
-/// Where a name or URI of the merged catalog leads.
+/// The server and item behind a name or URI of the merged catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub server: ServerName,
-    /// What the server itself calls it.
+    /// The original name or URI of the item.
     pub original: Arc<str>,
 }
 
-/// What one server contributes to a merged catalog.
+/// The contribution of one server to a merged catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub server: ServerName,
     pub catalog: Arc<ServerCatalog>,
     pub withheld: Withheld,
-    /// Its tools' results may be cut (`result.maxInlineBytes`), and then are not what an `outputSchema`
-    /// promises, which clients check.
+    /// True if results of its tools may be cut (`result.maxInlineBytes`). A cut result may violate
+    /// the tool's `outputSchema`, which clients check.
     pub cuts_results: bool,
 }
 
 impl Part {
-    /// The items of a list, less what is kept from clients.
+    /// The items of a list without the tools that are hidden from clients.
     pub fn shown(&self, kind: ListKind) -> impl Iterator<Item = &Item> {
         self.catalog.shown(kind, &self.withheld)
     }
 
-    /// The tools that only their names keep from clients.
+    /// The tools that are hidden only because of their names.
     pub fn refused_names(&self) -> impl Iterator<Item = &str> {
         self.catalog.refused_names(&self.withheld)
     }
 }
 
-/// What the servers of a profile offer, under the names a client sees: a snapshot, replaced as a whole.
+/// The items of a profile's servers, under the names that clients see. It is a snapshot that is
+/// replaced as a whole.
 #[derive(Debug, Default)]
 pub struct Catalog {
     parts: Vec<Part>,
@@ -136,13 +138,14 @@ pub struct Catalog {
     tool_names: NameTable,
     prompts: Listing,
     prompt_names: NameTable,
-    resources: Resources,
+    resources: MergedResources,
     claims: Arc<Claims>,
 }
 
 impl Catalog {
-    /// Merges what a profile has of these parts, given in configuration order. `naming` is for a
-    /// profile that has none of its own. `claims` covers every server, in these parts or not.
+    /// Merges the parts that the profile has. `parts` are in configuration order. `naming` applies
+    /// if the profile has no naming of its own. `claims` covers all servers, even those without a
+    /// part.
     pub fn merge(
         mut parts: Vec<Part>,
         profile: &Profile,
@@ -159,13 +162,13 @@ impl Catalog {
             tool_names,
             prompts,
             prompt_names,
-            resources: Resources::merge(&parts, profile, claims),
+            resources: MergedResources::merge(&parts, profile, claims),
             parts,
             claims: Arc::clone(claims),
         }
     }
 
-    /// Offers nothing, and knows whose the names are.
+    /// A catalog without items. It still knows the claims.
     pub fn empty(claims: &Arc<Claims>) -> Self {
         Self {
             claims: Arc::clone(claims),
@@ -173,7 +176,7 @@ impl Catalog {
         }
     }
 
-    /// What it was merged by, beside the parts.
+    /// The claims that it was merged with.
     pub fn claims(&self) -> &Arc<Claims> {
         &self.claims
     }
@@ -191,17 +194,17 @@ impl Catalog {
         }
     }
 
-    /// The items of a list, each as JSON text under its exposed key.
+    /// The items of a list, as JSON texts with their exposed keys.
     pub fn items(&self, kind: ListKind) -> &[Box<str>] {
         &self.listing(kind).items
     }
 
-    /// The bytes of all items of a list together.
+    /// The size of all items of a list, in bytes.
     pub fn bytes(&self, kind: ListKind) -> usize {
         self.listing(kind).bytes
     }
 
-    /// The exposed key of each item of a list of tools or prompts, with its target.
+    /// The exposed name of each tool or prompt, with its target.
     pub fn names(&self, kind: ListKind) -> impl Iterator<Item = (&str, &Target)> {
         let table = if kind == ListKind::Prompts {
             &self.prompt_names
@@ -219,7 +222,7 @@ impl Catalog {
             .map(|(index, target)| (table.exposed(index), target))
     }
 
-    /// The tool at a place in the list: its exposed name, its target and its JSON text.
+    /// The tool at an index of the list: its exposed name, its target and its JSON text.
     pub fn tool_at(&self, place: usize) -> (&str, &Target, &str) {
         (
             self.tool_names.exposed(place),
@@ -228,18 +231,18 @@ impl Catalog {
         )
     }
 
-    /// The tools that do not have the name that the profile gives them, with the name that they have.
+    /// The tools that did not get the name from the profile, with their actual exposed names.
     pub fn refused_renames(&self) -> impl Iterator<Item = (&Target, &str)> {
         let refused = self.tool_names.refused_renames().iter();
         refused.map(|&index| (&self.tools.targets[index], self.tool_names.exposed(index)))
     }
 
-    /// Where the item of each list leads, in the order of [`Catalog::items`].
+    /// The target of each item of a list, in the order of [`Catalog::items`].
     pub fn targets(&self, kind: ListKind) -> &[Target] {
         &self.listing(kind).targets
     }
 
-    /// Changes exactly when the list does.
+    /// A digest that changes exactly when the list does.
     pub fn digest(&self, kind: ListKind) -> [u8; 32] {
         self.listing(kind).digest
     }
@@ -256,17 +259,17 @@ impl Catalog {
             .map(|index| &self.prompts.targets[index])
     }
 
-    /// The server that a tool's or prompt's name names, whether the profile has it or not.
+    /// The server in the name of a tool or prompt, even if the profile does not have it.
     pub fn named_by(&self, name: &str) -> Option<&ServerName> {
         self.claims.named_by(name)
     }
 
-    /// Whose resource this URI is.
+    /// The owner of the resource with this URI.
     pub fn resource(&self, uri: &str) -> Owner {
         self.resources.owner(uri)
     }
 
-    /// The server whose template this is (`completion/complete` names templates literally).
+    /// The server with this template (`completion/complete` names templates literally).
     pub fn template(&self, template: &str) -> Option<&Target> {
         self.resources.template(template)
     }

@@ -1,6 +1,7 @@
-//! Pages of tools (MCP Apps): resources whose URIs begin with `ui://`. A tool names its page by URI, and says
-//! nothing of the server, because a client of one server needs no more. If several servers have a page under one
-//! URI, a URI alone does not say which of them is meant, and a foreign page must not show another tool's data.
+//! Pages of tools (MCP Apps): resources whose URIs begin with `ui://`. A tool names its page by a
+//! URI without a server, because a client of one server needs no more. If several servers have a
+//! page with the same URI, the URI does not identify the page. A page of another server must not
+//! show the tool's data.
 
 use std::collections::HashMap;
 
@@ -12,32 +13,32 @@ use crate::{
 
 const SCHEME: &str = "ui://";
 
-/// The servers of each page, by its URI.
+/// The servers of each page, by URI.
 #[derive(Debug, Default)]
 pub struct Pages(HashMap<Box<str>, Vec<PageServer>>);
 
 #[derive(Debug)]
 pub struct PageServer {
     pub name: ServerName,
-    /// Whether the server offers it now.
+    /// True if the server offers the page now.
     pub is_offered: bool,
 }
 
-/// Whether this is the URI of a page, or a template of such URIs.
+/// True if this is the URI of a page, or a template of such URIs.
 pub fn is_page(uri: &str) -> bool {
     let begin = uri.as_bytes().get(..SCHEME.len());
     begin.is_some_and(|begin| begin.eq_ignore_ascii_case(SCHEME.as_bytes()))
 }
 
 impl Pages {
-    /// Adds the server of a page; other resources are left out.
+    /// Adds the server of a page. Other resources are ignored.
     pub fn add(&mut self, uri: &str, server: &ServerName, is_offered: bool) {
         if !is_page(uri) {
             return;
         }
         let servers = self.0.entry(uri.into()).or_default();
-        match servers.iter_mut().find(|known| known.name == *server) {
-            Some(known) => known.is_offered |= is_offered,
+        match servers.iter_mut().find(|entry| entry.name == *server) {
+            Some(entry) => entry.is_offered |= is_offered,
             None => servers.push(PageServer {
                 name: server.clone(),
                 is_offered,
@@ -53,7 +54,7 @@ impl Pages {
         let Some(meta) = member(&tool.raw, "_meta") else {
             return;
         };
-        // Of the extension, of its draft, and of clients before it.
+        // The members of the extension, of its draft, and of earlier clients.
         let named = [
             member(meta, "ui").and_then(|ui| text_member(ui, "resourceUri")),
             text_member(meta, "ui/resourceUri"),
@@ -68,7 +69,7 @@ impl Pages {
         self.0.get(uri).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether several servers have the page.
+    /// True if several servers have the page.
     pub fn is_shared(&self, uri: &str) -> bool {
         self.servers(uri).len() > 1
     }

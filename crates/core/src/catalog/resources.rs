@@ -1,4 +1,4 @@
-//! Finds the owner of a resource, by listed URIs, Mainstay's own addresses, and templates.
+//! Finds the owner of a resource by listed URIs, Mainstay's own addresses, and templates.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -9,24 +9,26 @@ use super::{
 };
 use crate::{config::Profile, ids::ServerName};
 
-/// The scheme of Mainstay's own URIs: `mainstay+SERVER:URI` is an address, `mainstay://objects/CID` an object.
+/// The scheme of Mainstay's own URIs: `mainstay+SERVER:URI` is an address, `mainstay://objects/CID`
+/// an object.
 const SCHEME: &str = "mainstay";
 
-/// What a URI means to a profile.
+/// The owner of a URI in a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Server(Target),
-    /// It belongs to this server, which does not offer it now, or to no server of the profile. No other
-    /// server may be asked for it.
+    /// The URI belongs to this server, which does not offer it now, or to no server of the profile.
+    /// No other server may get the request.
     Absent(Option<ServerName>),
-    /// It is a page that each of these servers has, and none may be asked for another's.
+    /// The URI is that of a page of each of these servers. None may get the request for another's
+    /// page.
     Shared(Vec<ServerName>),
-    /// No list names it: only the servers themselves can tell.
+    /// No list has the URI. Only the servers can find its owner.
     Unlisted,
 }
 
 impl Owner {
-    /// Where a request about it goes, if that is known.
+    /// The target of a request for the URI, if it is known.
     pub fn target(self) -> Option<Target> {
         match self {
             Self::Server(target) => Some(target),
@@ -37,22 +39,23 @@ impl Owner {
 
 /// The resources and templates of a merged catalog.
 #[derive(Debug, Default)]
-pub struct Resources {
+pub struct MergedResources {
     pub listing: Listing,
     by_uri: HashMap<Box<str>, usize>,
     pub templates: Listing,
     by_template: HashMap<Box<str>, usize>,
-    /// Patterns in configuration order, also of servers that are gone.
+    /// Patterns, most specific first and then in configuration order. They include those of former
+    /// servers.
     patterns: Vec<Pattern>,
-    /// What is not offered any more, by its URI or template.
+    /// The owners of URIs and templates that are not offered any more.
     gone: HashMap<Box<str>, ServerName>,
     pages: Pages,
-    /// The servers that an address can reach.
+    /// The servers that an address can name.
     servers: HashMap<Box<str>, ServerName>,
     claims: Arc<Claims>,
 }
 
-/// A template, and whose it is.
+/// A template and its server.
 #[derive(Debug)]
 struct Pattern {
     server: ServerName,
@@ -60,7 +63,7 @@ struct Pattern {
     is_gone: bool,
 }
 
-impl Resources {
+impl MergedResources {
     /// Merges the parts that the profile has, in configuration order.
     pub fn merge(parts: &[Part], profile: &Profile, claims: &Arc<Claims>) -> Self {
         let mut merged = Self {
@@ -93,7 +96,7 @@ impl Resources {
         }
         let places = claims.places();
         for part in parts {
-            // The first in the file has a URI, whether it offers it now or not.
+            // The first server in the file owns a URI, even if it does not offer it now.
             let is_others = |uri: &str| {
                 let owner = merged.gone.get(uri);
                 merged.pages.is_shared(uri)
@@ -121,7 +124,7 @@ impl Resources {
             is_gone: true,
         });
         merged.patterns = here.chain(gone).collect();
-        // A template that says more of a URI's beginning knows it better than one that takes anything.
+        // A template with a longer literal beginning is more specific.
         merged.patterns.sort_by_cached_key(|pattern| {
             let beginning = pattern.template.find('{').unwrap_or(pattern.template.len());
             (Reverse(beginning), places.get(&pattern.server).copied())
@@ -131,7 +134,7 @@ impl Resources {
         merged
     }
 
-    /// The listing says whose a URI is, else its address, else the templates.
+    /// Finds the owner of a URI: by the listing, else by its address, else by the templates.
     pub fn owner(&self, uri: &str) -> Owner {
         if is_page(uri) {
             return self.page_owner(uri);
@@ -145,8 +148,11 @@ impl Resources {
         if let Some(server) = self.gone.get(uri) {
             return Owner::Absent(Some(server.clone()));
         }
-        let mut patterns = self.patterns.iter();
-        match patterns.find(|pattern| template_matches(&pattern.template, uri)) {
+        let pattern = self
+            .patterns
+            .iter()
+            .find(|pattern| template_matches(&pattern.template, uri));
+        match pattern {
             Some(pattern) if pattern.is_gone => Owner::Absent(Some(pattern.server.clone())),
             Some(pattern) => Owner::Server(Target {
                 server: pattern.server.clone(),
@@ -156,24 +162,26 @@ impl Resources {
         }
     }
 
-    /// Whose a page is: the only server that lists it or whose tools name it, else the only one whose templates it
-    /// may come from.
+    /// Finds the owner of a page: the only server that lists it or whose tools name it, else the
+    /// only server with a matching template.
     fn page_owner(&self, uri: &str) -> Owner {
-        let named = self.pages.servers(uri).iter();
-        let mut servers: Vec<(&ServerName, bool)> = named
+        let mut servers: Vec<(&ServerName, bool)> = self
+            .pages
+            .servers(uri)
+            .iter()
             .map(|server| (&server.name, server.is_offered))
             .collect();
         if servers.is_empty() {
-            let patterns = self.patterns.iter().filter(|pattern| {
+            let matching = self.patterns.iter().filter(|pattern| {
                 is_page(&pattern.template) && template_matches(&pattern.template, uri)
             });
-            for pattern in patterns {
+            for pattern in matching {
                 let is_offered = !pattern.is_gone;
                 match servers
                     .iter_mut()
-                    .find(|(known, _)| **known == pattern.server)
+                    .find(|(server, _)| **server == pattern.server)
                 {
-                    Some((_, known)) => *known |= is_offered,
+                    Some((_, offered)) => *offered |= is_offered,
                     None => servers.push((&pattern.server, is_offered)),
                 }
             }
@@ -186,8 +194,8 @@ impl Resources {
             }),
             [(server, false)] => Owner::Absent(Some(server.clone())),
             _ => {
-                let servers = servers.into_iter();
-                Owner::Shared(servers.map(|(server, _)| server.clone()).collect())
+                let names = servers.into_iter().map(|(server, _)| server.clone());
+                Owner::Shared(names.collect())
             }
         }
     }
@@ -197,10 +205,12 @@ impl Resources {
         Some(&self.templates.targets[*index])
     }
 
-    /// Reads `mainstay+<server>:<uri>`.
+    /// Resolves an address `mainstay+<server>:<uri>`.
     fn addressed(&self, uri: &str) -> Owner {
-        let address = uri.strip_prefix(SCHEME).and_then(|it| it.strip_prefix('+'));
-        let Some((server, original)) = address.and_then(|it| it.split_once(':')) else {
+        let address = uri
+            .strip_prefix(SCHEME)
+            .and_then(|rest| rest.strip_prefix('+'));
+        let Some((server, original)) = address.and_then(|address| address.split_once(':')) else {
             return Owner::Absent(None);
         };
         match self.servers.get(server) {
@@ -213,37 +223,37 @@ impl Resources {
     }
 }
 
-/// The URI that is the resource of this server and of no other.
+/// The address of a resource of this server. It belongs to no other server.
 pub fn address(server: &ServerName, uri: &str) -> String {
     format!("{SCHEME}+{server}:{uri}")
 }
 
-/// Adds an item under its own URI. Where that is another server's, or reads like one of ours, the item is
-/// listed under its address.
+/// Adds an item with its own URI. If the URI belongs to another server or looks like one of
+/// Mainstay's, the item gets its address.
 fn add(
-    (listing, taken): (&mut Listing, &mut HashMap<Box<str>, usize>),
+    (listing, indexes): (&mut Listing, &mut HashMap<Box<str>, usize>),
     server: &ServerName,
     item: &Item,
     is_others: bool,
 ) {
     let uri = &item.key;
-    let exposed = if is_others || taken.contains_key(uri) || is_ours(uri) {
+    let exposed = if is_others || indexes.contains_key(uri) || is_ours(uri) {
         address(server, uri).into()
     } else {
         uri.clone()
     };
     listing.push(server, item, &exposed);
-    taken.insert(exposed, listing.targets.len() - 1);
+    indexes.insert(exposed, listing.targets.len() - 1);
 }
 
-/// Whether a URI has Mainstay's scheme, however a careless reader finds it.
+/// True if a lenient reader would find Mainstay's scheme in the URI.
 fn is_ours(uri: &str) -> bool {
     let uri = uri.trim_start_matches(|c: char| !c.is_ascii_graphic());
     let (scheme, rest) = uri.split_at_checked(SCHEME.len()).unwrap_or_default();
     scheme.eq_ignore_ascii_case(SCHEME) && rest.starts_with(['+', ':'])
 }
 
-/// Whether a URI may come from this template (RFC 6570): its literal parts occur in order, and each
+/// True if a URI may come from this template (RFC 6570): its literal parts occur in order, and each
 /// expression stands for at least one character.
 pub fn template_matches(template: &str, uri: &str) -> bool {
     let mut literals = Vec::new();

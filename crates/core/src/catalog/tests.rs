@@ -1,4 +1,4 @@
-//! Merging: names, addresses, and what profiles make of them.
+//! Merging: names, addresses, and the effect of profiles.
 
 use super::{resources::template_matches, *};
 use crate::ids::ProfileName;
@@ -38,13 +38,13 @@ fn merged_by(parts: Vec<Part>, claims: &Arc<Claims>) -> Catalog {
     Catalog::merge(parts, &everything, Naming::DoubleUnderscore, 48, claims)
 }
 
-/// Whose a resource is; what is absent is marked, and nothing where only the servers can tell.
+/// The owner of a resource as text. `None` if only the servers can find it.
 fn owner(catalog: &Catalog, uri: &str) -> Option<String> {
     match catalog.resource(uri) {
         Owner::Server(Target { server, original }) => Some(format!("{server} {original}")),
         Owner::Absent(server) => Some(format!(
             "absent {}",
-            server.map_or_else(String::new, |it| it.to_string())
+            server.map_or_else(String::new, |name| name.to_string())
         )),
         Owner::Shared(servers) => {
             let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
@@ -54,7 +54,7 @@ fn owner(catalog: &Catalog, uri: &str) -> Option<String> {
     }
 }
 
-/// A tool of a part, with a page.
+/// Adds a tool to a part.
 fn with_tool(mut part: Part, tool: &str) -> Part {
     let tools = page(ListKind::Tools, &format!(r#"{{"tools":[{tool}]}}"#), 1).expect("a list");
     let catalog = Arc::make_mut(&mut part.catalog);
@@ -62,7 +62,7 @@ fn with_tool(mut part: Part, tool: &str) -> Part {
     part
 }
 
-/// A page whose URI two servers have is neither's; each is reached by its address.
+/// A page whose URI two servers have belongs to neither. Each page is reached by its address.
 #[test]
 fn a_page_of_two_servers_has_no_owner() {
     let page = "ui://app/main";
@@ -84,7 +84,7 @@ fn a_page_of_two_servers_has_no_owner() {
     }
 }
 
-/// Tools name pages that no list has, and templates stand for them.
+/// Tools may name pages that no list has. Templates may match them.
 #[test]
 fn a_page_belongs_to_the_server_whose_tools_name_it() {
     for meta in [
@@ -101,7 +101,7 @@ fn a_page_belongs_to_the_server_whose_tools_name_it() {
         );
         let two = merged(vec![part("a", &[], &["ui://app/main"], &[]), of_tool("b")]);
         assert_eq!(owner(&two, "ui://app/main").as_deref(), Some("shared a b"));
-        // Who names it knows it better than who has a template for it.
+        // A tool that names the page takes precedence over a template.
         let template = "ui://{app}/main";
         let template = merged(vec![part("a", &[], &[], &[template]), of_tool("b")]);
         assert_eq!(
@@ -122,7 +122,8 @@ fn a_page_belongs_to_the_server_whose_tools_name_it() {
     assert_eq!(owner(&two, "ui://app/main").as_deref(), Some("shared b a"));
 }
 
-/// J4: the same tool name on two servers: both present. Invariant 5: only the name changes.
+/// J4: two servers have a tool with the same name, and both are listed. Invariant 5: only the name
+/// changes.
 #[test]
 fn tools_are_listed_under_their_exposed_names_and_are_otherwise_untouched() {
     let catalog = merged(vec![
@@ -152,7 +153,7 @@ fn disabled_tools_are_neither_listed_nor_callable() {
     assert_eq!(catalog.tool("a__shut"), Err(Unresolved::Unknown));
 }
 
-/// J12, Y4: no spelling reaches what its name keeps from clients.
+/// J12, Y4: no spelling reaches a tool that is hidden because of its name.
 #[test]
 fn tools_of_loose_names_are_neither_listed_nor_callable_where_names_are_strict() {
     let mut part = part("a", &["open", "not open"], &["x://1"], &[]);
@@ -174,7 +175,7 @@ fn tools_of_loose_names_are_neither_listed_nor_callable_where_names_are_strict()
     assert_eq!(strict.items(ListKind::Resources).len(), 1, "tools alone");
 }
 
-/// The first by configuration order answers, an address reaches each.
+/// The first server in configuration order answers. Each is reached by an address.
 #[test]
 fn a_uri_of_two_servers_leads_to_the_first_and_each_is_addressable() {
     let catalog = merged(vec![
@@ -225,7 +226,7 @@ fn templates_claim_the_uris_they_can_produce() {
     assert_eq!(owner(&catalog, "y://9"), None);
 }
 
-/// What one server had, another does not get, whatever it lists.
+/// A URI that one server offered never leads to another, whatever that one lists.
 #[test]
 fn a_uri_of_a_server_that_is_gone_is_nobody_elses() {
     let greedy = part(
@@ -287,7 +288,7 @@ fn a_uri_of_a_server_that_is_gone_is_nobody_elses() {
         assert_eq!(catalog.template("mainstay+victim:{+uri}"), None);
         assert_eq!(catalog.template("x://{id}"), None);
     }
-    // A server that comes first keeps its URIs, whatever others had.
+    // A server earlier in the file keeps its URIs, even if others had them.
     let parts = vec![victim];
     let configured = vec![name("victim"), name("evil")];
     let claims = claims_after(&configured, &before, &parts);
@@ -366,16 +367,16 @@ fn a_page_keeps_its_cursor_and_counts_what_nobody_could_address() {
 
 #[test]
 fn a_cursor_is_kept_as_it_came() {
-    for (said, expected) in [
+    for (member, expected) in [
         (r#","nextCursor":3"#, Some("3")),
         (r#","nextCursor":"""#, Some(r#""""#)),
         (r#","nextCursor":"\u00fc""#, Some(r#""\u00fc""#)),
         (r#","nextCursor":null"#, None),
         ("", None),
     ] {
-        let text = format!(r#"{{"tools":[]{said}}}"#);
+        let text = format!(r#"{{"tools":[]{member}}}"#);
         let found = page(ListKind::Tools, &text, 9).expect("a list");
-        assert_eq!(found.next_cursor.as_deref(), expected, "{said}");
+        assert_eq!(found.next_cursor.as_deref(), expected, "{member}");
     }
 }
 
@@ -388,6 +389,6 @@ fn a_page_is_read_as_far_as_is_wanted() {
         assert_eq!((found_keys.as_str(), found.is_cut), (keys, is_cut), "{max}");
         assert_eq!(found.next_cursor.as_deref(), Some(r#""d""#));
     }
-    // What follows is read all the same: half a list is no list.
+    // The rest of the text is checked as well: half a list is no list.
     assert!(page(ListKind::Tools, r#"{"tools":[{"name":"a"},{"name":"#, 1).is_err());
 }

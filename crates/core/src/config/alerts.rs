@@ -1,4 +1,4 @@
-//! Alerts: receivers that are told when a server goes down, flaps, loses its tools or recovers.
+//! Alerts: messages to receivers when a server goes down, flaps, loses its tools or recovers.
 
 use std::{fmt, time::Duration};
 
@@ -8,24 +8,24 @@ use crate::ids::ServerName;
 
 use super::{Glob, Secret};
 
-/// One alert: what is sent to which receiver. A bad one fails the file: an alert that never comes is
-/// noticed too late.
+/// One alert: the events and their receiver. An invalid alert makes the whole file invalid, because
+/// people would notice a missing alert too late.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// What is told (`on`, default everything); never empty.
+    /// The events to report (`on`, default all). Never empty.
     pub on: Vec<AlertKind>,
-    /// Which servers it is about (`servers`, default all).
+    /// The servers to report on (`servers`, default all).
     pub servers: Vec<Glob>,
     pub to: Receiver,
-    /// How long a server must be down before it is told (`afterMs`, default 60 s; 0 is at once).
+    /// Time that a server must be down before the alert (`afterMs`, default 60 s; 0 is at once).
     pub after: Duration,
     pub flapping: Flapping,
-    /// What one delivery may take (`timeoutMs`, default 10 s).
+    /// Time limit of one delivery (`timeoutMs`, default 10 s).
     pub timeout: Duration,
 }
 
 impl Alert {
-    /// Whether this is told of this server.
+    /// True if this alert reports events of this kind for this server.
     pub fn is_about(&self, kind: AlertKind, server: &ServerName) -> bool {
         let chosen = self.servers.is_empty()
             || self
@@ -39,13 +39,13 @@ impl Alert {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertKind {
-    /// Not connected for [`Alert::after`], although its operator wants it up.
+    /// The server is not connected for [`Alert::after`], although it should be.
     ServerDown,
-    /// Lost again and again; see [`Flapping`].
+    /// The server was lost several times; see [`Flapping`].
     Flapping,
-    /// It is connected, and its list of tools is empty where it had some.
+    /// The server is connected, but its list of tools is empty now.
     ToolsVanished,
-    /// What was told before is over.
+    /// The problem of an earlier alert is over.
     Recovered,
 }
 
@@ -57,7 +57,7 @@ impl AlertKind {
         Self::Recovered,
     ];
 
-    /// The word in the configuration, and in what is delivered.
+    /// The name in the configuration and in the delivered alert.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ServerDown => "server_down",
@@ -68,15 +68,15 @@ impl AlertKind {
     }
 }
 
-/// When a server counts as flapping (`flapping.losses`, default 3, within `flapping.withinMs`,
-/// default 10 min).
+/// Number of losses and the period from which a server counts as flapping (`flapping.losses`,
+/// default 3, within `flapping.withinMs`, default 10 min).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flapping {
     pub losses: u32,
     pub within: Duration,
 }
 
-/// Where an alert goes.
+/// The receiver of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Receiver {
     Webhook(Webhook),
@@ -86,9 +86,9 @@ pub enum Receiver {
 /// Receives a POST with the alert as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// `http://` or `https://`, checked. Chat services put their key into its path.
+    /// A checked `http://` or `https://` URL. Chat services put their key into its path.
     pub url: Secret,
-    /// As in [`super::HttpLaunch`].
+    /// Like those of [`super::HttpLaunch`].
     pub headers: Vec<(String, Secret)>,
 }
 
@@ -96,7 +96,7 @@ pub struct Webhook {
 #[derive(Clone, PartialEq, Eq)]
 pub struct AlertCommand {
     pub program: String,
-    /// Expanded, and so maybe secret: `Debug` shows their number only.
+    /// Expanded arguments, which may hold secrets. `Debug` shows only their number.
     pub args: Vec<String>,
 }
 

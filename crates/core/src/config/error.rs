@@ -1,32 +1,33 @@
-//! The problems of a configuration, and where they are. They never contain expanded text, which may be
+//! Errors of a configuration, with their positions. They never contain expanded text, which may be
 //! secret.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// What is wrong, where, and what was expected. Warnings have the same shape.
+/// An error in the configuration: the problem, its position, and a hint. Warnings have the same
+/// shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// `mcpServers.fs.args[1]`, or empty for the file as a whole.
+    /// `mcpServers.fs.args[1]`. Empty for the file as a whole.
     pub path: String,
     pub message: String,
-    /// What to do about it, where the message does not say.
+    /// The next step for the user, if the message does not name it.
     pub hint: Option<String>,
-    /// 1-based line and column (in characters), where known.
+    /// 1-based line and column (in characters), if known.
     pub position: Option<(usize, usize)>,
-    /// A file that the entry refers to cannot be read now, and may be back later.
+    /// True if a file that the entry refers to cannot be read now. It may come back later.
     pub awaits_file: bool,
 }
 
 impl ConfigError {
-    /// A line for people: `FILE:LINE:COLUMN: PATH: MESSAGE (HINT)`.
+    /// Formats a line for people: `FILE:LINE:COLUMN: PATH: MESSAGE (HINT)`.
     pub fn at<F: fmt::Display>(&self, file: F) -> Located<'_, F> {
         Located { file, error: self }
     }
 
-    /// As answers have an error: `{"severity": "error", "path", "line", "column", "message", "hint"}`,
-    /// without what is not known.
+    /// The JSON for answers: `{"severity": "error", "path", "line", "column", "message", "hint"}`.
+    /// Unknown members are left out.
     pub fn told(&self) -> Value {
         let members = [
             ("severity", Some("error".into())),
@@ -36,12 +37,13 @@ impl ConfigError {
             ("message", Some(self.message.as_str().into())),
             ("hint", self.hint.as_deref().map(Value::from)),
         ];
-        let known = members.into_iter();
-        let known = known.filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        Value::Object(known.collect::<Map<_, _>>())
+        let present = members
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        Value::Object(present.collect::<Map<_, _>>())
     }
 
-    /// A finding of a text that has no lines for its reader.
+    /// Removes the position, for a text that the reader cannot see in lines.
     #[must_use]
     pub fn without_position(self) -> Self {
         Self {
@@ -64,7 +66,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// A finding with the file it is about; made by [`ConfigError::at`].
+/// An error with the file that it is in. Made by [`ConfigError::at`].
 #[derive(Debug)]
 pub struct Located<'a, F> {
     file: F,
@@ -80,7 +82,7 @@ impl<F: fmt::Display> fmt::Display for Located<'_, F> {
     }
 }
 
-/// Why a file is no configuration: at least one error, in the order of the file.
+/// The errors of an invalid file: at least one, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigErrors(pub Vec<ConfigError>);
 

@@ -1,8 +1,8 @@
-//! Patterns of names in alerts and profiles.
+//! Patterns for names in alerts and profiles.
 
 use std::fmt;
 
-/// A pattern in which `*` stands for any text, the empty one and one with slashes too.
+/// A pattern in which `*` matches any text, including an empty text and slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(String);
 
@@ -11,7 +11,7 @@ impl Glob {
         Self(pattern.into())
     }
 
-    /// The pattern that everything matches.
+    /// The pattern that matches everything.
     pub fn everything() -> Self {
         Self::new("*")
     }
@@ -28,7 +28,7 @@ impl Glob {
             return false;
         };
         let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
-        // The leftmost place of each part leaves the most for those behind it.
+        // The leftmost match of each part leaves the most text for the next parts.
         for part in middle.split('*') {
             let Some((_, after)) = left.split_once(part) else {
                 return false;

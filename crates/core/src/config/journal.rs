@@ -1,4 +1,4 @@
-//! What is recorded of calls, how surely, and how long it is kept.
+//! Settings for the records of calls: content, durability and retention.
 
 use std::time::Duration;
 
@@ -9,19 +9,20 @@ use crate::words::words;
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// A year of one client, or a day at a few hundred calls per second.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
-/// Bytes of a pattern of `redact`, compiled.
+/// Largest size of a compiled pattern of `redact`, in bytes.
 const MAX_PATTERN: usize = 1 << 20;
 
-/// How calls are recorded.
+/// The settings for records of calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journal {
     /// `enabled` (default true).
     pub enabled: bool,
     pub durability: Durability,
     pub payloads: Payloads,
-    /// What is older goes (`retentionDays`, default 30).
+    /// Older records are deleted (`retentionDays`, default 30).
     pub retention: Duration,
-    /// Beyond this the oldest go (`maxBytes`, default 2 GiB), objects in files included.
+    /// Beyond this size the oldest records are deleted (`maxBytes`, default 2 GiB). Objects in
+    /// files count.
     pub max_bytes: u64,
     pub redact: Redact,
 }
@@ -39,37 +40,38 @@ impl Default for Journal {
     }
 }
 
-/// What a call waits for (`durability`).
+/// The writes that a call waits for (`durability`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Nothing: records are written behind it, and under a flood dropped and counted.
+    /// None. Records are written in the background. Under a flood, records are dropped and counted.
     #[default]
     Relaxed,
-    /// That it is on record is on the disk before it is sent, and how it ended before it is answered.
+    /// The record of a call is on disk before the call is sent, and its end is on disk before the
+    /// answer.
     Strict,
 }
 
-/// What is kept of arguments and results (`payloads`).
+/// The parts of arguments and results that are stored (`payloads`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Payloads {
-    /// Their bytes.
+    /// All bytes.
     #[default]
     Full,
-    /// Their content identifiers only: content can be compared with a known one, and not be read.
+    /// Only the content identifiers. Content can be compared with known content, but not read.
     Digest,
-    /// Their sizes alone.
+    /// Only the sizes.
     Off,
 }
 
-/// What is taken out of arguments and results before they are hashed or stored (`redact`).
+/// The secrets to remove from arguments and results before they are hashed or stored (`redact`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redact {
-    /// `defaults` (default true): values whose names say that they are secret, and texts that look it
+    /// `defaults` (default true): values with the name of a secret, and texts that look like one
     /// (see [`crate::redact`]).
     pub defaults: bool,
-    /// Names of members whose values go, wherever they stand and however they are capitalised.
+    /// Names of members whose values are removed, at any depth and in any case.
     pub keys: Vec<String>,
-    /// Regular expressions, each checked; what they match in strings goes.
+    /// Valid regular expressions. Their matches in strings are removed.
     pub patterns: Vec<String>,
 }
 
@@ -86,7 +88,7 @@ impl Default for Redact {
 words!(Durability { "relaxed" => Relaxed, "strict" => Strict });
 words!(Payloads { "full" => Full, "digest" => Digest, "off" => Off });
 
-/// A pattern of `redact`.
+/// Compiles a pattern of `redact`.
 pub fn redact_pattern(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build()
 }

@@ -1,5 +1,5 @@
-//! The types of a valid configuration. The package `mainstay-config` reads them from a file's text, shows,
-//! compares and edits them.
+//! The types of a valid configuration. The package `mainstay-config` reads them from the text of a
+//! file, and shows, compares and edits them.
 
 mod alerts;
 pub mod defaults;
@@ -31,86 +31,95 @@ pub use server::{
 pub use telemetry::Telemetry;
 pub use withheld::{ALL_TOOLS, NO_PATTERNS, Withheld};
 
-/// A valid configuration; servers stand in the order of the file.
+/// A valid configuration. Servers are in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub servers: Vec<ServerConfig>,
     pub naming: Naming,
     /// Longest exposed tool name, in characters (`maxNameLength`, default 48).
     pub max_name_length: usize,
-    /// How long lists and `/readyz` wait for a server's first attempt (`startup.waitMs`, default 5 s).
+    /// Time that lists and `/readyz` wait for a server's first attempt (`startup.waitMs`, default 5
+    /// s).
     pub startup_wait: Duration,
-    /// How long calls at work may take when Mainstay stops (`shutdown.graceMs`, default 5 s).
+    /// Time that calls in flight get to finish when Mainstay stops (`shutdown.graceMs`, default 5
+    /// s).
     pub shutdown_grace: Duration,
-    /// Items per page of our own lists; `None` = one page (`pageSize`).
+    /// Items per page of Mainstay's own lists (`pageSize`). `None` puts all items on one page.
     pub page_size: Option<usize>,
     /// Largest request body a client may send, in bytes (`http.maxBodyBytes`, default 64 MiB).
     pub max_body_bytes: usize,
-    /// Bytes of all request bodies that are being read or answered (`http.maxBodiesBytes`, default
-    /// 256 MiB).
+    /// Largest size of all request bodies that are being read or answered (`http.maxBodiesBytes`,
+    /// default 256 MiB).
     pub max_bodies_bytes: usize,
-    /// Bytes of all answers that clients do not read (`http.maxUnreadBytes`, default 256 MiB).
+    /// Largest size of all answers that clients have not read (`http.maxUnreadBytes`, default 256
+    /// MiB).
     pub max_unread_bytes: usize,
-    /// How long a request body may take (`http.bodyTimeoutMs`, default 5 minutes).
+    /// Time limit for reading a request body (`http.bodyTimeoutMs`, default 5 minutes).
     pub body_timeout: Duration,
-    /// Sessions of all clients (`http.maxSessions`, default 20,000).
+    /// Largest number of sessions of all clients (`http.maxSessions`, default 20,000).
     pub max_sessions: usize,
-    /// Sessions of one token or, without one, of one address (`http.maxSessionsPerClient`, default
-    /// 10,000).
+    /// Largest number of sessions of one token or, without a token, of one address
+    /// (`http.maxSessionsPerClient`, default 10,000).
     pub max_sessions_per_client: usize,
-    /// Connections of all clients (`http.maxConnections`, default 4096).
+    /// Largest number of connections of all clients (`http.maxConnections`, default 4096).
     pub max_connections: usize,
-    /// Connections from one address (`http.maxConnectionsPerAddress`, default 3072).
+    /// Largest number of connections from one address (`http.maxConnectionsPerAddress`, default
+    /// 3072).
     pub max_connections_per_address: usize,
-    /// Host header values accepted beside loopback names and the listen address (`http.allowedHosts`).
+    /// Accepted values of the Host header, besides loopback names and the listen address
+    /// (`http.allowedHosts`).
     pub allowed_hosts: Vec<String>,
-    /// Origins accepted beside loopback ones (`http.allowedOrigins`).
+    /// Accepted origins, besides loopback origins (`http.allowedOrigins`).
     pub allowed_origins: Vec<String>,
-    /// Whether the MCP paths ask for a token (`http.requireToken`); `None` asks where there are clients'
-    /// tokens, or others can reach the address.
+    /// True if the MCP paths require a token (`http.requireToken`). `None` requires one if there
+    /// are client tokens, or if other machines can reach the address.
     pub require_token: Option<bool>,
-    /// Whether the web page is served, and people can sign in on it (`http.page`, default true).
+    /// True if the web page is served, so that people can sign in on it (`http.page`, default
+    /// true).
     pub page: bool,
-    /// Whether the web page shows tools of servers (`ui.externalTools`, default true).
+    /// True if the web page shows tools of servers (`ui.externalTools`, default true).
     pub external_tools: bool,
-    /// Attempts of the whole fleet to reach servers over the network, per second
+    /// Attempts to reach servers over the network, per second and for all servers together
     /// (`maxAttemptsPerSecond`, default 50).
     pub max_attempts_per_second: u32,
-    /// Processes that may be starting at once (`startup.maxConcurrent`); `None` follows the load.
+    /// Processes that may start at the same time (`startup.maxConcurrent`). `None` follows the
+    /// load.
     pub max_concurrent_starts: Option<usize>,
     /// Alerts and their receivers (`alerts`).
     pub alerts: Vec<Alert>,
-    /// How calls are recorded (`journal`).
+    /// The settings for records of calls (`journal`).
     pub journal: Journal,
-    /// Where traces of calls are sent (`telemetry`); `None` sends none.
+    /// The collector for traces of calls (`telemetry`). `None` sends no traces.
     pub telemetry: Option<Telemetry>,
-    /// The MCP registry that `mainstay add` and `search` ask; `None` is the official one.
+    /// The MCP registry for `mainstay add` and `search`. `None` is the official one.
     pub registry_url: Option<String>,
-    /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
+    /// The profiles (`profiles`): that of `/mcp` first, then `meta`, then those of the file.
     pub profiles: Vec<Profile>,
 }
 
 impl Config {
-    /// Takes the launches of these servers where only a file that an entry refers to cannot be read.
-    /// Returns the servers that keep their launches, with what is wrong.
+    /// Keeps the launch in force of each server whose only problem is a file that its entry refers
+    /// to and that cannot be read. Returns these servers with their problems.
     pub fn keep_launches(&mut self, in_force: &Self) -> Vec<(ServerName, Vec<ConfigError>)> {
-        let mut kept = Vec::new();
+        let mut kept_launches = Vec::new();
         for server in &mut self.servers {
-            let known = in_force.servers.iter().find(|it| it.name == server.name);
-            let problems = known.map(|known| server.keep_launch(known));
+            let mut running = in_force.servers.iter();
+            let running = running.find(|running| running.name == server.name);
+            let problems = running.map(|running| server.keep_launch(running));
             let problems = problems.filter(|problems| !problems.is_empty());
-            kept.extend(problems.map(|problems| (server.name.clone(), problems)));
+            kept_launches.extend(problems.map(|problems| (server.name.clone(), problems)));
         }
-        kept
+        kept_launches
     }
 
-    /// Whether a server waits for a file that its entry refers to.
+    /// True if an enabled server waits for a file that its entry refers to.
     pub fn awaits_files(&self) -> bool {
-        let mut servers = self.servers.iter();
-        servers.any(|server| server.enabled && server.awaits_files())
+        self.servers
+            .iter()
+            .any(|server| server.enabled && server.awaits_files())
     }
 
-    /// Everything that keeps a server from being launched, in the order of the file.
+    /// All problems that prevent the launch of a server, in the order of the file.
     pub fn problems(&self) -> impl Iterator<Item = (&ServerName, &ConfigError)> {
         self.servers.iter().flat_map(|server| {
             server
@@ -119,24 +128,24 @@ impl Config {
         })
     }
 
-    /// Adds servers given on the command line; one with a name of the file takes its place.
+    /// Adds servers from the command line. They replace servers of the file with the same name.
     #[must_use]
     pub fn with_inline(mut self, servers: impl IntoIterator<Item = ServerConfig>) -> Self {
         for server in servers {
             match self
                 .servers
                 .iter_mut()
-                .find(|known| known.name == server.name)
+                .find(|existing| existing.name == server.name)
             {
-                Some(known) => *known = server,
+                Some(existing) => *existing = server,
                 None => self.servers.push(server),
             }
         }
         self
     }
 
-    /// How often servers are asked where the file does not say; `None` is never
-    /// (`--health-interval`). A preset alone does not say it.
+    /// Sets the interval of probes where the file does not state it (`--health-interval`). `None`
+    /// sends no probes. The interval of a preset does not count as stated.
     #[must_use]
     pub fn with_health_interval(mut self, interval: Option<Duration>) -> Self {
         for server in &mut self.servers {
@@ -181,7 +190,7 @@ impl Default for Config {
     }
 }
 
-/// How tools and prompts are named on `/mcp`, where a profile does not say otherwise.
+/// The names of tools and prompts on `/mcp`, unless a profile has its own setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Naming {
     /// `server__tool`
@@ -189,7 +198,7 @@ pub enum Naming {
     DoubleUnderscore,
     /// `server/tool`
     Slash,
-    /// `tool`; names that two servers claim appear prefixed.
+    /// `tool`. A name that two servers claim gets a prefix.
     None,
     /// `mcp__server__tool`
     McpPrefix,

@@ -1,4 +1,4 @@
-//! Profiles: named sets of servers and tools, each an endpoint of its own.
+//! Profiles: named sets of servers and tools. Each has its own endpoint.
 
 use std::collections::BTreeMap;
 
@@ -9,53 +9,53 @@ use crate::{
 
 use super::{Glob, Naming};
 
-/// What the clients of one endpoint see. A bad one fails the file: a tool that was meant to be denied
-/// must not be there.
+/// The servers and tools that the clients of one endpoint see. An invalid profile makes the whole
+/// file invalid, so that no tool is exposed that should be denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub name: ProfileName,
-    /// Whose tools, prompts and resources it has (`servers`, default all).
+    /// The servers whose tools, prompts and resources the profile has (`servers`, default all).
     pub servers: Vec<Glob>,
     pub tools: ToolFilter,
-    /// Edits by server and the tool's own name.
+    /// Edits by server and the tool's original name.
     edits: BTreeMap<ServerName, BTreeMap<Box<str>, ToolEdit>>,
     pub expose: Expose,
-    /// `naming`; `None` is that of the whole file.
+    /// `naming`. `None` uses the setting of the file.
     pub naming: Option<Naming>,
-    /// In their order, each once (`ownTools`; by default none, and [`Group::Meta`] where they are all
-    /// that is exposed).
+    /// Mainstay's own tools, in order and without duplicates (`ownTools`). The default is none, or
+    /// [`Group::Meta`] if only own tools are exposed.
     pub own_tools: Vec<Group>,
 }
 
-/// Which tools of its servers a profile has, by patterns of `server/tool`.
+/// Selects the tools of a profile's servers, by patterns for `server/tool`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolFilter {
-    /// `tools.allow`, default all.
+    /// `tools.allow` (default all).
     pub allow: Vec<Glob>,
-    /// `tools.deny`, which wins.
+    /// `tools.deny`. It overrides `allow`.
     pub deny: Vec<Glob>,
 }
 
-/// What a profile says of one tool.
+/// A profile's edit of one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolEdit {
-    /// The name to expose, whole: `naming` adds nothing to it (`rename`).
+    /// The full exposed name (`rename`). `naming` adds no prefix to it.
     pub name: Option<String>,
     pub description: Option<String>,
 }
 
-/// What `tools/list` shows.
+/// The tools in `tools/list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Expose {
-    /// The servers' tools, after Mainstay's own.
+    /// Mainstay's own tools, then those of the servers.
     #[default]
     Direct,
-    /// Mainstay's own tools only; prompts and resources of the servers as ever.
+    /// Only Mainstay's own tools. Prompts and resources of the servers are exposed in both cases.
     Meta,
 }
 
 impl Profile {
-    /// All servers.
+    /// A profile with all servers.
     pub fn everything(name: ProfileName) -> Self {
         Self {
             name,
@@ -68,7 +68,7 @@ impl Profile {
         }
     }
 
-    /// Those that exist where the file says nothing of them: the one at `/mcp`, and `meta`.
+    /// The profiles that always exist: the one at `/mcp`, and `meta`. The file may change them.
     pub fn built_in() -> Vec<Self> {
         let meta = ProfileName::new(ProfileName::META).expect("a legal name");
         vec![
@@ -81,14 +81,14 @@ impl Profile {
         ]
     }
 
-    /// Whether a server is part of it.
+    /// True if the profile has this server.
     pub fn has_server(&self, server: &ServerName) -> bool {
         self.servers
             .iter()
             .any(|glob| glob.matches(server.as_str()))
     }
 
-    /// Whether a tool of one of its servers is part of it.
+    /// True if the profile has this tool of one of its servers.
     pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
         if self.tools.is_everything() {
             return true;
@@ -98,26 +98,26 @@ impl Profile {
         any(&self.tools.allow) && !any(&self.tools.deny)
     }
 
-    /// The edit of a tool, to be changed.
+    /// The edit of a tool, for changes. It is created if it is missing.
     pub fn edit_mut(&mut self, server: &ServerName, tool: &str) -> &mut ToolEdit {
         let tools = self.edits.entry(server.clone()).or_default();
         tools.entry(tool.into()).or_default()
     }
 
-    /// What it says of a tool.
+    /// The edit of a tool.
     pub fn edit(&self, server: &ServerName, tool: &str) -> Option<&ToolEdit> {
         self.edits.get(server)?.get(tool)
     }
 
-    /// What it says of tools, by server and the tool's own name.
+    /// All edits of tools, by server and the tool's original name.
     pub fn edits(&self) -> impl Iterator<Item = (&ServerName, &str, &ToolEdit)> {
         self.edits.iter().flat_map(|(server, tools)| {
-            let tools = tools.iter();
-            tools.map(move |(tool, edit)| (server, &**tool, edit))
+            let edits = tools.iter();
+            edits.map(move |(tool, edit)| (server, &**tool, edit))
         })
     }
 
-    /// Whether the servers' items are the same in both, name for name.
+    /// True if both profiles have the same items of servers under the same names.
     pub fn selects_like(&self, other: &Self) -> bool {
         self.servers == other.servers
             && self.tools == other.tools
@@ -126,7 +126,8 @@ impl Profile {
             && self.reserved() == other.reserved()
     }
 
-    /// The own tools whose names no tool of a server may have: those beside which servers' are listed.
+    /// Mainstay's own tools that are listed together with tools of servers. No tool of a server may
+    /// have their names.
     fn reserved(&self) -> &[Group] {
         match self.expose {
             Expose::Direct => &self.own_tools,
@@ -134,7 +135,7 @@ impl Profile {
         }
     }
 
-    /// Whether this name is that of an own tool beside the servers'.
+    /// True if an own tool that is listed together with tools of servers has this name.
     pub fn is_reserved(&self, name: &str) -> bool {
         self.reserved().iter().any(|group| group.has_tool(name))
     }

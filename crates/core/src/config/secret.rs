@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A text that is never shown: `Debug` and `Display` print `***`.
+/// A text that is never shown. `Debug` and `Display` print `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -11,7 +11,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that must send it.
+    /// The text itself, only for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }

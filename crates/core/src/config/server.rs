@@ -1,4 +1,4 @@
-//! One server's entry: how it is reached, and how its sessions and calls are kept.
+//! The entry of one server: its launch, and the settings of its sessions and calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,58 +11,60 @@ use crate::{era::Revision, ids::ServerName, lifecycle::Policy, words::words};
 
 use super::{ConfigError, Secret, Withheld, defaults};
 
-/// One server's entry, complete with defaults.
+/// The entry of one server, complete with defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     pub name: ServerName,
     pub launch: Launch,
-    /// What else is wrong with a [`Launch::Broken`] entry; see [`ServerConfig::problems`].
+    /// More problems of a [`Launch::Broken`] entry; see [`ServerConfig::problems`].
     pub further_problems: Vec<ConfigError>,
     /// `enabled` (default true; `disabled: true` is its opposite).
     pub enabled: bool,
     /// `autoStart` (default true).
     pub auto_start: bool,
-    /// A call's deadline (`timeout` in ms or `timeout_s`, default 30 s).
+    /// The deadline of a call (`timeout` in ms or `timeout_s`, default 30 s).
     pub call_timeout: Duration,
-    /// How far progress may extend a call (`maxTimeoutMs`, default 10 × `call_timeout`, at least 10 min).
+    /// The longest time to which progress may extend a call (`maxTimeoutMs`, default 10 ×
+    /// `call_timeout`, at least 10 min).
     pub max_call_timeout: Duration,
-    /// How its sessions are kept: the preset, and what the entry says otherwise.
-    /// `connectTimeoutMs`, `autoReconnect` and the other keys of `policies` are part of it.
+    /// The policy of its sessions: the preset with the entry's changes. It includes
+    /// `connectTimeoutMs`, `autoReconnect` and the other keys of `policies`.
     pub policy: Policy,
-    /// Whether the file says how often the server is asked, so that `--health-interval` does not.
+    /// True if the file states the interval of probes. Then `--health-interval` does not apply.
     pub health_interval_stated: bool,
-    /// Whether a call is tried again where only the server's `idempotentHint` says that it may be
+    /// True if a call is also retried where only the server's `idempotentHint` allows it
     /// (`callRetry`, invariant 6).
     pub call_retry: bool,
-    /// Whether a server may say that its lists have changed (`listChanged`).
+    /// The reaction to `list_changed` of the server (`listChanged`).
     pub list_changed: ListChanged,
-    /// Largest message a server may send, in bytes (`maxMessageBytes`, default 64 MiB).
+    /// Largest message that the server may send, in bytes (`maxMessageBytes`, default 64 MiB).
     pub max_message_bytes: usize,
-    /// Beyond this a tool's result reaches clients as its head and a link to the whole
-    /// (`result.maxInlineBytes`); `None` never cuts.
+    /// A larger tool result is cut to its beginning, with a link to the whole
+    /// (`result.maxInlineBytes`). `None` never cuts.
     pub max_inline_bytes: Option<usize>,
-    /// Which of its tools are neither listed nor callable (`disabledTools`, `strictToolNames`).
+    /// The tools that are neither listed nor callable (`disabledTools`, `strictToolNames`).
     pub withheld: Withheld,
-    /// How many upstream sessions clients may have for themselves (`maxSessions`, 8 stdio, 64 HTTP).
+    /// Largest number of isolated sessions (`maxSessions`, 8 stdio, 64 HTTP).
     pub max_sessions: usize,
-    /// Which clients share an upstream session (`isolation`). `None` leaves it to the endpoint: one for
-    /// all on profiles, one for each client at `/servers/<name>/mcp`.
+    /// The clients that share an upstream session (`isolation`). `None` leaves it to the endpoint:
+    /// one session for all clients of profiles, and one for each client at `/servers/<name>/mcp`.
     pub isolation: Option<Isolation>,
-    /// Which revision is spoken with the server (`protocol`).
+    /// The revision to use with the server (`protocol`).
     pub protocol: Protocol,
-    /// What becomes of requests that the server makes of its clients (`serverRequests`);
-    /// `None` forwards them where a session has one client, and declares nothing where it has many.
+    /// The treatment of requests that the server makes of its clients (`serverRequests`). `None`
+    /// forwards them if a session has one client, and declares no capability if it has many.
     pub server_requests: Option<ServerRequests>,
-    /// What answers `roots/list` outside any call (`roots`).
+    /// The answer to `roots/list` outside a call (`roots`).
     pub roots: Vec<Root>,
-    /// `healthCheckUrl`, checked like `url`. May hold a secret in its query.
+    /// `healthCheckUrl`, checked like `url`. Its query may hold a secret.
     pub health_check_url: Option<Secret>,
-    /// Whether its values stand in files (`${file:…}`, `envFile`), which may be replaced at any time.
+    /// True if values of the entry are read from files (`${file:…}`, `envFile`), which may change
+    /// at any time.
     pub reads_files: bool,
 }
 
 impl ServerConfig {
-    /// An entry that says no more than how its server is reached.
+    /// An entry with defaults for all settings but the launch.
     pub fn new(name: ServerName, launch: Launch) -> Self {
         let max_sessions = match launch {
             Launch::Http(_) => defaults::MAX_SESSIONS_HTTP,
@@ -95,7 +97,7 @@ impl ServerConfig {
         }
     }
 
-    /// What an attempt may take in all: only that of a process can be seen at work.
+    /// Time limit of an attempt in all. Only a process shows signs of work that extend it.
     pub fn longest_start(&self) -> Duration {
         match self.launch {
             Launch::Stdio(_) => self.policy.longest_start(),
@@ -103,12 +105,12 @@ impl ServerConfig {
         }
     }
 
-    /// Whether the server is connected without being asked for.
+    /// True if the server is connected at start, before any request.
     pub fn connects_at_start(&self) -> bool {
         self.enabled && self.auto_start
     }
 
-    /// `stdio`, `http` or `sse`; `unknown` where not even that can be read from the entry.
+    /// `stdio`, `http` or `sse`. `unknown` if the entry does not even show the transport.
     pub fn transport(&self) -> &'static str {
         match &self.launch {
             Launch::Stdio(_) => "stdio",
@@ -119,12 +121,12 @@ impl ServerConfig {
         }
     }
 
-    /// Whether a session opened by this entry is no session of the other.
+    /// True if a session opened with this entry cannot be used with the other.
     pub fn is_reached_otherwise(&self, other: &Self) -> bool {
         self.launch != other.launch || self.protocol != other.protocol
     }
 
-    /// This with the values that were read again of the files that its entry names.
+    /// This entry with values that were read again from the files that it names.
     #[must_use]
     pub fn refreshed(&self, read: Self) -> Self {
         Self {
@@ -135,25 +137,25 @@ impl ServerConfig {
         }
     }
 
-    /// Whether nothing is wrong with the entry but files that cannot be read now.
+    /// True if the only problems of the entry are files that cannot be read now.
     pub fn awaits_files(&self) -> bool {
         let mut problems = self.problems().peekable();
         problems.peek().is_some() && problems.all(|problem| problem.awaits_file)
     }
 
-    /// Takes the launch that is in force in place of one that only lacks a file: what runs goes on.
-    /// Returns what is wrong nevertheless.
-    pub(super) fn keep_launch(&mut self, known: &Self) -> Vec<ConfigError> {
-        if !self.enabled || matches!(known.launch, Launch::Broken(_)) || !self.awaits_files() {
+    /// Keeps the launch in force if only a file is missing, so that a running server stays. Returns
+    /// the problems of the new launch.
+    pub(super) fn keep_launch(&mut self, running: &Self) -> Vec<ConfigError> {
+        if !self.enabled || matches!(running.launch, Launch::Broken(_)) || !self.awaits_files() {
             return Vec::new();
         }
         let problems = self.problems().cloned().collect();
-        self.launch = known.launch.clone();
+        self.launch = running.launch.clone();
         self.further_problems.clear();
         problems
     }
 
-    /// Forgets where its problems stand.
+    /// Removes the positions of its problems.
     pub fn unplace(&mut self) {
         if let Launch::Broken(broken) = &mut self.launch {
             broken.problem.position = None;
@@ -163,7 +165,7 @@ impl ServerConfig {
         }
     }
 
-    /// What is wrong with the entry: nothing, unless it is [`Launch::Broken`].
+    /// The problems of the entry. Only a [`Launch::Broken`] entry has any.
     pub fn problems(&self) -> impl Iterator<Item = &ConfigError> {
         let first = match &self.launch {
             Launch::Broken(broken) => Some(&broken.problem),
@@ -173,12 +175,12 @@ impl ServerConfig {
     }
 }
 
-/// How a server is reached.
+/// The way to start or reach a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launch {
     Stdio(StdioLaunch),
     Http(HttpLaunch),
-    /// The entry is wrong; the reason is shown in `validate` and in the server's status.
+    /// The entry is wrong. `validate` and the server's status show the reason.
     Broken(Broken),
     /// An MCP client added the server, and no person has approved it yet.
     Unapproved,
@@ -188,20 +190,20 @@ pub enum Launch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub problem: ConfigError,
-    /// The transport as far as the entry says it: `stdio`, `http`, `sse` or `unknown`.
+    /// The transport, if the entry shows it: `stdio`, `http`, `sse` or `unknown`.
     pub transport: &'static str,
 }
 
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StdioLaunch {
     pub command: String,
-    /// Expanded, and so maybe secret: `Debug` shows their number only.
+    /// Expanded arguments, which may hold secrets. `Debug` shows only their number.
     pub args: Vec<String>,
-    /// Set in the child, over what is inherited. Values may be secrets.
+    /// Variables that are set in the child, over inherited ones. Values may be secrets.
     pub env: BTreeMap<String, Secret>,
     /// Variables that the child does not inherit (`null` in `env`).
     pub unset: BTreeSet<String>,
-    /// Absolute, or relative to the configuration file's folder and already joined to it.
+    /// An absolute path. A relative one is already joined to the folder of the configuration file.
     pub cwd: Option<PathBuf>,
     pub inherit_env: InheritEnv,
     pub path_order: PathOrder,
@@ -238,21 +240,25 @@ pub enum InheritEnv {
     None,
 }
 
-/// Where the usual places stand in a child's PATH.
+/// The position of the standard directories in a child's PATH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PathOrder {
-    /// Behind what is inherited, so that a virtual environment or a version manager wins.
+    /// After the inherited ones, so that a virtual environment or a version manager takes
+    /// precedence.
     #[default]
     InheritedFirst,
-    /// Before it (preset `desktop`): a program started from a desktop inherits a short PATH.
+    /// Before the inherited ones (preset `desktop`), because a program started from a desktop
+    /// inherits a short PATH.
     StandardFirst,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpLaunch {
-    /// `http://` or `https://`, checked. Its query may hold a secret, which `Debug` leaves out.
+    /// A checked `http://` or `https://` URL. Its query may hold a secret, which `Debug` leaves
+    /// out.
     pub url: String,
-    /// Names lower-case and valid, values without line breaks; `bearerToken` becomes `authorization`.
+    /// Names are lower-case and valid, values have no line breaks. `bearerToken` becomes
+    /// `authorization`.
     pub headers: Vec<(String, Secret)>,
     pub transport: HttpTransport,
 }
@@ -274,24 +280,24 @@ impl fmt::Debug for HttpLaunch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HttpTransport {
-    /// Streamable HTTP first, then HTTP+SSE.
+    /// Try Streamable HTTP, then HTTP+SSE.
     #[default]
     Detect,
     StreamableHttp,
     Sse,
 }
 
-/// What a server's `list_changed` leads to.
+/// The reaction to `list_changed` of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ListChanged {
-    /// The list is read again, and clients are told.
+    /// Read the list again and notify clients.
     #[default]
     Propagate,
-    /// Nothing: lists are read when a session opens.
+    /// Do nothing. Lists are read when a session opens.
     Ignore,
 }
 
-/// Which clients share an upstream session.
+/// The clients that share an upstream session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// One upstream session for all clients.
@@ -302,35 +308,35 @@ pub enum Isolation {
 
 words!(Isolation { "shared" => Shared, "session" => Session });
 
-/// Which protocol revision is spoken with a server.
+/// The protocol revision to use with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// Whatever the server turns out to speak.
+    /// The revision that the server supports.
     #[default]
     Auto,
-    /// This one, without asking first.
+    /// This revision, without probing.
     At(Revision),
 }
 
-/// What becomes of a request that a server makes of its client: sampling, elicitation, roots.
+/// The treatment of requests that a server makes of its client: sampling, elicitation, roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerRequests {
-    /// It goes to the client whose call caused it.
+    /// Forward the request to the client whose call caused it.
     Forward,
-    /// Like `Forward`, and what no client can take waits to be answered by hand.
+    /// Like `Forward`, but a request that no client can take waits for an answer of the operator.
     Queue,
-    /// It is refused, and no capability that invites it is declared.
+    /// Refuse the request, and declare no capability that invites it.
     Reject,
 }
 
-/// A root offered to the server.
+/// A root that Mainstay offers to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     pub uri: String,
     pub name: Option<String>,
 }
 
-/// A URL without its query and fragment, in which people put keys.
+/// A URL without its query and fragment, because people put keys into them.
 pub fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }

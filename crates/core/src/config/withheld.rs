@@ -1,5 +1,4 @@
-//! Which tools of a server are hidden from clients, at every door (`disabledTools`, `allowedTools`,
-//! `strictToolNames`).
+//! Hides tools of a server from all clients (`disabledTools`, `allowedTools`, `strictToolNames`).
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -9,31 +8,31 @@ use crate::{
     spelling::nearest,
 };
 
-/// All tools, in a list of the only ones to show.
+/// Stands for all tools in `allowedTools`.
 pub const ALL_TOOLS: &str = "*";
 
-/// Of a name with a `*`.
+/// The hint for a name with a `*`.
 pub const NO_PATTERNS: &str = "names are whole, without patterns";
 
-/// Names of one list that are reported.
+/// Largest number of names of one list that are reported.
 const MAX_UNMATCHED: usize = 20;
 
-/// Tools among which a similar name is looked for.
+/// Largest number of tools that are searched for a similar name.
 const MAX_COMPARED: usize = 1000;
 
-/// Goes by what the server itself calls its tools.
+/// The tools of a server that are hidden from clients, by their original names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
-    /// Neither listed nor callable, by name (`disabledTools`).
+    /// Tools that are neither listed nor callable (`disabledTools`).
     pub disabled: Arc<[String]>,
-    /// The only ones that are listed and callable, in order; `None` is all.
+    /// The only tools that are listed and callable, sorted. `None` allows all.
     pub allowed: Option<Arc<[String]>>,
-    /// Nor are those whose names are not `^[a-zA-Z0-9_-]{1,64}$` (`strictToolNames`).
+    /// True to hide tools whose names are not `^[a-zA-Z0-9_-]{1,64}$` (`strictToolNames`).
     pub strict_names: bool,
 }
 
 impl Withheld {
-    /// Whether every tool may be shown, whatever it is called.
+    /// True if no tool is hidden, whatever its name.
     pub fn is_nothing(&self) -> bool {
         self.disabled.is_empty() && self.allowed.is_none() && !self.strict_names
     }
@@ -42,16 +41,16 @@ impl Withheld {
         self.disables(tool) || self.refuses_name(tool)
     }
 
-    /// Whether an operator has disabled it, or allowed others only.
+    /// True if the operator has disabled the tool, or allowed only others.
     pub fn disables(&self, tool: &str) -> bool {
         let is_allowed =
-            |allowed: &[String]| allowed.binary_search_by(|it| (**it).cmp(tool)).is_ok();
+            |allowed: &[String]| allowed.binary_search_by(|name| (**name).cmp(tool)).is_ok();
         self.disabled.iter().any(|name| name == tool)
             || !self.allowed.as_deref().is_none_or(is_allowed)
     }
 
-    /// Allows these tools only, of those that are allowed so far; `*` is all. Gemini CLI may have
-    /// arguments in parentheses behind a name, which are not looked at.
+    /// Allows only these tools among those allowed so far. `*` stands for all. Gemini CLI accepts
+    /// arguments in parentheses after a name; they are ignored.
     pub fn allow(&mut self, names: &[String]) {
         if names.iter().any(|name| name == ALL_TOOLS) {
             return;
@@ -61,15 +60,15 @@ impl Withheld {
             _ => name.clone(),
         };
         let mut allowed: Vec<String> = names.iter().map(base).collect();
-        if let Some(known) = &self.allowed {
-            allowed.retain(|name| known.binary_search(name).is_ok());
+        if let Some(previous) = &self.allowed {
+            allowed.retain(|name| previous.binary_search(name).is_ok());
         }
         allowed.sort_unstable();
         allowed.dedup();
         self.allowed = Some(allowed.into());
     }
 
-    /// What fits no tool of a server with these tools, a line for each name.
+    /// The names that match none of these tools of a server, with one line of text each.
     pub fn unmatched<'t>(&self, tools: impl Iterator<Item = &'t str>) -> Vec<String> {
         let lists = [
             ("disabledTools", &self.disabled[..]),
@@ -79,18 +78,22 @@ impl Withheld {
             return Vec::new();
         }
         let tools: Vec<&str> = tools.collect();
-        let known: HashSet<&str> = tools.iter().copied().collect();
+        let tool_names: HashSet<&str> = tools.iter().copied().collect();
         let mut lines = Vec::new();
         for (list, names) in lists {
-            let unknown = names.iter().filter(|name| !known.contains(name.as_str()));
+            let unknown = names
+                .iter()
+                .filter(|name| !tool_names.contains(name.as_str()));
             for name in unknown.take(MAX_UNMATCHED) {
-                let shown = shortened(name, LONGEST_NAME);
-                let mut line = format!("{list}: {shown:?} is no tool of this server");
-                // A name as clients see it has the server's in front.
-                let own = name.rsplit_once("__").map_or(name.as_str(), |(_, own)| own);
-                let near = match known.get(own) {
-                    Some(own) => Some(*own),
-                    None => nearest(own, &tools[..tools.len().min(MAX_COMPARED)]),
+                let short_name = shortened(name, LONGEST_NAME);
+                let mut line = format!("{list}: {short_name:?} is no tool of this server");
+                // A name as clients see it begins with the server's name.
+                let original = name
+                    .rsplit_once("__")
+                    .map_or(name.as_str(), |(_, rest)| rest);
+                let near = match tool_names.get(original) {
+                    Some(tool) => Some(*tool),
+                    None => nearest(original, &tools[..tools.len().min(MAX_COMPARED)]),
                 };
                 if name.contains('*') {
                     line = format!("{line} ({NO_PATTERNS})");
@@ -104,7 +107,7 @@ impl Withheld {
         lines
     }
 
-    /// Whether its name alone keeps it from clients: those are reported.
+    /// True if only its name hides the tool. Such tools are reported.
     pub fn refuses_name(&self, tool: &str) -> bool {
         self.strict_names && !names::is_strict(tool)
     }
@@ -135,7 +138,7 @@ mod tests {
 
     #[test]
     fn every_list_restricts() {
-        let check = |lists: &[&[&str]], disabled: &[&str], shown: &[&str]| {
+        let check = |lists: &[&[&str]], disabled: &[&str], visible: &[&str]| {
             let mut withheld = Withheld::default();
             for list in lists {
                 let list: Vec<String> = list.iter().map(ToString::to_string).collect();
@@ -147,7 +150,7 @@ mod tests {
                 .into_iter()
                 .filter(|tool| !withheld.has(tool))
                 .collect();
-            assert_eq!(found, shown, "{lists:?} {disabled:?}");
+            assert_eq!(found, visible, "{lists:?} {disabled:?}");
         };
         check(&[], &[], &["a", "b", "c"]);
         check(&[], &["b"], &["a", "c"]);

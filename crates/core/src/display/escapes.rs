@@ -1,24 +1,24 @@
-//! Escape sequences of terminals (ECMA-48): colours, movements of the cursor, titles of windows.
+//! Escape sequences of terminals (ECMA-48): colours, cursor movements, window titles.
 
 use std::borrow::Cow;
 
 const ESCAPE: u8 = 0x1B;
 const BELL: u8 = 0x07;
 
-/// The longest sequence that is looked for, in bytes. Longer ones are text.
+/// The longest sequence that is recognised, in bytes. A longer one counts as text.
 const MAX_LENGTH: usize = 4096;
 
-/// How long the escape sequence at the beginning of a text is.
+/// The length of the escape sequence at the beginning of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     Whole(usize),
-    /// It goes on behind the text.
+    /// The sequence may continue after the text.
     Unfinished,
-    /// There is none.
+    /// The text does not begin with a sequence.
     None,
 }
 
-/// How long the escape sequence is with which `text` begins.
+/// The length of the escape sequence at the beginning of `text`.
 pub fn length(text: &[u8]) -> Length {
     let Some((&ESCAPE, rest)) = text.split_first() else {
         return Length::None;
@@ -71,7 +71,7 @@ pub fn length(text: &[u8]) -> Length {
     }
 }
 
-/// The text without escape sequences.
+/// Removes escape sequences.
 pub fn without(text: &str) -> Cow<'_, str> {
     let Some(first) = memchr::memchr(ESCAPE, text.as_bytes()) else {
         return text.into();
@@ -82,7 +82,7 @@ pub fn without(text: &str) -> Cow<'_, str> {
     while !rest.is_empty() {
         let skipped = match length(rest.as_bytes()) {
             Length::Whole(length) => length,
-            // A sequence that was cut off, or no sequence: the escape character alone.
+            // For a sequence that was cut off, or no sequence, remove only the escape character.
             Length::Unfinished | Length::None => 1,
         };
         rest = &rest[skipped..];

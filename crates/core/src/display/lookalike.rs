@@ -1,15 +1,14 @@
-//! Characters that look like others, in text that a person is asked to agree to: commands, hosts,
-//! names.
+//! Characters that look like others, in text that a person must approve: commands, hosts, names.
 
 use std::fmt;
 
 use super::{Effect, effect};
 
-/// A character that is not what it looks like.
+/// A character that looks like another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookalike {
     pub character: char,
-    /// What it looks like, where that is ASCII.
+    /// The ASCII character that it looks like.
     pub like: Option<char>,
 }
 
@@ -24,18 +23,19 @@ impl fmt::Display for Lookalike {
     }
 }
 
-/// Characters that a shell obeys within double quotes.
+/// Characters that a shell interprets within double quotes.
 const LIVE_IN_QUOTES: [char; 5] = ['"', '\\', '$', '`', '!'];
 
-/// Shows a word so that it can be pasted into a shell (POSIX or PowerShell): as it is where it is plain, else quoted.
-/// Nothing in it is obeyed there, whatever it is. Marks, invisible and similar characters are escaped, so that no two
-/// words are shown alike; such a word is not read back as it was.
+/// Shows a word so that it can be pasted into a shell (POSIX or PowerShell): plain words unchanged,
+/// others quoted. The shell interprets nothing in it. Marks, invisible and similar characters are
+/// escaped, so that two different words never look the same. The shell does not read such an
+/// escaped word back as the original.
 pub fn word(text: &str) -> String {
     let doubtful = lookalikes(text);
     let is_shown = |c: char| {
-        // PowerShell takes typographic quotes for quotes.
+        // PowerShell accepts typographic quotes as quotes.
         let is_quote = matches!(c, '\u{2018}'..='\u{201f}');
-        is_clear(c) && !is_quote && doubtful.iter().all(|it| it.character != c)
+        is_clear(c) && !is_quote && doubtful.iter().all(|lookalike| lookalike.character != c)
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_./:,=+@%".contains(c);
     let is_live = text.contains(LIVE_IN_QUOTES);
@@ -68,10 +68,10 @@ fn is_clear(c: char) -> bool {
     effect(c) == Effect::Shown && (c == ' ' || !c.is_whitespace())
 }
 
-/// The characters of a text that are doubtful, each once, in order: signs that look like ASCII; letters
-/// that look like ASCII beside ASCII letters, or in a word of nothing else; and letters of another
-/// script beside ASCII letters. A word of another script is not doubtful for the letters that this
-/// script happens to share.
+/// The doubtful characters of a text, without duplicates and in order: signs that look like ASCII;
+/// letters that look like ASCII, in a word with ASCII letters or with only such letters; and
+/// letters of another script in a word with ASCII letters. A word in another script is not doubtful
+/// because some of its letters look like ASCII.
 pub fn lookalikes(text: &str) -> Vec<Lookalike> {
     let mut found: Vec<Lookalike> = Vec::new();
     if text.is_ascii() {
@@ -85,8 +85,10 @@ pub fn lookalikes(text: &str) -> Vec<Lookalike> {
             let like = looks_like(character);
             let similar = like.is_some() && (disguised || !character.is_alphabetic());
             let mixes = has_latin && character.is_alphabetic() && !is_latin(character);
-            let known = found.iter().any(|it| it.character == character);
-            if (similar || mixes) && !known {
+            let is_found = found
+                .iter()
+                .any(|lookalike| lookalike.character == character);
+            if (similar || mixes) && !is_found {
                 found.push(Lookalike { character, like });
             }
         }
@@ -94,13 +96,13 @@ pub fn lookalikes(text: &str) -> Vec<Lookalike> {
     found
 }
 
-/// Blocks of Latin letters with their accents.
+/// Blocks of Latin letters with accents.
 fn is_latin(c: char) -> bool {
     matches!(c, '\u{aa}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}')
 }
 
-/// The ASCII character that a character is drawn like (the common ones of Unicode's
-/// `confusables.txt`, <https://www.unicode.org/reports/tr39/>).
+/// The ASCII character that a character looks like (the common ones of Unicode's `confusables.txt`,
+/// <https://www.unicode.org/reports/tr39/>).
 fn looks_like(c: char) -> Option<char> {
     let code = u32::from(c);
     match c {
@@ -125,8 +127,8 @@ fn letter(index: u32) -> char {
     char::from_u32(u32::from(first) + index).unwrap_or(first)
 }
 
-/// What looks like each: Cyrillic, Greek, Armenian, Cherokee, Latin letters that are rare, Roman
-/// numerals, and punctuation.
+/// Characters that look like each ASCII character: Cyrillic, Greek, Armenian, Cherokee, rare Latin
+/// letters, Roman numerals, and punctuation.
 const SIMILAR: &[(char, &str)] = &[
     ('a', "\u{430}\u{3b1}\u{251}\u{ff41}"),
     ('b', "\u{184}\u{42c}\u{13cf}"),

@@ -1,12 +1,12 @@
-//! Text from outside, made safe to show on a terminal.
+//! Makes text from outside safe to show on a terminal.
 //!
-//! A terminal obeys control characters: they move the cursor, rename the window, write the clipboard
-//! (OSC 52). Direction marks reorder what is shown, and invisible characters hide in it. All of these
-//! are replaced by their escape, such as `\u{1b}`, so that a reader sees that they are there. Showing
-//! text twice changes nothing more.
+//! A terminal interprets control characters: they move the cursor, rename the window, or write the
+//! clipboard (OSC 52). Direction marks reorder the text, and invisible characters hide in it. All
+//! of these are replaced by an escape such as `\u{1b}`, so that the reader sees them. A second
+//! replacement changes nothing.
 //!
-//! [`word`] is for text that a person is asked to agree to: it is quoted, and characters that look
-//! like others are escaped, too ([`lookalike`]).
+//! [`word`] is for text that a person must approve. It quotes the text, and also escapes characters
+//! that look like others ([`lookalike`]).
 
 pub mod escapes;
 pub mod lookalike;
@@ -15,27 +15,27 @@ use std::{borrow::Cow, fmt::Write as _};
 
 pub use lookalike::word;
 
-/// Marks on one letter that are shown as they are. Scripts in use need four at most (Hebrew with
-/// cantillation); hundreds on one letter cover the lines above and below it.
+/// Largest number of marks on one letter that are shown unchanged. Living scripts need at most four
+/// (Hebrew with cantillation). Hundreds on one letter would cover the lines above and below.
 pub const MAX_MARKS: usize = 4;
 
-/// Shows text of several lines: line breaks and tabs are kept. CR LF is one line break.
+/// Shows text of several lines. Line breaks and tabs stay. CR LF is one line break.
 pub fn lines(text: &str) -> Cow<'_, str> {
     show(text, Form::Lines)
 }
 
-/// Shows text in one line: each run of line breaks and tabs becomes a blank.
+/// Shows text in one line. Each run of line breaks and tabs becomes a blank.
 pub fn line(text: &str) -> Cow<'_, str> {
     show(text, Form::Line)
 }
 
-/// Shows a valid JSON text. It stays valid and means the same: escapes are those of JSON
-/// (`\u001b`), which can only be needed inside strings.
+/// Shows a valid JSON text. It stays valid and keeps its meaning, because escapes are those of JSON
+/// (`\u001b`). Only strings can contain characters that need them.
 pub fn json(text: &str) -> Cow<'_, str> {
     show(text, Form::Json)
 }
 
-/// [`lines`] of bytes; those that are no UTF-8 are shown as `\xff`.
+/// Like [`lines`], for bytes. Bytes that are no UTF-8 are shown as `\xff`.
 pub fn bytes(bytes: &[u8]) -> String {
     let mut out = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -55,16 +55,16 @@ enum Form {
     Json,
 }
 
-/// What a terminal does with a character.
+/// The effect of a character on a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// It takes a place of its own.
+    /// It has its own place.
     Shown,
     /// It is drawn onto the character before it.
     Mark,
-    /// It asks for the text or the picture form of the symbol before it.
+    /// It selects the text or picture form of the symbol before it.
     Form,
-    /// It is obeyed, or not seen.
+    /// It is interpreted, or invisible.
     Hidden,
 }
 
@@ -75,8 +75,9 @@ fn effect(c: char) -> Effect {
         // Blanks of French and of Chinese text.
         '\u{a0}' | '\u{202f}' | '\u{3000}' => Effect::Shown,
         '\u{fe0e}' | '\u{fe0f}' => Effect::Form,
-        // Letters and marks that are not drawn: joiners, fillers of Hangul, inherent vowels of Khmer,
-        // Mongolian and other variation selectors, an empty pattern of Braille, a note without a head.
+        // Letters and marks that are not drawn: joiners, fillers of Hangul, inherent vowels of
+        // Khmer, Mongolian and other variation selectors, an empty pattern of Braille, a note
+        // without a head.
         '\u{34f}'
         | '\u{115f}'
         | '\u{1160}'
@@ -96,9 +97,9 @@ fn effect(c: char) -> Effect {
     }
 }
 
-/// Whether the standard library's `Debug` shows the character as it is behind another one. It escapes
-/// controls, formats (direction marks, zero-width characters, tags), separators of lines and
-/// paragraphs, private and unassigned characters.
+/// True if the standard library's `Debug` shows the character unchanged after another one. `Debug`
+/// escapes controls, formats (direction marks, zero-width characters, tags), separators of lines
+/// and paragraphs, private and unassigned characters.
 fn is_printable(c: char) -> bool {
     let mut buffer = [b'a'; 5];
     let length = c.encode_utf8(&mut buffer[1..]).len();
@@ -106,7 +107,8 @@ fn is_printable(c: char) -> bool {
     text.escape_debug().nth(1) == Some(c)
 }
 
-/// Whether a printable character extends the one before it: `Debug` escapes it where it stands alone.
+/// True if a printable character extends the one before it. `Debug` escapes such a character if it
+/// stands alone.
 fn is_mark(c: char) -> bool {
     c.escape_debug().next() != Some(c)
 }
@@ -116,30 +118,30 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     let Some(first) = text.bytes().position(|byte| !plain(byte)) else {
         return text.into();
     };
-    // A mark must find the character before it.
+    // A mark needs the character before it.
     let first = text[..first]
         .char_indices()
         .next_back()
         .map_or(0, |(at, _)| at);
     let mut out = String::with_capacity(text.len() + 16);
     out.push_str(&text[..first]);
-    let mut shown = Shown::default();
+    let mut preceding = PrecedingText::default();
     let mut rest = text[first..].chars().peekable();
     while let Some(c) = rest.next() {
         match (c, form) {
             ('\r', Form::Lines | Form::Line) if rest.peek() == Some(&'\n') => {}
-            // JSON has these between tokens only.
+            // JSON has these only between tokens.
             ('\r', Form::Json) => out.push(' '),
             ('\n' | '\t', Form::Lines | Form::Json) => {
                 out.push(c);
-                shown = Shown::default();
+                preceding = PrecedingText::default();
             }
             ('\n' | '\t', Form::Line) => {
                 while rest.next_if(|next| matches!(next, '\n' | '\t')).is_some() {}
                 out.push(' ');
-                shown = Shown::default();
+                preceding = PrecedingText::default();
             }
-            _ if shown.takes(c) => out.push(c),
+            _ if preceding.accepts(c) => out.push(c),
             (_, Form::Json) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     let _ = write!(out, "\\u{unit:04x}");
@@ -151,7 +153,7 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     out.into()
 }
 
-/// `\u{1b}`, and `\r`, which is well known.
+/// `\u{1b}`, or `\r` for the well-known carriage return.
 fn escaped(c: char) -> impl Iterator<Item = char> {
     let short = (c == '\r').then_some("\\r".chars());
     let long = short.is_none().then(|| c.escape_unicode());
@@ -161,20 +163,21 @@ fn escaped(c: char) -> impl Iterator<Item = char> {
         .chain(long.into_iter().flatten())
 }
 
-/// What stands before a character.
+/// The characters before the present one.
 #[derive(Default)]
-struct Shown {
-    /// The last character that has a place of its own.
+struct PrecedingText {
+    /// The last character with its own place.
     base: Option<char>,
     marks: usize,
     has_form: bool,
 }
 
-impl Shown {
-    /// Whether the character may be shown as it is, behind what was shown. Marks need a character to
-    /// be drawn onto that is not ours, such as a quotation mark before the text.
-    fn takes(&mut self, c: char) -> bool {
-        let takes = match effect(c) {
+impl PrecedingText {
+    /// Adds a character. Returns true if it may be shown unchanged after the previous ones. A mark
+    /// needs a base character of the text, so that it is not drawn onto Mainstay's, such as a
+    /// quotation mark before the text.
+    fn accepts(&mut self, c: char) -> bool {
+        let is_accepted = match effect(c) {
             Effect::Shown => {
                 *self = Self {
                     base: Some(c),
@@ -194,19 +197,19 @@ impl Shown {
                 first && self.base.is_some_and(is_symbol)
             }
         };
-        if !takes {
-            // Behind an escape nothing is drawn onto it.
+        if !is_accepted {
+            // No mark may be drawn onto an escape.
             self.base = None;
         }
-        takes
+        is_accepted
     }
 }
 
-/// How much of a key or another name from the file is shown, in characters. Names stand in the path of
-/// everything below them, so that a long one would be copied as often as it has members.
+/// Largest part of a key or name from the file that is shown, in characters. A name is part of the
+/// path of everything below it, so a long one would be copied once for each member.
 pub const LONGEST_NAME: usize = 64;
 
-/// The text's beginning, if it has more than so many characters.
+/// The beginning of a text, if it has more than `most` characters.
 pub fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -9,18 +9,20 @@ use super::{
 };
 use crate::message::{self, Method, Object, Span, meta::CLIENT_CAPABILITIES};
 
-/// The client of a call: of a session where it opened one, else as its request says.
+/// The client of a call, as its session describes it, or as the request does if there is no
+/// session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub revision: Revision,
     pub capabilities: Arc<ClientCapabilities>,
-    /// `clientInfo` as it came, JSON text.
+    /// `clientInfo`, as JSON text.
     pub client_info: Option<Arc<str>>,
-    /// The least severe log message it wants.
+    /// The least severe log messages that the client asks for.
     pub log_level: Option<LogLevel>,
 }
 
-/// Mainstay itself, for its own requests. It declares nothing that lets a server ask back.
+/// Mainstay itself, for its own requests. It declares no capability, so a server cannot ask
+/// questions.
 impl Default for Caller {
     fn default() -> Self {
         Self::at(Revision::LATEST_LEGACY)
@@ -28,7 +30,7 @@ impl Default for Caller {
 }
 
 impl Caller {
-    /// One of which nothing but its revision is known.
+    /// A client of which only the revision is known.
     pub fn at(revision: Revision) -> Self {
         Self {
             revision,
@@ -38,8 +40,8 @@ impl Caller {
         }
     }
 
-    /// The client that sent `initialize` with these params (JSON text), at the revision that Mainstay
-    /// answers with.
+    /// The client that sent `initialize` with these params (JSON text), at the revision that
+    /// Mainstay answers.
     pub fn of_initialize(params: &str) -> Self {
         let requested = message::text_member(params, "protocolVersion").unwrap_or_default();
         Self::initialized(params, Revision::negotiate(&requested))
@@ -71,7 +73,7 @@ impl Caller {
         })
     }
 
-    /// Whether it gets log messages without having asked for any.
+    /// True if the client gets log messages without asking for them.
     pub fn logs_by_default(&self) -> bool {
         self.era() == Era::Legacy
     }
@@ -80,7 +82,7 @@ impl Caller {
         self.revision.era()
     }
 
-    /// The caller as it appears to servers, with tasks, which Mainstay polls on its behalf.
+    /// This caller with the tasks extension, as servers see it. Mainstay polls the tasks for it.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
         Self {
@@ -89,16 +91,16 @@ impl Caller {
         }
     }
 
-    /// Whether it can be asked this, with these params (JSON text): its revision knows the question,
-    /// and it declared that it takes it. What is none of the protocol's questions is an extension's,
-    /// and the client's to refuse.
+    /// True if the client accepts this question with these params (JSON text): its revision defines
+    /// the question, and the client declared the capability. A question that the protocol does not
+    /// define belongs to an extension, and the client decides.
     pub fn takes(&self, question: Method, params: &str) -> bool {
-        Need::of(question, params).is_none_or(|need| {
+        Need::for_question(question, params).is_none_or(|need| {
             need.known_to(self.revision) && self.capabilities.allows(question, params)
         })
     }
 
-    /// `params` of an `initialize` in its name, at this revision.
+    /// The `params` of an `initialize` in the name of this client, at this revision.
     pub fn initialize_params(&self, revision: Revision) -> String {
         let mut params = Object::default();
         params.set_text("protocolVersion", revision.as_str());
@@ -109,22 +111,22 @@ impl Caller {
     }
 }
 
-/// Bytes of what a client says of itself that are kept as they are: more than any client says in earnest.
+/// Largest `clientInfo` that is stored unchanged, in bytes. No real client sends more.
 const PLAIN_INFO: usize = 256;
 
-/// What is kept of a client that says more: records and logs show its name to people.
+/// Limits for a larger `clientInfo`, in bytes. Records and logs show its name to people.
 const MAX_NAME: usize = 128;
 const MAX_VERSION: usize = 64;
-/// With members that are never shown, such as a description or icons.
+/// Limit with members that are never shown, such as a description or icons.
 const MAX_INFO: usize = 4 * 1024;
 
-/// Bytes of the capabilities that a client may declare; they are kept as long as its session.
+/// Largest capabilities of a client, in bytes. They are stored as long as its session.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
-/// Bytes of an `initialize` that are kept for the sessions that a client has of its own upstream.
+/// Largest `initialize`, in bytes. It is stored for the isolated sessions of the client.
 const MAX_INITIALIZE: usize = 64 * 1024;
 
-/// An `initialize` that says more than is kept of a client.
+/// The part of an `initialize` that is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Excessive {
     #[error("\"capabilities\" may have {MAX_CAPABILITIES} bytes")]
@@ -133,7 +135,7 @@ pub enum Excessive {
     Params,
 }
 
-/// The params of an `initialize` (JSON text) with so much of `clientInfo` as is kept.
+/// The params of an `initialize` (JSON text) with a shortened `clientInfo`.
 pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, Excessive> {
     let locate = |member| message::locate(params, Span::whole(params), &[member]);
     if locate("capabilities").is_some_and(|span| span.get(params).len() > MAX_CAPABILITIES) {
@@ -152,7 +154,7 @@ pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, Excessive> {
     Ok(bounded)
 }
 
-/// So much of `clientInfo` (JSON text) as is kept.
+/// The shortened `clientInfo` (JSON text).
 fn client_info(text: &str) -> Arc<str> {
     if text.len() <= PLAIN_INFO {
         return message::one_line(text).into();
@@ -216,8 +218,8 @@ mod tests {
             ),
             (format!(r#""{long}""#), "{}".to_owned()),
         ] {
-            let kept = client_info(&info);
-            assert_eq!(&*kept, expected, "{}", &info[..40.min(info.len())]);
+            let bounded_info = client_info(&info);
+            assert_eq!(&*bounded_info, expected, "{}", &info[..40.min(info.len())]);
             let params = format!(r#"{{"protocolVersion":"x","clientInfo":{info}}}"#);
             let bounded = bounded_initialize(&params).expect("not too much");
             assert_eq!(
@@ -230,14 +232,14 @@ mod tests {
     #[test]
     fn an_initialize_that_says_too_much_is_refused() {
         let long = "x".repeat(MAX_INITIALIZE);
-        for (params, why) in [
+        for (params, expected) in [
             (
                 format!(r#"{{"capabilities":{{"experimental":"{long}"}}}}"#),
                 Excessive::Capabilities,
             ),
             (format!(r#"{{"_meta":"{long}"}}"#), Excessive::Params),
         ] {
-            assert_eq!(bounded_initialize(&params), Err(why));
+            assert_eq!(bounded_initialize(&params), Err(expected));
         }
     }
 }

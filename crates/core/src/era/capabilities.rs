@@ -11,7 +11,7 @@ use crate::message::{self, Method, Object, foreign, meta::SERVER_INFO};
 /// The name of the tasks extension.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// What a server declared that a gateway must know.
+/// The capabilities of a server that a gateway must know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
@@ -24,49 +24,50 @@ pub struct Capabilities {
     pub tools_changed: bool,
     pub prompts_changed: bool,
     pub resources_changed: bool,
-    /// The extension of 2026-07-28 (SEP-2663), not what 2025-11-25 called so.
+    /// The extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
     pub tasks: bool,
 }
 
 impl Capabilities {
     fn read(declared: &Value, revision: Revision) -> Self {
         let has = |name: &str| declared[name].is_object();
-        let says = |name: &str, flag: &str| declared[name][flag] == Value::Bool(true);
+        let has_flag = |name: &str, flag: &str| declared[name][flag] == Value::Bool(true);
         Self {
             tools: has("tools"),
             prompts: has("prompts"),
             resources: has("resources"),
-            subscribe: says("resources", "subscribe"),
+            subscribe: has_flag("resources", "subscribe"),
             logging: has("logging"),
             completions: has("completions")
                 || !revision.has_completions_capability() && (has("prompts") || has("resources")),
-            tools_changed: says("tools", "listChanged"),
-            prompts_changed: says("prompts", "listChanged"),
-            resources_changed: says("resources", "listChanged"),
+            tools_changed: has_flag("tools", "listChanged"),
+            prompts_changed: has_flag("prompts", "listChanged"),
+            resources_changed: has_flag("resources", "listChanged"),
             tasks: revision.era() == Era::Modern && declared["extensions"][TASKS].is_object(),
         }
     }
 }
 
-/// What is kept of a server's `instructions`. Those of all servers of a profile are joined in the
-/// answer to every client's `initialize`, and models read them: a longer text helps neither.
+/// Largest `instructions` of a server, in bytes. The answer to every client's `initialize` joins
+/// those of all servers of a profile, and models read them. A longer text would not help.
 pub const MAX_INSTRUCTIONS: usize = 64 * 1024;
 
-/// What is kept of a server's name and of its version.
+/// Largest name and largest version of a server, in bytes.
 const MAX_WORD: usize = 256;
 
-/// A server's instructions, cut at [`MAX_INSTRUCTIONS`].
+/// Cuts a server's instructions at [`MAX_INSTRUCTIONS`].
 pub fn bounded_instructions(text: String) -> String {
     message::shortened(text, MAX_INSTRUCTIONS)
 }
 
-/// What matters of a server's answer to `initialize` or `server/discover`.
+/// The relevant parts of a server's answer to `initialize` or `server/discover`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// What is spoken from now on: after `initialize` what the server chose, after `server/discover`
-    /// the latest of `supported`. Is that a legacy one, then `initialize` follows.
+    /// The revision to use from now on. After `initialize` it is the server's choice. After
+    /// `server/discover` it is the latest of `supported`; if that is a legacy one, `initialize`
+    /// follows.
     pub revision: Revision,
-    /// What the server is known to speak, as it named them.
+    /// The revisions that the server is known to support, in its order.
     pub supported: Vec<Revision>,
     pub capabilities: Capabilities,
     pub instructions: Option<String>,
@@ -74,7 +75,7 @@ pub struct Greeting {
     pub server_info: Option<(String, String)>,
 }
 
-/// Why an answer to `initialize` or `server/discover` opens nothing.
+/// The reason that an answer to `initialize` or `server/discover` opens no session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unwelcome {
     #[error("the answer to initialize is not an object with \"protocolVersion\"")]
@@ -92,7 +93,7 @@ impl Greeting {
         let version = value["protocolVersion"].as_str().ok_or(Unwelcome::Shape)?;
         let revision = Revision::parse_legacy(version)
             .ok_or_else(|| Unwelcome::Revision(version.to_owned()))?;
-        Ok(Self::of(
+        Ok(Self::from_parts(
             &value,
             &value["serverInfo"],
             revision,
@@ -100,8 +101,8 @@ impl Greeting {
         ))
     }
 
-    /// Reads the result of `server/discover`. Whatever lacks `supportedVersions` is the answer of a
-    /// legacy server that knows no better.
+    /// Reads the result of `server/discover`. A result without `supportedVersions` comes from a
+    /// legacy server that does not know the method.
     pub fn discovered(result: &str) -> Result<Self, Unwelcome> {
         let value: Value = foreign::read(result).map_err(|_| Unwelcome::NotDiscovered)?;
         let versions = value["supportedVersions"].as_array();
@@ -118,10 +119,15 @@ impl Greeting {
         let revision = supported.iter().copied().max();
         let revision = revision.ok_or_else(|| Unwelcome::Revision(versions.join(", ")))?;
         let info = &value["_meta"][SERVER_INFO];
-        Ok(Self::of(&value, info, revision, supported))
+        Ok(Self::from_parts(&value, info, revision, supported))
     }
 
-    fn of(result: &Value, info: &Value, revision: Revision, supported: Vec<Revision>) -> Self {
+    fn from_parts(
+        result: &Value,
+        info: &Value,
+        revision: Revision,
+        supported: Vec<Revision>,
+    ) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let word = |value: &Value| text(value).map(|text| message::shortened(text, MAX_WORD));
         Self {
@@ -135,24 +141,24 @@ impl Greeting {
     }
 }
 
-/// What a client declared that it can be asked, and the text of it.
+/// The capabilities of a client: the questions that it accepts, and their JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCapabilities {
     raw: Box<str>,
     pub sampling: bool,
     /// Tools in `sampling/createMessage`.
     pub sampling_tools: bool,
-    /// Forms. An empty `elicitation` means them too.
+    /// Elicitation by form. An empty `elicitation` includes it.
     pub elicitation: bool,
     pub elicitation_url: bool,
     pub roots: bool,
-    /// The extension of 2026-07-28 (SEP-2663), not what 2025-11-25 called so.
+    /// The extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
     pub tasks: bool,
 }
 
 impl ClientCapabilities {
-    /// Reads `capabilities` of an `initialize`, or their member in a modern `_meta` (JSON text). What
-    /// is no object declares nothing.
+    /// Reads `capabilities` of an `initialize` or of a modern `_meta` (JSON text). A text that is
+    /// no object declares nothing.
     pub fn read(raw: &str) -> Self {
         let Ok(declared @ Value::Object(_)) = foreign::read::<Value>(raw) else {
             return Self::none();
@@ -182,13 +188,13 @@ impl ClientCapabilities {
         }
     }
 
-    /// The same client, with the tasks extension declared for it.
+    /// These capabilities with the tasks extension.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
         Self::read(&with_tasks(&self.raw))
     }
 
-    /// A client that takes every question there is.
+    /// The capabilities of a client that accepts every question.
     pub fn all() -> Self {
         Self::read(r#"{"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"roots":{}}"#)
     }
@@ -197,7 +203,7 @@ impl ClientCapabilities {
         Self::read(r#"{"roots":{}}"#)
     }
 
-    /// The same client, with the roots of the configuration if it declares none.
+    /// These capabilities with `roots`, for the roots of the configuration.
     #[must_use]
     pub fn with_roots(&self) -> Self {
         if self.roots {
@@ -208,12 +214,12 @@ impl ClientCapabilities {
         Self::read(&declared.to_string())
     }
 
-    /// Whether there is any question that it takes.
+    /// True if the client accepts any question.
     pub fn can_be_asked(&self) -> bool {
         self.sampling || self.elicitation || self.elicitation_url || self.roots
     }
 
-    /// What it can be asked, as bits: what is left of a client whose words were forgotten.
+    /// The accepted questions as bits. They are stored where the JSON text is not.
     pub fn bits(&self) -> u8 {
         let answers = [
             self.sampling,
@@ -228,7 +234,7 @@ impl ClientCapabilities {
             .fold(0, |bits, answer| bits << 1 | u8::from(answer))
     }
 
-    /// A client that can be asked this.
+    /// The capabilities that these bits stand for.
     pub fn of_bits(bits: u8) -> Self {
         let has = |bit: u8| bits & 1 << bit != 0;
         let mut declared = Map::new();
@@ -248,15 +254,15 @@ impl ClientCapabilities {
         Self::read(&Value::Object(declared).to_string())
     }
 
-    /// The object as it was declared.
+    /// The JSON text as the client sent it.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// Whether the client declared that it takes a question with these params (JSON text). What its
-    /// revision knows is [`Caller::takes`](super::Caller::takes).
+    /// True if the client declared that it accepts a question with these params (JSON text).
+    /// [`Caller::takes`](super::Caller::takes) also checks the client's revision.
     pub fn allows(&self, question: Method, params: &str) -> bool {
-        match Need::of(question, params) {
+        match Need::for_question(question, params) {
             Some(Need::Sampling) => self.sampling,
             Some(Need::SamplingTools) => self.sampling && self.sampling_tools,
             Some(Need::Form) => self.elicitation,
@@ -266,7 +272,7 @@ impl ClientCapabilities {
         }
     }
 
-    /// The object as a server of this era is to read it: without what only the other era means.
+    /// The JSON text for a server of this era, without members that only the other era defines.
     pub fn for_era(&self, era: Era) -> Cow<'_, str> {
         if !self.roots && !self.raw.contains("tasks") {
             return Cow::Borrowed(&self.raw);
@@ -276,7 +282,7 @@ impl ClientCapabilities {
         };
         let mut changed = false;
         if self.roots && declared.get("roots") != Some("{}") {
-            // `listChanged`: no notification crosses the eras.
+            // Remove `listChanged`, because its notification is not translated between eras.
             declared.set("roots", "{}");
             changed = true;
         }
@@ -301,7 +307,7 @@ impl ClientCapabilities {
     }
 }
 
-/// What a question takes of a client.
+/// The capability that a question needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Sampling,
@@ -312,7 +318,7 @@ pub(super) enum Need {
 }
 
 impl Need {
-    pub(super) fn of(question: Method, params: &str) -> Option<Self> {
+    pub(super) fn for_question(question: Method, params: &str) -> Option<Self> {
         match question {
             Method::CreateMessage
                 if ["tools", "toolChoice"]
@@ -331,7 +337,7 @@ impl Need {
         }
     }
 
-    /// Since when there is such a thing.
+    /// True if this revision defines the capability.
     pub(super) fn known_to(self, revision: Revision) -> bool {
         match self {
             Self::Sampling | Self::Roots => true,
@@ -341,7 +347,7 @@ impl Need {
         }
     }
 
-    /// The capabilities a client must declare for it, as `requiredCapabilities` lists them.
+    /// The capability in the form of `requiredCapabilities`.
     pub(super) fn capabilities(self) -> Value {
         match self {
             Self::Sampling => json!({"sampling": {}}),
@@ -353,7 +359,7 @@ impl Need {
     }
 }
 
-/// A client's capabilities (JSON text) with the tasks extension.
+/// Adds the tasks extension to a client's capabilities (JSON text).
 fn with_tasks(capabilities: &str) -> String {
     let mut declared = Object::read(capabilities).unwrap_or_default();
     let extensions = declared.get("extensions").map(str::to_owned);
@@ -371,7 +377,7 @@ fn with_tasks(capabilities: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Half a character in a text about the server keeps it from nothing.
+    /// A server's name may hold half a character.
     #[test]
     fn a_greeting_with_half_a_character_is_read() {
         let greeting = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"a\ud800","version":"1"},"x":1e400}"#;
@@ -413,7 +419,7 @@ mod tests {
     fn bits_bring_back_what_a_client_can_be_asked() {
         for bits in 0..32 {
             let capabilities = ClientCapabilities::of_bits(bits);
-            // Tools in sampling are nothing without sampling.
+            // Bit 1 (tools in sampling) means nothing without bit 0 (sampling).
             let expected = if bits & 1 == 0 { bits & !2 } else { bits };
             assert_eq!(capabilities.bits(), expected, "{}", capabilities.raw());
         }

@@ -1,4 +1,4 @@
-//! Translates a server's answer to `initialize` or `server/discover` into the words of the other era.
+//! Translates a server's answer to `initialize` or `server/discover` for the other era.
 
 use serde_json::json;
 
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::message::{Object, meta::SERVER_INFO};
 
-/// A legacy server's result of `initialize` (JSON text) as the result of `server/discover`. It is
-/// spoken to in every revision that Mainstay speaks. Clients must not keep the result, because the
-/// server may be replaced.
+/// Translates a legacy server's result of `initialize` (JSON text) to the result of
+/// `server/discover`. It lists every revision that Mainstay supports, because Mainstay translates.
+/// Clients must not cache the result, because the server may be replaced.
 pub fn from_initialize(result: &str) -> String {
     let greeting = Object::read(result).unwrap_or_default();
     let versions = json!(supported_versions()).to_string();
@@ -22,7 +22,7 @@ pub fn from_initialize(result: &str) -> String {
         .get("capabilities")
         .and_then(Object::read)
         .unwrap_or_default();
-    // What 2025-11-25 called so is another thing.
+    // The `tasks` of 2025-11-25 is another capability.
     capabilities.remove("tasks");
     discovered.set("capabilities", &capabilities.to_string());
     let mut meta = greeting
@@ -41,7 +41,8 @@ pub fn from_initialize(result: &str) -> String {
     discovered.to_string()
 }
 
-/// What a modern server said of itself (JSON text) as the result of `initialize` at this revision.
+/// Translates a modern server's result of `server/discover` (JSON text) to the result of
+/// `initialize` at this revision.
 pub fn to_initialize(discovered: &str, revision: Revision) -> String {
     let discovered = Object::read(discovered).unwrap_or_default();
     let mut greeting = Object::default();
@@ -50,7 +51,7 @@ pub fn to_initialize(discovered: &str, revision: Revision) -> String {
         .get("capabilities")
         .and_then(Object::read)
         .unwrap_or_default();
-    // Extensions have no place in a session that is translated.
+    // A translated session cannot carry extensions.
     capabilities.remove("extensions");
     greeting.set("capabilities", &capabilities.to_string());
     let meta = discovered.get("_meta").and_then(Object::read);

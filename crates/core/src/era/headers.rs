@@ -17,11 +17,11 @@ use crate::message::Method;
 pub const VERSION: &str = "mcp-protocol-version";
 pub const METHOD: &str = "mcp-method";
 pub const NAME: &str = "mcp-name";
-/// What a parameter's name is appended to.
+/// The prefix of a parameter's header.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
-/// Sent by a front of ours (`mainstay connect`). It passes on messages of stdio, which repeat no
-/// parameter of a tool in a header.
+/// Sent by a front of Mainstay (`mainstay connect`). It forwards messages from stdio, whose clients
+/// repeat no tool parameter in a header.
 pub const FRONT: &str = "mainstay-front";
 
 /// The member of `params` that `Mcp-Name` repeats.
@@ -34,8 +34,8 @@ fn name_member(method: Method) -> Option<&'static str> {
     }
 }
 
-/// The standard headers of a request to a modern server; those of a tool's parameters are
-/// [`values`]. `named` finds a text member of its `params`.
+/// The standard headers of a request to a modern server. [`values`] makes those of a tool's
+/// parameters. `named` finds a string member of `params`.
 pub fn standard<'a>(
     method: &str,
     named: impl FnOnce(&'static str) -> Option<Cow<'a, str>>,
@@ -50,7 +50,7 @@ pub fn standard<'a>(
     headers
 }
 
-/// Headers and body tell different things.
+/// A header contradicts the body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderMismatch {
     #[error("header mismatch: {0} is missing")]
@@ -73,7 +73,7 @@ impl HeaderMismatch {
     }
 }
 
-/// The headers of one request that repeat its body, as they came.
+/// The headers of one request that repeat its body.
 #[derive(Clone, Debug, Default)]
 pub struct Inbound<'a> {
     /// Names in lower case.
@@ -81,7 +81,7 @@ pub struct Inbound<'a> {
 }
 
 impl<'a> Inbound<'a> {
-    /// Picks them out of all headers of a request.
+    /// Selects these headers from all headers of a request.
     pub fn of(headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let lower = |name: &'a str| {
             if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -101,9 +101,9 @@ impl<'a> Inbound<'a> {
         }
     }
 
-    /// The value of a header: text, but not decoded.
+    /// The value of a header, as text that is not decoded yet.
     fn get(&self, name: &str) -> Result<Option<&'a str>, HeaderMismatch> {
-        let mut named = self.headers.iter().filter(|(known, _)| *known == name);
+        let mut named = self.headers.iter().filter(|(header, _)| *header == name);
         let Some((_, value)) = named.next() else {
             return Ok(None);
         };
@@ -123,8 +123,8 @@ impl<'a> Inbound<'a> {
             .transpose()
     }
 
-    /// Compares the standard headers with a request's body: `named` finds a text member of its `params`,
-    /// `version` is what its `_meta` says.
+    /// Compares the standard headers with a request's body. `named` finds a string member of its
+    /// `params`. `version` is the version in its `_meta`.
     pub fn check<'b>(
         &self,
         method: &str,
@@ -147,7 +147,7 @@ impl<'a> Inbound<'a> {
         let header = self.decoded(NAME)?;
         match (header, named(member)) {
             (None, None) => Ok(()),
-            // The extension asks clients for it, the core does not know of it.
+            // Only the extension demands this header; the core specification does not know it.
             (None, Some(_)) if member == "taskId" => Ok(()),
             (None, Some(_)) => Err(HeaderMismatch::Missing(NAME.to_owned())),
             (Some(header), Some(body)) if header == body => Ok(()),

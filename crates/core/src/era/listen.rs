@@ -9,11 +9,12 @@ use super::{
 };
 use crate::message::{self, InvalidParams, Method, Object, meta::SUBSCRIPTION_ID};
 
-/// Resources and tasks that one stream may name, and their bytes: they are kept as long as it lives.
+/// Largest number of resources and tasks in one stream, and of their bytes. They are stored as long
+/// as the stream lives.
 const MAX_NAMED: usize = 1000;
 const MAX_NAMED_BYTES: usize = 1024 * 1024;
 
-/// What names tasks in a filter.
+/// The member of a filter that lists tasks.
 pub(super) const TASKS: &str = "taskIds";
 
 /// The notifications that a stream carries.
@@ -22,20 +23,20 @@ pub struct Filter {
     pub tools: bool,
     pub prompts: bool,
     pub resources: bool,
-    /// Resources whose updates are wanted.
+    /// Resources whose updates the client asks for.
     pub uris: Vec<String>,
-    /// Tasks whose changes are wanted, which takes their extension.
+    /// Tasks whose changes the client asks for. They need the tasks extension.
     pub tasks: Vec<String>,
 }
 
 impl Filter {
-    /// Reads `params` (JSON text) of the request; kinds that are unknown are not honoured.
+    /// Reads the `params` (JSON text) of the request. Unknown kinds of notifications are ignored.
     pub fn read(params: &str) -> Result<Self, InvalidParams> {
         let absent = InvalidParams("\"notifications\" must be an object");
-        let wanted = message::member(params, "notifications").ok_or(absent.clone())?;
-        let wanted: Map<String, Value> = serde_json::from_str(wanted).map_err(|_| absent)?;
-        let flag = |name: &str| wanted.get(name) == Some(&Value::Bool(true));
-        let strings = |name: &str, refusal| match wanted.get(name) {
+        let requested = message::member(params, "notifications").ok_or(absent.clone())?;
+        let requested: Map<String, Value> = serde_json::from_str(requested).map_err(|_| absent)?;
+        let flag = |name: &str| requested.get(name) == Some(&Value::Bool(true));
+        let strings = |name: &str, refusal| match requested.get(name) {
             None => Ok(Vec::new()),
             Some(list) => serde_json::from_value(list.clone()).map_err(|_| InvalidParams(refusal)),
         };
@@ -57,7 +58,7 @@ impl Filter {
         })
     }
 
-    /// What of it a server with these capabilities can keep.
+    /// The part of this filter that a server with these capabilities can honour.
     #[must_use]
     pub fn of(self, server: &Capabilities) -> Self {
         Self {
@@ -69,12 +70,12 @@ impl Filter {
             } else {
                 Vec::new()
             },
-            // A legacy server has none.
+            // A legacy server has no such tasks.
             tasks: Vec::new(),
         }
     }
 
-    /// Whether the client wants to hear of this change of a list.
+    /// True if the client asks for this change of a list.
     pub fn wants(&self, changed: Method) -> bool {
         match changed {
             Method::ToolsChanged => self.tools,
@@ -84,15 +85,16 @@ impl Filter {
         }
     }
 
-    /// The notification that comes first: what is honoured. `id` is that of the request, JSON text.
+    /// The first notification of the stream, with the filter that is honoured. `id` is the
+    /// request's id (JSON text).
     pub fn acknowledged(&self, id: &str) -> String {
         let mut honoured = Map::new();
-        for (name, wanted) in [
+        for (name, is_requested) in [
             ("toolsListChanged", self.tools),
             ("promptsListChanged", self.prompts),
             ("resourcesListChanged", self.resources),
         ] {
-            if wanted {
+            if is_requested {
                 honoured.insert(name.to_owned(), true.into());
             }
         }
@@ -107,7 +109,8 @@ impl Filter {
     }
 }
 
-/// A request for news of these tasks of a server (JSON text), in the name of a client. `id` is JSON text.
+/// A request for changes of these tasks of a server (JSON text), in the name of a client. `id` is
+/// JSON text.
 pub fn to_tasks(id: &str, tasks: &[&str], caller: &Caller) -> String {
     let params = json!({"notifications": {TASKS: tasks}});
     let method = message::quote(Method::Listen.name());
@@ -115,7 +118,7 @@ pub fn to_tasks(id: &str, tasks: &[&str], caller: &Caller) -> String {
     request::to_modern(&text, caller)
 }
 
-/// The tasks that an acknowledgement (its `params`, JSON text) promises news of.
+/// The tasks whose changes an acknowledgement promises. `acknowledged` is its `params` (JSON text).
 pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
     message::member(acknowledged, "notifications")
         .and_then(|honoured| message::member(honoured, TASKS))
@@ -123,24 +126,25 @@ pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// A notification of a stream: which one it is stands in `_meta`. `params` and `id` are JSON texts.
+/// A notification of the stream whose request had this id. `_meta` carries the id. `params` and
+/// `id` are JSON texts.
 pub fn tagged(method: Method, params: &str, id: &str) -> String {
     let mut params = Object::read(params).unwrap_or_default();
-    let of = params.get("_meta").map(str::to_owned);
-    let mut of = of.as_deref().and_then(Object::read).unwrap_or_default();
-    of.set(SUBSCRIPTION_ID, id);
-    let of = of.to_string();
-    params.set("_meta", &of);
+    let meta = params.get("_meta").map(str::to_owned);
+    let mut meta = meta.as_deref().and_then(Object::read).unwrap_or_default();
+    meta.set(SUBSCRIPTION_ID, id);
+    let meta = meta.to_string();
+    params.set("_meta", &meta);
     message::request(None, method.name(), Some(&params.to_string()))
 }
 
-/// The result that ends a stream in good order.
+/// The result that ends a stream without an error.
 pub fn completed(id: &str) -> String {
     let mut result = Object::default();
     result.set_text(RESULT_TYPE, COMPLETE);
-    let mut of = Object::default();
-    of.set(SUBSCRIPTION_ID, id);
-    result.set("_meta", &of.to_string());
+    let mut meta = Object::default();
+    meta.set(SUBSCRIPTION_ID, id);
+    result.set("_meta", &meta.to_string());
     result.to_string()
 }
 
@@ -158,8 +162,10 @@ mod tests {
             ..Capabilities::default()
         };
         assert!(filter.wants(Method::ResourcesChanged) && !filter.wants(Method::PromptsChanged));
-        let kept = filter.clone().of(&server);
-        assert!(kept.tools && !kept.prompts && !kept.resources && kept.uris.is_empty());
+        let honoured = filter.clone().of(&server);
+        assert!(
+            honoured.tools && !honoured.prompts && !honoured.resources && honoured.uris.is_empty()
+        );
         assert_eq!(
             filter.acknowledged("\"l\""),
             r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["x://a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":"l"}}}"#

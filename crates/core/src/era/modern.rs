@@ -1,5 +1,5 @@
-//! What a modern request says in `_meta`, and what is wrong with it (specification 2026-07-28,
-//! "`_meta`", "Streamable HTTP: Request Metadata").
+//! Reads and checks the `_meta` of a modern request (specification 2026-07-28, "`_meta`",
+//! "Streamable HTTP: Request Metadata").
 
 use std::borrow::Cow;
 
@@ -13,23 +13,22 @@ use super::{
 };
 use crate::message::{
     self, Envelope, Method, Object,
-    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, OF_REQUESTS, PROTOCOL_VERSION},
+    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, REQUEST_KEYS},
 };
 
-/// Whether a message is a modern one: its `_meta` says so, or `MCP-Protocol-Version` names none of the
-/// revisions with a session. Only then is the method looked at. `Mcp-Method` says nothing: clients send
-/// it at legacy revisions, too.
+/// True if a message is modern: its `_meta` says so, or `MCP-Protocol-Version` names no revision
+/// with a session. `Mcp-Method` proves nothing, because clients also send it at legacy revisions.
 pub fn is_modern(envelope: &Envelope, version_header: Option<&str>) -> bool {
     envelope.has_request_meta()
         || version_header.is_some_and(|version| Revision::parse_legacy(version).is_none())
 }
 
-/// Whether this version is spoken without a session.
+/// True if Mainstay supports this version without a session.
 pub fn is_spoken(version: &str) -> bool {
     Revision::parse(version).is_some_and(|revision| revision.era() == Era::Modern)
 }
 
-/// Whether there is no such request any more.
+/// True if modern revisions have removed this request.
 pub fn is_removed(method: Method) -> bool {
     matches!(
         method,
@@ -43,18 +42,18 @@ pub fn is_removed(method: Method) -> bool {
     )
 }
 
-/// What a modern request says of itself.
+/// The description of the client in a modern request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestMeta<'a> {
     pub protocol_version: Cow<'a, str>,
-    /// JSON text, as `client_capabilities`.
+    /// JSON text, like `client_capabilities`.
     pub client_info: Option<&'a str>,
     pub client_capabilities: &'a str,
     pub log_level: Option<LogLevel>,
 }
 
 impl RequestMeta<'_> {
-    /// The revision it asks for, of those that are spoken without a session.
+    /// The revision that the request names. It must be one without a session.
     pub fn revision(&self) -> Result<Revision, BadMeta> {
         let requested = &*self.protocol_version;
         match Revision::parse(requested) {
@@ -66,7 +65,7 @@ impl RequestMeta<'_> {
     }
 }
 
-/// What makes a request none that can be served.
+/// The reason that a `_meta` is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadMeta {
     #[error("_meta lacks \"{0}\"")]
@@ -104,36 +103,38 @@ impl BadMeta {
     }
 }
 
-/// Our own `supportedVersions` (`server/discover`), latest first.
+/// Mainstay's own `supportedVersions` (`server/discover`), latest first.
 pub fn supported_versions() -> Vec<&'static str> {
     versions(|_| true)
 }
 
-/// What a request can name: part of what any server says that is asked through us, for those that need
-/// a session are the handshake's.
+/// The versions that a modern request may name. Those with a session are left to the handshake.
 fn stateless_versions() -> Vec<&'static str> {
     versions(|revision| revision.era() == Era::Modern)
 }
 
-fn versions(which: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
+fn versions(is_listed: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
     let latest_first = Revision::ALL.iter().rev().copied();
-    latest_first.filter(which).map(Revision::as_str).collect()
+    latest_first
+        .filter(is_listed)
+        .map(Revision::as_str)
+        .collect()
 }
 
-/// Reads `_meta` of a request. Which version it names is for later ([`RequestMeta::revision`]): the
-/// headers come in between.
+/// Reads the `_meta` of a request. [`RequestMeta::revision`] checks the version later, because the
+/// headers are checked before it.
 pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMeta<'a>, BadMeta> {
     let meta = message::meta::of(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
     let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
     let members = Object::read(meta).unwrap_or_default();
-    let mut values = [None; OF_REQUESTS.len()];
+    let mut values = [None; REQUEST_KEYS.len()];
     for (key, value) in members.spelled() {
-        let Some(known) = OF_REQUESTS.iter().position(|name| *name == key) else {
+        let Some(index) = REQUEST_KEYS.iter().position(|name| *name == key) else {
             continue;
         };
         // Two readers of one message must not see different callers.
-        if values[known].replace(value).is_some() {
-            return Err(BadMeta::Invalid(OF_REQUESTS[known]));
+        if values[index].replace(value).is_some() {
+            return Err(BadMeta::Invalid(REQUEST_KEYS[index]));
         }
     }
     let [version, client_info, capabilities, log_level] = values;
@@ -158,7 +159,7 @@ pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMet
     })
 }
 
-/// Why a modern request is not served.
+/// The reason that a modern request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {
     #[error(transparent)]
@@ -190,8 +191,9 @@ impl RequestRefusal {
     }
 }
 
-/// Judges a modern request in the order that the specification sets: `_meta` is complete, the headers
-/// equal the body, the version is spoken. The method comes after. Over stdio there are no headers.
+/// Checks a modern request in the order of the specification: `_meta` is complete, the headers
+/// equal the body, the version is supported. The method is checked later. Over stdio there are no
+/// headers.
 pub fn admit<'a>(
     text: &'a str,
     envelope: &Envelope,
@@ -207,10 +209,11 @@ pub fn admit<'a>(
     Ok((meta, revision))
 }
 
-/// Message and data of the error −32021: a question cannot be asked, for the client did not declare
-/// that it takes it.
+/// Message and data of the error −32021: a question cannot be asked, because the client did not
+/// declare the capability.
 pub fn missing_capability(question: Method, params: &str) -> (String, Value) {
-    let required = Need::of(question, params).map_or_else(|| json!({}), Need::capabilities);
+    let required =
+        Need::for_question(question, params).map_or_else(|| json!({}), Need::capabilities);
     (
         format!("the client does not declare what {} takes", question.name()),
         json!({ "requiredCapabilities": required }),
@@ -230,7 +233,7 @@ pub fn http_status(code: i64) -> Option<u16> {
     }
 }
 
-/// Whether an `error` (JSON text) is one that only a modern server answers with.
+/// True if only a modern server answers with this `error` (JSON text).
 pub fn is_modern_error(error: &str) -> bool {
     let number = message::member(error, "code").and_then(|code| code.parse::<i64>().ok());
     matches!(
@@ -239,7 +242,7 @@ pub fn is_modern_error(error: &str) -> bool {
     )
 }
 
-/// The revisions that an `error` −32022 (JSON text) offers instead, of those we know, as it lists them.
+/// The supported revisions that an `error` −32022 (JSON text) lists, in its order.
 pub fn offered_instead(error: &str) -> Vec<Revision> {
     let value: Value = message::foreign::read(error).unwrap_or_default();
     let supported = value["data"]["supported"].as_array();

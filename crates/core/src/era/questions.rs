@@ -1,6 +1,6 @@
-//! Questions of a server to its client during a call. A legacy server makes requests. A modern server
-//! answers with a result that asks for input and a second attempt ("Multi Round-Trip Requests",
-//! SEP-2322).
+//! Questions of a server to its client during a call. A legacy server sends requests. A modern
+//! server answers with a result that asks for input, and the client repeats the call ("Multi
+//! Round-Trip Requests", SEP-2322).
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) const REQUESTS: &str = "inputRequests";
 pub(super) const RESPONSES: &str = message::ANSWERS[0];
 const STATE: &str = message::ANSWERS[1];
 
-/// Whether a server may answer this method with questions.
+/// True if a server may answer this method with questions.
 pub fn may_ask(method: Method) -> bool {
     matches!(
         method,
@@ -28,16 +28,16 @@ pub fn may_ask(method: Method) -> bool {
     )
 }
 
-/// How long a question waits that a client answers by itself.
+/// Time that a question waits if the client answers it without a person.
 pub const PATIENCE_WITH_PROGRAMS: Duration = Duration::from_secs(10);
 
-/// Whether a person may have to do something before the question is answered. A client answers for its roots by
-/// itself.
+/// True if a person may have to act before the question is answered. A client answers `roots/list`
+/// without a person.
 pub fn needs_person(question: Method) -> bool {
     question != Method::RootsList
 }
 
-/// `sampling/createMessage`, `elicitation/create` or `roots/list`, as modern revisions write them.
+/// `sampling/createMessage`, `elicitation/create` or `roots/list`, in the form of modern revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputRequest {
     pub method: Method,
@@ -46,12 +46,12 @@ pub struct InputRequest {
 }
 
 impl InputRequest {
-    /// A legacy server's request (JSON text); `None` where it is not one of the three.
+    /// Reads a legacy server's request (JSON text). `None` if it is none of the three.
     pub fn from_request(request: &str) -> Option<Self> {
         let mut question = Self::read(request)?;
         if let Some(mut params) = Object::read(&question.params) {
-            // The id of an elicitation is for a notification, a progress token for another; neither
-            // reaches a modern client.
+            // The elicitation's id and the progress token belong to notifications that never reach
+            // a modern client.
             let mut any = params.remove("elicitationId");
             if let Some(mut meta) = params.get("_meta").and_then(Object::read)
                 && meta.remove("progressToken")
@@ -67,28 +67,28 @@ impl InputRequest {
         Some(question)
     }
 
-    /// An object with `method` and `params`.
+    /// Reads an object with `method` and `params`.
     fn read(text: &str) -> Option<Self> {
         let method = Method::of(&message::text_member(text, "method")?);
         let params = message::member(text, "params").unwrap_or("{}");
-        let known = matches!(
+        let is_question = matches!(
             method,
             Method::CreateMessage | Method::Elicit | Method::RootsList
         );
-        (known && params.starts_with('{')).then(|| Self {
+        (is_question && params.starts_with('{')).then(|| Self {
             method,
             params: message::one_line(params).into(),
         })
     }
 
-    /// Whether it sends a person to a URL.
+    /// True if the question sends a person to a URL.
     pub fn is_url(&self) -> bool {
         self.method == Method::Elicit
             && message::text_member(&self.params, "mode").as_deref() == Some("url")
     }
 
-    /// The request for a legacy client. `id` is JSON text; `elicitation_id` names the elicitation
-    /// where a URL is opened.
+    /// The request for a legacy client. `id` is JSON text. `elicitation_id` is set if the question
+    /// opens a URL.
     pub fn to_request(&self, id: &str, revision: Revision, elicitation_id: &str) -> String {
         let params = self.legacy_params(revision, elicitation_id);
         format!(
@@ -116,8 +116,9 @@ impl InputRequest {
         params.to_string()
     }
 
-    /// What stands for an error of the client in `inputResponses`, which know none. Where there is
-    /// nothing, the call has failed.
+    /// The entry in `inputResponses` for a question that the client answered with an error, because
+    /// `inputResponses` cannot hold errors. `None` if there is no such entry: then the call has
+    /// failed.
     pub fn unanswered(&self) -> Option<&'static str> {
         (self.method == Method::Elicit).then_some(r#"{"action":"cancel"}"#)
     }
@@ -131,7 +132,8 @@ impl InputRequest {
     }
 }
 
-/// Before 2025-11-25 a message holds one block: one of several becomes several.
+/// Before 2025-11-25 a message holds one block. A message with several blocks becomes several
+/// messages.
 fn single_blocks(params: &Object<'_>) -> Option<String> {
     let messages = params.get("messages").and_then(items)?;
     let mut single = Vec::new();
@@ -150,16 +152,16 @@ fn single_blocks(params: &Object<'_>) -> Option<String> {
     Some(array(&single))
 }
 
-/// A result that is none yet.
+/// A result that asks for input (`input_required`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputRequired {
-    /// By the server's keys, in its order.
+    /// The questions by the server's keys, in its order.
     pub requests: Vec<(String, InputRequest)>,
-    /// `requestState` as it is spelled, quotes included. Only the server reads it.
+    /// `requestState` as JSON text, with its quotes. Only the server reads it.
     pub state: Option<Box<str>>,
 }
 
-/// A result that asks for input in a way that the specification does not have.
+/// The error of a result that asks for input against the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadInputRequired {
     #[error("the result has neither inputRequests nor requestState")]
@@ -171,7 +173,7 @@ pub enum BadInputRequired {
 }
 
 impl InputRequired {
-    /// Reads a result (JSON text); `None` where it is of another type.
+    /// Reads a result (JSON text). `None` if it has another type.
     pub fn read(result: &str) -> Result<Option<Self>, BadInputRequired> {
         if message::text_member(result, RESULT_TYPE).as_deref() != Some(INPUT_REQUIRED) {
             return Ok(None);
@@ -200,7 +202,7 @@ impl InputRequired {
         }))
     }
 
-    /// The result (JSON text) that asks for this.
+    /// The result (JSON text) that asks these questions.
     pub fn result(&self) -> String {
         let mut requests = Object::default();
         for (key, question) in &self.requests {
@@ -217,8 +219,8 @@ impl InputRequired {
         result.to_string()
     }
 
-    /// Reads a legacy `error` −32042 (JSON text): URLs to be opened before the call is repeated. An
-    /// elicitation's id becomes its key.
+    /// Reads a legacy `error` −32042 (JSON text): URLs to open before the call is repeated. The id
+    /// of an elicitation becomes its key.
     pub fn from_error(error: &str) -> Option<Self> {
         if error_code(error) != Some(code::URL_ELICITATION_REQUIRED) {
             return None;
@@ -242,8 +244,9 @@ impl InputRequired {
         (!required.requests.is_empty()).then_some(required)
     }
 
-    /// The questions as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids from `mint`.
-    /// Only if all of them ask for URLs and there is no state: such a client repeats the bare call.
+    /// The questions as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids from
+    /// `mint`. `None` unless all of them are URLs and there is no state, because such a client
+    /// repeats the bare call.
     pub fn to_error(&self, mut mint: impl FnMut() -> String) -> Option<String> {
         let urls = self.requests.iter().all(|(_, question)| question.is_url());
         if !urls || self.requests.is_empty() || self.state.is_some() {
@@ -262,8 +265,8 @@ impl InputRequired {
     }
 }
 
-/// The next attempt of a request (JSON text): the same params, with the answers (JSON texts) by their
-/// keys and the state as it is spelled. The id is the sender's to replace.
+/// The next attempt of a request (JSON text): the same params, with the answers (JSON texts) by
+/// their keys, and the state (JSON text). The caller replaces the id.
 pub fn answer(request: &str, responses: &[(String, Box<str>)], state: Option<&str>) -> String {
     let Some(mut message) = Object::read(request) else {
         return request.to_owned();
@@ -300,22 +303,22 @@ pub fn roots(roots: &[Root]) -> String {
     json!({ "roots": roots }).to_string()
 }
 
-/// What a client's next attempt brings.
+/// The answers in a client's next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers {
-    /// JSON texts by their keys.
+    /// The answers (JSON texts) by their keys.
     pub responses: Vec<(String, Box<str>)>,
     pub state: Option<String>,
 }
 
 impl Answers {
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut named = self.responses.iter().filter(|(known, _)| known == key);
+        let mut named = self.responses.iter().filter(|(name, _)| name == key);
         named.next_back().map(|(_, answer)| &**answer)
     }
 }
 
-/// Reads the answers out of a request's `params` (JSON text); `None` where it is a first attempt.
+/// Reads the answers in a request's `params` (JSON text). `None` if it is a first attempt.
 pub fn answers(params: &str) -> Result<Option<Answers>, message::InvalidParams> {
     let responses = message::member(params, RESPONSES);
     let state = message::member(params, STATE);
@@ -338,9 +341,9 @@ pub fn answers(params: &str) -> Result<Option<Answers>, message::InvalidParams> 
     }))
 }
 
-/// A result (JSON text) that asks for input, with another name for its state; `None` where it has none.
+/// Replaces the state of a result (JSON text) that asks for input. `None` if it has no state.
 pub fn restated(result: &str, rename: impl Fn(&str) -> Option<String>) -> Option<String> {
-    // Most results ask for nothing, and some are large.
+    // Search before parsing: most results ask for nothing, and some are large.
     memchr::memmem::find(result.as_bytes(), STATE.as_bytes())?;
     if message::text_member(result, RESULT_TYPE).as_deref() != Some(INPUT_REQUIRED) {
         return None;
@@ -351,14 +354,14 @@ pub fn restated(result: &str, rename: impl Fn(&str) -> Option<String>) -> Option
     Some(changed.to_string())
 }
 
-/// The `params` (JSON text) of a next attempt with this state in place of its own.
+/// Replaces the state in the `params` (JSON text) of a next attempt.
 pub fn with_state(params: &str, state: &str) -> Option<String> {
     let mut changed = Object::read(params)?;
     changed.set_text(STATE, state);
     Some(changed.to_string())
 }
 
-/// Takes the answers out of a request's params.
+/// Removes the answers from a request's params.
 pub(super) fn strip(params: &mut Object<'_>) {
     params.remove(RESPONSES);
     params.remove(STATE);

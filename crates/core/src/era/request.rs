@@ -1,22 +1,23 @@
-//! Translates a request for a server of the other era. The caller of this module replaces the id.
+//! Translates a request for a server of the other era. The caller replaces the id.
 
 use super::{Caller, Era, Revision, questions};
 use crate::message::{Envelope, Method, Object, Span, meta};
 
-/// A legacy client's request for a modern server: `_meta` describes the client. Everything else in
-/// `_meta` (progress token, trace context) stays. Such a client answers questions by responses, so a
-/// `requestState` in its request would belong to another client.
+/// Translates a legacy client's request for a modern server. `_meta` gets the description of the
+/// client; its other members (progress token, trace context) stay. A legacy client answers
+/// questions with responses, so a `requestState` in its request would belong to another client and
+/// is removed.
 pub fn to_modern(request: &str, caller: &Caller) -> String {
-    change(request, |method, params, of| {
+    change(request, |method, params, request_meta| {
         if questions::may_ask(method) {
             questions::strip(params);
         }
-        introduce(of, caller);
+        introduce(request_meta, caller);
     })
 }
 
-/// What makes a legacy client's request one for a modern server, as an edit of its text, with progress
-/// under `token`. `None` where it has no `params`, or is not a single edit.
+/// The edit that translates a legacy client's request for a modern server, with the progress token
+/// `token`. `None` if the request has no `params`, or needs more than one edit.
 pub fn edit_to_modern(
     request: &str,
     envelope: &Envelope,
@@ -26,42 +27,44 @@ pub fn edit_to_modern(
     if envelope.brings_answers() {
         return None;
     }
-    meta::changed(request, envelope, |of| {
+    meta::changed(request, envelope, |request_meta| {
         if let Some(token) = token {
-            of.set("progressToken", token);
+            request_meta.set("progressToken", token);
         }
-        introduce(of, caller);
+        introduce(request_meta, caller);
     })
 }
 
-fn introduce(of: &mut Object<'_>, caller: &Caller) {
-    of.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
+fn introduce(request_meta: &mut Object<'_>, caller: &Caller) {
+    request_meta.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
     if let Some(info) = &caller.client_info {
-        of.set(meta::CLIENT_INFO, info);
+        request_meta.set(meta::CLIENT_INFO, info);
     }
     let capabilities = caller.capabilities.for_era(Era::Modern);
-    of.set(meta::CLIENT_CAPABILITIES, &capabilities);
+    request_meta.set(meta::CLIENT_CAPABILITIES, &capabilities);
     match caller.log_level {
-        Some(level) => of.set_text(meta::LOG_LEVEL, level.as_str()),
-        None => drop(of.remove(meta::LOG_LEVEL)),
+        Some(level) => request_meta.set_text(meta::LOG_LEVEL, level.as_str()),
+        None => drop(request_meta.remove(meta::LOG_LEVEL)),
     }
 }
 
-/// A modern client's request for a legacy server, without what a session has said already. Answers to
-/// questions go to the server's own requests and not into this one.
+/// Translates a modern client's request for a legacy server. The description of the client is
+/// removed, because the session has it. Answers to questions go to the server's own requests, not
+/// into this one.
 pub fn to_legacy(request: &str) -> String {
-    change(request, |method, params, of| {
+    change(request, |method, params, request_meta| {
         if questions::may_ask(method) {
             questions::strip(params);
         }
-        for key in meta::OF_REQUESTS {
-            of.remove(key);
+        for key in meta::REQUEST_KEYS {
+            request_meta.remove(key);
         }
     })
 }
 
-/// What makes a modern client's request one for a legacy server, if that is a single edit of the text:
-/// `_meta` holds nothing but the client's description, and progress is under `token`.
+/// The edit that translates a modern client's request for a legacy server, with the progress token
+/// `token`. `None` if `_meta` holds more than the client's description, or the request needs more
+/// than one edit.
 pub fn edit_to_legacy(
     request: &str,
     envelope: &Envelope,
@@ -73,7 +76,7 @@ pub fn edit_to_legacy(
     meta::reduced(request, envelope, token)
 }
 
-/// The request with other `params` and another `params._meta`.
+/// Edits the `params` and `params._meta` of a request.
 fn change(request: &str, edit: impl FnOnce(Method, &mut Object<'_>, &mut Object<'_>)) -> String {
     let Some(mut message) = Object::read(request) else {
         return request.to_owned();
@@ -83,21 +86,21 @@ fn change(request: &str, edit: impl FnOnce(Method, &mut Object<'_>, &mut Object<
         .and_then(|name| serde_json::from_str(name).ok());
     let method = method.map_or(Method::Other, |name: String| Method::of(&name));
     let mut params = object(message.get("params"));
-    let of = params.get("_meta").map(str::to_owned);
-    let mut of = object(of.as_deref());
-    edit(method, &mut params, &mut of);
-    if of.is_empty() {
+    let request_meta = params.get("_meta").map(str::to_owned);
+    let mut request_meta = object(request_meta.as_deref());
+    edit(method, &mut params, &mut request_meta);
+    if request_meta.is_empty() {
         params.remove("_meta");
     } else {
-        let of = of.to_string();
-        params.set("_meta", &of);
+        let request_meta = request_meta.to_string();
+        params.set("_meta", &request_meta);
     }
     let params = params.to_string();
     message.set("params", &params);
     message.to_string()
 }
 
-/// An object, empty where there is none.
+/// Reads an object. It is empty if there is none.
 fn object(text: Option<&str>) -> Object<'_> {
     text.and_then(Object::read).unwrap_or_default()
 }

@@ -11,12 +11,12 @@ pub use self::head::{Whole, head};
 use super::{Revision, code};
 use crate::message::{self, Method, Object, array, items, quote};
 
-/// What a result says of its own kind.
+/// The member that names the type of a result.
 pub const RESULT_TYPE: &str = "resultType";
 pub const COMPLETE: &str = "complete";
 const CACHE_HINTS: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", r#""private""#)];
 
-/// Whether a result of this method says how long it may be kept (SEP-2549).
+/// True if a result of this method carries cache hints (SEP-2549).
 pub fn is_cacheable(method: Method) -> bool {
     matches!(
         method,
@@ -29,8 +29,8 @@ pub fn is_cacheable(method: Method) -> bool {
     )
 }
 
-/// A modern result (JSON text) for a client of this legacy revision: without what says how to read
-/// and keep it, and with content as the revision knows it.
+/// Translates a modern result (JSON text) for a client of this legacy revision. The result type and
+/// the cache hints are removed, and content blocks are replaced by those that the revision defines.
 pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, str> {
     let Some(mut changed) = Object::read(result) else {
         return Cow::Borrowed(result);
@@ -57,7 +57,8 @@ pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, st
     }
 }
 
-/// Before 2026-07-28 `structuredContent` is an object. What is dropped stays readable as text.
+/// Before 2026-07-28 `structuredContent` is an object. Any other value is removed; it becomes a
+/// text if there is no content.
 fn plain_structure(result: &mut Object<'_>) -> bool {
     let Some(structure) = result.get("structuredContent") else {
         return false;
@@ -77,7 +78,8 @@ fn plain_structure(result: &mut Object<'_>) -> bool {
     true
 }
 
-/// Before 2026-07-28 an `outputSchema` describes an object; one bad tool would spoil the whole list.
+/// Before 2026-07-28 an `outputSchema` describes an object. One tool with another schema would
+/// spoil the whole list.
 fn tools(result: &mut Object<'_>) -> bool {
     let Some(tools) = result.get("tools").and_then(items) else {
         return false;
@@ -104,7 +106,7 @@ fn tools(result: &mut Object<'_>) -> bool {
     any
 }
 
-/// Each message of a prompt holds one block of content.
+/// Replaces newer content blocks in the messages of a prompt, which hold one block each.
 fn messages(result: &mut Object<'_>, revision: Revision) -> bool {
     let Some(messages) = result.get("messages").and_then(items) else {
         return false;
@@ -134,8 +136,8 @@ fn messages(result: &mut Object<'_>, revision: Revision) -> bool {
     any
 }
 
-/// A legacy result (JSON text) for a modern client: it says that it is complete and, where results of
-/// this method say so, that it is not to be kept.
+/// Translates a legacy result (JSON text) for a modern client. It adds the result type `complete`
+/// and, for methods with cache hints, hints that forbid caching.
 pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
     let [(ttl, _), (scope, _)] = CACHE_HINTS;
     let Some([has_kind, has_ttl, has_scope]) =
@@ -168,9 +170,9 @@ pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{open}{added}}}"))
 }
 
-/// A modern `error` (JSON text) for a legacy client. A resource that is not found had a code of its
-/// own: `uri` is the one that was asked for, and the error means it only if `data` repeats it. Codes
-/// that legacy revisions do not know become an internal error.
+/// Translates a modern `error` (JSON text) for a legacy client. Legacy revisions have a code for a
+/// missing resource. `uri` is the requested one; the error concerns it only if `data` repeats it.
+/// Codes that legacy revisions do not define become an internal error.
 pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
         Some(code::INVALID_PARAMS) if method == Method::ResourcesRead => {
@@ -189,8 +191,8 @@ pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
     }
 }
 
-/// A legacy `error` (JSON text) for a modern client: without the codes that must not be emitted any
-/// more, or that mean something else now. (−32042 is first tried as questions,
+/// Translates a legacy `error` (JSON text) for a modern client. It replaces codes that are
+/// forbidden since then, or have another meaning. (−32042 is first read as questions,
 /// [`InputRequired::from_error`](super::questions::InputRequired::from_error).)
 pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
@@ -215,7 +217,7 @@ pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
             changed.set("data", &required.to_string());
             Cow::Owned(changed.to_string())
         }
-        // Reserved since 2026-07-28; before, free for any use.
+        // Reserved since 2026-07-28, and free for any use before.
         Some(-32099..=code::HEADER_MISMATCH) => with_code(error, code::INTERNAL_ERROR),
         _ => Cow::Borrowed(error),
     }

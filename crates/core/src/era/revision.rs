@@ -1,11 +1,11 @@
-//! The revisions, and what each can do.
+//! The revisions, and the features of each.
 
-/// How a client opens (specification 2026-07-28, "Versioning").
+/// The way in which a client begins (specification 2026-07-28, "Versioning").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
-    /// With `initialize`, which opens a session.
+    /// `initialize` opens a session.
     Legacy,
-    /// Not at all: `_meta` of every request describes the client.
+    /// There is no session. `_meta` of every request describes the client.
     Modern,
 }
 
@@ -28,7 +28,7 @@ impl Revision {
         Self::V2025_11_25,
         Self::V2026_07_28,
     ];
-    /// Those that open with `initialize`.
+    /// The revisions that open a session with `initialize`.
     pub const LEGACY: [Self; 4] = [
         Self::V2024_11_05,
         Self::V2025_03_26,
@@ -37,7 +37,7 @@ impl Revision {
     ];
     pub const LATEST: Self = Self::V2026_07_28;
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
-    /// What an HTTP request without `MCP-Protocol-Version` and without a session is taken for.
+    /// The revision of an HTTP request without `MCP-Protocol-Version` and without a session.
     pub const ASSUMED: Self = Self::V2025_03_26;
 
     pub fn parse(text: &str) -> Option<Self> {
@@ -65,33 +65,34 @@ impl Revision {
         }
     }
 
-    /// Like [`parse`](Self::parse), of those that open with `initialize`.
+    /// Like [`parse`](Self::parse), but only for revisions that open a session with `initialize`.
     pub fn parse_legacy(text: &str) -> Option<Self> {
         Self::parse(text).filter(|revision| revision.era() == Era::Legacy)
     }
 
-    /// What a server answers to an `initialize` that asks for `requested`: the same if it opens that
-    /// way, else the latest that does (specification 2025-11-25, "Lifecycle").
+    /// The revision of the answer to an `initialize` that asks for `requested`: the same if it is a
+    /// legacy revision, else the latest legacy one (specification 2025-11-25, "Lifecycle").
     pub fn negotiate(requested: &str) -> Self {
         Self::parse_legacy(requested).unwrap_or(Self::LATEST_LEGACY)
     }
 
-    /// Whether a client of this revision may not understand what a server of the other says.
+    /// True if a client of this revision may not understand the messages of a server of the other.
     pub fn differs_from(self, server: Self) -> bool {
         self.era() != server.era() || self < server && !self.has_resource_link()
     }
 
-    /// JSON-RPC batches: 2025-03-26 must receive them, later revisions removed them.
+    /// JSON-RPC batches: 2025-03-26 must accept them, later revisions have removed them.
     pub const fn accepts_batches(self) -> bool {
         matches!(self, Self::V2025_03_26)
     }
 
-    /// Whether HTTP requests carry `MCP-Protocol-Version`.
+    /// True if HTTP requests carry `MCP-Protocol-Version`.
     pub fn sends_version_header(self) -> bool {
         self >= Self::V2025_06_18
     }
 
-    /// Whether event streams over HTTP begin with an event to resume from, and say when (SEP-1699).
+    /// True if event streams over HTTP begin with an event for resumption, and carry a retry time
+    /// (SEP-1699).
     pub const fn resumes_streams(self) -> bool {
         matches!(self, Self::V2025_11_25)
     }
@@ -104,7 +105,7 @@ impl Revision {
         self >= Self::V2025_11_25
     }
 
-    /// Tools in `sampling/createMessage`, and several blocks in one message of it (SEP-1577).
+    /// Tools in `sampling/createMessage`, and several blocks in one of its messages (SEP-1577).
     pub fn has_sampling_tools(self) -> bool {
         self >= Self::V2025_11_25
     }
@@ -121,7 +122,7 @@ impl Revision {
         self >= Self::V2025_06_18
     }
 
-    /// Before that, servers with prompts or resources could complete.
+    /// Earlier revisions have no such capability: servers with prompts or resources could complete.
     pub fn has_completions_capability(self) -> bool {
         self >= Self::V2025_03_26
     }

@@ -1,13 +1,15 @@
-//! Which revision is asked for next after a server has refused `initialize` for its revision.
+//! Chooses the next revision to try after a server has refused `initialize` because of the
+//! revision.
 //!
-//! A server that does not speak the requested revision answers with one that it speaks (specification
-//! 2025-11-25, "Lifecycle"). Some servers refuse `initialize` instead, in an error, a text, or by ending.
+//! A server that does not support the requested revision answers with one that it supports
+//! (specification 2025-11-25, "Lifecycle"). Some servers refuse `initialize` instead: with an
+//! error, with a text, or by exiting.
 
 use super::{Revision, code};
 use crate::message::{self, Span};
 
-/// The revision that is asked for next, after those in `tried` were refused, at last in these words. `None` if
-/// the words are not about the revision, or no revision is left.
+/// The revision to try next after those in `tried` were refused. `words` is the text of the last
+/// refusal. `None` if the text is not about the revision, or no revision is left.
 pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
     let is_open = |revision: &Revision| !tried.contains(revision);
     let named = |revision: &Revision| words.contains(revision.as_str());
@@ -30,14 +32,14 @@ pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
     newest_first.next()
 }
 
-/// The revision that these `initialize` parameters (JSON text) ask for; the latest in place of an unknown one.
+/// The revision in these `initialize` parameters (JSON text), or the latest if it is unknown.
 /// `None` if they name none.
 pub fn asked_revision(params: &str) -> Option<Revision> {
-    let asked = message::text_member(params, "protocolVersion")?;
-    Some(Revision::parse(&asked).unwrap_or(Revision::LATEST))
+    let requested = message::text_member(params, "protocolVersion")?;
+    Some(Revision::parse(&requested).unwrap_or(Revision::LATEST))
 }
 
-/// These `initialize` parameters (JSON text), asking for this revision.
+/// Replaces the revision in these `initialize` parameters (JSON text).
 pub fn with_revision(params: &str, revision: Revision) -> String {
     let version = message::quote(revision.as_str());
     match message::locate(params, Span::whole(params), &["protocolVersion"]) {
@@ -72,7 +74,7 @@ mod tests {
                 r#"{"code":-32602,"message":"Invalid params"}"#,
                 Some(Revision::V2025_06_18),
             ),
-            // It speaks no revision that opens with `initialize`.
+            // The server supports no revision that opens with `initialize`.
             (
                 r#"{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"]}}"#,
                 None,

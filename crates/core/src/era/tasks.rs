@@ -1,5 +1,5 @@
-//! The tasks extension (SEP-2663, `io.modelcontextprotocol/tasks`): a call is answered with the id of a
-//! task, before the work is done.
+//! The tasks extension (SEP-2663, `io.modelcontextprotocol/tasks`): a server answers a call with
+//! the id of a task before the work is done.
 
 mod names;
 
@@ -20,20 +20,21 @@ use crate::message::{self, Method, Object};
 /// The member that names a task, in requests, results and notifications.
 pub const ID: &str = "taskId";
 
-/// What a result says that is a task.
+/// The result type of a task.
 const TASK: &str = "task";
 
-/// How often a task is asked for that does not say so; what it says is taken within the bounds.
+/// Time between two polls of a task that names no interval, and the bounds for an interval that it
+/// names.
 const POLL: Duration = Duration::from_secs(1);
 const SHORTEST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(30);
 
-/// The capability, as clients and servers declare it.
+/// The capability in the form that clients and servers declare.
 pub fn capability() -> Value {
     json!({"extensions": {EXTENSION: {}}})
 }
 
-/// Message and data of the error −32021, for a request that does not declare the extension.
+/// Message and data of the error −32021, for a client that does not declare the extension.
 pub fn undeclared() -> (&'static str, Value) {
     (
         "the client does not declare the tasks extension",
@@ -41,7 +42,8 @@ pub fn undeclared() -> (&'static str, Value) {
     )
 }
 
-/// Whether an `error` (JSON text) refuses a call for want of the extension: nothing of it has run.
+/// True if an `error` (JSON text) refuses a call because the client does not declare the extension.
+/// The call has not run.
 pub fn is_undeclared(error: &str) -> bool {
     error_code(error) == Some(code::MISSING_CAPABILITY)
         && message::member(error, "data")
@@ -50,35 +52,35 @@ pub fn is_undeclared(error: &str) -> bool {
             .is_some_and(|extensions| message::member(extensions, EXTENSION).is_some())
 }
 
-/// Whether the result (JSON text) of a call is a task.
+/// True if the result (JSON text) of a call is a task.
 pub fn is_task(result: &str) -> bool {
     message::text_member(result, RESULT_TYPE).as_deref() == Some(TASK)
 }
 
-/// The task that a result or `params` (JSON text) names.
+/// The id of the task in a result or in `params` (JSON text).
 pub fn id(object: &str) -> Option<Cow<'_, str>> {
     message::text_member(object, ID)
 }
 
-/// Whether `params` (JSON text) name two tasks: two readers of them must not see different ones.
+/// True if `params` (JSON text) name two tasks. Two readers must not see different tasks.
 pub fn is_doubled(params: &str) -> bool {
     Object::read(params).is_some_and(|params| params.count(ID) > 1)
 }
 
-/// A result (JSON text) that names the task otherwise.
+/// Replaces the task's id in a result (JSON text).
 pub fn renamed(result: &str, id: &str) -> String {
     let mut renamed = Object::read(result).unwrap_or_default();
     renamed.set_text(ID, id);
     renamed.to_string()
 }
 
-/// A request of ours about a task (JSON text), in the name of a client with the extension. `id` is JSON
-/// text.
+/// Mainstay's request about a task (JSON text), in the name of a client with the extension. `id` is
+/// JSON text.
 pub fn request(id: &str, method: Method, task: &str, caller: &Caller) -> String {
     about(id, method, task, None, caller)
 }
 
-/// The request that brings answers (JSON texts) to what the task asked.
+/// The request that sends answers (JSON texts) to the task's questions.
 pub fn update(id: &str, task: &str, answers: &[(String, Box<str>)], caller: &Caller) -> String {
     let mut responses = Object::default();
     for (key, answer) in answers {
@@ -99,22 +101,22 @@ fn about(id: &str, method: Method, task: &str, responses: Option<&str>, caller: 
     request::to_modern(&text, caller)
 }
 
-/// What people are told of a task at work.
+/// The status message of a task, for people.
 pub fn status_message(task: &str) -> Option<Cow<'_, str>> {
     message::shown_member(task, "statusMessage")
 }
 
-/// The answer to `tasks/get` (JSON text) as the `params` of a notification.
+/// Turns the answer to `tasks/get` (JSON text) into the `params` of a notification.
 pub fn as_news(state: &str) -> String {
     let mut news = Object::read(state).unwrap_or_default();
     news.remove(RESULT_TYPE);
     news.to_string()
 }
 
-/// How far a task got.
+/// The progress of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// To be asked again after this time.
+    /// Poll again after this time.
     Working(Duration),
     Asks(InputRequired, Duration),
     /// The result of the call, JSON text.
@@ -124,7 +126,7 @@ pub enum Progress {
     Cancelled,
 }
 
-/// A task in a shape that the extension does not have.
+/// The error of a task whose shape contradicts the extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTask {
     #[error("the task has no \"taskId\"")]
@@ -138,7 +140,7 @@ pub enum BadTask {
 }
 
 impl Progress {
-    /// Reads a task (JSON text), as `tasks/get` or a call is answered with.
+    /// Reads a task (JSON text) from the answer to `tasks/get` or to a call.
     pub fn read(task: &str) -> Result<Self, BadTask> {
         let object = |name| {
             let found = message::member(task, name).filter(|found| found.starts_with('{'));
@@ -163,8 +165,8 @@ impl Progress {
 }
 
 fn pause(task: &str) -> Duration {
-    let asked = message::member(task, "pollIntervalMs").and_then(|asked| asked.parse().ok());
-    asked
+    let interval = message::member(task, "pollIntervalMs").and_then(|text| text.parse().ok());
+    interval
         .map_or(POLL, Duration::from_millis)
         .clamp(SHORTEST_POLL, LONGEST_POLL)
 }
@@ -230,13 +232,13 @@ mod tests {
             let working = read(&format!(r#""status":"working"{interval}"#));
             assert_eq!(working, Ok(Progress::Working(expected)), "{interval}");
         }
-        let asks = read(
+        let progress = read(
             r#""status":"input_required","inputRequests":{"k":{"method":"roots/list","params":{}}}"#,
         );
-        let Ok(Progress::Asks(asks, POLL)) = asks else {
-            panic!("{asks:?}");
+        let Ok(Progress::Asks(required, POLL)) = progress else {
+            panic!("{progress:?}");
         };
-        assert_eq!(asks.requests[0].0, "k");
+        assert_eq!(required.requests[0].0, "k");
         assert_eq!(
             read(r#""status":"completed","result":{"a": 1}"#),
             Ok(Progress::Completed(r#"{"a": 1}"#.into()))

@@ -10,23 +10,23 @@ use crate::{
     lifecycle::{State, Status},
 };
 
-/// The first attempts of an outage are announced, and after them one in a while. Counters are always
-/// live in the status.
-const TOLD_ATTEMPTS: u32 = 5;
-const TOLD_EVERY: Duration = Duration::from_mins(10);
+/// Number of attempts at the beginning of an outage that are announced, and the interval at which
+/// later ones are. The counters in the status are always current.
+const ANNOUNCED_ATTEMPTS: u32 = 5;
+const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Remembers what was said of one server.
+/// The announced state of one server.
 #[derive(Clone, Debug)]
 pub struct Observer {
-    /// The status shown last.
+    /// The state in the latest status.
     state: State,
     epoch: Epoch,
     degraded: bool,
-    /// It is down as its operator wants it, and that has been announced.
+    /// The server is down because the operator wants it, and that has been announced.
     at_rest: bool,
-    /// It was up until this attempt's session was lost, or given up for a new one.
+    /// The server was up until the session of this attempt was lost or replaced.
     lost: Option<Epoch>,
-    /// The latest attempt whose beginning was seen.
+    /// The latest attempt whose beginning was noticed.
     starting: Epoch,
     retries: Retries,
 }
@@ -46,8 +46,8 @@ impl Default for Observer {
 }
 
 impl Observer {
-    /// The events that follow from a new status. `capabilities` are those of the live session, as
-    /// the server declared them.
+    /// Returns the events that follow from a new status. `capabilities` are those of the live
+    /// session, as the server declared them.
     pub fn observe(
         &mut self,
         status: &Status,
@@ -62,7 +62,7 @@ impl Observer {
 
         if was_up && !(is_up && epoch == status.epoch) {
             events.push(EventKind::ServerDisconnected {
-                was_intentional: is_wanted(status),
+                was_intentional: is_intended(status),
                 reason: status.reason.clone().filter(|_| !is_up),
             });
             self.degraded = false;
@@ -70,13 +70,14 @@ impl Observer {
         }
         if status.begun.is_some() && status.epoch != self.starting {
             self.starting = status.epoch;
-            let is_told = match status.state {
+            let is_announced = match status.state {
                 State::Connecting => true,
                 State::Reconnecting => self.retries.is_followed_by(status.epoch),
-                // A server that lets nobody in is tried again and again.
+                // A server that refuses Mainstay is retried many times. These attempts are not
+                // announced.
                 _ => false,
             };
-            events.extend(is_told.then_some(EventKind::ServerStarting {}));
+            events.extend(is_announced.then_some(EventKind::ServerStarting {}));
         }
         match status.state {
             State::Connected => {
@@ -85,7 +86,7 @@ impl Observer {
                 }
                 events.extend(self.health(status));
             }
-            State::Reconnecting => events.extend(self.retries.told(status, now)),
+            State::Reconnecting => events.extend(self.retries.announce(status, now)),
             State::Failed | State::Error | State::Crashed => {
                 if before != status.state {
                     events.push(EventKind::ServerFailed {
@@ -94,8 +95,9 @@ impl Observer {
                     });
                 }
             }
-            State::Stopping | State::Disconnected if is_wanted(status) => {
-                // A server that is stopped or removed while it reconnects announces nothing else.
+            State::Stopping | State::Disconnected if is_intended(status) => {
+                // If a server is stopped or removed while it reconnects, nothing else announces
+                // that.
                 if !self.at_rest && !was_up {
                     events.push(EventKind::ServerDisconnected {
                         was_intentional: true,
@@ -108,7 +110,7 @@ impl Observer {
             State::Connecting | State::Stopping | State::Disconnected => {}
         }
         self.at_rest = matches!(status.state, State::Stopping | State::Disconnected)
-            && (is_wanted(status) || self.at_rest);
+            && (is_intended(status) || self.at_rest);
         events
     }
 
@@ -123,7 +125,7 @@ impl Observer {
         }
     }
 
-    /// Announces degraded health once, and restored health only after it.
+    /// Announces degraded health once, and restored health only after that.
     fn health(&mut self, status: &Status) -> Option<EventKind> {
         let health = status.health.as_ref()?;
         let was = std::mem::replace(&mut self.degraded, health.degraded);
@@ -138,9 +140,9 @@ impl Observer {
     }
 }
 
-/// Whether a server that is no longer up is so because its operator wanted it: a loss has a reason,
-/// or the attempt that follows at once.
-fn is_wanted(status: &Status) -> bool {
+/// True if the operator wanted the server to go down. Otherwise the status has the reason of the
+/// loss, or an attempt is already under way.
+fn is_intended(status: &Status) -> bool {
     match status.state {
         State::Stopping | State::Connecting => true,
         State::Disconnected => status.reason.is_none(),
@@ -150,30 +152,31 @@ fn is_wanted(status: &Status) -> bool {
     }
 }
 
-/// What was told of the attempts of one outage.
+/// The announced attempts of one outage.
 #[derive(Clone, Debug, Default)]
 struct Retries {
-    told: u32,
+    announced: u32,
     last: Option<(Epoch, Instant)>,
 }
 
 impl Retries {
-    /// Whether this attempt follows a failure that was told, or is the first one of an outage.
+    /// True if this attempt follows a failure that was announced, or is the first one of an outage.
     fn is_followed_by(&self, attempt: Epoch) -> bool {
-        self.last.is_none_or(|(told, _)| told.next() == attempt)
+        self.last
+            .is_none_or(|(announced, _)| announced.next() == attempt)
     }
 
-    /// Once for each failed attempt and each loss, as far as [`TOLD_ATTEMPTS`] allows.
-    fn told(&mut self, status: &Status, now: Instant) -> Option<EventKind> {
+    /// Announces each failed attempt and each loss once, up to [`ANNOUNCED_ATTEMPTS`].
+    fn announce(&mut self, status: &Status, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;
         let due = self.last.is_none_or(|(epoch, at)| {
-            let rare = now.duration_since(at) >= TOLD_EVERY;
-            epoch != status.epoch && (self.told < TOLD_ATTEMPTS || rare)
+            let rare = now.duration_since(at) >= ANNOUNCEMENT_INTERVAL;
+            epoch != status.epoch && (self.announced < ANNOUNCED_ATTEMPTS || rare)
         });
         if !due {
             return None;
         }
-        self.told += 1;
+        self.announced += 1;
         self.last = Some((status.epoch, now));
         let wait = next_retry.saturating_duration_since(now);
         Some(EventKind::ServerReconnecting {

@@ -1,5 +1,5 @@
-//! Which statuses lead to which events: the courses that docs/dev/requirements.md, "Events", names, and any
-//! history.
+//! The events that follow from statuses: the courses in docs/dev/requirements.md, "Events", and
+//! random histories.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use crate::{
     lifecycle::{Effect, Event as Happening, Lifecycle, Loss, Policy, Report, RestartMode},
 };
 
-/// One server's lifecycle, and what was said of it.
+/// One server's lifecycle, and its events.
 struct Server {
     life: Lifecycle,
     policy: Policy,
     observer: Observer,
     now: Instant,
-    told: Vec<EventKind>,
+    events: Vec<EventKind>,
 }
 
 impl Server {
@@ -28,11 +28,11 @@ impl Server {
             policy,
             observer: Observer::default(),
             now: Instant::now(),
-            told: Vec::new(),
+            events: Vec::new(),
         }
     }
 
-    /// Row `default` without its jitter.
+    /// A server with preset `default`, without jitter.
     fn steady() -> Self {
         let mut policy = Policy::default();
         policy.reconnect.jitter = 0.0;
@@ -46,7 +46,7 @@ impl Server {
         let status = self.life.status(&self.policy);
         let capabilities = || json!({"tools": {}});
         let events = self.observer.observe(&status, capabilities, self.now);
-        self.told.extend(events);
+        self.events.extend(events);
         effect
     }
 
@@ -62,20 +62,20 @@ impl Server {
         let mut server = Self::steady();
         server.is(Happening::Start);
         server.reports(Report::Opened);
-        assert_eq!(server.said(), ["server_connected {}"]);
+        assert_eq!(server.new_events(), ["server_connected {}"]);
         server
     }
 
-    /// Waits until the lifecycle wants to be stepped.
+    /// Waits for the deadline of the lifecycle, and steps.
     fn due(&mut self) -> Option<Effect> {
         self.now = self.life.deadline(&self.policy).expect("a deadline");
         self.is(Happening::Tick)
     }
 
-    /// What was said since this was asked.
-    fn said(&mut self) -> Vec<String> {
-        let told = std::mem::take(&mut self.told);
-        told.iter().map(line).collect()
+    /// The events since the last call, as lines.
+    fn new_events(&mut self) -> Vec<String> {
+        let events = std::mem::take(&mut self.events);
+        events.iter().map(line).collect()
     }
 }
 
@@ -88,14 +88,14 @@ fn line(kind: &EventKind) -> String {
     )
 }
 
-/// I1, I2, I3, G19: several triggers of one loss are one event.
+/// I1, I2, I3, G19: several triggers of one loss make one event.
 #[test]
 fn a_loss_is_told_once_then_its_attempts_then_its_end() {
     let mut server = Server::up();
     server.lost("gone");
     server.lost("broken pipe");
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [
             r#"server_disconnected {"wasIntentional":false,"reason":"disconnected: gone"}"#,
             r#"server_reconnecting {"attempt":1,"nextRetryMs":1000,"lastError":"disconnected: gone"}"#,
@@ -104,7 +104,7 @@ fn a_loss_is_told_once_then_its_attempts_then_its_end() {
     server.due();
     server.lost("still gone");
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [
             r#"server_reconnecting {"attempt":2,"nextRetryMs":2000,"lastError":"disconnected: still gone"}"#
         ]
@@ -112,53 +112,54 @@ fn a_loss_is_told_once_then_its_attempts_then_its_end() {
     server.due();
     server.reports(Report::Opened);
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [r#"server_reconnected {"capabilities":{"tools":{}},"attemptsTaken":2}"#]
     );
 }
 
-/// One for each attempt whose turn has come; of a long outage no more than of its failures.
+/// There is one event for each attempt whose turn has come. In a long outage there are no more of
+/// them than of its failures.
 #[test]
 fn an_attempt_that_begins_is_told_once() {
     const STARTING: &str = "server_starting {}";
     let mut server = Server::steady();
     server.is(Happening::Start);
-    assert_eq!(server.said(), [""; 0], "it waits for its turn");
+    assert_eq!(server.new_events(), [""; 0], "it waits for its turn");
     server.reports(Report::Begun);
     server.reports(Report::AtWork(server.now));
-    assert_eq!(server.said(), [STARTING]);
+    assert_eq!(server.new_events(), [STARTING]);
     server.reports(Report::Opened);
-    server.said();
+    server.new_events();
     let mut attempts = Vec::new();
     server.lost("gone");
     for _ in 0..40 {
         server.due();
         server.reports(Report::Begun);
         server.lost("still gone");
-        attempts.extend(server.said());
+        attempts.extend(server.new_events());
     }
-    let of = |kind: &str| {
+    let count = |kind: &str| {
         attempts
             .iter()
             .filter(|line| line.starts_with(kind))
             .count()
     };
-    let failures = of("server_reconnecting");
+    let failures = count("server_reconnecting");
     assert!(failures < 10, "{attempts:?}");
     assert!(
-        (failures - 1..=failures).contains(&of(STARTING)),
+        (failures - 1..=failures).contains(&count(STARTING)),
         "{attempts:?}"
     );
-    // A person's start is announced, whatever was before.
+    // A start by a person is announced, whatever came before.
     server.is(Happening::Stop);
     server.reports(Report::Ended(Loss::Disconnected("stopped".to_owned())));
-    server.said();
+    server.new_events();
     server.is(Happening::Start);
     server.reports(Report::Begun);
-    assert_eq!(server.said(), [STARTING]);
+    assert_eq!(server.new_events(), [STARTING]);
 }
 
-/// A server that was never up is not disconnected, nor is it reconnected.
+/// A server that was never up is neither disconnected nor reconnected.
 #[test]
 fn a_first_attempt_that_fails_is_no_loss() {
     let mut server = Server::steady();
@@ -167,7 +168,7 @@ fn a_first_attempt_that_fails_is_no_loss() {
     server.due();
     server.reports(Report::Opened);
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [
             r#"server_reconnecting {"attempt":1,"nextRetryMs":1000,"lastError":"disconnected: not there yet"}"#,
             "server_connected {}",
@@ -175,25 +176,25 @@ fn a_first_attempt_that_fails_is_no_loss() {
     );
 }
 
-/// I9, and for a server that is up.
+/// I9, also for a server that is up.
 #[test]
 fn an_operators_stop_is_intentional_and_told_once() {
     let stopped = [r#"server_disconnected {"wasIntentional":true}"#];
     let mut server = Server::up();
     server.is(Happening::Stop);
     server.lost("closed");
-    assert_eq!(server.said(), stopped);
+    assert_eq!(server.new_events(), stopped);
     server.is(Happening::Stop);
-    assert_eq!(server.said(), [""; 0]);
+    assert_eq!(server.new_events(), [""; 0]);
 
     let mut server = Server::up();
     server.lost("gone");
-    server.said();
+    server.new_events();
     server.is(Happening::Stop);
-    assert_eq!(server.said(), stopped);
+    assert_eq!(server.new_events(), stopped);
     server.is(Happening::Start);
     server.reports(Report::Opened);
-    assert_eq!(server.said(), ["server_connected {}"]);
+    assert_eq!(server.new_events(), ["server_connected {}"]);
 }
 
 /// I10
@@ -207,7 +208,7 @@ fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
     server.lost("closed");
     server.reports(Report::Opened);
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [
             r#"server_disconnected {"wasIntentional":true}"#,
             r#"server_reconnected {"capabilities":{"tools":{}},"attemptsTaken":1}"#,
@@ -215,14 +216,14 @@ fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
     );
 }
 
-/// E11: the attempt that follows at once is no sign of an operator.
+/// E11: the attempt that follows at once does not come from the operator.
 #[test]
 fn an_expired_session_is_a_loss() {
     let mut server = Server::up();
     server.reports(Report::Ended(Loss::SessionExpired));
     server.reports(Report::Opened);
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [
             r#"server_disconnected {"wasIntentional":false,"reason":"the server ended the session"}"#,
             r#"server_reconnected {"capabilities":{"tools":{}},"attemptsTaken":1}"#,
@@ -236,7 +237,7 @@ fn what_is_not_tried_again_has_failed() {
     server.is(Happening::Start);
     server.reports(Report::Ended(Loss::Unauthorized("401".to_owned())));
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [r#"server_failed {"status":"error","lastError":"unauthorized: 401"}"#]
     );
 
@@ -248,7 +249,7 @@ fn what_is_not_tried_again_has_failed() {
     }));
     let reason = "process exited unexpectedly (code 3)";
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [
             format!(r#"server_disconnected {{"wasIntentional":false,"reason":"{reason}"}}"#),
             format!(r#"server_failed {{"status":"crashed","lastError":"{reason}"}}"#),
@@ -256,7 +257,7 @@ fn what_is_not_tried_again_has_failed() {
     );
 }
 
-/// I12: 180 s apart, an outage of a day would be 480 events.
+/// I12: with 180 s between attempts, an outage of a day would be 480 events.
 #[test]
 fn a_long_outage_is_told_ever_less() {
     let mut server = Server::up();
@@ -267,10 +268,10 @@ fn a_long_outage_is_told_ever_less() {
         server.due();
         server.lost("gone");
     }
-    let said = server.said();
-    // The disconnect, attempts 1 to 5, and at most one per 10 min.
-    assert!((140..=150).contains(&said.len()), "{}", said.len());
-    for (attempt, line) in (1..=5).zip(&said[1..]) {
+    let lines = server.new_events();
+    // The disconnect, attempts 1 to 5, and at most one event per 10 min.
+    assert!((140..=150).contains(&lines.len()), "{}", lines.len());
+    for (attempt, line) in (1..=5).zip(&lines[1..]) {
         assert!(line.contains(&format!(r#""attempt":{attempt},"#)), "{line}");
     }
 }
@@ -285,13 +286,13 @@ fn health_is_told_when_it_turns() {
         server.reports(Report::Probe(Outcome::Failed("ill".to_owned())));
     }
     assert_eq!(
-        server.said(),
+        server.new_events(),
         [r#"server_health_degraded {"consecutiveFailures":3,"lastError":"ill"}"#]
     );
     server.now += Duration::from_secs(1);
     server.reports(Report::Heard(server.now));
     server.reports(Report::Heard(server.now));
-    assert_eq!(server.said(), ["server_health_restored {}"]);
+    assert_eq!(server.new_events(), ["server_health_restored {}"]);
 }
 
 #[test]
@@ -334,7 +335,7 @@ fn ids_sort_as_text_and_never_go_back() {
     }
 }
 
-/// What is on the wire is read as it was written, with the name that is added to it.
+/// An event on the wire is read back unchanged, with the name that is added to it.
 #[test]
 fn events_are_read_as_they_were_written() {
     let kinds = [
@@ -362,7 +363,7 @@ fn events_are_read_as_they_were_written() {
 enum Act {
     Operator(Happening),
     Report(Report),
-    /// The driver finds that the deadline has come, this much too late.
+    /// The driver steps this long after the deadline.
     Due(u64),
 }
 
@@ -395,7 +396,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// The events alone tell whether a server is up, and why not.
+    /// The events alone show if a server is up, and the reason if it is not.
     #[test]
     fn events_tell_the_truth_over_any_history(
         acts in prop::collection::vec(act(), 1..120),
@@ -416,7 +417,7 @@ proptest! {
                     None => None,
                 },
             };
-            let events = std::mem::take(&mut server.told);
+            let events = std::mem::take(&mut server.events);
             for (index, event) in events.iter().enumerate() {
                 match event {
                     EventKind::ServerConnected {} | EventKind::ServerReconnected { .. } => {
@@ -447,7 +448,7 @@ proptest! {
             let status = server.life.status(&server.policy);
             prop_assert_eq!(up, status.state == State::Connected);
             prop_assert_eq!(ill, status.is_degraded());
-            // A loss is followed by what comes next, as soon as that is known.
+            // The next event after a loss is known as soon as the next attempt is.
             if status.next_retry.is_some() || status.state == State::Failed {
                 prop_assert!(down_again, "lost, and not a word of what follows");
             }

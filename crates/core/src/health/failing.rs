@@ -2,34 +2,35 @@
 
 use std::time::Instant;
 
-/// What a connection has counted of its calls.
+/// The connection's count of failed calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailingCalls {
     /// Calls that failed with no call answered between.
     pub failed: u32,
     /// Calls that ended since the session was opened, answered or not.
     pub of: u32,
-    /// How the last of those failed.
+    /// The error of the last failed call.
     pub reason: String,
 }
 
-/// The calls because of which a server is degraded.
+/// The failed calls that make a server degraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailingRow {
     /// Calls that failed with no call answered between.
     pub failed: u32,
     /// Calls that ended since the session was opened, answered or not.
     pub of: u32,
-    /// When the first of those that failed was known.
+    /// Time at which the first of the failed calls was noticed.
     pub since: Instant,
 }
 
-/// Calls that failed with no call answered between, whatever else the server said.
+/// Failed calls with no answered call between them. Other messages of the server do not end the
+/// row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     calls: FailingCalls,
     since: Option<Instant>,
-    /// Whether a probe was answered since then.
+    /// True if a probe was answered since the first failed call.
     answers_probes: bool,
 }
 
@@ -44,7 +45,7 @@ impl Row {
         self.calls = calls;
     }
 
-    /// A probe was answered at this time.
+    /// Notes that a probe was answered at `now`.
     pub fn answers_probes(&mut self, now: Instant) {
         self.answers_probes = self.since.is_some_and(|since| since <= now);
     }
@@ -53,7 +54,7 @@ impl Row {
         self.calls.failed
     }
 
-    pub fn shown(&self) -> Option<FailingRow> {
+    pub fn summary(&self) -> Option<FailingRow> {
         let FailingCalls { failed, of, .. } = self.calls;
         let since = self.since?;
         Some(FailingRow { failed, of, since })
@@ -61,11 +62,11 @@ impl Row {
 
     pub fn reason(&self) -> String {
         let FailingCalls { failed, reason, .. } = &self.calls;
-        let but = if self.answers_probes {
+        let prefix = if self.answers_probes {
             "answers pings; "
         } else {
             ""
         };
-        format!("{but}its last {failed} calls failed: {reason}")
+        format!("{prefix}its last {failed} calls failed: {reason}")
     }
 }

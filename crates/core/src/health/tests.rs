@@ -1,4 +1,4 @@
-//! Verdicts from evidence, policy by policy.
+//! Verdicts from evidence, for each policy.
 
 use super::*;
 
@@ -13,8 +13,8 @@ fn policy(action: Action, threshold: u32) -> Policy {
     }
 }
 
-/// What so many outcomes in a row lead to, one a second.
-fn verdicts(policy: &Policy, outcome: &Outcome, count: u32) -> Vec<Verdict> {
+/// The verdicts after `count` such outcomes, one each second.
+fn verdicts(policy: &Policy, outcome: &Outcome, count: u32) -> Vec<HealthVerdict> {
     let start = Instant::now();
     let mut tally = Tally::new(start);
     (1..=count)
@@ -27,10 +27,10 @@ fn failed() -> Outcome {
 }
 
 const LATE: Outcome = Outcome::Unanswered(None);
-const KEEP: Verdict = Verdict::Keep;
-const RECONNECT: Verdict = Verdict::Reconnect;
+const KEEP: HealthVerdict = HealthVerdict::Keep;
+const RECONNECT: HealthVerdict = HealthVerdict::Reconnect;
 
-/// Y2: a server that answers late is degraded, not dead; what is heard of it restores it (H6).
+/// Y2: a server that answers late is degraded, not dead. A message from it restores it (H6).
 #[test]
 fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
@@ -45,16 +45,16 @@ fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
             Some("ping timed out after 10s")
         );
     }
-    tally.heard(start + SECOND * 6);
+    tally.message_received(start + SECOND * 6);
     let health = tally.health(&policy);
     assert_eq!((health.degraded, health.failures), (false, 0));
     assert_eq!(health.last_error, None);
 }
 
-/// Y2: below a hang, what the threshold leads to is the action's.
+/// Y2: unless the server hangs, the action decides at the threshold.
 #[test]
 fn y2_what_the_threshold_leads_to() {
-    let check = |action, outcome: &Outcome, expected: [Verdict; 4]| {
+    let check = |action, outcome: &Outcome, expected: [HealthVerdict; 4]| {
         let found = verdicts(&policy(action, 3), outcome, 4);
         assert_eq!(found, expected, "{action:?} {outcome:?}");
     };
@@ -77,12 +77,12 @@ fn fault(kind: FaultKind) -> Fault {
     }
 }
 
-/// What comes in place of an answer leads to a new connection: at the threshold where the connection
-/// itself was cut, and where the policy says so; with `verify`, once the server was degraded and then
-/// asked once more.
+/// A fault in place of an answer leads to a reconnect at the threshold if the connection was cut,
+/// or if the policy says so. With `verify` it does so once the server was degraded and then probed
+/// once more.
 #[test]
 fn what_is_no_answer_of_the_protocol_leads_to_a_new_connection() {
-    let check = |action, kind, expected: [Verdict; 4]| {
+    let check = |action, kind, expected: [HealthVerdict; 4]| {
         let outcome = Outcome::Broken(fault(kind));
         let found = verdicts(&policy(action, 3), &outcome, 4);
         assert_eq!(found, expected, "{action:?} {kind:?}");
@@ -110,7 +110,7 @@ fn what_is_no_answer_of_the_protocol_leads_to_a_new_connection() {
     check(Action::Verify, FaultKind::Throttled, [KEEP; 4]);
 }
 
-/// `verify` asks a server that has become degraded once more, at once.
+/// With `verify`, a server that has become degraded is probed once more at once.
 #[test]
 fn verify_asks_once_more_at_once() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
@@ -125,7 +125,7 @@ fn verify_asks_once_more_at_once() {
     assert_eq!(tally.loss(), Loss::Disconnected("HTTP 503".to_owned()));
 }
 
-/// A server that takes no connection is reported once.
+/// The reason of an unreachable server says once that it is unreachable.
 #[test]
 fn an_unreachable_server_is_said_to_be_that_once() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
@@ -135,12 +135,13 @@ fn an_unreachable_server_is_said_to_be_that_once() {
         reason: "refused".to_owned(),
     };
     tally.judge(Outcome::Broken(fault), start + SECOND, &policy);
-    let said = tally.health(&policy).last_error;
-    assert_eq!(said.as_deref(), Some("cannot connect: refused"));
+    let last_error = tally.health(&policy).last_error;
+    assert_eq!(last_error.as_deref(), Some("cannot connect: refused"));
     assert_eq!(tally.loss().to_string(), "cannot connect: refused");
 }
 
-/// Calls count like probes, and make one due at once; a message forgives them all.
+/// Failed calls count like failed probes, and make a probe due at once. A message forgives all of
+/// them.
 #[test]
 fn calls_that_fail_in_a_row_degrade_a_server() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
@@ -156,20 +157,20 @@ fn calls_that_fail_in_a_row_degrade_a_server() {
         assert_eq!(health.last_error.as_deref(), Some("HTTP 503"));
     }
     assert_eq!(tally.due(&policy, 0), Some(start + SECOND));
-    tally.heard(start + SECOND * 4);
+    tally.message_received(start + SECOND * 4);
     let health = tally.health(&policy);
     assert_eq!((health.degraded, health.failures), (false, 0));
     assert_eq!(health.last_error, None);
-    // One among many good ones.
+    // One failure among many successes.
     for second in 5..60 {
         assert_eq!(fail(&mut tally, second % 2, second), KEEP);
-        tally.heard(start + SECOND * second);
+        tally.message_received(start + SECOND * second);
         assert!(!tally.health(&policy).degraded);
     }
 }
 
-/// Calls alone are evidence for a new connection only if they have failed for as long as a probe may
-/// take, however many failed in one moment.
+/// Calls alone lead to a reconnect only if they have failed for as long as a probe may take,
+/// however many failed in one moment.
 #[test]
 fn calls_that_fail_in_one_moment_are_no_evidence() {
     for (action, kind) in [
@@ -206,7 +207,7 @@ fn one_failed_call_is_never_enough() {
     }
 }
 
-/// A health URL that answers does not forgive calls that fail.
+/// An answer of the health URL does not forgive failed calls.
 #[test]
 fn a_health_url_forgives_no_calls() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
@@ -216,7 +217,7 @@ fn a_health_url_forgives_no_calls() {
     assert!(tally.health(&policy).degraded);
 }
 
-/// Calls are refused after so many in a row, unless the server is at work.
+/// Calls are refused after several in a row without an answer, unless the server is at work.
 #[test]
 fn calls_in_a_row_without_an_answer_stall_a_server() {
     let policy = policy(Action::Verify, 3);
@@ -233,7 +234,7 @@ fn calls_in_a_row_without_an_answer_stall_a_server() {
     assert!(!never.stalls(99, Duration::ZERO, SECOND));
 }
 
-/// A server whose calls are refused is degraded, and asked again and again until it is heard.
+/// A server whose calls are refused is degraded, and is probed until it sends a message.
 #[test]
 fn a_stalled_server_is_asked_until_it_is_heard() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
@@ -253,7 +254,7 @@ fn a_stalled_server_is_asked_until_it_is_heard() {
         assert_eq!(tally.due(&policy, 0), Some(now + SECOND));
         assert!(tally.health(&policy).degraded);
     }
-    tally.heard(start + SECOND * 93);
+    tally.message_received(start + SECOND * 93);
     tally.stall(None, start + SECOND * 93);
     let health = tally.health(&policy);
     assert_eq!((health.degraded, health.failures), (false, 0));
@@ -276,8 +277,8 @@ fn h2_a_success_between_begins_the_count_anew() {
     assert_eq!(tally.judge(LATE, start + SECOND * 6, &policy), RECONNECT);
 }
 
-/// "One failed probe removes a server": with a threshold of one, too, a late answer alone does not;
-/// that the server itself says so does, and so does a hang.
+/// "One failed probe removes a server": even with a threshold of one, a late answer alone does not.
+/// An error message of the server does, and so does a hang.
 #[test]
 fn a_threshold_of_one_takes_more_than_a_late_answer() {
     let policy = Policy {
@@ -293,8 +294,8 @@ fn a_threshold_of_one_takes_more_than_a_late_answer() {
     }
 }
 
-/// A hang is hard evidence once nothing speaks for the server any more; only a
-/// policy that never reconnects leaves it alone.
+/// A hang is hard evidence when the server has no excuse left. Only a policy that never reconnects
+/// ignores it.
 #[test]
 fn a_hang_takes_silence_and_the_absence_of_every_excuse() {
     let start = Instant::now();
@@ -322,19 +323,19 @@ fn a_hang_takes_silence_and_the_absence_of_every_excuse() {
     }
 }
 
-/// A byte within the time is no silence, whatever the probes say.
+/// A message within the time limit ends the silence, whatever the probes show.
 #[test]
 fn whoever_is_heard_does_not_hang() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
-    tally.heard(start + SECOND);
+    tally.message_received(start + SECOND);
     let verdict = tally.judge(LATE, start + SECOND * 120, &policy);
     assert_eq!(verdict, KEEP);
     let verdict = tally.judge(LATE, start + SECOND * 121, &policy);
     assert_eq!(verdict, RECONNECT);
 }
 
-/// Not asked is neither a success nor a failure.
+/// A probe that was not sent is neither a success nor a failure.
 #[test]
 fn a_busy_server_is_asked_later() {
     let (policy, start) = (policy(Action::Verify, 1), Instant::now());
@@ -369,7 +370,8 @@ fn h5_the_interval_varies_by_its_jitter() {
     assert!(most <= Some(&(SECOND * 132)) && most > Some(&(SECOND * 131)));
 }
 
-/// Why calls are refused is said for as long as they are: no failed call is no news of it.
+/// The reason for refused calls stays as long as they are refused. A failed call does not replace
+/// it.
 #[test]
 fn the_reason_of_a_stall_stays() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
@@ -390,15 +392,15 @@ fn the_reason_of_a_stall_stays() {
     assert_eq!((health.degraded, health.last_error), (false, None));
 }
 
-/// A server that answers every probe and fails every call is degraded, and keeps its session. Only an
-/// answered call ends that, however long ago the last failed one was.
+/// A server that answers every probe and fails every call is degraded, and keeps its session. Only
+/// an answered call ends that, however long ago the last failure was.
 #[test]
 fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
     let (policy, start) = (policy(Action::Reconnect, 3), Instant::now());
     let mut tally = Tally::new(start);
-    let failing = |failed, of| FailingCalls {
+    let failing = |failed, total| FailingCalls {
         failed,
-        of,
+        of: total,
         reason: "HTTP 502".to_owned(),
     };
     let answer = || Outcome::Answered(SECOND);
@@ -406,16 +408,16 @@ fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
         let now = start + SECOND * calls;
         tally.calls_failed_in_row(failing(calls, 7 + calls), now);
         assert_eq!(tally.judge(answer(), now, &policy), KEEP);
-        tally.heard(now);
+        tally.message_received(now);
         let health = tally.health(&policy);
         assert_eq!(health.degraded, calls >= 3, "{calls}");
         assert_eq!(health.failing_calls.is_some(), calls >= 3, "{calls}");
     }
-    // A day without a call, and with all probes answered.
+    // A day without a call, in which all probes are answered.
     for minute in 1..=24 * 60 {
         let now = start + SECOND * (60 * minute);
         assert_eq!(tally.judge(answer(), now, &policy), KEEP);
-        tally.heard(now);
+        tally.message_received(now);
         tally.calls_failed_in_row(failing(4, 11), now);
     }
     let health = tally.health(&policy);
@@ -434,12 +436,12 @@ fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
     let found = (health.degraded, health.failures, health.last_error);
     assert_eq!(found, (false, 0, None));
     assert_eq!(health.failing_calls, None);
-    // The next failures are counted anew.
+    // Later failures are counted anew.
     tally.calls_failed_in_row(failing(2, 14), start + SECOND * 90_001);
     assert!(!tally.health(&policy).degraded);
 }
 
-/// A probe may wait for others, within the time by which the interval varies anyway.
+/// A probe may wait for others, within the variation of the interval.
 #[test]
 fn a_probe_that_waits_for_others_keeps_to_its_interval() {
     let start = Instant::now();
@@ -456,7 +458,7 @@ fn a_probe_that_waits_for_others_keeps_to_its_interval() {
             assert!((silence - 30.0 * (1.0 + jitter)).abs() < 0.001, "{silence}");
         }
     }
-    // What is in doubt does not wait.
+    // A probe after a doubt does not wait.
     tally.doubt(start);
     assert_eq!(tally.leeway(&Policy::default(), 7), Duration::ZERO);
 }

@@ -1,22 +1,24 @@
-//! What follows the end of a session or of an attempt: a new attempt, at once or after a wait, or none.
+//! Decides after the end of a session or an attempt: a new attempt at once, after a wait, or none.
 
 use std::time::{Duration, Instant};
 
-use super::{InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then, Why};
+use super::{DownReason, InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then};
 
-/// A waiting call may bring an attempt forward, but not sooner than this after the last one began; a
-/// session that lived for less shows nothing.
+/// A waiting call brings an attempt forward, but keeps this distance from the beginning of the last
+/// one. A session that lived for less time proves nothing.
 pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
-/// A server that asks to be left alone for longer is still tried after this.
+/// The longest `Retry-After` that is respected. A server that asks for more is tried after this
+/// time.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// Whether a loss counts against the budget of attempts.
+/// The effect of a loss on the budget of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charge {
     Counted,
     Free,
-    /// Free: a call brought the attempt forward, and the policy's own is still to come, at this time.
+    /// Free, because a call brought the attempt forward. The attempt that the policy planned is
+    /// still due, at this time.
     Early(Instant),
 }
 
@@ -26,7 +28,7 @@ impl Lifecycle {
             Phase::Connecting { planned, .. } => self.refused(loss, planned, now, policy),
             Phase::Up { since, planned, .. } => self.lost(loss, since, planned, now, policy),
             Phase::Closing { ref then, .. } => match then.clone() {
-                Then::Stay => self.to(Phase::Down(Why::Stopped)),
+                Then::Stay => self.to(Phase::Down(DownReason::Stopped)),
                 Then::Reopen => self.forgiven().open(None, now),
                 Then::Retry { loss, planned } => self.refused(loss, planned, now, policy),
                 Then::Lose {
@@ -39,8 +41,8 @@ impl Lifecycle {
         }
     }
 
-    /// A session that was up crashed, and calls that are refused from now on caused this crash and
-    /// others before: `crashes` in all. None of them counts.
+    /// Handles the crash of a session that was up. Calls that are refused from now on have caused
+    /// `crashes` crashes, including this one. None of these crashes counts.
     pub(super) fn poisoned(
         mut self,
         loss: Loss,
@@ -56,21 +58,21 @@ impl Lifecycle {
         if policy.comes_back(&loss) {
             self.retry(loss, Charge::Free, now, policy)
         } else {
-            self.to(Phase::Down(Why::Lost(loss)))
+            self.to(Phase::Down(DownReason::Lost(loss)))
         }
     }
 
-    /// An attempt failed. One that a call brought forward is free.
+    /// Handles a failed attempt. An attempt that a call brought forward is free.
     fn refused(self, loss: Loss, planned: Option<Instant>, now: Instant, policy: &Policy) -> Step {
-        let at_first = !self.greeted && policy.reconnect.initial_failure == InitialFailure::Error;
+        let at_first = !self.was_up && policy.reconnect.initial_failure == InitialFailure::Error;
         if at_first || !policy.comes_back(&loss) {
-            return self.to(Phase::Down(Why::Refused(loss)));
+            return self.to(Phase::Down(DownReason::Refused(loss)));
         }
         let charge = planned.map_or(Charge::Counted, |_| Charge::Free);
         self.retry(loss, charge, now, policy)
     }
 
-    /// A session that was up since then is gone.
+    /// Handles the loss of a session that was up since `since`.
     fn lost(
         mut self,
         loss: Loss,
@@ -87,17 +89,17 @@ impl Lifecycle {
             self.crashes = 0;
         }
         if !policy.comes_back(&loss) {
-            return self.to(Phase::Down(Why::Lost(loss)));
+            return self.to(Phase::Down(DownReason::Lost(loss)));
         }
         if uptime >= ATTEMPT_SPACING {
-            self.expired = false;
+            self.reopened_expired = false;
         }
-        // A server that forgets sessions is asked for a new one without a wait, once in a row,
+        // If the server forgot the session, open a new one without a wait, but only once in a row,
         // even where every loss is forgiven on connect.
-        if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
+        if loss == Loss::SessionExpired && self.attempt() == 0 && !self.reopened_expired {
             self.losses = 1;
-            self.expired = true;
-            self.lost = Some(loss);
+            self.reopened_expired = true;
+            self.last_loss = Some(loss);
             return self.open(None, now);
         }
         // Calls bring attempts forward, but spend the budget no faster than the policy would.
@@ -111,7 +113,7 @@ impl Lifecycle {
         )
     }
 
-    /// What counts this loss, and how many of its kind there may be in a row.
+    /// The counter for this kind of loss, and the largest number of such losses in a row.
     fn budget(&mut self, loss: &Loss, policy: &Policy) -> (&mut u32, Option<u32>) {
         let is_crash =
             matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
@@ -122,23 +124,26 @@ impl Lifecycle {
         }
     }
 
-    /// Waits for the next attempt, unless the budget is spent.
+    /// Waits for the next attempt, or gives up if the budget is spent.
     fn retry(mut self, loss: Loss, charge: Charge, now: Instant, policy: &Policy) -> Step {
         if charge == Charge::Counted {
             let (counter, budget) = self.budget(&loss, policy);
             if budget.is_some_and(|budget| *counter >= budget) {
-                return self.to(Phase::Down(Why::Failed(loss)));
+                return self.to(Phase::Down(DownReason::Failed(loss)));
             }
             *counter = counter.saturating_add(1);
         }
-        self.lost = Some(loss.clone());
-        let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
-        let earliest = self.spaced(&loss, policy).unwrap_or(now).max(now + wanted);
+        self.last_loss = Some(loss.clone());
+        let retry_after = loss.retry_after().min(LONGEST_RETRY_AFTER);
+        let earliest = self
+            .spaced(&loss, policy)
+            .unwrap_or(now)
+            .max(now + retry_after);
         let until = match charge {
             _ if loss.is_unauthorized() => now + policy.unauthorized_delay(self.epoch),
             Charge::Early(planned) => planned.max(earliest),
             Charge::Counted | Charge::Free => {
-                now + policy.delay(self.attempt(), self.epoch).max(wanted)
+                now + policy.delay(self.attempt(), self.epoch).max(retry_after)
             }
         };
         self.to(Phase::Waiting {
@@ -149,21 +154,23 @@ impl Lifecycle {
         })
     }
 
-    /// When a call may cause an attempt after this loss.
+    /// Time from which a call may start an attempt after this loss.
     fn spaced(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
         let spacing = if loss.is_unauthorized() {
             policy.reconnect.unauthorized_spacing
         } else {
             ATTEMPT_SPACING
         };
-        Some(self.tried? + spacing)
+        Some(self.last_attempt_at? + spacing)
     }
 
-    /// Before this no call brings about anything: the server has just refused us.
+    /// Time before which no call starts an attempt, because the server has just refused Mainstay.
     pub(super) fn calls_from(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),
-            Phase::Down(Why::Lost(loss)) if loss.is_unauthorized() => self.spaced(loss, policy),
+            Phase::Down(DownReason::Lost(loss)) if loss.is_unauthorized() => {
+                self.spaced(loss, policy)
+            }
             Phase::Waiting { .. }
             | Phase::Down(_)
             | Phase::Connecting { .. }

@@ -1,14 +1,14 @@
-//! Applies what probes and traffic show about a session that is up.
+//! Applies the evidence of probes and traffic to a session that is up.
 
 use std::time::Instant;
 
 use super::{Lifecycle, Phase, Policy, Step, Then};
-use crate::health::{FailingCalls, Fault, Outcome, Verdict};
+use crate::health::{FailingCalls, Fault, HealthVerdict, Outcome};
 
 impl Lifecycle {
-    pub(super) fn heard(mut self, at: Instant) -> Step {
+    pub(super) fn message_received(mut self, at: Instant) -> Step {
         if let Phase::Up { tally, .. } = &mut self.phase {
-            tally.heard(at);
+            tally.message_received(at);
         }
         (self, None)
     }
@@ -49,11 +49,11 @@ impl Lifecycle {
         self.judged(verdict, now, policy)
     }
 
-    /// Carries out the verdict. A fault that may pass by itself does not end a session that a person
-    /// would have to open again by hand.
-    fn judged(self, verdict: Verdict, now: Instant, policy: &Policy) -> Step {
+    /// Carries out the verdict. A fault that may pass does not end a session that only a person
+    /// could open again.
+    fn judged(self, verdict: HealthVerdict, now: Instant, policy: &Policy) -> Step {
         let (
-            Verdict::Reconnect,
+            HealthVerdict::Reconnect,
             Phase::Up {
                 since,
                 tally,
@@ -63,7 +63,7 @@ impl Lifecycle {
         else {
             return (self, None);
         };
-        if tally.may_pass() && !policy.opens_unasked() {
+        if tally.may_pass() && !policy.reopens_alone() {
             return (self, None);
         }
         let then = Then::Lose {

@@ -1,4 +1,4 @@
-//! How a session was lost, or why none came about.
+//! The ways to lose a session, or to fail to open one.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ pub enum Loss {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// It lives, and does not answer.
+    /// The server is alive and does not answer.
     #[error("the server hangs: {0}")]
     Unresponsive(String),
     #[error("no handshake within {} ms", .0.as_millis())]
     ConnectTimeout(Duration),
-    /// Its processes worked, and then did nothing for this time.
+    /// The server's processes worked, and then did nothing for this time.
     #[error("no handshake within {} ms of its last sign of work", .0.as_millis())]
     SilentStart(Duration),
     #[error("cannot connect: {0}")]
     ConnectFailed(String),
-    /// It asked to be left alone for a while (HTTP `Retry-After`).
+    /// The server asked for a pause (HTTP `Retry-After`).
     #[error("cannot connect: {reason}; it asks to be tried again after {} s", retry_after.as_secs())]
     Unavailable {
         reason: String,
@@ -35,10 +35,10 @@ pub enum Loss {
     },
     #[error("the server ended the session")]
     SessionExpired,
-    /// The configuration is wrong: no attempt can ever work.
+    /// The configuration is wrong: no attempt can succeed.
     #[error("cannot start: {0}")]
     Misconfigured(String),
-    /// What is missing may come: a program that is being replaced, memory, file descriptors.
+    /// The missing thing may come back: a program that is being replaced, memory, file descriptors.
     #[error("cannot start: {0}")]
     CannotSpawn(String),
     #[error("initialize failed: {0}")]
@@ -56,7 +56,7 @@ fn exit_words(code: Option<i32>, signal: Option<i32>) -> String {
 }
 
 impl Loss {
-    /// The same with other words where it quotes a server.
+    /// Rewrites the texts that quote a server.
     #[must_use]
     pub fn reworded(self, reword: impl Fn(String) -> String) -> Self {
         match self {
@@ -81,7 +81,7 @@ impl Loss {
         }
     }
 
-    /// Whether trying again by itself could help.
+    /// True if an automatic retry could help.
     pub(super) fn retried(&self) -> bool {
         match self {
             Self::Misconfigured(_) => false,
@@ -99,17 +99,17 @@ impl Loss {
         }
     }
 
-    /// Whether the server refuses us until it gets other credentials.
+    /// True if the server refuses Mainstay until it gets other credentials.
     pub(super) fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Unauthorized(_))
     }
 
-    /// Whether the words of a loss, as the history keeps them, are those of [`Loss::Unauthorized`].
+    /// True if the text of a loss, as the history stores it, is that of [`Loss::Unauthorized`].
     pub fn says_unauthorized(words: &str) -> bool {
         words.starts_with(UNAUTHORIZED)
     }
 
-    /// How long the server asks to be left alone.
+    /// The pause that the server asked for. Zero if it asked for none.
     pub(super) fn retry_after(&self) -> Duration {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,
@@ -122,7 +122,7 @@ impl Loss {
 mod tests {
     use super::*;
 
-    /// The history keeps a loss in words.
+    /// The history stores a loss as text, so the prefix must be unique.
     #[test]
     fn no_other_loss_says_unauthorized() {
         let text = || "unauthorized: go away".to_owned();

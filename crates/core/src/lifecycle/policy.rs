@@ -1,63 +1,64 @@
-//! When and how often to try again, and the presets that fill a policy.
+//! The retry policy of a session, and the presets that fill it.
 
 use std::time::Duration;
 
 use super::Loss;
 use crate::{health, ids::Epoch, words::words};
 
-/// Everything by which a session's life is decided. A preset fills it; explicit settings of a server
-/// win over the preset.
+/// All settings that decide the life of a session. A preset fills it. Explicit settings of a server
+/// override the preset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Spawn or connect, and handshake. Time in which the processes of a start work does not count.
+    /// Time limit for spawn or connect, with the handshake. Time in which the processes of a start
+    /// work does not count.
     pub connect_timeout: Duration,
-    /// What a start may take whose processes work; see [`Policy::longest_start`].
+    /// Time limit for a start whose processes work; see [`Policy::longest_start`].
     pub start_timeout: Duration,
-    /// How long a closing session may take before it is killed.
+    /// Time after which a closing session is killed.
     pub close_timeout: Duration,
     pub reconnect: Reconnect,
     pub restart: Restart,
     pub health: health::Policy,
-    /// Feeds the jitter, so that a history can be repeated.
+    /// The seed of the jitter, so that a history can be repeated.
     pub seed: u64,
 }
 
-/// What follows the loss of a session.
+/// The settings for the time after a loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconnect {
     pub mode: ReconnectMode,
-    /// Attempts in a row before a server is given up; `None` is without limit.
+    /// Largest number of attempts in a row before giving up. `None` is without limit.
     pub max_attempts: Option<u32>,
     pub initial_delay: Duration,
     pub max_delay: Duration,
     pub multiplier: f64,
-    /// Fraction of a delay by which it varies, up or down, applied after the cap.
+    /// Fraction by which a delay varies, up or down. It is applied after `max_delay`.
     pub jitter: f64,
-    /// The wait after HTTP 401 or 403, in place of the growing ones.
+    /// The wait after HTTP 401 or 403, in place of the growing delay.
     pub unauthorized_delay: Duration,
-    /// A call does not bring such an attempt forward sooner than this after the last one.
+    /// Shortest time after such an attempt before a call may bring the next one forward.
     pub unauthorized_spacing: Duration,
     pub initial_failure: InitialFailure,
-    /// Whether a call that finds the server down brings an attempt forward.
+    /// True if a call that finds the server down brings an attempt forward.
     pub on_call: bool,
-    /// Losses are forgiven after this time of being up. Zero forgives them on connect; more
-    /// lets a server that dies after each handshake back off.
+    /// Losses are forgiven after this time of being up. Zero forgives them on connect. A longer
+    /// time makes a server that dies after each handshake back off.
     pub forgive_after: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconnectMode {
-    /// By itself, after a delay.
+    /// Retry after a delay, without a person.
     Auto,
-    /// On request; a call may request it where `on_call` says so.
+    /// Retry on request. A call counts as a request if `on_call` is set.
     Manual,
-    /// Only when its operator starts it.
+    /// Open only when the operator starts the server.
     Off,
 }
 
 words!(ReconnectMode { "auto" => Auto, "manual" => Manual, "off" => Off });
 
-/// What follows a first attempt that fails.
+/// The reaction to a failed first attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialFailure {
     Retry,
@@ -66,12 +67,13 @@ pub enum InitialFailure {
 
 words!(InitialFailure { "retry" => Retry, "error" => Error });
 
-/// What follows the crash of a process. Crashes are counted apart from losses of a connection, so that
-/// one policy can try remote servers without limit and give up a crash loop after five restarts.
+/// The settings for the time after a crash of a process. Crashes are counted apart from lost
+/// connections, so that one policy can retry remote servers without limit and give up a crash loop
+/// after five restarts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restart {
     pub mode: RestartMode,
-    /// Crashes in a row after which a process is left alone; `None` is never. Counts for
+    /// Largest number of crashes in a row before giving up. `None` is without limit. Applies to
     /// [`RestartMode::OnCrash`].
     pub max_attempts: Option<u32>,
     /// Crashes are forgiven after this time of being up.
@@ -80,27 +82,28 @@ pub struct Restart {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartMode {
-    /// With its own budget, and the delays of `reconnect`.
+    /// Crashes have their own budget, and the delays of `reconnect`.
     OnCrash,
-    /// A crash is a loss like any other.
+    /// A crash counts as any other loss.
     AsReconnect,
     Never,
 }
 
 words!(RestartMode { "on_crash" => OnCrash, "as_reconnect" => AsReconnect, "never" => Never });
 
-/// The presets of docs/configuration.md. All but the default keep the behaviour of an older program.
+/// The presets of docs/configuration.md. All but the default reproduce the behaviour of an older
+/// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Preset {
     #[default]
     Default,
-    /// Connects again without limit.
+    /// Reconnects without limit.
     Persistent,
-    /// Five attempts, health by HTTP.
+    /// Five attempts; health by HTTP.
     Router,
-    /// Five attempts, one missed ping.
+    /// Five attempts; one missed ping.
     Bounded,
-    /// A person starts what has crashed.
+    /// A person starts a crashed server.
     Desktop,
     /// A person reconnects.
     Manual,
@@ -116,7 +119,7 @@ impl Preset {
         Self::Manual,
     ];
 
-    /// The word in the configuration.
+    /// The name in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -131,7 +134,7 @@ impl Preset {
     pub fn policy(self) -> Policy {
         let base = Policy {
             connect_timeout: Duration::from_secs(30),
-            // The first start by npx or uvx downloads and builds.
+            // The first start with npx or uvx downloads and builds.
             start_timeout: Duration::from_mins(10),
             close_timeout: Duration::from_secs(10),
             reconnect: Reconnect {
@@ -211,7 +214,7 @@ impl Preset {
                     jitter: 0.0,
                     threshold: 1,
                     action: health::Action::Reconnect,
-                    // One missed ping is enough, if the server hangs by all other evidence too.
+                    // One missed ping is enough if all other evidence also shows a hang.
                     hang_after: Duration::from_secs(30),
                     unanswered_calls: None,
                     ..base.health
@@ -228,7 +231,7 @@ impl Preset {
     }
 }
 
-/// Nothing is done without being asked for.
+/// Changes a policy so that sessions open only on request.
 fn by_hand(mut policy: Policy, mode: ReconnectMode) -> Policy {
     policy.reconnect.mode = mode;
     policy.reconnect.initial_failure = InitialFailure::Error;
@@ -246,12 +249,13 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// What an attempt may take in all. A longer `connect_timeout` is a person's word for more.
+    /// Time limit of an attempt in all. A `connect_timeout` that is longer than `start_timeout`
+    /// extends it.
     pub fn longest_start(&self) -> Duration {
         self.start_timeout.max(self.connect_timeout)
     }
 
-    /// Whether a server is tried again by itself after this.
+    /// True if the policy retries after this loss without a person.
     pub(super) fn comes_back(&self, loss: &Loss) -> bool {
         let crashed = matches!(loss, Loss::Crashed { .. });
         self.reconnect.mode == ReconnectMode::Auto
@@ -259,8 +263,8 @@ impl Policy {
             && !(crashed && self.restart.mode == RestartMode::Never)
     }
 
-    /// Whether a lost session is opened again without a person: by itself or by a call.
-    pub(super) fn opens_unasked(&self) -> bool {
+    /// True if a lost session is opened again without a person: after a delay or for a call.
+    pub(super) fn reopens_alone(&self) -> bool {
         match self.reconnect.mode {
             ReconnectMode::Auto => true,
             ReconnectMode::Manual => self.reconnect.on_call,
@@ -268,7 +272,7 @@ impl Policy {
         }
     }
 
-    /// The wait after a server has refused us, in whole milliseconds.
+    /// The wait after the server has refused Mainstay, in whole milliseconds.
     pub(super) fn unauthorized_delay(&self, epoch: Epoch) -> Duration {
         let seconds = self.reconnect.unauthorized_delay.as_secs_f64();
         jittered(seconds, self.reconnect.jitter, self.seed ^ epoch.0)
@@ -296,7 +300,7 @@ pub(crate) fn jittered(seconds: f64, jitter: f64, seed: u64) -> Duration {
     Duration::from_secs_f64((varied * 1000.0).round() / 1000.0)
 }
 
-/// A number in 0..1 that depends on `seed` alone (SplitMix64).
+/// A number in 0..1 that depends only on `seed` (SplitMix64).
 #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64")]
 fn unit_random(seed: u64) -> f64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,15 +1,15 @@
-//! The status of a session. It is derived from the phase and never stored (invariant 2). Also the word
-//! of each surface for a state.
+//! The status of a session, derived from the phase and never stored (invariant 2), and the words
+//! for each state on each surface.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lifecycle, Loss, Phase, Policy, ReconnectMode, Then, Why};
+use super::{DownReason, Lifecycle, Loss, Phase, Policy, ReconnectMode, Then};
 use crate::{health::Health, ids::Epoch, start::HANG_AFTER};
 
-/// A start counts as silent after this time without a sign of work. Signs are looked for less often
-/// than once a second on a busy machine.
+/// A start counts as silent after this time without a sign of work. On a busy machine the signs are
+/// read less often than once a second.
 const SILENCE: Duration = HANG_AFTER.saturating_add(Duration::from_secs(1));
 
 /// The canonical states.
@@ -26,19 +26,19 @@ pub enum State {
     Stopping,
 }
 
-/// The words of one state on the surfaces of the documents that we unite.
+/// The words for one state on each surface that Mainstay is compatible with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// The word of Mainstay itself.
+    /// Mainstay's own word.
     pub canonical: &'static str,
-    /// A router's page, with the message that it shows beside.
+    /// The word on a router's page, and the message that the page shows next to it.
     pub page: &'static str,
     pub page_message: Option<&'static str>,
-    /// The tools `list_servers` and `reconnect_server`.
+    /// The word in the tools `list_servers` and `reconnect_server`.
     pub tools: &'static str,
-    /// The routes under `/api/mcp-clients`.
+    /// The word in the routes under `/api/mcp-clients`.
     pub rest: &'static str,
-    /// A desktop application.
+    /// The word in a desktop application.
     pub desktop: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl State {
     ];
 
     pub const fn words(self) -> Words {
-        // canonical, page, its message, tools, rest, desktop
+        // Order: canonical, page, page_message, tools, rest, desktop.
         let (canonical, page, page_message, tools, rest, desktop) = match self {
             Self::Disconnected => (
                 "disconnected",
@@ -122,7 +122,7 @@ impl State {
         self.words().canonical
     }
 
-    /// Whether a session may open without a person: a call should wait.
+    /// True while a session may open without a person. A call should wait for it.
     pub const fn is_hopeful(self) -> bool {
         matches!(self, Self::Connecting | Self::Reconnecting)
     }
@@ -138,38 +138,39 @@ impl std::fmt::Display for State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub state: State,
-    /// The latest attempt, counted from the beginning.
+    /// The number of the latest attempt.
     pub epoch: Epoch,
-    /// Whether an attempt is under way.
+    /// True while an attempt is under way.
     pub attempting: bool,
-    /// When the attempt under way began; `None` while it waits for its turn.
+    /// Time at which the current attempt began. `None` while it waits for its turn.
     pub begun: Option<Instant>,
-    /// When its processes were last seen at work.
+    /// Time of the last sign of work of the attempt's processes.
     pub worked: Option<Instant>,
-    /// Without a handshake the attempt ends after so long a silence, and after so long a time.
+    /// The attempt ends if there is no handshake after this long a silence (`silence_limit`), or
+    /// after this time in all (`start_limit`).
     pub silence_limit: Duration,
     pub start_limit: Duration,
-    /// Losses in a row, not yet forgiven: the number of the attempt that follows, or is under way.
+    /// Losses in a row that are not forgiven yet. It is the number of the next or current attempt.
     pub attempt: u32,
     pub reason: Option<String>,
-    /// The reason is that the server accepts none of the credentials in its entry.
+    /// True if the reason is that the server accepts none of the credentials in its entry.
     pub unauthorized: bool,
-    /// Another attempt comes by itself, or is under way.
+    /// True if an attempt is under way or comes without a person.
     pub retried: bool,
     pub next_retry: Option<Instant>,
-    /// Whether a call can bring a session about.
+    /// True if a call can start an attempt.
     pub on_call: bool,
-    /// No call can before this.
+    /// Time before which no call can start an attempt.
     pub calls_from: Option<Instant>,
-    /// What it is once its session is gone, before that has been noticed.
+    /// The state to show once the session is gone, before the supervisor has noticed the loss.
     pub if_lost: State,
-    /// While connected.
+    /// Set while the server is connected.
     pub health: Option<Health>,
 }
 
 impl Status {
-    /// Whether it is up, or Mainstay means to bring it back: by itself, or for a call. One that has not been tried
-    /// yet is about to be.
+    /// True while the server is connected, or Mainstay will bring it back: without a person, or for
+    /// a call. Also true before the first attempt.
     pub fn is_kept_up(&self) -> bool {
         self.state == State::Connected || self.retried || self.on_call || self.epoch == Epoch::NONE
     }
@@ -178,18 +179,18 @@ impl Status {
         self.health.as_ref().is_some_and(|health| health.degraded)
     }
 
-    /// What the start of a process that is under way does, in words.
+    /// Describes the start that is under way, in words.
     pub fn start_words(&self, now: Instant) -> Option<String> {
         if !self.attempting {
             return None;
         }
-        let Some(begun) = self.begun else {
+        let Some(begun_at) = self.begun else {
             return Some("waits for its turn".to_owned());
         };
-        let time = now.saturating_duration_since(begun);
-        let worked = self.worked.filter(|worked| *worked >= begun);
+        let time = now.saturating_duration_since(begun_at);
+        let worked = self.worked.filter(|worked| *worked >= begun_at);
         let silence = worked.map(|worked| now.saturating_duration_since(worked));
-        let (what, time, limit) = match silence {
+        let (activity, time, limit) = match silence {
             None => ("no sign of work", time, self.silence_limit),
             Some(silence) if silence < SILENCE => ("at work", time, self.start_limit),
             Some(silence) => {
@@ -199,12 +200,12 @@ impl Status {
             }
         };
         let (time, limit) = (time.as_secs(), limit.as_secs_f64());
-        Some(format!("{what} for {time} s, given up after {limit} s"))
+        Some(format!("{activity} for {time} s, given up after {limit} s"))
     }
 }
 
 impl Lifecycle {
-    /// The projection that people and programs see.
+    /// The status that people and programs see.
     pub fn status(&self, policy: &Policy) -> Status {
         let reconnecting = |then: &Then| match then {
             Then::Stay => (State::Stopping, None),
@@ -214,22 +215,26 @@ impl Lifecycle {
             }
         };
         let (state, reason) = match &self.phase {
-            Phase::Down(why) => match why {
-                Why::Stopped => (State::Disconnected, None),
-                Why::Lost(loss @ Loss::Crashed { .. }) => (State::Crashed, Some(loss.clone())),
-                Why::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
+            Phase::Down(reason) => match reason {
+                DownReason::Stopped => (State::Disconnected, None),
+                DownReason::Lost(loss @ Loss::Crashed { .. }) => {
+                    (State::Crashed, Some(loss.clone()))
+                }
+                DownReason::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
                     (State::Disconnected, Some(loss.clone()))
                 }
-                Why::Lost(loss) | Why::Refused(loss) => (State::Error, Some(loss.clone())),
-                Why::Failed(loss) => (State::Failed, Some(loss.clone())),
+                DownReason::Lost(loss) | DownReason::Refused(loss) => {
+                    (State::Error, Some(loss.clone()))
+                }
+                DownReason::Failed(loss) => (State::Failed, Some(loss.clone())),
             },
             Phase::Connecting { .. } => {
-                let state = match &self.lost {
+                let state = match &self.last_loss {
                     Some(lost) if lost.is_unauthorized() => State::Error,
                     Some(_) => State::Reconnecting,
                     None => State::Connecting,
                 };
-                (state, self.lost.clone())
+                (state, self.last_loss.clone())
             }
             Phase::Up { .. } => (State::Connected, None),
             Phase::Closing { then, .. } => reconnecting(then),
@@ -242,16 +247,20 @@ impl Lifecycle {
             Phase::Up { tally, .. } => Some(tally.health(&policy.health)),
             _ => None,
         };
-        let (begun, worked) = match self.phase {
-            Phase::Connecting { since, worked, .. } => (since, worked),
+        let (begun_at, last_work_at) = match self.phase {
+            Phase::Connecting {
+                since,
+                last_work_at,
+                ..
+            } => (since, last_work_at),
             _ => (None, None),
         };
         Status {
             state,
             epoch: self.epoch,
             attempting: matches!(self.phase, Phase::Connecting { .. }),
-            begun,
-            worked,
+            begun: begun_at,
+            worked: last_work_at,
             silence_limit: policy.connect_timeout,
             start_limit: policy.longest_start(),
             attempt: self.attempt(),

@@ -1,5 +1,5 @@
-//! The life of a session, step by step: exact courses, the timings of every preset, the words of
-//! every surface, and what holds over any history.
+//! The lifecycle of a session, step by step: exact courses, the timings of every preset, the words
+//! of every surface, and invariants of random histories.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -43,7 +43,7 @@ fn unavailable(seconds: u64) -> Loss {
     }
 }
 
-/// A preset without its jitter.
+/// A preset without jitter.
 fn steady(preset: Preset) -> Policy {
     let mut policy = preset.policy();
     policy.reconnect.jitter = 0.0;
@@ -51,7 +51,7 @@ fn steady(preset: Preset) -> Policy {
     policy
 }
 
-/// A session, and a clock that stands still unless told; times are in milliseconds.
+/// A session with its own clock, which moves only when the test says so. Times are in milliseconds.
 struct Course {
     life: Lifecycle,
     policy: Policy,
@@ -67,7 +67,7 @@ impl Course {
         }
     }
 
-    /// One that is up.
+    /// A course whose session is up.
     fn up(policy: Policy) -> Self {
         let mut course = Self::new(policy);
         course.step(Event::Start);
@@ -75,7 +75,7 @@ impl Course {
         course
     }
 
-    /// One whose session, up for an hour, was lost like this.
+    /// A course whose session was up for an hour and ended with this loss.
     fn losing(policy: Policy, loss: Loss) -> Self {
         let mut course = Self::up(policy);
         course.wait(HOUR);
@@ -90,12 +90,12 @@ impl Course {
         effect
     }
 
-    /// A report of the current epoch.
+    /// Steps with a report of the current epoch.
     fn report(&mut self, report: Report) -> Option<Effect> {
         self.step(Event::Io(self.life.epoch, report))
     }
 
-    /// The attempt under way succeeds.
+    /// Lets the current attempt succeed.
     fn opens(&mut self) {
         assert_eq!(self.report(Report::Begun), None);
         assert_eq!(self.report(Report::Opened), None);
@@ -110,14 +110,14 @@ impl Course {
         self.now += Duration::from_millis(milliseconds);
     }
 
-    /// Until the deadline.
+    /// Time until the deadline.
     fn due(&self) -> Option<u64> {
         let deadline = self.life.deadline(&self.policy)?;
         let left = deadline.duration_since(self.now).as_millis();
         Some(u64::try_from(left).expect("a short wait"))
     }
 
-    /// Waits for the deadline.
+    /// Waits for the deadline, and steps.
     fn tick(&mut self) -> Option<Effect> {
         self.wait(self.due().expect("something is due"));
         self.step(Event::Tick)

@@ -7,21 +7,21 @@ use serde_json::value::RawValue;
 
 use super::{Envelope, Span, is_id, text::text_member};
 
-/// A text member found by a peek: what it says, and where it stands (with its quotes).
+/// A string member found by a peek: its value, and its span with the quotes.
 #[derive(Clone, Debug)]
 pub struct Text<'a> {
     pub value: Cow<'a, str>,
     pub span: Span,
 }
 
-/// What routing and progress need of a request's `params`.
+/// The members of a request's `params` that routing and progress need.
 #[derive(Clone, Debug, Default)]
 pub struct Address<'a> {
     /// `params.name`: the tool or prompt.
     pub name: Option<Text<'a>>,
     /// `params.uri`: the resource.
     pub uri: Option<Text<'a>>,
-    /// `params._meta.progressToken`, as it stands.
+    /// The span of `params._meta.progressToken`.
     pub progress_token: Option<Span>,
     /// `params.ref.name` and `params.ref.uri` of `completion/complete`.
     pub reference: Option<Reference<'a>>,
@@ -33,12 +33,12 @@ pub enum Reference<'a> {
     Resource(Text<'a>),
 }
 
-/// A member of `params` that is not what MCP says it is (JSON-RPC −32602).
+/// A member of `params` that does not have the type that MCP demands (JSON-RPC −32602).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid params: {0}")]
 pub struct InvalidParams(pub &'static str);
 
-/// The address of a request, as far as it has one.
+/// Reads the address of a request. Members that the request does not have are `None`.
 pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, InvalidParams> {
     let found = &envelope.landmarks;
     if found.doubled {
@@ -52,7 +52,7 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
             "\"progressToken\" must be a string or a number",
         ));
     }
-    let word = |span: Option<Span>, what| span.map(|span| string(text, span, what)).transpose();
+    let word = |span: Option<Span>, error| span.map(|span| string(text, span, error)).transpose();
     Ok(Address {
         name: word(found.name, "\"name\" must be a string")?,
         uri: word(found.uri, "\"uri\" must be a string")?,
@@ -64,7 +64,7 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
     })
 }
 
-/// A text member of a request's `params`, whatever else is wrong with it.
+/// A string member of a request's `params`. Errors in other members do not matter.
 pub fn named<'a>(text: &'a str, envelope: &Envelope, member: &str) -> Option<Cow<'a, str>> {
     let span = match member {
         "name" => envelope.landmarks.name,
@@ -79,8 +79,8 @@ fn members<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, InvalidParams> 
         .map_err(|_| InvalidParams("an object with each member at most once is expected"))
 }
 
-fn string<'a>(text: &'a str, span: Span, what: &'static str) -> Result<Text<'a>, InvalidParams> {
-    let value = super::text(span.get(text)).ok_or(InvalidParams(what))?;
+fn string<'a>(text: &'a str, span: Span, error: &'static str) -> Result<Text<'a>, InvalidParams> {
+    let value = super::text(span.get(text)).ok_or(InvalidParams(error))?;
     Ok(Text { value, span })
 }
 
@@ -95,11 +95,13 @@ fn reference(text: &str, span: Span) -> Result<Option<Reference<'_>>, InvalidPar
         uri: Option<&'a RawValue>,
     }
     let found: Ref<'_> = members(span.get(text))?;
-    let of = |raw: &RawValue| Span::of(text, raw.get());
+    let locate = |raw: &RawValue| Span::of_part(text, raw.get());
     match (&*found.kind, found.name, found.uri) {
-        ("ref/prompt", Some(name), _) => string(text, of(name), "\"ref.name\" must be a string")
-            .map(|name| Some(Reference::Prompt(name))),
-        ("ref/resource", _, Some(uri)) => string(text, of(uri), "\"ref.uri\" must be a string")
+        ("ref/prompt", Some(name), _) => {
+            string(text, locate(name), "\"ref.name\" must be a string")
+                .map(|name| Some(Reference::Prompt(name)))
+        }
+        ("ref/resource", _, Some(uri)) => string(text, locate(uri), "\"ref.uri\" must be a string")
             .map(|uri| Some(Reference::Resource(uri))),
         _ => Err(InvalidParams(
             "\"ref\" must be a ref/prompt with a name or a ref/resource with a uri",

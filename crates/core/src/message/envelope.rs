@@ -4,24 +4,24 @@ use serde::de::IgnoredAny;
 
 use super::{
     MAX_TEXT, Method, Span, is_id,
-    keys::OF_REQUESTS,
+    keys::REQUEST_KEYS,
     object::items,
     scan::{Invalid, Scanner},
     text::{splice, text as string},
 };
 
-/// Levels of objects and arrays in what a message carries. Readers that recurse stop at a hundred or a few
-/// hundred levels (`serde_json` at 128, Python at about 1,000); no tool's arguments need more. Mainstay
-/// itself reads messages without recursion.
+/// Largest number of nested objects and arrays in the payload of a message. Recursive readers stop
+/// at a hundred or a few hundred levels (`serde_json` at 128, Python at about 1,000), and no tool's
+/// arguments need more. Mainstay itself reads messages without recursion.
 pub const MAX_DEPTH: usize = 512;
 
-/// Around `arguments` there are `params` and the message itself, which do not count.
+/// The levels around `arguments`, which do not count: `params` and the message itself.
 const DEPTH_OF_ENVELOPE: usize = 2;
 
-/// The members of `params` that answer questions.
+/// The members of `params` that hold answers to questions.
 pub const ANSWERS: [&str; 2] = ["inputResponses", "requestState"];
 
-/// What one JSON-RPC message is, and where its members stand in its text.
+/// The kind of one JSON-RPC message, and the spans of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
     pub kind: Kind,
@@ -29,33 +29,35 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Whether `params._meta` has a member that only a request without a session carries (2026-07-28,
-    /// "`_meta`").
+    /// True if `params._meta` has a member that only a request without a session carries
+    /// (2026-07-28, "`_meta`").
     pub fn has_request_meta(&self) -> bool {
         self.landmarks.stateless
     }
 
-    /// `params.arguments`: what a tool or a prompt is called with.
+    /// `params.arguments`: the arguments of a tool or a prompt.
     pub fn arguments(&self) -> Option<Span> {
         self.landmarks.arguments
     }
 
-    /// Whether `params` have a member that answers questions (2026-07-28, "Multi Round-Trip Requests").
+    /// True if `params` has a member that answers questions (2026-07-28, "Multi Round-Trip
+    /// Requests").
     pub fn brings_answers(&self) -> bool {
         self.landmarks.answers
     }
 
-    /// Whether `params` ask for the answer to become a task (2025-11-25, "Tasks").
+    /// True if `params` asks for a task in place of the result (2025-11-25, "Tasks").
     pub fn asks_for_task(&self) -> bool {
         self.landmarks.task
     }
 
-    /// Whether `params._meta` holds more than a progress token and what a request says of its sender.
+    /// True if `params._meta` holds more than a progress token and the description of the sender.
     pub fn has_other_meta(&self) -> bool {
         self.landmarks.meta_has_more || self.landmarks.meta_doubled
     }
 
-    /// The same message with a body that is longer or shorter; `None` unless it is a response.
+    /// The envelope of the same message with a body of another length. `None` unless the message is
+    /// a response.
     fn resized(self, length: usize) -> Option<Self> {
         let Kind::Response {
             mut id,
@@ -79,7 +81,8 @@ impl Envelope {
     }
 }
 
-/// Positions of the few members of `params` that a gateway may need, found while the message is read.
+/// Spans of the few members of `params` that a gateway may need. They are found while the message
+/// is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Landmarks {
     pub(super) name: Option<Span>,
@@ -87,13 +90,13 @@ pub(super) struct Landmarks {
     pub(super) arguments: Option<Span>,
     pub(super) progress_token: Option<Span>,
     pub(super) reference: Option<Span>,
-    /// One of them occurs twice: two readers of one message must not see different calls.
+    /// A member occurs twice. Two readers of one message must not see different calls.
     pub(super) doubled: bool,
     pub(super) meta: Option<Span>,
     pub(super) meta_doubled: bool,
-    /// `_meta` says what only revisions without a handshake say in every request.
+    /// `_meta` has a member that only requests of revisions without a handshake carry.
     stateless: bool,
-    /// `_meta` has more than that and a progress token.
+    /// `_meta` has members besides those and a progress token.
     pub(super) meta_has_more: bool,
     answers: bool,
     task: bool,
@@ -116,7 +119,7 @@ pub enum Kind {
     },
 }
 
-/// Why a text is no JSON-RPC message, with the code it is answered with.
+/// The reason that a text is no JSON-RPC message. It determines the error code of the answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
     #[error("not JSON: {0}")]
@@ -130,19 +133,19 @@ pub enum Malformed {
     Dangerous {
         danger: Danger,
         id: Option<String>,
-        /// Whether it answers a request of ours.
+        /// True if the message answers a request of Mainstay.
         is_response: bool,
         /// The method of a request, and the name or URI that it asks for (JSON text).
         asked: Option<(Method, String)>,
     },
 }
 
-/// What keeps a message that can be read from being passed on.
+/// The reason that a readable message is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Danger {
     #[error("nested too deep: {MAX_DEPTH} levels of objects and arrays are the most")]
     TooDeep,
-    /// Some readers take no notice of case (CVE-2026-27896): they would see another message.
+    /// Readers that ignore case would see another message (CVE-2026-27896).
     #[error(
         "ambiguous: a member's name differs from one of the protocol's only in case or by a look-alike"
     )]
@@ -150,7 +153,7 @@ pub enum Danger {
 }
 
 impl Malformed {
-    /// JSON-RPC's own codes: −32700 parse error, −32600 invalid request.
+    /// The code of JSON-RPC: −32700 parse error, −32600 invalid request.
     pub fn code(&self) -> i64 {
         match self {
             Self::Json(_) => -32700,
@@ -158,7 +161,7 @@ impl Malformed {
         }
     }
 
-    /// The id to echo, as JSON text: that of the message where it could be read.
+    /// The id of the message (JSON text), to be echoed. `None` if it could not be read.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Json(_) => None,
@@ -167,7 +170,7 @@ impl Malformed {
     }
 }
 
-/// Where the members of a message stand.
+/// The spans of a message's members.
 #[derive(Default)]
 struct Members {
     jsonrpc: Option<Span>,
@@ -180,10 +183,10 @@ struct Members {
     is_ambiguous: bool,
 }
 
-/// Why the members of a message cannot be read.
+/// The reason that the members of a message cannot be read.
 enum Unreadable {
     Invalid,
-    /// A member occurs twice, or is not what it should be.
+    /// A member occurs twice or has the wrong type.
     Unusable,
 }
 
@@ -212,7 +215,7 @@ impl Members {
                     return Ok(());
                 }
             };
-            // A member that is there counts as there, even when it is `null`.
+            // A member with the value `null` counts as present.
             once(member, scanner.value()?)
         })?;
         Ok(scanner.end()?)
@@ -232,7 +235,7 @@ impl Members {
                 "arguments" => &mut found.arguments,
                 "ref" => &mut found.reference,
                 "_meta" => {
-                    // Of an earlier `_meta`.
+                    // An earlier `_meta` had a token.
                     found.doubled |= found.progress_token.is_some();
                     let meta = read_meta(scanner, found, is_ambiguous)?;
                     found.meta_doubled |= found.meta.replace(meta).is_some();
@@ -269,10 +272,11 @@ fn read_meta(
             found.doubled |= before.is_some();
             return Ok(());
         }
-        let is_reserved = OF_REQUESTS.contains(&&*key);
+        let is_reserved = REQUEST_KEYS.contains(&&*key);
         found.stateless |= is_reserved;
         found.meta_has_more |= !is_reserved;
-        *is_ambiguous |= is_lookalike(&key, &["progressToken"]) || is_lookalike(&key, &OF_REQUESTS);
+        *is_ambiguous |=
+            is_lookalike(&key, &["progressToken"]) || is_lookalike(&key, &REQUEST_KEYS);
         scanner.value()?;
         Ok::<(), Invalid>(())
     })?;
@@ -289,7 +293,7 @@ fn once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
 /// The members of a message.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// Members of `params` that say which server a message concerns and what it asks for.
+/// The members of `params` that say which server a message concerns and what it asks for.
 const PARAMS: [&str; 12] = [
     "name",
     "uri",
@@ -305,18 +309,20 @@ const PARAMS: [&str; 12] = [
     ANSWERS[1],
 ];
 
-/// Whether a name that is none of these would be one of them to a reader that ignores case, a NUL at
-/// the end, or the difference between letters with one capital.
-fn is_lookalike(name: &str, known: &[&str]) -> bool {
+/// True if `name` is none of `names`, but a lenient reader would take it for one of them: a reader
+/// that ignores case, a NUL at the end, or the difference between letters with the same capital.
+fn is_lookalike(name: &str, names: &[&str]) -> bool {
     let read = name.trim_end_matches('\0');
-    let is_like = |known: &str| {
+    let is_like = |candidate: &str| {
         if read.is_ascii() {
-            read.eq_ignore_ascii_case(known)
+            read.eq_ignore_ascii_case(candidate)
         } else {
-            read.chars().map(folded).eq(known.chars().map(folded))
+            read.chars().map(folded).eq(candidate.chars().map(folded))
         }
     };
-    known.iter().any(|known| *known != name && is_like(known))
+    names
+        .iter()
+        .any(|candidate| *candidate != name && is_like(candidate))
 }
 
 fn folded(letter: char) -> char {
@@ -336,8 +342,8 @@ fn folded(letter: char) -> char {
     ascii.unwrap_or(letter)
 }
 
-/// Reads the edges of one message. A member that occurs twice is refused: two readers of one
-/// message must not see different calls.
+/// Reads the envelope of one message. A member that occurs twice is an error, because two readers
+/// of one message must not see different calls.
 pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     if text.len() > MAX_TEXT {
         let reason = "a message has 4 GiB at most";
@@ -439,16 +445,16 @@ fn unusable() -> Malformed {
     }
 }
 
-/// The error of a text that is no object, or no JSON at all; `serde_json` says where.
+/// The error of a text that is no object or no JSON. `serde_json` finds the position.
 fn not_json(text: &str) -> Malformed {
     let ignored = serde_json::from_str::<IgnoredAny>(text).err();
-    // A key that is no text is ignored as well.
+    // `IgnoredAny` also ignores an invalid key, so `Value` is tried next.
     let error = ignored.or_else(|| serde_json::from_str::<serde_json::Value>(text).err());
     error.map_or_else(unusable, Malformed::Json)
 }
 
-/// A response with another body (JSON text in one line), in one line, and its envelope; `None` where it
-/// has to be read anew.
+/// Replaces the body of a response with `body` (JSON text in one line). Returns the response in one
+/// line, and its envelope. `None` if the envelope must be read again.
 pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
     let Kind::Response { body: span, .. } = envelope.kind else {
         return None;
@@ -460,7 +466,7 @@ pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String,
     Some((splice(text, &mut [(span, body)]), resized))
 }
 
-/// Whether this text is a batch, which only revision 2025-03-26 knows.
+/// True if this text is a batch. Only revision 2025-03-26 has batches.
 pub fn is_batch(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"[")
 }

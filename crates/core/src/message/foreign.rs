@@ -1,8 +1,9 @@
-//! Reads JSON of others as far as it can be read.
+//! Reads JSON of clients and servers as far as possible.
 //!
-//! Valid JSON may hold what Rust's types cannot: strings with half of a surrogate pair (`"\ud800"`), numbers
-//! beyond a double (`1e400`), more levels than a reader that recurses takes. On the wire they keep their bytes.
-//! Where people read, such a string shows U+FFFD in its place, and hurts nothing beside it.
+//! Valid JSON may hold values that Rust's types cannot: strings with half of a surrogate pair
+//! (`"\ud800"`), numbers beyond a double (`1e400`), or more levels than a recursive reader accepts.
+//! Messages keep their bytes on the wire. For people, U+FFFD replaces the half, and the rest of the
+//! text stays readable.
 
 use std::borrow::Cow;
 
@@ -14,28 +15,30 @@ use super::{
     surrogates::{self, HALF_LENGTH, REPLACEMENT},
 };
 
-/// Levels of objects and arrays that are read; `serde_json` takes 128. What stands deeper is left out.
+/// Levels of objects and arrays that are read. Deeper values are left out. (`serde_json` reads 128
+/// levels.)
 const MAX_LEVELS: usize = 100;
 
-/// What stands for a value that is too deep.
+/// The replacement of a value that is too deep (JSON text).
 const TOO_DEEP: &str = r#""…""#;
 
 /// Significant digits that every double keeps.
 const EXACT_DIGITS: usize = 15;
 
-/// Stands before a number that is kept as text, of which no digit is lost: a private character.
+/// The prefix of a number that is stored as a string so that no digit is lost. It is a private
+/// character.
 const MARK: &str = "\u{F8FF}#";
 
-/// What becomes of numbers.
+/// The treatment of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbers {
-    /// Those beyond a double become strings.
+    /// Numbers beyond a double become strings.
     AsRead,
-    /// Those that lose a digit become marked strings.
+    /// Numbers that would lose a digit become marked strings.
     Exact,
 }
 
-/// Reads JSON of others, as far as it can be read.
+/// Reads JSON into a type, as far as possible.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     let error = match serde_json::from_str(text) {
         Ok(read) => return Ok(read),
@@ -45,7 +48,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     if let Ok(read) = serde_json::from_str(&mended) {
         return Ok(read);
     }
-    // A member that occurs twice counts once as a value.
+    // A `Value` accepts a member that occurs twice.
     let value: Result<Value, _> = serde_json::from_str(&mended);
     let read = value
         .ok()
@@ -53,17 +56,17 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     read.ok_or(error)
 }
 
-/// Reads JSON of others as a value whose numbers keep all digits once it is written as [`Exact`].
+/// Reads JSON as a value. Its numbers keep all digits if it is written as [`Exact`].
 pub fn exact(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&mended(text, Numbers::Exact))
 }
 
-/// A value that was read by [`exact`], as it is written again: with every digit of its numbers.
+/// Serializes a value from [`exact`] with every digit of its numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact<'v>(pub &'v Value);
 
 impl Exact<'_> {
-    /// The string that this value is; `None` for a number that is kept as text.
+    /// The string in this value. `None` for a number that is stored as a string.
     pub fn as_str(&self) -> Option<&str> {
         let text = self.0.as_str()?;
         number(text).is_none().then_some(text)
@@ -88,19 +91,19 @@ impl Serialize for Exact<'_> {
     }
 }
 
-/// The number that a marked string stands for.
+/// The number in a marked string.
 fn number(text: &str) -> Option<&str> {
     text.strip_prefix(MARK).filter(|number| is_number(number))
 }
 
-/// The JSON text with line breaks and indents, for people; as it is where it is no JSON.
+/// The JSON text with line breaks and indents, for people. A text that is no JSON stays as it is.
 pub fn pretty(text: &str) -> Cow<'_, str> {
     let value = exact(text);
     let pretty = value.and_then(|value| serde_json::to_string_pretty(&Exact(&value)));
     pretty.map_or_else(|_| text.into(), Cow::Owned)
 }
 
-/// The text with what cannot be read replaced. A text that is no JSON stays none.
+/// Replaces the parts of a JSON text that cannot be read. A text that is no JSON stays invalid.
 fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut edits: Vec<(usize, usize, Cow<'_, str>)> = Vec::new();
@@ -160,7 +163,7 @@ fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
     out.into()
 }
 
-/// Whether a number is beyond a double.
+/// True if a number is beyond a double.
 fn is_infinite(number: &str) -> bool {
     number.parse().is_ok_and(f64::is_infinite)
 }
@@ -170,7 +173,7 @@ fn is_number(text: &str) -> bool {
         && value_length(text) == Some(text.len())
 }
 
-/// Whether a number keeps its value where it is read.
+/// True if a number keeps its value when `serde_json` reads it.
 fn is_exact(number: &str) -> bool {
     if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
         return true;
@@ -245,7 +248,7 @@ mod tests {
         assert!(read::<Value>(&open).is_err());
     }
 
-    /// A type is read though a member of it occurs twice, or holds what it cannot.
+    /// A type is read even if a member occurs twice or holds a value that Rust's types cannot.
     #[test]
     fn types_are_read() {
         #[derive(Debug, serde::Deserialize, PartialEq)]
@@ -263,7 +266,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text makes a reader panic, and what can be read is read as ever.
+        /// No text makes a reader panic. A text that `serde_json` can read gives the same value.
         #[test]
         fn texts_of_all_kinds_are_read(text in r#"[\[\]{}",:0-2eE+.\-\\uDdCc8é \n]{0,24}"#) {
             let _ = (exact(&text), pretty(&text), shown_text(&text));

@@ -4,13 +4,13 @@ pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// In a result: the server that answered.
+/// The server that answered, in a result.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// In a notification: the id of the `subscriptions/listen` it belongs to.
+/// The id of the `subscriptions/listen` that a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// What a request says in place of a session.
-pub const OF_REQUESTS: [&str; 4] = [
+/// The members of a request that replace a session.
+pub const REQUEST_KEYS: [&str; 4] = [
     PROTOCOL_VERSION,
     CLIENT_INFO,
     CLIENT_CAPABILITIES,

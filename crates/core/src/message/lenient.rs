@@ -1,19 +1,19 @@
-//! Takes messages of servers that are spelled as the specification does not have them.
+//! Accepts messages of servers that depart from the specification.
 //!
-//! Everything here stands behind a message that could not be read, or an answer that no request claims. What
-//! a server may mean in one way only is taken so.
+//! This code runs only after a message could not be read, or for an answer that matches no request.
+//! It accepts a departure that can have only one meaning.
 
 use std::{borrow::Cow, ops::Range};
 
 use super::{Object, scan::Scanner};
 use crate::display::escapes;
 
-/// The longest number whose value is looked for, in bytes.
+/// The longest number that is evaluated, in bytes.
 const MAX_NUMBER: usize = 40;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The whole number that an id (JSON text) stands for, however it is spelled: `7`, `"7"`, `7.0` or `7e0`.
+/// The whole number in an id (JSON text), in any spelling: `7`, `"7"`, `7.0` or `7e0`.
 pub fn whole_number(id: &str) -> Option<u64> {
     let inner = id
         .strip_prefix('"')
@@ -37,7 +37,7 @@ pub fn whole_number(id: &str) -> Option<u64> {
         return None;
     }
     let digits = format!("{whole}{fraction}");
-    // Where the point stands among the digits.
+    // The position of the decimal point among the digits.
     let point = i32::try_from(whole.len()).ok()? + i32::from(exponent);
     let is_zero = |digits: &str| digits.bytes().all(|byte| byte == b'0');
     let Ok(point) = usize::try_from(point) else {
@@ -57,8 +57,9 @@ pub fn whole_number(id: &str) -> Option<u64> {
     }
 }
 
-/// How many bytes at the beginning of a line mean nothing before a message: blanks, carriage returns, byte order
-/// marks, NULs, and escape sequences of terminals. `None` where one of them may go on behind `line`.
+/// Number of bytes to skip at the beginning of a line before a message: blanks, carriage returns,
+/// byte order marks, NULs, and escape sequences of terminals. `None` if one of them may continue
+/// after `line`.
 pub fn margin(line: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(byte) = line.get(at) {
@@ -78,7 +79,7 @@ pub fn margin(line: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// The same of several lines.
+/// Like [`margin`], but also skips line breaks.
 fn margins(text: &[u8]) -> Option<usize> {
     let mut at = margin(text)?;
     while text.get(at) == Some(&b'\n') {
@@ -87,10 +88,10 @@ fn margins(text: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Where a message stands in `text`, without what means nothing around it.
+/// The range of the message in `text`, without the margins around it.
 pub fn bare(text: &[u8]) -> Range<usize> {
     let start = margins(text).unwrap_or_default();
-    // An escape sequence has no brackets that close.
+    // An escape sequence contains no closing bracket.
     let last = memchr::memrchr2(b'}', b']', &text[start..]);
     let Some(end) = last.map(|last| start + last + 1) else {
         return start..text.len();
@@ -101,8 +102,8 @@ pub fn bare(text: &[u8]) -> Range<usize> {
     }
 }
 
-/// A server's response as JSON-RPC 2.0 has it, where it is one in all but this: `result` and `error` are both
-/// there and one of them is `null`, or `jsonrpc` is missing or names version 1.
+/// Rewrites a server's response as JSON-RPC 2.0 demands. It accepts two departures: `result` and
+/// `error` are both present and one of them is `null`, or `jsonrpc` is missing or names version 1.
 pub fn mended_response(text: &str) -> Option<String> {
     const NULL: Option<&str> = Some("null");
     let mut message = Object::read(text)?;
@@ -129,8 +130,8 @@ pub fn mended_response(text: &str) -> Option<String> {
     Some(message.to_string())
 }
 
-/// The JSON values of a text that has several, one behind the other; `None` where it has fewer than two, or
-/// what stands between them means something.
+/// The ranges of several JSON values in one text, one after the other. `None` if there are fewer
+/// than two or more than `most`, or if there is anything but margins between them.
 pub fn values(text: &[u8], most: usize) -> Option<Vec<Range<usize>>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut found = Vec::new();
@@ -150,14 +151,14 @@ pub fn values(text: &[u8], most: usize) -> Option<Vec<Range<usize>>> {
     (found.len() > 1).then_some(found)
 }
 
-/// How long the value is with which a text begins.
+/// The length of the value at the beginning of a text.
 pub(super) fn value_length(text: &str) -> Option<usize> {
     let mut scanner = Scanner::new(text);
     scanner.value().ok()?;
     Some(scanner.position())
 }
 
-/// An id (JSON text) as it is shown, at most so long.
+/// An id (JSON text) for display, shortened to a fixed length.
 pub fn shown_id(id: &str) -> Cow<'_, str> {
     const MAX_SHOWN: usize = 40;
     if id.len() <= MAX_SHOWN {
@@ -221,7 +222,7 @@ mod tests {
             let text = format!("{before}{message}{after}");
             assert_eq!(&text[bare(text.as_bytes())], message, "{text:?}");
         }
-        // What means something stays, so that it is reported.
+        // Text that is not a margin stays, so that it is reported.
         for text in ["{} x", "{}\u{1b}[0mx", "x {}"] {
             assert_eq!(&text[bare(text.as_bytes())], text);
         }

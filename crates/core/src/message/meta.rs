@@ -4,11 +4,11 @@
 use super::{Envelope, InvalidParams, Object, Span, member};
 
 pub use super::keys::{
-    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, OF_REQUESTS, PROTOCOL_VERSION, SERVER_INFO,
+    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, REQUEST_KEYS, SERVER_INFO,
     SUBSCRIPTION_ID,
 };
 
-/// A request's `_meta` as it is spelled.
+/// A request's `_meta`, as JSON text.
 pub fn of<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, InvalidParams> {
     if envelope.landmarks.meta_doubled {
         return Err(InvalidParams("\"_meta\" occurs twice"));
@@ -16,7 +16,7 @@ pub fn of<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, Inv
     Ok(envelope.landmarks.meta.map(|span| span.get(text)))
 }
 
-/// The edit that changes a request's `_meta`, or gives it one; `None` where it has no `params`.
+/// The edit that changes a request's `_meta`, or adds one. `None` if the request has no `params`.
 pub fn changed(
     text: &str,
     envelope: &Envelope,
@@ -34,13 +34,13 @@ pub fn changed(
     let mut meta = Object::default();
     change(&mut meta);
     let comma = if params.trim_start() == "}" { "" } else { "," };
-    let at = Span::of(text, params).start();
+    let at = Span::of_part(text, params).start();
     let before = Span::new(at, at);
     Some((before, format!(r#""_meta":{meta}{comma}"#)))
 }
 
-/// The edit that leaves only this progress token (JSON text) of a request's `_meta`; `None` if `_meta`
-/// holds more than that and the client's description, or is not found.
+/// The edit that reduces a request's `_meta` to this progress token (JSON text). `None` if `_meta`
+/// holds more than a token and the client's description, or was not found.
 pub fn reduced(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(Span, String)> {
     let found = &envelope.landmarks;
     let meta = found
@@ -49,7 +49,7 @@ pub fn reduced(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(
     if let Some(token) = token {
         return Some((meta, format!(r#"{{"progressToken":{token}}}"#)));
     }
-    // With its key, and one of the commas around it.
+    // Remove the key as well, and one of the commas around it.
     let before = text[..meta.start()]
         .trim_end()
         .strip_suffix(':')?

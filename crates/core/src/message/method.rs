@@ -1,6 +1,6 @@
-//! The methods by name.
+//! The methods of MCP.
 
-/// The methods that a gateway must tell apart; everything else is [`Method::Other`].
+/// The methods that a gateway must tell apart. All others are [`Method::Other`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     Initialize,
@@ -32,7 +32,8 @@ pub enum Method {
     Discover,
     Listen,
     Acknowledged,
-    /// Tasks: `list` and `result` are 2025-11-25 alone, `update` the extension of 2026-07-28 alone.
+    /// Tasks. Only 2025-11-25 has `list` and `result`. Only the extension of 2026-07-28 has
+    /// `update`.
     TasksGet,
     TasksList,
     TasksResult,
@@ -99,7 +100,7 @@ impl Method {
             .map_or(Self::Other, |(_, method)| *method)
     }
 
-    /// The name on the wire; empty for [`Method::Other`], whose name is in its message.
+    /// The name on the wire. Empty for [`Method::Other`], whose name is in its message.
     pub fn name(self) -> &'static str {
         METHODS
             .iter()
@@ -107,7 +108,7 @@ impl Method {
             .map_or("", |(text, _)| text)
     }
 
-    /// Whether clients alone make this request. Both sides may make the others, or no side makes them.
+    /// True if only clients make this request. Either both sides or no side makes the others.
     pub fn is_client_request(self) -> bool {
         matches!(
             self,

@@ -8,8 +8,8 @@ use super::{
     text::{one_line, quote},
 };
 
-/// An object whose members can be taken out, replaced and added. What is not touched keeps its
-/// order and its spelling; only the white space around commas is lost.
+/// A JSON object whose members can be removed, replaced and added. Other members keep their order
+/// and spelling. Only the white space around commas is lost.
 #[derive(Clone, Debug, Default)]
 pub struct Object<'a> {
     members: Vec<Member<'a>>,
@@ -18,9 +18,9 @@ pub struct Object<'a> {
 #[derive(Clone, Debug)]
 struct Member<'a> {
     key: Cow<'a, str>,
-    /// From the key's quote to the end of the value.
+    /// The text from the key's quote to the end of the value.
     text: Cow<'a, str>,
-    /// Where the value begins in `text`.
+    /// The offset of the value in `text`.
     value: usize,
 }
 
@@ -31,13 +31,12 @@ impl Member<'_> {
 }
 
 impl<'a> Object<'a> {
-    /// `None` where the text is no object.
+    /// Reads an object. `None` if the text is no object.
     pub fn read(text: &'a str) -> Option<Self> {
-        let members = members(text)?;
         let mut end = 0;
-        let members = members.into_iter().map(|(key, value)| {
-            let span = Span::of(text, value);
-            // Only white space and a comma or a brace can stand before the key.
+        let members = members(text)?.into_iter().map(|(key, value)| {
+            let span = Span::of_part(text, value);
+            // Only white space and a comma or a brace can precede the key.
             let start = text[end..].find('"').map_or(end, |quote| end + quote);
             end = span.end();
             Member {
@@ -59,26 +58,27 @@ impl<'a> Object<'a> {
         self.count(key) > 0
     }
 
-    /// How often a member occurs.
+    /// Number of members with this key.
     pub fn count(&self, key: &str) -> usize {
         let named = self.members.iter().filter(|member| member.key == key);
         named.count()
     }
 
-    /// The value of a member as it is spelled: of the last one where it occurs twice.
+    /// The value of a member, as JSON text. If the member occurs twice, the last one counts.
     pub fn get(&self, key: &str) -> Option<&str> {
         let mut named = self.members.iter().filter(|member| member.key == key);
         named.next_back().map(Member::value)
     }
 
-    /// Takes a member out, however often it occurs; says whether it did.
+    /// Removes all members with this key. Returns true if there was one.
     pub fn remove(&mut self, key: &str) -> bool {
         let before = self.members.len();
         self.members.retain(|member| member.key != key);
         self.members.len() != before
     }
 
-    /// Gives a member this value (JSON text): where it stood first, else at the end.
+    /// Sets a member to this value (JSON text). A new member goes to the end; otherwise the first
+    /// one with this key is replaced.
     pub fn set(&mut self, key: &str, value: &str) {
         let name = quote(key);
         let member = Member {
@@ -99,7 +99,7 @@ impl<'a> Object<'a> {
         self.set(key, &quote(value));
     }
 
-    /// The members of an object that has not been changed, as they stand in its text.
+    /// The members of an unchanged object, with slices of its text as values.
     pub fn spelled(&self) -> impl Iterator<Item = (&str, &'a str)> {
         self.members.iter().filter_map(|member| match member.text {
             Cow::Borrowed(text) => Some((&*member.key, &text[member.value..])),
@@ -107,7 +107,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The members with their values, as spelled.
+    /// The members with their values, as JSON text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.members
             .iter()
@@ -115,7 +115,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The JSON text, in one line.
+/// Writes the JSON text in one line.
 impl fmt::Display for Object<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
@@ -140,7 +140,7 @@ fn members(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     Some(members)
 }
 
-/// The items of an array as they are spelled; `None` where the text is no array.
+/// The items of an array, as JSON text. `None` if the text is no array.
 pub fn items(text: &str) -> Option<Vec<&str>> {
     let mut items = Vec::new();
     let mut scanner = Scanner::new(text);
@@ -152,7 +152,7 @@ pub fn items(text: &str) -> Option<Vec<&str>> {
     Some(items)
 }
 
-/// An array of these items (JSON texts).
+/// Writes an array of these items (JSON texts).
 pub fn array<T: AsRef<str>>(items: &[T]) -> String {
     let mut out = String::from("[");
     for (index, item) in items.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! A strict reader of JSON text (RFC 8259): one pass, no recursion, nothing copied.
+//! A strict reader of JSON text (RFC 8259): one pass, no recursion, no copies.
 //!
-//! It finds where values stand and decodes none of them but the keys of objects. It accepts exactly the
-//! texts that `serde_json` accepts, which is the reference of its property tests.
+//! It finds the spans of values and decodes only the keys of objects. It accepts exactly the texts
+//! that `serde_json` accepts; property tests compare the two.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub(super) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// At the first value of a text.
+    /// Starts at the first value of a text.
     pub fn new(text: &'a str) -> Self {
         let mut scanner = Self {
             text,
@@ -33,7 +33,7 @@ impl<'a> Scanner<'a> {
         scanner
     }
 
-    /// The most objects and arrays inside each other that were met so far.
+    /// The largest depth of objects and arrays so far.
     pub fn deepest(&self) -> usize {
         self.deepest
     }
@@ -42,7 +42,7 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    /// What was read since an earlier position.
+    /// The span from `start` to this position.
     pub fn since(&self, start: usize) -> Span {
         Span::new(start, self.at)
     }
@@ -52,7 +52,7 @@ impl<'a> Scanner<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Reads the object at this position. `each` gets every key and must read the value behind it.
+    /// Reads the object at this position. `each` gets every key and must read the value after it.
     pub fn members<E: From<Invalid>>(
         &mut self,
         mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
@@ -64,7 +64,7 @@ impl<'a> Scanner<'a> {
             loop {
                 let (key, is_escaped) = self.key()?;
                 let key = if is_escaped {
-                    // One that is no text hides none of the others.
+                    // An invalid surrogate in one key must not hide the other members.
                     let raw = key.get(self.text);
                     let key = serde_json::from_str(raw)
                         .ok()
@@ -111,7 +111,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Skips the value at this position, whatever it is.
+    /// Skips a value of any kind at this position.
     pub fn value(&mut self) -> Result<Span, Invalid> {
         let start = self.at;
         let mut open = Open::default();
@@ -140,7 +140,7 @@ impl<'a> Scanner<'a> {
                 }
                 _ => return Err(Invalid),
             }
-            // Behind a value: what it was a part of goes on or ends.
+            // After a value, the object or array around it continues or ends.
             loop {
                 let Some(is_object) = open.last() else {
                     return Ok(Span::new(start, self.at));
@@ -166,7 +166,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Nothing but white space may follow.
+    /// Accepts only white space up to the end of the text.
     pub fn end(&mut self) -> Result<(), Invalid> {
         self.skip_space();
         if self.first().is_some() {
@@ -203,7 +203,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// A key with its quotes, and whether it has escapes. Goes on to the value behind it.
+    /// Reads a key and moves to its value. Returns the key's span with its quotes, and true if it
+    /// has escapes.
     fn key(&mut self) -> Result<(Span, bool), Invalid> {
         if self.first() != Some(b'"') {
             return Err(Invalid);
@@ -217,7 +218,7 @@ impl<'a> Scanner<'a> {
         Ok((key, is_escaped))
     }
 
-    /// Skips the string at this position. Returns whether it has escapes.
+    /// Skips the string at this position. Returns true if it has escapes.
     fn string(&mut self) -> Result<bool, Invalid> {
         self.at += 1;
         let mut is_escaped = false;
@@ -245,7 +246,7 @@ impl<'a> Scanner<'a> {
             [b'u', one, two, three, four, ..]
                 if [one, two, three, four]
                     .iter()
-                    .all(|it| it.is_ascii_hexdigit()) =>
+                    .all(|digit| digit.is_ascii_hexdigit()) =>
             {
                 6
             }
@@ -277,7 +278,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// One digit at least.
+    /// Skips at least one digit.
     fn digits(&mut self) -> Result<(), Invalid> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.first() {
@@ -290,12 +291,13 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Which of the objects and arrays around a position are objects: a bit each, the innermost one lowest.
+/// A stack of the open objects and arrays: one bit for each, set for an object. The innermost is
+/// the lowest bit.
 #[derive(Default)]
 struct Open {
     depth: usize,
     bits: u64,
-    /// The bits of outer levels, 64 at a time.
+    /// The bits of outer levels, in groups of 64.
     outer: Vec<u64>,
 }
 
@@ -321,12 +323,12 @@ impl Open {
     }
 }
 
-/// Where a string that goes on at `at` has its first byte that means something: a quotation mark, a
-/// backslash, or a control character, which is not allowed. Looks at eight bytes at a time.
+/// The position of the first special byte of a string that continues at `at`: a quotation mark, a
+/// backslash, or a control character, which is not allowed. Reads eight bytes at a time.
 pub(super) fn end_of_plain(text: &[u8], mut at: usize) -> usize {
     const EACH: u64 = u64::MAX / 0xFF;
     const HIGH: u64 = EACH << 7;
-    // Sets the highest bit of the first byte that is less than `limit`; maybe those of later ones.
+    // Sets the highest bit of the first byte below `limit`. It may also set those of later bytes.
     fn less(word: u64, limit: u8) -> u64 {
         word.wrapping_sub(EACH * u64::from(limit)) & !word & HIGH
     }
@@ -341,7 +343,7 @@ pub(super) fn end_of_plain(text: &[u8], mut at: usize) -> usize {
         at += chunk.len();
     }
     let is_plain = |byte: &u8| *byte >= b' ' && !matches!(*byte, b'"' | b'\\');
-    at + text[at..].iter().take_while(|it| is_plain(it)).count()
+    at + text[at..].iter().take_while(|byte| is_plain(byte)).count()
 }
 
 #[cfg(test)]
@@ -351,7 +353,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a text that is one value.
+    /// Reads a text that holds exactly one value.
     fn skip(text: &str) -> Result<usize, Invalid> {
         let mut scanner = Scanner::new(text);
         let value = scanner.value()?;
@@ -383,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Where 64 levels end, the kind of each bracket is still known.
+    /// Brackets also match where a group of 64 levels ends.
     #[test]
     fn brackets_match_at_every_depth() {
         for levels in 1..200 {
@@ -425,13 +427,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
-        /// Texts of JSON's own characters, few of which are valid.
+        /// Texts of JSON's own characters. Few are valid.
         #[test]
         fn the_same_texts_are_valid(text in r#"[\[\]{}",:0-2eE+.\-truefalsn\\ \n\x01]{0,12}"#) {
             prop_assert_eq!(skip(&text).is_ok(), is_json(&text), "{}", text);
         }
 
-        /// Valid texts with one character changed, left out or added.
+        /// Valid texts with one character changed, removed or added.
         #[test]
         fn the_same_mistakes_are_found(
             text in prop::sample::select(vec![

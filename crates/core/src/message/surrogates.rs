@@ -1,13 +1,13 @@
-//! Halves of surrogate pairs in JSON strings (`"\ud800"`): valid JSON that is no text. Programs that keep text
-//! in UTF-16 write them where they cut a text in the middle of a character.
+//! Halves of surrogate pairs in JSON strings (`"\ud800"`): valid JSON, but no valid text. Programs
+//! with UTF-16 strings write them when they cut a text inside a character.
 
 /// The length of an escape such as `\ud800`.
 pub(super) const HALF_LENGTH: usize = 6;
 
-/// What stands in the place of a half, as JSON.
+/// The replacement of a half, as JSON text.
 pub(super) const REPLACEMENT: &str = "\\ufffd";
 
-/// What a string (JSON text) says, with U+FFFD for each half of a pair; `None` where it is no string.
+/// Decodes a string (JSON text) with U+FFFD for each half of a pair. `None` if it is no string.
 pub(super) fn lossy(raw: &str) -> Option<String> {
     let mut mended = String::with_capacity(raw.len());
     let mut from = 0;
@@ -21,7 +21,8 @@ pub(super) fn lossy(raw: &str) -> Option<String> {
     serde_json::from_str(&mended).ok()
 }
 
-/// Names each half of a pair in the string that begins at `from`. Returns where the string ends.
+/// Calls `each` with the position of each half in the string that begins at `from`. Returns the end
+/// of the string.
 pub(super) fn halves(text: &[u8], from: usize, mut each: impl FnMut(usize)) -> usize {
     let mut at = from + 1;
     loop {
@@ -50,7 +51,7 @@ pub(super) fn halves(text: &[u8], from: usize, mut each: impl FnMut(usize)) -> u
 fn unit(text: &[u8], at: usize) -> Option<u32> {
     let digits = text.get(at..at + HALF_LENGTH)?.strip_prefix(b"\\u")?;
     let digits = std::str::from_utf8(digits).ok()?;
-    // A sign would be taken, too.
+    // `from_str_radix` would accept a sign.
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hex.then(|| u32::from_str_radix(digits, 16).ok())?
 }

@@ -10,13 +10,13 @@ use super::{
     surrogates,
 };
 
-/// A plain `Cow` would always be read as owned.
+/// Borrows where possible. serde always reads a plain `Cow` as owned.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// One member of an object, as it stands: the last one where it occurs twice. `None` where it is absent
-/// or the text is no object.
+/// One member of an object, as JSON text. If it occurs twice, the last one counts. `None` if it is
+/// absent or the text is no object.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut found = None;
     let read = Scanner::new(object).members(|scanner, key| {
@@ -30,12 +30,12 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     Some(found?.get(object))
 }
 
-/// Which of these members an object has; `None` where the text is no object.
+/// For each of these names, true if the object has such a member. `None` if the text is no object.
 pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bool; N]> {
     let mut has = [false; N];
     let read = Scanner::new(object).members(|scanner, key| {
-        if let Some(known) = names.iter().position(|name| key == *name) {
-            has[known] = true;
+        if let Some(index) = names.iter().position(|name| key == *name) {
+            has[index] = true;
         }
         scanner.value()?;
         Ok::<(), Invalid>(())
@@ -49,7 +49,7 @@ pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     text(member(object, name)?)
 }
 
-/// What a string (JSON text) says; `None` where it is none.
+/// Decodes a string (JSON text). `None` if it is no string.
 pub fn text(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     if let Some(inner) = inner
@@ -62,7 +62,8 @@ pub fn text(raw: &str) -> Option<Cow<'_, str>> {
         .map(|text| text.0)
 }
 
-/// What a string (JSON text) says to people, with U+FFFD where it has half a character; `None` where it is none.
+/// Decodes a string (JSON text) for people, with U+FFFD for half a character. `None` if it is no
+/// string.
 pub fn shown_text(raw: &str) -> Option<Cow<'_, str>> {
     text(raw).or_else(|| surrogates::lossy(raw).map(Cow::Owned))
 }
@@ -72,15 +73,15 @@ pub fn shown_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     shown_text(member(object, name)?)
 }
 
-/// Where the member at `path` (`["_meta", "progressToken"]`) stands in the object at `within`.
+/// The span of the member at `path` (`["_meta", "progressToken"]`) in the object at `within`.
 pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
     path.iter().try_fold(within, |span, name| {
-        member(span.get(text), name).map(|found| Span::of(text, found))
+        member(span.get(text), name).map(|found| Span::of_part(text, found))
     })
 }
 
-/// The text with each span replaced, and the line breaks between tokens removed: stdio and SSE frame
-/// by line. (Inside a JSON string a raw line break cannot stand, so every one is between tokens.)
+/// Replaces the spans of `edits`, and removes the line breaks between tokens, because stdio and SSE
+/// frame by line. (A JSON string cannot contain a raw line break, so each one is between tokens.)
 pub fn splice(text: &str, edits: &mut [(Span, &str)]) -> String {
     edits.sort_unstable_by_key(|(span, _)| span.start());
     let grown: usize = edits.iter().map(|(_, new)| new.len()).sum();
@@ -95,7 +96,7 @@ pub fn splice(text: &str, edits: &mut [(Span, &str)]) -> String {
     out
 }
 
-/// The text without the line breaks between its tokens.
+/// Removes the line breaks between tokens.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -114,11 +115,11 @@ fn push_one_line(out: &mut String, text: &str) {
     out.push_str(&text[at..]);
 }
 
-/// At most so many bytes of a text, and `…` where it was longer.
+/// At most `bytes` bytes of a text, with `…` at the end if it was longer.
 pub fn shortened(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
         text.truncate(text.floor_char_boundary(bytes));
-        // What was cut off may be most of it.
+        // The rest may be most of the text.
         text.shrink_to_fit();
         text.push('…');
     }
@@ -146,7 +147,8 @@ pub fn response(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// An error response; `id` is JSON text, `null` where the request's could not be read.
+/// An error response. `id` is JSON text; `None` writes `null`, for a request whose id could not be
+/// read.
 pub fn error_response(
     id: Option<&str>,
     code: i64,

@@ -1,7 +1,8 @@
-//! Exposed names: how a server's tool or prompt is called on each surface.
+//! Exposed names: the names of servers' tools and prompts as clients see them.
 //!
-//! Names are resolved by a table. They depend on the configuration and on what servers offered in this run,
-//! never on the order in which servers came up. No name leads to a server while it names another.
+//! A table resolves names. It depends on the configuration and on the items that servers offered in
+//! this run, never on the order in which servers connected. A name that contains one server never
+//! leads to another.
 
 mod servers;
 #[cfg(test)]
@@ -17,20 +18,21 @@ use sha2::{Digest, Sha256};
 pub use self::servers::{NamedServer, ServerNames};
 use crate::{builtin, config::Naming, ids::ServerName};
 
-/// Characters of the hash that closes a shortened or altered name.
+/// Length of the hash at the end of a shortened or altered name, in characters.
 const HASH_LENGTH: usize = 8;
 
-/// Characters of the hash where the name has no room for its server. It is all that tells such names of
-/// several servers apart, so a server must not be able to search for a tool with the hash of another's.
+/// Length of the hash in a name without room for its server, in characters. Only the hash
+/// distinguishes such names of several servers, so it must be too long for a server to find a tool
+/// with the hash of another's.
 const LONG_HASH_LENGTH: usize = 16;
 
-/// How many meanings of an ambiguous name are listed. No reader reads a thousand.
+/// Largest number of candidates that are listed for an ambiguous name. Nobody reads a thousand.
 const MAX_CANDIDATES: usize = 16;
 
 /// Longest name that [`is_strict`] accepts.
 const MAX_STRICT_LENGTH: usize = 64;
 
-/// Whether a tool's own name is `^[a-zA-Z0-9_-]{1,64}$`, as many models want it.
+/// True if a tool's original name is `^[a-zA-Z0-9_-]{1,64}$`, as many models demand.
 pub fn is_strict(name: &str) -> bool {
     (1..=MAX_STRICT_LENGTH).contains(&name.len()) && name.chars().all(is_legal)
 }
@@ -39,43 +41,43 @@ fn is_legal(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// One name to expose: the server and what the server itself calls it.
+/// A tool or prompt to expose: its server and its original name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin<'a> {
+pub struct NameOrigin<'a> {
     pub server: &'a ServerName,
     pub original: &'a str,
-    /// The name that a profile gives it, as it is to be exposed.
+    /// The full exposed name that a profile sets.
     pub renamed: Option<&'a str>,
 }
 
-/// What the names of a table are made by.
+/// The rules for the names of a table.
 pub struct Rules<'a> {
     pub naming: Naming,
     pub max_length: usize,
-    /// Names of Mainstay's own tools beside these.
+    /// Names of Mainstay's own tools in the same list.
     pub reserved: &'a dyn Fn(&str) -> bool,
-    /// Every server, in the table or not.
+    /// All servers, even those without items in the table.
     pub servers: &'a ServerNames,
-    /// The bare names that servers offered in this run and do not offer now.
+    /// Original names of items that servers offered earlier in this run, with their servers.
     pub gone: &'a HashMap<&'a str, Vec<&'a ServerName>>,
 }
 
-/// The exposed names of one profile, and every spelling that leads to one of them.
+/// The exposed names of one profile, and all spellings that resolve to them.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    /// Parallel to the origins given to [`NameTable::build`].
+    /// Parallel to the origins of [`NameTable::build`].
     exposed: Vec<String>,
     by_name: foldhash::HashMap<Box<str>, Meaning>,
     refused_renames: Vec<usize>,
 }
 
-/// Where a name of the table leads.
+/// The meaning of a name in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Meaning {
     Exposed(usize),
-    /// `server/tool`, which is what every other door calls it.
+    /// `server/tool`, the name outside of MCP.
     Full(usize),
-    /// Another spelling, which counts only where one tool can be meant.
+    /// Another spelling. It is valid only if it is unique.
     Alias(usize),
     Several(Vec<Candidate>),
 }
@@ -83,12 +85,12 @@ enum Meaning {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Candidate {
     Here(usize),
-    /// The full name of what a server does not offer now.
+    /// The full name of an item that its server does not offer now.
     Gone(Box<str>),
 }
 
 impl Meaning {
-    /// Another item may be meant, too. Only other spellings can be contested.
+    /// Adds another meaning of the name. Exposed and full names stay as they are.
     fn contest(&mut self, candidate: Candidate) {
         match self {
             Self::Exposed(_) | Self::Full(_) => {}
@@ -103,29 +105,29 @@ impl Meaning {
     }
 }
 
-/// The server's own name of a tool or prompt, in a name that names its server: `server/tool`,
-/// `server__tool` or `mcp__server__tool`. Any other name is returned as it is.
+/// Removes the server from a name of a tool or prompt: `server/tool`, `server__tool` or
+/// `mcp__server__tool`. Any other name is returned as it is.
 pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
     let prefix = exposed_prefix(server);
-    let own = |name: &'n str| {
+    let strip = |name: &'n str| {
         let exposed = || name.strip_prefix(&*prefix);
         let rest = name.strip_prefix(server.as_str()).or_else(exposed)?;
         rest.strip_prefix("__").or_else(|| rest.strip_prefix('/'))
     };
-    let found = own(name).or_else(|| own(name.strip_prefix("mcp__")?));
-    found.filter(|own| !own.is_empty()).unwrap_or(name)
+    let found = strip(name).or_else(|| strip(name.strip_prefix("mcp__")?));
+    found.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
-/// Why a name leads nowhere.
+/// The reason that a name cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
     Unknown,
-    /// The names it may have meant.
+    /// The name has several meanings, which are listed.
     Ambiguous(Vec<String>),
 }
 
 impl NameTable {
-    pub fn build(origins: &[Origin<'_>], rules: &Rules<'_>) -> Self {
+    pub fn build(origins: &[NameOrigin<'_>], rules: &Rules<'_>) -> Self {
         let mut exposed = Exposed::new(origins, rules);
         let mut refused_renames = Vec::new();
         for (index, origin) in origins.iter().enumerate() {
@@ -134,8 +136,8 @@ impl NameTable {
             }
         }
         for (index, origin) in origins.iter().enumerate() {
-            if let Some(given) = origin.renamed
-                && !exposed.offer(index, given.to_owned())
+            if let Some(new_name) = origin.renamed
+                && !exposed.offer(index, new_name.to_owned())
             {
                 refused_renames.push(index);
                 exposed.offer(index, prefixed(origin, rules.naming));
@@ -151,7 +153,7 @@ impl NameTable {
         table
     }
 
-    fn add_spellings(&mut self, origins: &[Origin<'_>], rules: &Rules<'_>) {
+    fn add_spellings(&mut self, origins: &[NameOrigin<'_>], rules: &Rules<'_>) {
         for (index, name) in self.exposed.iter().enumerate() {
             let name = name.as_str().into();
             self.by_name.insert(name, Meaning::Exposed(index));
@@ -161,7 +163,7 @@ impl NameTable {
             self.by_name.entry(full).or_insert(Meaning::Full(index));
         }
         for (index, origin) in origins.iter().enumerate() {
-            let Origin {
+            let NameOrigin {
                 server, original, ..
             } = origin;
             let prefix = exposed_prefix(server);
@@ -179,7 +181,8 @@ impl NameTable {
                     }
                 }
             }
-            // A client that calls an own tool where it is not offered must not reach a server by that.
+            // If a client calls an own tool where it is not offered, the call must not reach a
+            // server.
             if builtin::is_tool(original) || !rules.servers.may_lead(original, server) {
                 continue;
             }
@@ -205,7 +208,7 @@ impl NameTable {
     fn add_alias(&mut self, alias: Box<str>, candidate: usize) {
         match self.by_name.entry(alias) {
             Entry::Vacant(vacant) => drop(vacant.insert(Meaning::Alias(candidate))),
-            Entry::Occupied(mut known) => known.get_mut().contest(Candidate::Here(candidate)),
+            Entry::Occupied(mut occupied) => occupied.get_mut().contest(Candidate::Here(candidate)),
         }
     }
 
@@ -214,14 +217,14 @@ impl NameTable {
         &self.exposed[index]
     }
 
-    /// The origins that do not have the name that their profile gives them: it names another server, or another
-    /// tool has it.
+    /// The origins that did not get the name from their profile, because it names another server or
+    /// belongs to another tool.
     pub fn refused_renames(&self) -> &[usize] {
         &self.refused_renames
     }
 
-    /// The origin that `name` means: the exposed name wins, then the full name. Another spelling counts only
-    /// where it is unique in this table.
+    /// The origin for `name`. An exposed name takes precedence over a full name. Another spelling
+    /// must be unique in this table.
     pub fn resolve(&self, name: &str) -> Result<usize, Unresolved> {
         match self.by_name.get(name) {
             Some(Meaning::Exposed(index) | Meaning::Full(index) | Meaning::Alias(index)) => {
@@ -241,75 +244,76 @@ impl NameTable {
     }
 }
 
-/// The names to expose, while they are being chosen.
+/// The exposed names while they are being assigned.
 struct Exposed<'a> {
-    origins: &'a [Origin<'a>],
+    origins: &'a [NameOrigin<'a>],
     rules: &'a Rules<'a>,
     names: Vec<Option<String>>,
-    taken: foldhash::HashMap<String, usize>,
-    /// By the bare names of the tools that have no given name.
+    assigned: foldhash::HashMap<String, usize>,
+    /// Claims by the original names of the tools that a profile does not rename.
     claims: HashMap<&'a str, Claim<'a>>,
 }
 
-/// Which tools would have a bare name under [`Naming::None`].
+/// The server that may use an original name under [`Naming::None`].
 enum Claim<'a> {
-    Of(&'a ServerName),
+    Sole(&'a ServerName),
     Contested,
 }
 
 impl<'a> Exposed<'a> {
-    fn new(origins: &'a [Origin<'a>], rules: &'a Rules<'a>) -> Self {
+    fn new(origins: &'a [NameOrigin<'a>], rules: &'a Rules<'a>) -> Self {
         let mut claims = HashMap::new();
         for origin in origins.iter().filter(|origin| origin.renamed.is_none()) {
             claims
                 .entry(origin.original)
                 .and_modify(|claim| *claim = Claim::Contested)
-                .or_insert(Claim::Of(origin.server));
+                .or_insert(Claim::Sole(origin.server));
         }
         Self {
             origins,
             rules,
             names: vec![None; origins.len()],
-            taken: foldhash::HashMap::default(),
+            assigned: foldhash::HashMap::default(),
             claims,
         }
     }
 
-    /// Takes this name, if the origin may have it and nothing else has it.
+    /// Assigns this name, if the origin may have it and it is free.
     fn offer(&mut self, index: usize, name: String) -> bool {
         if !self.is_free(&self.origins[index], &name) {
             return false;
         }
-        self.taken.insert(name.clone(), index);
+        self.assigned.insert(name.clone(), index);
         self.names[index] = Some(name);
         true
     }
 
-    fn is_free(&self, origin: &Origin<'_>, name: &str) -> bool {
+    fn is_free(&self, origin: &NameOrigin<'_>, name: &str) -> bool {
         let Rules {
             naming, max_length, ..
         } = *self.rules;
         let is_exposable =
             naming == Naming::Slash || name.len() <= max_length && name.chars().all(is_legal);
         is_exposable
-            && !self.taken.contains_key(name)
+            && !self.assigned.contains_key(name)
             && !(self.rules.reserved)(name)
             && (naming != Naming::None || self.is_unclaimed(origin, name))
             && self.rules.servers.may_lead(name, origin.server)
     }
 
-    /// Whether no other server has, or had, what would be exposed by this bare name.
-    fn is_unclaimed(&self, origin: &Origin<'_>, name: &str) -> bool {
+    /// True if no other server offers, or offered, an item with this original name.
+    fn is_unclaimed(&self, origin: &NameOrigin<'_>, name: &str) -> bool {
         let is_own = match self.claims.get(name) {
             None => true,
-            Some(Claim::Of(server)) => *server == origin.server,
+            Some(Claim::Sole(server)) => *server == origin.server,
             Some(Claim::Contested) => false,
         };
         is_own && others(self.rules, origin.server, name).next().is_none()
     }
 
-    /// The name that the naming has for it. Bare names that cannot be had unchanged are prefixed.
-    fn plain(&self, origin: &Origin<'_>) -> String {
+    /// The name according to the naming. An original name that cannot be exposed unchanged gets a
+    /// prefix.
+    fn plain(&self, origin: &NameOrigin<'_>) -> String {
         let bare = origin.original;
         if self.rules.naming == Naming::None && self.is_free(origin, bare) {
             bare.to_owned()
@@ -318,7 +322,7 @@ impl<'a> Exposed<'a> {
         }
     }
 
-    /// Gives altered names to the rest.
+    /// Assigns altered names to the remaining origins.
     fn complete(mut self) -> Vec<String> {
         for index in 0..self.origins.len() {
             let mut attempt = 0;
@@ -335,18 +339,18 @@ impl<'a> Exposed<'a> {
     }
 }
 
-/// The servers but this one that offered what has this bare name, and do not offer it now.
+/// The other servers that offered an item with this original name and do not offer it now.
 fn others<'r>(
     rules: &Rules<'r>,
-    own: &'r ServerName,
+    server: &'r ServerName,
     name: &str,
 ) -> impl Iterator<Item = &'r ServerName> + use<'r> {
     let gone = rules.gone.get(name).map_or(&[][..], Vec::as_slice);
-    gone.iter().copied().filter(move |server| *server != own)
+    gone.iter().copied().filter(move |other| *other != server)
 }
 
-/// The name with its server before it, as the naming has it.
-fn prefixed(origin: &Origin<'_>, naming: Naming) -> String {
+/// The name with the prefix of its server, according to the naming.
+fn prefixed(origin: &NameOrigin<'_>, naming: Naming) -> String {
     let separator = match naming {
         Naming::Slash => "/",
         Naming::DoubleUnderscore | Naming::McpPrefix | Naming::None => "__",
@@ -354,17 +358,17 @@ fn prefixed(origin: &Origin<'_>, naming: Naming) -> String {
     format!("{}{separator}{}", prefix(origin, naming), origin.original)
 }
 
-fn prefix(origin: &Origin<'_>, naming: Naming) -> String {
+fn prefix(origin: &NameOrigin<'_>, naming: Naming) -> String {
     match naming {
         Naming::McpPrefix => format!("mcp__{}", exposed_prefix(origin.server)),
         Naming::DoubleUnderscore | Naming::None => exposed_prefix(origin.server).into_owned(),
-        // No name of a server has a slash.
+        // A server's name contains no slash.
         Naming::Slash => origin.server.to_string(),
     }
 }
 
-/// What stands for a server before `__`: its name, or where that would be read in several ways, a name like
-/// it with a hash.
+/// The server's part before `__`: its name, or a similar name with a hash if the name itself would
+/// be ambiguous.
 fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
     if server.is_separable() {
         return server.as_str().into();
@@ -377,9 +381,9 @@ fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
     format!("{}{separator}{hash:08x}", parts.join("_")).into()
 }
 
-/// Names that say their server as far as there is room, each closed with a hash of what it stands for. The
-/// best comes first. Every attempt has others.
-fn altered(origin: &Origin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
+/// Names with as much of the server's name as fits, and a hash of the item at the end. The best
+/// name comes first. Each attempt returns different names.
+fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
     let (server, original) = (origin.server, origin.original);
     let digest = match attempt {
         0 => Sha256::digest(format!("{server}/{original}")),
@@ -392,7 +396,7 @@ fn altered(origin: &Origin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3
         .chars()
         .map(|c| if is_legal(c) { c } else { '_' })
         .collect();
-    // Behind a server that is called `mcp`, a separator would make it another server's name.
+    // After a server that is called `mcp`, a separator would turn this into another server's name.
     let flat: Vec<&str> = legal.split('_').filter(|part| !part.is_empty()).collect();
     let flat = flat.join("_");
     let room = rules.max_length.saturating_sub(HASH_LENGTH + 1);
@@ -411,12 +415,12 @@ fn altered(origin: &Origin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3
     [close(&legal), close(&flat), anonymous]
 }
 
-/// A name without a separator, which therefore names no server.
+/// A name without a separator, so that it contains no server.
 fn anonymous(server: &ServerName, hash: &str, max_length: usize) -> String {
-    // At least one character of the server.
+    // Leave room for at least one character of the server's name.
     let length = LONG_HASH_LENGTH.min(max_length.saturating_sub(2));
     let room = max_length.saturating_sub(length + 1);
     let server = exposed_prefix(server);
-    let kept = server[..server.len().min(room)].trim_end_matches('_');
-    format!("{kept}_{}", &hash[..length])
+    let beginning = server[..server.len().min(room)].trim_end_matches('_');
+    format!("{beginning}_{}", &hash[..length])
 }

@@ -1,38 +1,39 @@
-//! Finds the server that a name names.
+//! Finds the server in a name.
 //!
-//! `server__tool`, `server/tool` and `mcp__server__tool` name their server, in whatever state that
-//! server is. A name that names one server never leads to another.
+//! `server__tool`, `server/tool` and `mcp__server__tool` contain a server, in any state of that
+//! server. A name that contains one server never leads to another.
 //!
-//! The names of some servers have separators in them, such as `a__b`. What is exposed of theirs has another
-//! prefix ([`exposed_prefix`]). Their own name counts before a slash, and before `__` where no other server is
-//! named.
+//! Some server names contain separators, such as `a__b`. Their exposed names have another prefix
+//! ([`exposed_prefix`]). Their own name is recognised before a slash, and before `__` if the name
+//! contains no other server.
 
 use foldhash::HashMap;
 
 use super::exposed_prefix;
 use crate::ids::ServerName;
 
-/// What `mcp_prefix` puts before a server's name, and some clients do, too.
+/// The word that `mcp_prefix`, and some clients, put before a server's name.
 const MCP: &str = "mcp";
 
-/// Every server that names may name: the configured ones in any state, and former ones.
+/// All servers that a name can contain: the configured ones in any state, and former ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerNames {
-    /// By the folded prefix. Several servers where only case tells them apart.
+    /// Servers by the folded prefix. An entry has several servers if their prefixes differ only in
+    /// case.
     by_folded: ByName,
-    /// Those whose names have separators in them, by the folded name.
+    /// Servers with separators in their names, by the folded name.
     inseparable: ByName,
-    /// Bytes of the longest of these names.
+    /// Length of the longest of these names, in bytes.
     longest_inseparable: usize,
 }
 
-/// The server that a name names.
+/// The server in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedServer<'a> {
-    /// It has no server's prefix.
+    /// The name has no prefix of a server.
     Nobody,
     Server(&'a ServerName),
-    /// Its prefix is no server's, but differs only in case from those of several.
+    /// The prefix belongs to no server, but differs only in case from those of several servers.
     Unclear,
 }
 
@@ -49,7 +50,7 @@ impl ServerNames {
         this
     }
 
-    /// The server of exactly this name.
+    /// The server with exactly this name.
     pub fn server(&self, name: &str) -> Option<&ServerName> {
         let folded = fold(name);
         let all = [&self.by_folded, &self.inseparable].into_iter();
@@ -57,8 +58,8 @@ impl ServerNames {
         same.find(|server| server.as_str() == name)
     }
 
-    /// The server that this name names, in any spelling: with either separator or both, in any case, behind
-    /// `mcp`, and with foreign characters in the place of underscores.
+    /// The server in this name, in any spelling: with either or both separators, in any case, after
+    /// `mcp`, and with foreign characters in place of underscores.
     pub fn named_by(&self, name: &str) -> NamedServer<'_> {
         if !has_separator(name) {
             return NamedServer::Nobody;
@@ -76,7 +77,7 @@ impl ServerNames {
         }
     }
 
-    /// The server whose name, separators and all, is before a separator.
+    /// The server whose full name, with its separators, stands before a separator.
     fn named_whole_by(&self, name: &str, folded: &str) -> (NamedServer<'_>, Separator) {
         let behind_mcp = ["mcp__", "mcp/"]
             .iter()
@@ -127,7 +128,8 @@ impl ServerNames {
             }
             // `mcp/tool` is the full name of a tool of server `mcp`.
             let is_full_name = prefix.has_slash && found != NamedServer::Nobody;
-            // `MCP__tool` names a server `MCP`, for the prefix is written in small letters.
+            // `MCP__tool` names a server `MCP`, because the prefix of a spelling is written in
+            // lower case.
             let is_exact = matches!(found, NamedServer::Server(server)
                 if server.as_str() != MCP && prefix.exact(name) == Some(server.as_str()));
             let is_decided = is_full_name || is_exact || inner != NamedServer::Nobody;
@@ -144,7 +146,7 @@ impl ServerNames {
         }
     }
 
-    /// Whether this name may lead to a tool or prompt of this server, which is one of these.
+    /// True if this name may lead to a tool or prompt of `server`, which must be in `self`.
     pub fn may_lead(&self, name: &str, server: &ServerName) -> bool {
         if self.inseparable.is_empty() && is_plainly(name, server) {
             return true;
@@ -157,7 +159,7 @@ impl ServerNames {
     }
 }
 
-/// The separator that ends the name of a server.
+/// The separator after the name of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Separator {
     Slash,
@@ -188,18 +190,18 @@ fn find<'s>(by_name: &'s ByName, exact: Option<&str>, folded: &str) -> NamedServ
     }
 }
 
-/// What stands before a separator of a folded name.
+/// The part of a folded name before a separator.
 struct Prefix<'a> {
     text: &'a str,
     start: usize,
-    /// Where the rest begins.
+    /// The position of the rest.
     end: usize,
-    /// Whether the separator is, or begins with, a slash.
+    /// True if the separator begins with a slash.
     has_slash: bool,
 }
 
 impl<'a> Prefix<'a> {
-    /// The prefix of what begins at `start`, if a separator follows.
+    /// The prefix that begins at `start`, if a separator follows.
     fn read(folded: &'a str, start: usize) -> Option<Self> {
         let start = start + leading_separators(&folded[start..]);
         let rest = &folded[start..];
@@ -215,8 +217,7 @@ impl<'a> Prefix<'a> {
         })
     }
 
-    /// The same part of the name as it is written. Folding keeps the positions of ASCII characters
-    /// only.
+    /// The same part of the original name. Folding keeps positions only for ASCII characters.
     fn exact<'n>(&self, name: &'n str) -> Option<&'n str> {
         let end = self.start + self.text.len();
         let head = name.as_bytes().get(..end)?;
@@ -228,15 +229,15 @@ fn leading_separators(text: &str) -> usize {
     text.len() - text.trim_start_matches(['_', '/']).len()
 }
 
-/// Whether a name is spelled as most are, so that nothing else can be read into it: as `server__tool` or
-/// `mcp__server__tool`.
+/// True if a name has the common form `server__tool` or `mcp__server__tool` and can only mean this
+/// server.
 fn is_plainly(name: &str, server: &ServerName) -> bool {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let rest = rest.strip_prefix(server.as_str());
     rest.is_some_and(|rest| rest.starts_with("__")) && !server.as_str().eq_ignore_ascii_case(MCP)
 }
 
-/// Whether a name has a separator once it is folded.
+/// True if a folded name has a separator.
 fn has_separator(name: &str) -> bool {
     let mut after_underscore = false;
     name.chars().any(|c| {
@@ -247,8 +248,7 @@ fn has_separator(name: &str) -> bool {
     })
 }
 
-/// A name as a hurried reader sees it: without case, and with foreign characters replaced as in exposed
-/// names.
+/// A name without case, and with foreign characters replaced as in exposed names.
 fn fold(name: &str) -> String {
     name.chars().map(folded).collect()
 }

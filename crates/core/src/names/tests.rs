@@ -1,4 +1,4 @@
-//! Names that servers, profiles and other spellings give.
+//! Names from servers, from profiles, and in other spellings.
 
 use proptest::prelude::*;
 
@@ -8,21 +8,21 @@ fn server(name: &str) -> ServerName {
     ServerName::new(name).expect("a legal name")
 }
 
-fn origin<'a>(server: &'a ServerName, original: &'a str) -> Origin<'a> {
-    Origin {
+fn origin<'a>(server: &'a ServerName, original: &'a str) -> NameOrigin<'a> {
+    NameOrigin {
         server,
         original,
         renamed: None,
     }
 }
 
-fn build(origins: &[Origin<'_>], naming: Naming) -> NameTable {
+fn build(origins: &[NameOrigin<'_>], naming: Naming) -> NameTable {
     let servers = ServerNames::new(origins.iter().map(|origin| origin.server));
-    beside(origins, naming, &servers)
+    build_among(origins, naming, &servers)
 }
 
-/// Among these servers, in the table or not.
-fn beside(origins: &[Origin<'_>], naming: Naming, servers: &ServerNames) -> NameTable {
+/// A table with all these servers, even those without items in it.
+fn build_among(origins: &[NameOrigin<'_>], naming: Naming, servers: &ServerNames) -> NameTable {
     let rules = Rules {
         naming,
         max_length: 48,
@@ -54,7 +54,7 @@ fn each_naming_exposes_its_form() {
     }
 }
 
-/// Y4: every form is accepted on a call where it is unique.
+/// Y4: a call accepts every form that is unique.
 #[test]
 fn other_spellings_lead_to_the_same_tool() {
     let (fs, git) = (server("fs"), server("git"));
@@ -75,7 +75,7 @@ fn other_spellings_lead_to_the_same_tool() {
     assert_eq!(table.resolve("nothing"), Err(Unresolved::Unknown));
 }
 
-/// A bare name that two servers claim is exposed by neither.
+/// If two servers claim an original name, it is exposed for neither.
 #[test]
 fn without_prefix_a_contested_name_is_prefixed_for_both() {
     let (fs, git) = (server("fs"), server("git"));
@@ -127,15 +127,15 @@ fn altered_names_never_clash() {
     assert!(names[0].starts_with("breakpoint__a_b_") && names[0] != names[1]);
 }
 
-/// A profile gives a tool a name, unless the name is another's.
+/// A profile renames a tool, unless another one has the new name.
 #[test]
 fn a_given_name_is_had_by_nobody_else() {
     let (fs, git) = (server("fs"), server("git"));
-    let given = |name| Origin {
+    let renamed = |name| NameOrigin {
         renamed: Some(name),
         ..origin(&fs, "log")
     };
-    let origins = [origin(&git, "diff"), given("history")];
+    let origins = [origin(&git, "diff"), renamed("history")];
     let named = build(&origins, Naming::DoubleUnderscore);
     assert_eq!(named.exposed(1), "history");
     for spelling in ["history", "fs__log", "fs/log", "log"] {
@@ -149,7 +149,7 @@ fn a_given_name_is_had_by_nobody_else() {
         ("diff", Naming::None, "fs__log"),
         ("list_servers", Naming::Slash, "fs/log"),
     ] {
-        let named = build(&[origin(&git, "diff"), given(name)], naming);
+        let named = build(&[origin(&git, "diff"), renamed(name)], naming);
         assert_eq!(
             (named.exposed(1), named.refused_renames()),
             (expected, &[1][..]),
@@ -157,12 +157,12 @@ fn a_given_name_is_had_by_nobody_else() {
         );
         assert_ne!(named.resolve(name), Ok(1));
     }
-    // A tool with a name of its own claims no bare one.
-    let origins = [origin(&git, "log"), given("history")];
+    // A renamed tool does not claim its original name.
+    let origins = [origin(&git, "log"), renamed("history")];
     assert_eq!(build(&origins, Naming::None).exposed(0), "log");
 }
 
-/// Mainstay's own tools have their names to themselves; a server's keeps one by which it is reached.
+/// No server's tool gets the name of an own tool. It gets another name.
 #[test]
 fn a_reserved_name_is_nobodys() {
     let one = server("one");
@@ -171,12 +171,13 @@ fn a_reserved_name_is_nobodys() {
         (table.exposed(0), table.exposed(1)),
         ("one__list_servers", "log")
     );
-    // Not even where it is not offered.
+    // This also holds where the own tool is not offered.
     let elsewhere = build(&[origin(&one, "execute_tool")], Naming::DoubleUnderscore);
     assert_eq!(elsewhere.resolve("execute_tool"), Err(Unresolved::Unknown));
 }
 
-/// A name that names a server leads to it or nowhere, be the server in the table or not.
+/// A name that contains a server leads to that server or nowhere, even if the server has no items
+/// in the table.
 #[test]
 fn a_name_with_anothers_prefix_leads_nowhere_else() {
     let (evil, victim) = (server("evil"), server("victim"));
@@ -199,7 +200,7 @@ fn a_name_with_anothers_prefix_leads_nowhere_else() {
         Naming::None,
         Naming::McpPrefix,
     ] {
-        let table = beside(&origins, naming, &servers);
+        let table = build_among(&origins, naming, &servers);
         for (index, tool) in tools.iter().enumerate() {
             let exposed = table.exposed(index);
             assert_eq!(table.resolve(exposed), Ok(index), "{tool} as {exposed}");
@@ -217,7 +218,7 @@ fn a_name_with_anothers_prefix_leads_nowhere_else() {
             );
         }
     }
-    let alone = beside(&origins, Naming::None, &ServerNames::new([&evil]));
+    let alone = build_among(&origins, Naming::None, &ServerNames::new([&evil]));
     assert_eq!(alone.exposed(0), "victim__push", "nobody else's");
 }
 
@@ -227,7 +228,7 @@ fn a_server_called_mcp_takes_no_calls_of_others() {
     let (mcp, git) = (server("mcp"), server("git"));
     let servers = ServerNames::new([&mcp, &git]);
     let origins = [origin(&mcp, "git__log"), origin(&mcp, "status")];
-    let table = beside(&origins, Naming::DoubleUnderscore, &servers);
+    let table = build_among(&origins, Naming::DoubleUnderscore, &servers);
     assert!(
         table.exposed(0).starts_with("mcp__git_log_"),
         "{}",
@@ -238,7 +239,8 @@ fn a_server_called_mcp_takes_no_calls_of_others() {
     assert_eq!(table.resolve("mcp/git__log"), Ok(0));
 }
 
-/// A cut name must not end where a separator would begin, and its hash cannot be searched for.
+/// A shortened name must not end where a separator would begin, and no server can search for its
+/// hash.
 #[test]
 fn a_cut_name_names_no_server() {
     let (evil, victim) = (server("vic_evil-evil-evil"), server("vic"));
@@ -260,7 +262,7 @@ fn a_cut_name_names_no_server() {
     }
 }
 
-/// What a server offered and does not offer now is not another's by its bare name.
+/// The original name of an item that a server no longer offers does not lead to another server.
 #[test]
 fn a_bare_name_outlives_its_tool() {
     let (evil, victim) = (server("evil"), server("victim"));
@@ -285,7 +287,7 @@ fn a_bare_name_outlives_its_tool() {
     }
 }
 
-/// A server whose name has separators in it keeps its name, and no name of its tools reads as another's.
+/// A server whose name contains separators keeps it, and the names of its tools are unambiguous.
 #[test]
 fn names_with_separators_stay_unambiguous() {
     let names = ["a", "a__b", "_a", "a_", "a_b"].map(server);
@@ -301,10 +303,10 @@ fn names_with_separators_stay_unambiguous() {
         Naming::None,
         Naming::McpPrefix,
     ] {
-        let table = beside(&origins, naming, &servers);
+        let table = build_among(&origins, naming, &servers);
         for (
             index,
-            Origin {
+            NameOrigin {
                 server, original, ..
             },
         ) in origins.iter().enumerate()
@@ -324,10 +326,10 @@ fn names_with_separators_stay_unambiguous() {
     assert_eq!(alone.exposed(1), "a-34fb7160__tool");
     assert_eq!(alone.resolve("a__b__tool"), Ok(0));
     assert_eq!(alone.resolve("_a__tool"), Ok(1));
-    // While `a__b` lists nothing, what it is called is not another's.
+    // While `a__b` lists nothing, its names do not lead to another server.
     let evil = server("evil");
     let origins = [origin(&evil, "a__b__tool"), origin(&evil, "a__b/tool")];
-    let table = beside(
+    let table = build_among(
         &origins,
         Naming::None,
         &ServerNames::new([&evil, &names[1]]),
@@ -338,7 +340,7 @@ fn names_with_separators_stay_unambiguous() {
 }
 
 proptest! {
-    /// J12: whatever a server calls its tools, what is exposed is legal, unique and resolvable.
+    /// J12: exposed names are legal, unique and resolvable for all original names.
     #[test]
     fn exposed_names_are_legal_unique_and_resolve(
         originals in prop::collection::hash_set("\\PC{1,80}", 1..20),

@@ -1,9 +1,10 @@
-//! Packages that a program fetches into a cache of its own when it starts a server from them (`npx`, `uvx`), and what
-//! servers say where such a cache is broken.
+//! Packages that a program downloads into its own cache when it starts a server from them (`npx`,
+//! `uvx`), and error messages that show that such a cache is broken.
 
 use super::name_of;
 
-/// Options of npx and its like before the package that take a value in the next argument.
+/// Options of npx and similar programs that stand before the package and have a value in the next
+/// argument.
 const NPX_VALUES: [&str; 8] = [
     "-c",
     "--call",
@@ -15,7 +16,7 @@ const NPX_VALUES: [&str; 8] = [
     "--userconfig",
 ];
 
-/// The same of uvx and its like.
+/// Like [`NPX_VALUES`], for uvx and similar programs.
 const UVX_VALUES: [&str; 16] = [
     "-p",
     "--python",
@@ -35,16 +36,17 @@ const UVX_VALUES: [&str; 16] = [
     "--config-file",
 ];
 
-/// What two starts share that fetch the same package into the same cache: the program and the package as it is spelt.
+/// Identifies a package in a cache: the program, and the package as the command spells it. Two
+/// starts with the same value fetch the same package into the same cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CachedPackage(String);
 
-/// How a program is told of the package.
+/// The options by which a program gets its package.
 struct Runner {
     name: &'static str,
-    /// Options that name the package, in place of the first argument that is none.
+    /// Options that name the package. Without them, the first argument that is no option names it.
     package: &'static [&'static str],
-    /// Other options with a value.
+    /// Other options that have a value.
     values: &'static [&'static str],
 }
 
@@ -65,7 +67,7 @@ const fn uvx(name: &'static str, package: &'static [&'static str]) -> Runner {
 }
 
 impl CachedPackage {
-    /// The package that this command fetches before it runs, if it is one of the programs that do.
+    /// The package that this command fetches before it runs. `None` if the program fetches none.
     pub fn of(command: &str, args: &[String]) -> Option<Self> {
         let program = name_of(command).to_ascii_lowercase();
         let after = |words: &[&str]| {
@@ -77,7 +79,7 @@ impl CachedPackage {
             is_there.then(|| &args[words.len()..])
         };
         let (runner, args) = match &*program {
-            // `cmd /c npx …`, as clients on Windows have it.
+            // `cmd /c npx …`, the form that clients on Windows use.
             "cmd" => {
                 let at = args.iter().position(|arg| !arg.starts_with('/'))?;
                 return Self::of(&args[at], &args[at + 1..]);
@@ -98,10 +100,10 @@ impl CachedPackage {
 
 impl Runner {
     fn package_in<'a>(&self, args: &'a [String]) -> Option<&'a str> {
-        let mut args = args.iter().map(String::as_str);
-        while let Some(arg) = args.next() {
+        let mut rest = args.iter().map(String::as_str);
+        while let Some(arg) = rest.next() {
             if arg == "--" {
-                return args.next();
+                return rest.next();
             }
             if !arg.starts_with('-') {
                 return Some(arg);
@@ -111,26 +113,27 @@ impl Runner {
                     return Some(value);
                 }
             } else if self.package.contains(&arg) {
-                return args.next();
+                return rest.next();
             } else if self.values.contains(&arg) {
-                args.next();
+                rest.next();
             }
         }
         None
     }
 }
 
-/// A cache that a server's words show to be broken, and how it is mended.
+/// A broken cache, as a server's output shows, and the way to repair it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenCache {
-    /// As the server spelt it.
+    /// The folder in the server's spelling.
     pub folder: String,
     /// The command that empties it.
     pub mend: String,
 }
 
-/// What npx and node say where files of a package are missing, or are being replaced by another start.
-const OF_NPX: [&str; 7] = [
+/// Messages of npx and node about files of a package that are missing, or that another start is
+/// replacing.
+const NPX_ERRORS: [&str; 7] = [
     "ENOTEMPTY",
     "ENOENT",
     "EEXIST",
@@ -140,8 +143,8 @@ const OF_NPX: [&str; 7] = [
     "MODULE_NOT_FOUND",
 ];
 
-/// The same of uv.
-const OF_UV: [&str; 6] = [
+/// Like [`NPX_ERRORS`], for uv.
+const UV_ERRORS: [&str; 6] = [
     "os error 2",
     "os error 17",
     "os error 39",
@@ -151,11 +154,11 @@ const OF_UV: [&str; 6] = [
 ];
 
 impl BrokenCache {
-    /// Reads the last lines of a server's stderr.
+    /// Searches the last lines of a server's stderr.
     pub fn in_lines<L: AsRef<str>>(lines: &[L]) -> Option<Self> {
-        let says = |words: &[&str]| {
-            let mut lines = lines.iter();
-            lines.any(|line| words.iter().any(|word| line.as_ref().contains(word)))
+        let contain = |words: &[&str]| {
+            let mut all = lines.iter();
+            all.any(|line| words.iter().any(|word| line.as_ref().contains(word)))
         };
         let find = |folder: fn(&str) -> Option<&str>| {
             lines.iter().find_map(|line| {
@@ -165,13 +168,13 @@ impl BrokenCache {
                 words.into_iter().find_map(folder).map(str::to_owned)
             })
         };
-        if says(&OF_NPX)
+        if contain(&NPX_ERRORS)
             && let Some(folder) = find(npx_folder)
         {
             let mend = format!("rm -r {folder}");
             return Some(Self { folder, mend });
         }
-        if says(&OF_UV)
+        if contain(&UV_ERRORS)
             && let Some(folder) = find(uv_folder)
         {
             let mend = "uv cache clean".to_owned();
@@ -181,7 +184,7 @@ impl BrokenCache {
     }
 }
 
-/// The folder of a package in the cache of npx: `/home/ada/.npm/_npx/5a9d879542beca3a`.
+/// The folder of a package in npx's cache: `/home/ada/.npm/_npx/5a9d879542beca3a`.
 fn npx_folder(path: &str) -> Option<&str> {
     let mut names = ["/_npx/", "\\_npx\\"].iter();
     let at = names.find_map(|name| Some(path.find(name)? + name.len()))?;
@@ -191,7 +194,7 @@ fn npx_folder(path: &str) -> Option<&str> {
     (folder.len() > at && is_plain(folder)).then_some(folder)
 }
 
-/// Whether a path, which a server has written, may stand in a command that a person copies.
+/// True if a path from a server's output is safe in a command that a person copies.
 fn is_plain(path: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/\\:._-@+~".contains(c);
     path.chars().all(plain) && !path.contains("..")
@@ -287,7 +290,7 @@ mod tests {
             (&["ENOTEMPTY /home/ada/.npm/_npx/../x"], None),
             (&[], None),
         ] {
-            let found = BrokenCache::in_lines(lines).map(|it| it.folder);
+            let found = BrokenCache::in_lines(lines).map(|cache| cache.folder);
             assert_eq!(found.as_deref(), folder, "{lines:?}");
         }
     }

@@ -2,15 +2,15 @@
 
 use std::{borrow::Cow, cmp::Reverse};
 
-/// Parts that are to be replaced. They may come in any order, and one may enclose others, which then
-/// count for nothing. Of two for the same part the later one counts.
+/// Parts to replace, in any order. A part inside another one is ignored. Of two edits for the same
+/// part, the later one counts.
 pub(super) struct Edits<'t> {
     text: &'t str,
     replaced: Vec<(usize, usize, Cow<'static, str>)>,
 }
 
 impl<'t> Edits<'t> {
-    pub fn of(text: &'t str) -> Self {
+    pub fn new(text: &'t str) -> Self {
         Self {
             text,
             replaced: Vec::new(),
@@ -21,12 +21,12 @@ impl<'t> Edits<'t> {
         self.replaced.push((from, until, with));
     }
 
-    /// `None` if nothing was replaced.
+    /// The changed text. `None` if nothing was replaced.
     pub fn finish(mut self) -> Option<String> {
         if self.replaced.is_empty() {
             return None;
         }
-        // The sort is stable, and fast for what came in order.
+        // The sort is stable, and fast for edits that came in order.
         self.replaced.reverse();
         self.replaced
             .sort_by_key(|(from, until, _)| (*from, Reverse(*until)));

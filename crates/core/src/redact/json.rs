@@ -1,60 +1,61 @@
-//! Redaction of JSON, in one pass and without recursion: values under secret names go, strings are
-//! redacted, and everything else keeps its bytes. A name may be that of a member, stand beside its value
-//! as in `{"name": …, "value": …}` and `[name, value]`, or be an option in a list of arguments.
+//! Redacts JSON in one pass and without recursion. Values with secret names are hidden, strings are
+//! redacted, and everything else keeps its bytes. A name may be the key of a member, stand next to
+//! its value as in `{"name": …, "value": …}` and `[name, value]`, or be an option in a list of
+//! arguments.
 
 use std::borrow::Cow;
 
 use super::{
     HIDDEN, Rules,
     edits::Edits,
-    names::{Naming, is_number, is_word, may_be_name},
+    names::{Secrecy, is_number, is_word, may_be_name},
 };
 use crate::message::{self, shown_text};
 
-/// JSON inside strings inside strings, as results of tools have it. Each such level doubles the escapes of
-/// its members, so that no message has room for more of them.
+/// Largest depth of JSON inside strings inside strings, as tool results have it. Each level doubles
+/// the escapes of its members, so no message has room for more levels.
 const MAX_NESTED: usize = 32;
 
-/// What comes next.
+/// The next token that is expected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// A value, under a name that says this.
-    Value(Naming),
-    /// A member's name, or the end of its object.
+    /// A value with this secrecy of its name.
+    Value(Secrecy),
+    /// The key of a member, or the end of its object.
     Key,
-    Colon(Naming),
-    /// A comma, or the end of what is open.
+    Colon(Secrecy),
+    /// A comma, or the end of the open container.
     Comma,
 }
 
-/// An object or an array that is open.
+/// An open object or array.
 struct Open {
     start: usize,
-    /// Whether a string was seen in it that is no number.
+    /// True if it contains a string that is not a number.
     has_strings: bool,
-    kind: Kind,
+    kind: ContainerKind,
 }
 
-enum Kind {
+enum ContainerKind {
     Object(Object),
     Array(Array),
 }
 
-/// The position of a value, and whether it holds a string that is no number.
+/// The position of a value. `has_strings` is true if it contains a string that is not a number.
 #[derive(Clone, Copy)]
-struct Seen {
+struct ValueSpan {
     at: usize,
     end: usize,
     has_strings: bool,
 }
 
-/// What is known of an object that may be a name and its value.
+/// The state of an object that may consist of a name and its value.
 struct Object {
-    /// What the latest member is.
+    /// The role of the latest member.
     member: Member,
-    /// What the name says of the value.
-    naming: Naming,
-    value: Option<Seen>,
+    /// The secrecy that the name gives to the value.
+    secrecy: Secrecy,
+    value: Option<ValueSpan>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +66,7 @@ enum Member {
 }
 
 impl Member {
-    fn of(key: &str) -> Self {
+    fn from_key(key: &str) -> Self {
         let is = |word: &&str| key.eq_ignore_ascii_case(word);
         if ["name", "key", "header"].iter().any(&is) {
             Self::Name
@@ -77,30 +78,31 @@ impl Member {
     }
 }
 
-/// What is known of an array that may be a name and its value, or a list of arguments.
+/// The state of an array that may be a name and its value, or a list of arguments.
 struct Array {
     elements: usize,
-    /// What the first element says of the second one, where both are strings.
-    naming: Naming,
-    second: Option<Seen>,
-    /// What the latest element says of the next one, where both are strings and it is an option.
-    option: Naming,
+    /// The secrecy that the first element gives to the second one, if both are strings.
+    secrecy: Secrecy,
+    second: Option<ValueSpan>,
+    /// The secrecy that the latest element gives to the next one, if it is an option and both are
+    /// strings.
+    option: Secrecy,
 }
 
 impl Open {
     fn at(start: usize, is_object: bool) -> Self {
         let kind = if is_object {
-            Kind::Object(Object {
+            ContainerKind::Object(Object {
                 member: Member::Other,
-                naming: Naming::Open,
+                secrecy: Secrecy::Open,
                 value: None,
             })
         } else {
-            Kind::Array(Array {
+            ContainerKind::Array(Array {
                 elements: 0,
-                naming: Naming::Open,
+                secrecy: Secrecy::Open,
                 second: None,
-                option: Naming::Open,
+                option: Secrecy::Open,
             })
         };
         Self {
@@ -112,9 +114,10 @@ impl Open {
 }
 
 impl Rules<'_> {
-    /// JSON or anything else; `nested` counts the strings around it. `None` if nothing changes.
+    /// Redacts JSON or any other text. `nested` is the number of strings around it. `None` if
+    /// nothing changes.
     pub(super) fn text(&self, text: &str, nested: usize) -> Option<String> {
-        // Below the first level it is only worth a try where there are members.
+        // A nested text is only parsed if it may have members.
         let is_json = match text.trim_start().as_bytes().first() {
             Some(b'{' | b'[') => nested <= MAX_NESTED,
             Some(b'"') => nested == 0,
@@ -130,7 +133,7 @@ impl Rules<'_> {
         let mut reader = Reader {
             rules: self,
             text,
-            edits: Edits::of(text),
+            edits: Edits::new(text),
             open: Vec::new(),
             without_strings: 0,
         };
@@ -144,28 +147,32 @@ struct Reader<'r> {
     text: &'r str,
     edits: Edits<'r>,
     open: Vec<Open>,
-    /// Up to here values were searched for strings, without success.
+    /// Values up to this position were searched for strings, and have none.
     without_strings: usize,
 }
 
 impl Reader<'_> {
     fn read(&mut self, nested: usize) -> Result<(), NotJson> {
         let bytes = self.text.as_bytes();
-        let (mut at, mut next) = (0, Next::Value(Naming::Open));
+        let (mut at, mut next) = (0, Next::Value(Secrecy::Open));
         while let Some(&byte) = bytes.get(at) {
             if byte.is_ascii_whitespace() {
                 at += 1;
                 continue;
             }
             (at, next) = match (next, byte) {
-                (Next::Value(naming), _) if byte != b']' => self.value(at, byte, naming, nested)?,
+                (Next::Value(secrecy), _) if byte != b']' => {
+                    self.value(at, byte, secrecy, nested)?
+                }
                 (Next::Value(_) | Next::Comma, b']')
-                    if matches!(self.kind(), Some(Kind::Array(_))) =>
+                    if matches!(self.kind(), Some(ContainerKind::Array(_))) =>
                 {
                     self.close(at + 1);
                     (at + 1, Next::Comma)
                 }
-                (Next::Key | Next::Comma, b'}') if matches!(self.kind(), Some(Kind::Object(_))) => {
+                (Next::Key | Next::Comma, b'}')
+                    if matches!(self.kind(), Some(ContainerKind::Object(_))) =>
+                {
                     self.close(at + 1);
                     (at + 1, Next::Comma)
                 }
@@ -173,10 +180,10 @@ impl Reader<'_> {
                     let end = value_end(bytes, at)?;
                     (end, Next::Colon(self.key(at, end)))
                 }
-                (Next::Colon(naming), b':') => (at + 1, Next::Value(naming)),
+                (Next::Colon(secrecy), b':') => (at + 1, Next::Value(secrecy)),
                 (Next::Comma, b',') => match self.kind() {
-                    Some(Kind::Object(_)) => (at + 1, Next::Key),
-                    Some(Kind::Array(_)) => (at + 1, Next::Value(Naming::Open)),
+                    Some(ContainerKind::Object(_)) => (at + 1, Next::Key),
+                    Some(ContainerKind::Array(_)) => (at + 1, Next::Value(Secrecy::Open)),
                     None => return Err(NotJson),
                 },
                 _ => return Err(NotJson),
@@ -188,49 +195,50 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn kind(&mut self) -> Option<&mut Kind> {
+    fn kind(&mut self) -> Option<&mut ContainerKind> {
         self.open.last_mut().map(|open| &mut open.kind)
     }
 
-    /// The name of a member: what it says of the value.
-    fn key(&mut self, at: usize, end: usize) -> Naming {
+    /// Reads the key of a member. Returns the secrecy of the value.
+    fn key(&mut self, at: usize, end: usize) -> Secrecy {
         let key = decoded(&self.text[at..end]);
         if let Some(secrets) = self.rules.secrets
             && let Cow::Owned(changed) = secrets.hide(&key)
         {
             self.edits.replace(at, end, message::quote(&changed).into());
         }
-        let naming = self.rules.naming(&key);
-        let Some(Kind::Object(object)) = self.kind() else {
-            return naming;
+        let secrecy = self.rules.secrecy(&key);
+        let Some(ContainerKind::Object(object)) = self.kind() else {
+            return secrecy;
         };
-        object.member = Member::of(&key);
+        object.member = Member::from_key(&key);
         match object.member {
-            Member::Value => naming.max(object.naming),
-            Member::Name | Member::Other => naming,
+            Member::Value => secrecy.max(object.secrecy),
+            Member::Name | Member::Other => secrecy,
         }
     }
 
-    /// A value or the beginning of one: where to go on, and with what.
+    /// Reads a value, or the beginning of a container. Returns the next position and the next
+    /// expected token.
     fn value(
         &mut self,
         at: usize,
         byte: u8,
-        naming: Naming,
+        secrecy: Secrecy,
         nested: usize,
     ) -> Result<(usize, Next), NotJson> {
         let bytes = self.text.as_bytes();
         let is_container = matches!(byte, b'{' | b'[');
         if is_container {
-            let is_hidden = match naming {
-                Naming::Open => false,
-                Naming::Secret => true,
-                Naming::Secrets => at >= self.without_strings,
+            let is_hidden = match secrecy {
+                Secrecy::Open => false,
+                Secrecy::Secret => true,
+                Secrecy::Secrets => at >= self.without_strings,
             };
             if is_hidden {
                 let end = value_end(bytes, at)?;
                 let has_strings = has_strings(bytes, at, end)?;
-                if has_strings || naming == Naming::Secret {
+                if has_strings || secrecy == Secrecy::Secret {
                     self.hide(at, end);
                     self.ended(at, end, None, has_strings);
                     return Ok((end, Next::Comma));
@@ -241,21 +249,21 @@ impl Reader<'_> {
             let next = if byte == b'{' {
                 Next::Key
             } else {
-                Next::Value(Naming::Open)
+                Next::Value(Secrecy::Open)
             };
             return Ok((at + 1, next));
         }
         let end = value_end(bytes, at)?;
         if byte == b'"' {
             let string = decoded(&self.text[at..end]);
-            if naming.hides(&string) {
+            if secrecy.hides(&string) {
                 self.hide(at, end);
             } else if let Some(changed) = self.rules.text(&string, nested + 1) {
                 self.edits.replace(at, end, message::quote(&changed).into());
             }
             self.ended(at, end, Some(&string), !is_number(&string));
         } else {
-            if naming == Naming::Secret {
+            if secrecy == Secrecy::Secret {
                 self.hide(at, end);
             } else if let Some(secrets) = self.rules.secrets
                 && let Cow::Owned(changed) = secrets.hide(&self.text[at..end])
@@ -271,53 +279,53 @@ impl Reader<'_> {
         self.edits.replace(at, end, message::quote(HIDDEN).into());
     }
 
-    /// Notes a value where it belongs to a pair or to a list of arguments.
+    /// Notes a value that may belong to a pair or to a list of arguments.
     fn ended(&mut self, at: usize, end: usize, string: Option<&str>, has_strings: bool) {
         let rules = self.rules;
         let Some(open) = self.open.last_mut() else {
             return;
         };
         open.has_strings |= has_strings;
-        let seen = Seen {
+        let span = ValueSpan {
             at,
             end,
             has_strings,
         };
         let hidden = match &mut open.kind {
-            Kind::Object(object) => match object.member {
+            ContainerKind::Object(object) => match object.member {
                 Member::Name => {
                     let name = string.filter(|name| may_be_name(name));
-                    let naming = name.map_or(Naming::Open, |name| rules.naming(name));
-                    object.naming = object.naming.max(naming);
-                    // The value may have come first.
-                    object.value.filter(|value| value.is_hidden_by(naming))
+                    let secrecy = name.map_or(Secrecy::Open, |name| rules.secrecy(name));
+                    object.secrecy = object.secrecy.max(secrecy);
+                    // The value may have come before the name.
+                    object.value.filter(|value| value.is_hidden_by(secrecy))
                 }
                 Member::Value => {
-                    object.value = Some(seen);
+                    object.value = Some(span);
                     None
                 }
                 Member::Other => None,
             },
-            Kind::Array(array) => {
+            ContainerKind::Array(array) => {
                 let word = string.filter(|word| is_word(word));
                 let named = |word: Option<&str>| {
                     let name = word.map(|word| word.trim_start_matches('-'));
-                    name.map_or(Naming::Open, |name| rules.naming(name))
+                    name.map_or(Secrecy::Open, |name| rules.secrecy(name))
                 };
                 let option = word.filter(|word| word.starts_with('-'));
                 let before = std::mem::replace(&mut array.option, named(option));
                 array.elements += 1;
                 match array.elements {
-                    1 if option.is_none() => array.naming = named(word),
-                    2 => array.second = string.map(|_| seen),
+                    1 if option.is_none() => array.secrecy = named(word),
+                    2 => array.second = string.map(|_| span),
                     _ => {}
                 }
-                // Behind an option without a value another one may follow.
+                // After an option without a value, another option may follow.
                 let is_value = string.is_some_and(|value| !value.starts_with("--"));
-                Some(seen).filter(|seen| is_value && seen.is_hidden_by(before))
+                Some(span).filter(|span| is_value && span.is_hidden_by(before))
             }
         };
-        if let Some(Seen { at, end, .. }) = hidden {
+        if let Some(ValueSpan { at, end, .. }) = hidden {
             self.hide(at, end);
         }
     }
@@ -326,10 +334,10 @@ impl Reader<'_> {
         let Some(open) = self.open.pop() else {
             return;
         };
-        if let Kind::Array(array) = open.kind
+        if let ContainerKind::Array(array) = open.kind
             && array.elements == 2
             && let Some(second) = array.second
-            && second.is_hidden_by(array.naming)
+            && second.is_hidden_by(array.secrecy)
         {
             self.hide(second.at, second.end);
         }
@@ -337,13 +345,13 @@ impl Reader<'_> {
     }
 }
 
-impl Seen {
-    /// Whether a name that stands beside this value hides it.
-    fn is_hidden_by(&self, naming: Naming) -> bool {
-        match naming {
-            Naming::Open => false,
-            Naming::Secrets => self.has_strings,
-            Naming::Secret => true,
+impl ValueSpan {
+    /// True if a name next to this value hides it.
+    fn is_hidden_by(&self, secrecy: Secrecy) -> bool {
+        match secrecy {
+            Secrecy::Open => false,
+            Secrecy::Secrets => self.has_strings,
+            Secrecy::Secret => true,
         }
     }
 }
@@ -351,7 +359,7 @@ impl Seen {
 #[derive(Debug)]
 struct NotJson;
 
-/// What a string literal says.
+/// The text in a string literal.
 fn decoded(literal: &str) -> Cow<'_, str> {
     let inner = &literal[1..literal.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -360,7 +368,7 @@ fn decoded(literal: &str) -> Cow<'_, str> {
     shown_text(literal).unwrap_or(inner.into())
 }
 
-/// Where the value that begins here ends.
+/// The end of the value that begins at `from`.
 fn value_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
     match bytes[from] {
         b'"' => string_end(bytes, from),
@@ -385,10 +393,10 @@ fn value_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
             }
         }
         _ => {
-            let is_of_it = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+            let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
             let length = bytes[from..]
                 .iter()
-                .take_while(|byte| is_of_it(byte))
+                .take_while(|byte| is_part(byte))
                 .count();
             if length == 0 {
                 Err(NotJson)
@@ -407,12 +415,12 @@ fn string_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
         if bytes[at] == b'"' {
             return Ok(at + 1);
         }
-        // Whatever is escaped ends no string.
+        // An escaped character does not end the string.
         at += 2;
     }
 }
 
-/// Whether there is a string in a value that is no number, names of members aside.
+/// True if a value contains a string that is not a number. Keys of members do not count.
 fn has_strings(bytes: &[u8], from: usize, until: usize) -> Result<bool, NotJson> {
     let mut at = from;
     while let Some(quote) = memchr::memchr(b'"', &bytes[at..until]) {

@@ -1,7 +1,7 @@
-//! Takes secrets out of texts that are kept: servers' logs, records of calls, and spans.
+//! Removes secrets from stored texts: logs of servers, records of calls, and spans.
 //!
-//! A secret is found by its name, by its form, or because it is in the configuration ([`Secrets`]). All
-//! other text keeps its bytes.
+//! A secret is found by its name, by its form, or because the configuration has it ([`Secrets`]).
+//! All other text keeps its bytes.
 
 mod edits;
 mod json;
@@ -22,25 +22,25 @@ use regex::Regex;
 pub use self::secrets::{CUT, Secrets};
 use self::{
     edits::Edits,
-    names::{Naming, words},
+    names::{Secrecy, words},
 };
 use crate::config;
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
-/// What stands in the place of a rest that the operator's patterns would have taken too long for.
+/// The replacement of the rest of a text for which the operator's patterns took too long.
 const UNSEARCHED: &str = "[redacted: the patterns of `journal.redact` took too long]";
 
-/// How long these patterns may take for one text. A server can write a text for which a pattern takes the
-/// square of its length.
+/// Time limit for these patterns in one text. A server can write a text for which a pattern takes
+/// quadratic time.
 const MAX_SEARCHING: Duration = Duration::from_secs(1);
 
-/// Findings of such a pattern between two looks at the clock.
+/// Matches of such a pattern between two checks of the time limit.
 const STEP: usize = 64;
 
-/// Secrets of a known form: keys and tokens of well-known services, our own tokens, JSON Web Tokens and
-/// private keys.
+/// Secrets of a known form: keys and tokens of well-known services, Mainstay's own tokens, JSON Web
+/// Tokens and private keys.
 static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
         r"(?-u)\b(?:A[KS]IA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|gh[oprsu]_[0-9A-Za-z]{20,}",
@@ -53,16 +53,16 @@ static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// The password of a URL. A user's name and a password are seldom longer.
+/// The password in a URL. User names and passwords are rarely longer.
 static USER_INFO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
 
-/// The path of a Slack webhook, which is enough to post.
+/// The path of a Slack webhook. It is enough to post messages.
 static HOOK: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i-u)(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/)[0-9A-Za-z/_-]+")
 });
 
-/// Whether a text may hold what the patterns above find: most do not.
+/// Matches every text in which the patterns above may find a secret. Most texts do not match.
 static HINT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
         r"(?i-u)bearer|",
@@ -72,8 +72,8 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// Compiles the patterns, which takes milliseconds, and has their library look up how many processors there
-/// are, for which it reads files. Both happen at the first use, if not before.
+/// Compiles the patterns, which takes milliseconds, and makes their library count the processors,
+/// for which it reads files. Otherwise both happen at the first use.
 pub fn prepare() {
     redact("bearer token=prepared://a:b@c");
     for pattern in [&KNOWN, &HOOK, &USER_INFO, &HINT] {
@@ -85,7 +85,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// The text without the secrets that can be recognised by their names or forms.
+/// Removes secrets that are recognised by their names or forms.
 pub fn redact(text: &str) -> Cow<'_, str> {
     if !HINT.is_match(text) {
         return Cow::Borrowed(text);
@@ -102,7 +102,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
         })
 }
 
-/// The text without the secrets of a server's own configuration.
+/// Removes secrets, including those of a server's own configuration.
 pub fn shown<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     match secrets {
         Some(secrets) => {
@@ -113,7 +113,7 @@ pub fn shown<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     }
 }
 
-/// Borrowed for as long as nothing changes.
+/// Applies `replace`. A borrowed text stays borrowed if nothing changes.
 fn replaced(text: Cow<'_, str>, replace: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     match replace(&text) {
         Cow::Borrowed(_) => text,
@@ -121,15 +121,15 @@ fn replaced(text: Cow<'_, str>, replace: impl Fn(&str) -> Cow<'_, str>) -> Cow<'
     }
 }
 
-/// What is taken out of what is recorded (`journal.redact`).
+/// The rules for recorded texts (`journal.redact`).
 #[derive(Debug)]
 pub struct Redactor {
-    /// What [`redact`] finds, and members of secret names.
+    /// True to remove the secrets that [`redact`] finds, and members with names of secrets.
     defaults: bool,
-    /// In lower case.
+    /// Keys in lower case.
     keys: Vec<String>,
     patterns: Vec<Regex>,
-    /// Whether a text may hold one of the keys.
+    /// Matches every text that may contain one of the keys.
     any_key: Option<Regex>,
     clock: fn() -> Instant,
 }
@@ -137,11 +137,11 @@ pub struct Redactor {
 impl Redactor {
     pub fn new(rules: &config::Redact, clock: fn() -> Instant) -> Result<Self, regex::Error> {
         let keys: Vec<String> = rules.keys.iter().map(|key| key.to_lowercase()).collect();
-        // A key may be written with escapes, which are looked at in full.
+        // A key may contain escapes. Texts with escapes are examined in full.
         let words = keys.iter().map(|key| regex::escape(key));
         let words: Vec<String> = words.chain([r"\\".to_owned()]).collect();
         let any_key = format!("(?i){}", words.join("|"));
-        let patterns = rules
+        let compiled = rules
             .patterns
             .iter()
             .map(|pattern| config::redact_pattern(pattern));
@@ -151,13 +151,13 @@ impl Redactor {
                 .then(|| Regex::new(&any_key))
                 .transpose()?,
             keys,
-            patterns: patterns.collect::<Result<_, _>>()?,
+            patterns: compiled.collect::<Result<_, _>>()?,
             clock,
         })
     }
 
-    /// The text without what is to be hidden: JSON by its members and strings, and what else it is as
-    /// one string. Reads the text a bounded number of times, however it is nested.
+    /// Removes secrets from a text. JSON is redacted by members and strings, any other text as one
+    /// string. The text is read a limited number of times, at any depth of nesting.
     pub fn redact<'t>(&self, text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
         let rules = Rules {
             redactor: self,
@@ -174,12 +174,12 @@ impl Redactor {
     }
 }
 
-/// What is taken out of one text.
+/// The rules for one text.
 #[derive(Clone, Copy)]
 struct Rules<'r> {
     redactor: &'r Redactor,
     secrets: Option<&'r Secrets>,
-    /// When the operator's patterns have to end, where there are any.
+    /// Time limit for the operator's patterns. `None` if there are none.
     until: Option<Instant>,
 }
 
@@ -198,19 +198,19 @@ impl Rules<'_> {
             || *defaults && HINT.is_match(text)
     }
 
-    /// What the name of a member, a header or a variable says of its value.
-    fn naming(&self, name: &str) -> Naming {
+    /// The secrecy of a value with this name, which is that of a member, a header or a variable.
+    fn secrecy(&self, name: &str) -> Secrecy {
         let Redactor { defaults, keys, .. } = self.redactor;
         if !keys.is_empty() && keys.contains(&name.to_lowercase()) {
-            Naming::Secret
+            Secrecy::Secret
         } else if *defaults {
-            Naming::of(name)
+            Secrecy::from_name(name)
         } else {
-            Naming::Open
+            Secrecy::Open
         }
     }
 
-    /// A text that is no JSON. `None` if nothing changes.
+    /// Redacts a text that is no JSON. `None` if nothing changes.
     fn plain(&self, text: &str) -> Option<String> {
         let mut hidden = Cow::Borrowed(text);
         if let Some(secrets) = self.secrets {
@@ -231,9 +231,9 @@ impl Rules<'_> {
         }
     }
 
-    /// The text without what the operator's pattern finds, and without what there was no time for.
+    /// Removes the matches of the operator's pattern, and the rest of the text if the time is over.
     fn without<'t>(&self, pattern: &Regex, text: &'t str) -> Cow<'t, str> {
-        let mut edits = Edits::of(text);
+        let mut edits = Edits::new(text);
         for (at, found) in pattern.find_iter(text).enumerate() {
             if at % STEP == 0
                 && self

@@ -1,4 +1,4 @@
-//! Names whose values are secret: of members, variables, headers and options.
+//! Names of members, variables, headers and options whose values are secret.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::pattern;
 
-/// The ends of such names, in either case. Of two that begin alike, the longer one comes first.
+/// The ends of such names, in any case. If two begin alike, the longer one comes first.
 macro_rules! words {
     () => {
         concat!(
@@ -17,16 +17,16 @@ macro_rules! words {
 }
 pub(super) use words;
 
-/// Longer texts are no names.
+/// Largest length of a name. Longer texts are not names.
 const MAX_NAME: usize = 128;
 
 static SECRET: LazyLock<Regex> = LazyLock::new(|| pattern(concat!(r"(?i-u)", words!(), "$")));
 
-/// Tokens that open nothing: they say where a list goes on.
+/// Tokens that are no secrets, such as the cursor of a list.
 static PAGE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i-u)(?:page|next|continuation|progress|sync|change)[_-]?token$"));
 
-/// Tokens of a language model, and how many there are.
+/// Numbers of tokens of a language model.
 static COUNT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
         r"(?i-u)(?:max|min|total|input|output|prompt|completion|reasoning|thinking|audio|text|image|cached?",
@@ -35,17 +35,17 @@ static COUNT: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// What a name says of its value, the strictest last.
+/// The secrecy that a name gives to its value, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Naming {
+pub(super) enum Secrecy {
     Open,
-    /// A plural: its value may be a count. Numbers are no secrets.
+    /// Secret unless it is a number, because the name is a plural and the value may be a count.
     Secrets,
     Secret,
 }
 
-impl Naming {
-    pub fn of(name: &str) -> Self {
+impl Secrecy {
+    pub fn from_name(name: &str) -> Self {
         // The last letters of the words above.
         let may_be = matches!(
             name.as_bytes().last().map(u8::to_ascii_lowercase),
@@ -73,12 +73,12 @@ impl Naming {
     }
 }
 
-/// Whether a name is that of a number of tokens.
+/// True if this is the name of a number of tokens.
 pub(super) fn is_count(name: &str) -> bool {
     COUNT.is_match(name)
 }
 
-/// Whether a value is a number, with a unit perhaps, or says that there is none.
+/// True if a value is a number, perhaps with a unit, or an empty value such as `null`.
 pub(super) fn is_number(value: &str) -> bool {
     if matches!(value, "" | "null" | "none" | "None" | "true" | "false") {
         return true;
@@ -92,12 +92,12 @@ pub(super) fn is_number(value: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || b".,_/)]:".contains(&byte))
 }
 
-/// Whether a text may be a name.
+/// True if a text may be a name.
 pub(super) fn may_be_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME
 }
 
-/// Whether a text is one word, such as the name of a header, variable or option.
+/// True if a text is one word, such as the name of a header, variable or option.
 pub(super) fn is_word(text: &str) -> bool {
     may_be_name(text)
         && text

@@ -1,5 +1,5 @@
-//! The secrets of a server's own configuration. A server may say them back: in an error that quotes the
-//! request's headers, or in a dump of its environment.
+//! The secrets of a server's own configuration. A server may repeat them: in an error that quotes
+//! the headers of a request, or in a dump of its environment.
 
 use std::{
     borrow::Cow, cmp::Reverse, collections::BTreeSet, fmt, fmt::Write as _, ops::Range,
@@ -9,21 +9,22 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Regex, RegexBuilder};
 
-use super::{HIDDEN, Naming, edits::Edits};
+use super::{HIDDEN, Secrecy, edits::Edits};
 use crate::config::{HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
-/// Shorter values would be found where they mean something else: under a name that says that they are
-/// secret, and under any other.
+/// Smallest length of a value with a secret name, and of any other value. Shorter values would
+/// match unrelated text.
 const LEAST_NAMED: usize = 4;
 const LEAST: usize = 8;
 
-/// Longer secrets, such as private keys, are looked for in pieces of so many bytes, so that a part of one
-/// is found, too.
+/// Longer secrets, such as private keys, are searched in pieces of this size (in bytes), so that a
+/// part of one is found as well.
 const PIECE: usize = 64;
-/// Pieces that are looked for, of one server: beyond that a configuration holds no secrets but data.
+/// Largest number of pieces for one server. A configuration with more holds data, not secrets.
 const MAX_PIECES: usize = 512;
 
-/// Options behind which runners of packages have the name of one, which errors about it must show.
+/// Options after which package runners have the name of a package. Error messages must show that
+/// name.
 const BEFORE_PACKAGES: [&str; 13] = [
     "-y",
     "--yes",
@@ -40,26 +41,27 @@ const BEFORE_PACKAGES: [&str; 13] = [
     "-m",
 ];
 
-/// Characters of base64 that shorter secrets leave unchanged are too few to be told from others.
+/// Smallest number of base64 characters to search for. Fewer characters would match unrelated text.
 const LEAST_ENCODED: usize = 8;
 
-/// Error texts are cut at a few hundred characters; shorter ones are whole.
+/// Smallest length of a text that may have been cut, in bytes. Error texts are cut at a few hundred
+/// characters.
 const SHORTEST_CUT: usize = 256;
 
-/// Stands in the middle of a line that was too long.
+/// Marks the gap in the middle of a line that was too long.
 pub const CUT: &str = " … ";
 
-/// What is looked for, in bytes of the compiled pattern.
+/// Size limit of the compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 << 20;
 
-/// Secrets as they may come back: as they are, with the escapes of JSON and HTML, in percent-encoding, in base64
-/// and as hexadecimal digits.
+/// Finds secrets in each form in which a server may repeat them: unchanged, with escapes of JSON or
+/// HTML, in percent-encoding, in base64, and as hexadecimal digits.
 pub struct Secrets {
     pieces: BTreeSet<Vec<u8>>,
-    /// What is wrong with the entry, in our own words, which quote no secret. They name keys such as
-    /// `bearerToken` before a colon, which a pattern would take for the name of a secret.
+    /// The errors of the entry, in Mainstay's words, which contain no secret. They name keys such
+    /// as `bearerToken` before a colon, which a pattern would take for the name of a secret.
     findings: Vec<String>,
-    /// Made when the first text is looked at. `None` if that failed, which a test keeps from happening.
+    /// Compiled at the first use. `None` if that failed, which a test rules out.
     pattern: OnceLock<Option<Regex>>,
 }
 
@@ -76,43 +78,44 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Those of a server; `None` if it has none.
+    /// The secrets of a server. `None` if it has none.
     pub fn of(config: &ServerConfig) -> Option<Self> {
         Self::of_both(config, None)
     }
 
-    /// The same with those that the server had before: sessions may still have them.
+    /// Like [`Secrets::of`], with the secrets of the server's former entry, which sessions may
+    /// still use.
     pub fn of_both(config: &ServerConfig, former: Option<&ServerConfig>) -> Option<Self> {
-        let mut found = Found::default();
+        let mut pieces = SecretPieces::default();
         for config in std::iter::once(config).chain(former) {
             match &config.launch {
-                Launch::Http(launch) => found.http(launch),
-                Launch::Stdio(launch) => found.stdio(launch),
+                Launch::Http(launch) => pieces.http(launch),
+                Launch::Stdio(launch) => pieces.stdio(launch),
                 Launch::Broken(_) | Launch::Unapproved => {}
             }
             if let Some(url) = &config.health_check_url {
-                found.url(url.expose());
+                pieces.url(url.expose());
             }
         }
         let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
-        (!found.0.is_empty() || !findings.is_empty()).then(|| Self {
-            pieces: found.0,
+        (!pieces.0.is_empty() || !findings.is_empty()).then(|| Self {
+            pieces: pieces.0,
             findings,
             pattern: OnceLock::new(),
         })
     }
 
-    /// Where a finding of ours stands in the text.
+    /// The range of one of Mainstay's findings in the text.
     fn finding_in(&self, text: &str) -> Option<Range<usize>> {
         let found = self.findings.iter().filter_map(|finding| {
             let at = text.find(finding.as_str())?;
             Some(at..at + finding.len())
         });
-        // Of two that begin alike, the longer one.
+        // If two begin at the same place, take the longer one.
         found.min_by_key(|found| (found.start, Reverse(found.len())))
     }
 
-    /// The text with all but our own findings changed by `redact`.
+    /// Applies `redact` to all of the text except Mainstay's own findings.
     pub(super) fn beside_findings<'t>(
         &self,
         text: &'t str,
@@ -124,21 +127,21 @@ impl Secrets {
                 Cow::Owned(changed) => Cow::Owned(changed),
             };
         };
-        let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+        let (mut changed, mut rest) = (String::with_capacity(text.len()), text);
         loop {
-            shown.push_str(&redact(&rest[..found.start]));
-            shown.push_str(&rest[found.clone()]);
+            changed.push_str(&redact(&rest[..found.start]));
+            changed.push_str(&rest[found.clone()]);
             rest = &rest[found.end..];
             match self.finding_in(rest) {
                 Some(next) => found = next,
                 None => break,
             }
         }
-        shown.push_str(&redact(rest));
-        if shown == text {
+        changed.push_str(&redact(rest));
+        if changed == text {
             Cow::Borrowed(text)
         } else {
-            Cow::Owned(shown)
+            Cow::Owned(changed)
         }
     }
 
@@ -146,7 +149,7 @@ impl Secrets {
         let make = || {
             let mut forms: Vec<String> =
                 self.pieces.iter().flat_map(|piece| forms(piece)).collect();
-            // Of two that begin alike, the longer one first.
+            // If two begin alike, the longer one must come first.
             forms.sort_unstable_by_key(|form| Reverse(form.len()));
             let pattern = RegexBuilder::new(&forms.join("|"))
                 .unicode(true)
@@ -158,7 +161,7 @@ impl Secrets {
     }
 
     pub(super) fn may_be_in(&self, text: &str) -> bool {
-        // A JSON text may have any character escaped.
+        // A JSON text may contain any character as an escape.
         let is_escaped = memchr::memchr(b'\\', text.as_bytes()).is_some();
         is_escaped
             || self.finding_in(text).is_some()
@@ -166,7 +169,7 @@ impl Secrets {
                 && self.pattern().is_none_or(|pattern| pattern.is_match(text))
     }
 
-    /// The text without these secrets.
+    /// Removes these secrets from a text.
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.pieces.is_empty() {
             return Cow::Borrowed(text);
@@ -181,15 +184,14 @@ impl Secrets {
         }
     }
 
-    /// A log's text without the halves of secrets that stand beside the [`CUT`] of a long line.
+    /// Removes the halves of secrets next to the [`CUT`] of a long line in a log.
     pub(super) fn without_halves<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut edits = Edits::of(text);
+        let mut edits = Edits::new(text);
         for (at, _) in text.match_indices(CUT) {
             let behind = at + CUT.len();
             let (before, after) = (&text.as_bytes()[..at], &text.as_bytes()[behind..]);
             let longest = |half: &dyn Fn(&[u8]) -> Option<usize>| {
-                let pieces = self.pieces.iter();
-                pieces.filter_map(|piece| half(piece)).max()
+                self.pieces.iter().filter_map(|piece| half(piece)).max()
             };
             if let Some(length) = longest(&|piece| first_half(piece, before))
                 && text.is_char_boundary(at - length)
@@ -205,32 +207,36 @@ impl Secrets {
         edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// Where a secret begins of which a text that was cut has the beginning alone.
+    /// The position of a secret whose end is missing because the text was cut.
     fn cut_off(&self, text: &str) -> Option<usize> {
         if text.len() < SHORTEST_CUT {
             return None;
         }
         let body = text.trim_end_matches('…').as_bytes();
-        let begins = |piece: &Vec<u8>| {
+        let cut_length = |piece: &Vec<u8>| {
             let lengths = (LEAST_NAMED..piece.len()).rev();
             lengths
                 .filter(|length| body.ends_with(&piece[..*length]))
                 .max()
         };
-        let longest = self.pieces.iter().filter_map(begins).max()?;
+        let longest = self.pieces.iter().filter_map(cut_length).max()?;
         let at = body.len() - longest;
         text.is_char_boundary(at).then_some(at)
     }
 }
 
-/// How much of the beginning of a piece this text ends with, if it is enough to be told from other words.
+/// Length of the beginning of `piece` with which `text` ends. `None` if it is too short to be
+/// distinctive.
 fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let ends = memchr::memrchr_iter(*text.last()?, &piece[..piece.len() - 1]);
-    let mut lengths = ends.map(|end| end + 1).filter(|it| *it >= LEAST_NAMED);
+    let mut lengths = ends
+        .map(|end| end + 1)
+        .filter(|length| *length >= LEAST_NAMED);
     lengths.find(|length| text.ends_with(&piece[..*length]))
 }
 
-/// How much of the end of a piece this text begins with.
+/// Length of the end of `piece` with which `text` begins. `None` if it is too short to be
+/// distinctive.
 fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let starts = memchr::memchr_iter(*text.first()?, piece).filter(|start| *start > 0);
     let mut lengths = starts.map(|start| piece.len() - start);
@@ -239,15 +245,16 @@ fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
 }
 
 #[derive(Default)]
-struct Found(BTreeSet<Vec<u8>>);
+struct SecretPieces(BTreeSet<Vec<u8>>);
 
-impl Found {
+impl SecretPieces {
     fn http(&mut self, launch: &HttpLaunch) {
         self.url(&launch.url);
         for (name, value) in &launch.headers {
             let value = value.expose();
-            let is_named =
-                Naming::of(name).hides(value) || name.ends_with("key") || name.contains("auth");
+            let is_named = Secrecy::from_name(name).hides(value)
+                || name.ends_with("key")
+                || name.contains("auth");
             match value.split_once(' ') {
                 Some((scheme, credentials)) if is_named => {
                     self.secret(credentials.trim());
@@ -260,7 +267,7 @@ impl Found {
         }
     }
 
-    /// User and password, which the server sees without their encoding.
+    /// Adds the password of basic authentication, because the server decodes it.
     fn basic(&mut self, credentials: &str) {
         let decoded = STANDARD.decode(credentials).ok();
         let Some(text) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) else {
@@ -280,7 +287,7 @@ impl Found {
             match argument.split_once('=') {
                 Some((option, value)) => self.named(option, value),
                 None if before.starts_with('-') && !BEFORE_PACKAGES.contains(&before) => {
-                    self.value(Naming::of(before).hides(argument), argument)
+                    self.value(Secrecy::from_name(before).hides(argument), argument)
                 }
                 None => {}
             }
@@ -292,12 +299,12 @@ impl Found {
     fn named(&mut self, name: &str, value: &str) {
         let word = name.to_ascii_lowercase();
         let is_named =
-            Naming::of(name).hides(value) || word.ends_with("key") || word.contains("auth");
+            Secrecy::from_name(name).hides(value) || word.ends_with("key") || word.contains("auth");
         self.value(is_named, value);
         self.url(value);
     }
 
-    /// The password and the query of a URL.
+    /// Adds the password and the query of a URL.
     fn url(&mut self, text: &str) {
         let Some((_, rest)) = text.split_once("://") else {
             return;
@@ -308,7 +315,7 @@ impl Found {
             self.secret(user.split_once(':').map_or(user, |(_, password)| password));
         }
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            let is_named = Naming::of(name).hides(value) || name.ends_with("key");
+            let is_named = Secrecy::from_name(name).hides(value) || name.ends_with("key");
             self.value(is_named, value);
         }
     }
@@ -324,7 +331,7 @@ impl Found {
             return;
         }
         for piece in secret.as_bytes().chunks(PIECE) {
-            // The end of a long one may be too short to be looked for by itself.
+            // The last piece of a long secret may be too short to search for.
             if piece.len() >= LEAST_NAMED && self.0.len() < MAX_PIECES {
                 self.0.insert(piece.to_vec());
             }
@@ -332,7 +339,8 @@ impl Found {
     }
 }
 
-/// Whether a value under any name is a secret: one word of letters and digits, and no number, path or URL.
+/// True if a value under any name looks like a secret: one word with letters and digits that is no
+/// number, path or URL.
 fn looks_secret(value: &str) -> bool {
     let has = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
     value.len() >= LEAST
@@ -347,29 +355,29 @@ fn looks_secret(value: &str) -> bool {
         && value.parse::<std::net::IpAddr>().is_err()
 }
 
-/// How a secret may be written.
+/// Patterns for all forms of a secret.
 fn forms(secret: &[u8]) -> Vec<String> {
     let mut forms = Vec::new();
     if let Ok(text) = std::str::from_utf8(secret) {
         forms.push(text.chars().map(character).collect());
     }
-    // In base64 it may begin at any of three places of a group, and its neighbours are in its first and
-    // last characters.
+    // In base64 a secret may begin at three places of a group. Its first and last characters then
+    // mix with its neighbours.
     for before in 0..3 {
         let whole = STANDARD.encode([&[0; 2][..before], secret].concat());
         let whole = whole.trim_end_matches('=');
         let first = [0, 2, 3][before];
         let last = whole.len() - usize::from(!(before + secret.len()).is_multiple_of(3));
-        let Some(own) = whole
+        let Some(middle) = whole
             .get(first..last)
-            .filter(|own| own.len() >= LEAST_ENCODED)
+            .filter(|middle| middle.len() >= LEAST_ENCODED)
         else {
             continue;
         };
-        // Both alphabets.
-        let own = own.replace('+', r"[+-]").replace('/', "[/_]");
+        // Accept both alphabets of base64.
+        let middle = middle.replace('+', r"[+-]").replace('/', "[/_]");
         forms.push(format!(
-            "[0-9A-Za-z+/_-]{{0,3}}{own}[0-9A-Za-z+/_-]{{0,3}}={{0,2}}"
+            "[0-9A-Za-z+/_-]{{0,3}}{middle}[0-9A-Za-z+/_-]{{0,3}}={{0,2}}"
         ));
     }
     if secret.len() >= LEAST {
@@ -390,7 +398,8 @@ fn forms(secret: &[u8]) -> Vec<String> {
     forms
 }
 
-/// A character, as it is, or with the escapes of URLs, JSON and HTML. JSON in JSON has more backslashes.
+/// A pattern for a character: unchanged, or with the escapes of URLs, JSON and HTML. JSON inside
+/// JSON has more backslashes.
 fn character(character: char) -> String {
     let mut buffer = [0; 4];
     let text: &str = character.encode_utf8(&mut buffer);
@@ -420,13 +429,13 @@ fn character(character: char) -> String {
         '\t' => r"|\\{1,7}t",
         _ => "",
     };
-    // The longest first: `&amp;` begins with `&`.
+    // The longest form comes first, because `&amp;` begins with `&`.
     let others = others.trim_start_matches('|');
     let bar = if others.is_empty() { "" } else { "|" };
     format!("(?:{others}{bar}(?i-u:{escaped}|{encoded}|&#0*{code};|&#x0*{code:x};)|{itself})")
 }
 
-/// A character with the escapes of JSON.
+/// A pattern for a character with the escapes of JSON.
 fn units(character: char) -> String {
     let mut units = String::new();
     for unit in character.encode_utf16(&mut [0; 2]) {

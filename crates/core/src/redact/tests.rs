@@ -1,4 +1,4 @@
-//! What is taken out, and what stays.
+//! Texts before and after redaction.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,16 +14,16 @@ use crate::{
 };
 
 fn redactor(defaults: bool, keys: &[&str], patterns: &[&str]) -> Redactor {
-    let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let rules = config::Redact {
         defaults,
-        keys: own(keys),
-        patterns: own(patterns),
+        keys: owned(keys),
+        patterns: owned(patterns),
     };
     Redactor::new(&rules, Instant::now).expect("valid")
 }
 
-/// A text for which a pattern takes the square of its length does not hold up the records.
+/// A text for which a pattern takes quadratic time does not block the records.
 #[test]
 fn what_takes_too_long_to_search_is_hidden() {
     fn later() -> Instant {
@@ -57,7 +57,7 @@ fn what_is_named_goes_and_the_rest_keeps_its_bytes() {
             r#"{ "n": 1.50, "Password" : "x", "z":[1e400] }"#,
             r#"{ "n": 1.50, "Password" : "[redacted]", "z":[1e400] }"#,
         ),
-        // Whole values, whatever they are, and at any depth.
+        // Whole values of any kind, at any depth.
         (
             r#"{"a":[{"apikey":{"b":[1,2]}}]}"#,
             r#"{"a":[{"apikey":"[redacted]"}]}"#,
@@ -66,29 +66,29 @@ fn what_is_named_goes_and_the_rest_keeps_its_bytes() {
             r#"{"password":1,"password":2}"#,
             r#"{"password":"[redacted]","password":"[redacted]"}"#,
         ),
-        // However the key is spelt.
+        // The key in any case.
         (
             r#"{"pass\u0077ord":1}"#,
             r#"{"pass\u0077ord":"[redacted]"}"#,
         ),
-        // In strings, escapes included.
+        // In strings, including escapes.
         (
             r#"["call 555-1234\n","ghp_ab"]"#,
             r#"["call [redacted]\n","[redacted]"]"#,
         ),
         (r#""gh\u0070_abc""#, r#""[redacted]""#),
-        // Results of tools are JSON in a string.
+        // Tool results are JSON in a string.
         (
             r#"{"text":"{\"password\":\"x\",\"n\":1.0}"}"#,
             r#"{"text":"{\"password\":\"[redacted]\",\"n\":1.0}"}"#,
         ),
-        // The names of members are no values, and numbers no strings.
+        // Keys of members are no values, and numbers are no strings.
         (r#"{"ghp_abc":5551234}"#, r#"{"ghp_abc":5551234}"#),
         (
             r#"{"passwords":1,"text":"password"}"#,
             r#"{"passwords":1,"text":"password"}"#,
         ),
-        // No JSON.
+        // Text that is no JSON.
         ("token ghp_abc!", "token [redacted]!"),
     ] {
         assert_eq!(redactor.redact(text, None), expected, "{text}");
@@ -143,7 +143,7 @@ fn secrets_in_plain_texts_go_and_the_rest_stays() {
             r#"with {"headers":["Authorization: Digest [redacted]", 1]}, too"#,
         ),
         ("/x?cookie=s3cr3t HTTP/1.1", "/x?cookie=[redacted] HTTP/1.1"),
-        // Values in quotes, and in brackets.
+        // Values in quotes and in brackets.
         (
             r#"password: "two words", ok"#,
             r#"password: "[redacted]", ok"#,
@@ -166,7 +166,7 @@ fn secrets_in_plain_texts_go_and_the_rest_stays() {
             r#"sent "{\"a\":\"{\\\"token\\\":\\\"a \\\\\\\"b\\\",\\\"n\\\":1}\"}"."#,
             r#"sent "{\"a\":\"{\\\"token\\\":\\\"[redacted]\\\",\\\"n\\\":1}\"}"."#,
         ),
-        // Pairs, and options.
+        // Pairs and options.
         (
             r#"got [{"name": "Authorization", "value": "Basic s3cr3t"}]."#,
             r#"got [{"name": "Authorization", "value": "[redacted]"}]."#,
@@ -222,7 +222,7 @@ fn secrets_in_plain_texts_go_and_the_rest_stays() {
             "max_tokens: unlimited, maxTokens=5 totalTokens=7",
             "max_tokens: unlimited, maxTokens=5 totalTokens=7",
         ),
-        // Nothing to hide.
+        // Texts without secrets.
         (
             "max_tokens: 5, token count 7",
             "max_tokens: 5, token count 7",
@@ -234,7 +234,7 @@ fn secrets_in_plain_texts_go_and_the_rest_stays() {
     }
 }
 
-/// Without a word in the configuration.
+/// These are found without any configuration.
 #[test]
 fn secrets_are_recognised_by_name_and_form() {
     let redactor = redactor(true, &[], &[]);
@@ -272,7 +272,7 @@ fn secrets_are_recognised_by_name_and_form() {
             r#"["postgres://me:hush@db/x"]"#,
             r#"["postgres://me:[redacted]@db/x"]"#,
         ),
-        // A name and its value side by side, in either order, and at any depth.
+        // A name and its value side by side, in either order and at any depth.
         (
             r#"[{"name":"Authorization","value":"Basic x"},{"Value":["x"],"Name":"DB_PASSWORD","n":1}]"#,
             r#"[{"name":"Authorization","value":"[redacted]"},{"Value":"[redacted]","Name":"DB_PASSWORD","n":1}]"#,
@@ -293,7 +293,7 @@ fn secrets_are_recognised_by_name_and_form() {
             r#"["x","--api-key","y","-password","z","--token","--verbose","--secret=y"]"#,
             r#"["x","--api-key","[redacted]","-password","[redacted]","--token","--verbose","--secret=[redacted]"]"#,
         ),
-        // Plurals. Numbers are no secrets.
+        // Plurals: numbers are no secrets.
         (
             r#"{"tokens":["x"],"passwords":{"a":"y"},"secrets":"z","apiKeys":[["k"]]}"#,
             r#"{"tokens":"[redacted]","passwords":"[redacted]","secrets":"[redacted]","apiKeys":"[redacted]"}"#,
@@ -306,7 +306,7 @@ fn secrets_are_recognised_by_name_and_form() {
             r#"[{"name":"tokens","value":5},{"name":"tokens","value":"x"},{"value":"x","name":"maxTokens"}]"#,
             r#"[{"name":"tokens","value":5},{"name":"tokens","value":"[redacted]"},{"value":"x","name":"maxTokens"}]"#,
         ),
-        // What only sounds like it.
+        // Names that only resemble those of secrets.
         (
             r#"{"max_tokens":5,"nextPageToken":"x","tokenizer":"y","secretary":"z","keys":["k"]}"#,
             r#"{"max_tokens":5,"nextPageToken":"x","tokenizer":"y","secretary":"z","keys":["k"]}"#,
@@ -342,7 +342,7 @@ fn secrets_are_recognised_by_name_and_form() {
     ));
 }
 
-/// However deep: nothing recurses, and nothing is read once for each level.
+/// At any depth, nothing recurses, and nothing is read once for each level.
 #[test]
 fn depth_hides_nothing() {
     let redactor = redactor(true, &["k"], &[]);
@@ -359,7 +359,7 @@ fn depth_hides_nothing() {
         deep(r#"{"k":"[redacted]","token":"[redacted]"}"#),
     );
     assert!(redactor.redact(&text, None) == expected);
-    // As a string in a string in a string, the innermost of which is taken for plain text.
+    // A string in a string in a string. The innermost one is treated as plain text.
     let mut text = r#"{"token":"s3cr3t"}"#.to_owned();
     for _ in 0..8 {
         text = json!({ "text": text }).to_string();
@@ -372,10 +372,10 @@ fn name() -> ServerName {
 }
 
 fn http(url: &str, headers: &[(&str, &str)]) -> Secrets {
-    let headers = headers.iter();
     let launch = HttpLaunch {
         url: url.to_owned(),
         headers: headers
+            .iter()
             .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
             .collect(),
         transport: HttpTransport::Detect,
@@ -385,7 +385,7 @@ fn http(url: &str, headers: &[(&str, &str)]) -> Secrets {
 
 fn stdio(args: &[&str], env: &[(&str, &str)]) -> Option<Secrets> {
     let launch = StdioLaunch {
-        args: args.iter().map(|it| (*it).to_owned()).collect(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env: env
             .iter()
             .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
@@ -404,7 +404,7 @@ fn the_configurations_own_secrets_are_found_in_every_form() {
             ("x-api-key", "plain"),
         ],
     );
-    for said in [
+    for text in [
         "no top/secret+token?1 here",
         "no top%2Fsecret%2btoken%3F1 here",
         "no p4ssw here",
@@ -417,14 +417,14 @@ fn the_configurations_own_secrets_are_found_in_every_form() {
         "no dG9wL3NlY3JldCt0b2tlbj8x here",
         "no 746f702f7365637265742b746f6b656e3f31 here",
     ] {
-        let shown = secrets.hide(said);
+        let hidden = secrets.hide(text);
         assert!(
-            shown.contains(HIDDEN) && shown.starts_with("no ") && shown.ends_with(" here"),
-            "{said}: {shown}"
+            hidden.contains(HIDDEN) && hidden.starts_with("no ") && hidden.ends_with(" here"),
+            "{text}: {hidden}"
         );
         assert!(
-            !shown.contains("c2VjcmV0") && !shown.contains("secret"),
-            "{said}: {shown}"
+            !hidden.contains("c2VjcmV0") && !hidden.contains("secret"),
+            "{text}: {hidden}"
         );
     }
     assert!(matches!(
@@ -438,7 +438,7 @@ fn the_configurations_own_secrets_are_found_in_every_form() {
     );
 }
 
-/// As Go, PHP, Python and JavaScript write it into a log, JSON in JSON included.
+/// The escapes of Go, PHP, Python and JavaScript in a log, including JSON in JSON.
 #[test]
 fn escapes_hide_no_secret() {
     let password = "Tr0ub4dor&3/x\"é\\<𝄞>'z";
@@ -484,7 +484,7 @@ fn escapes_hide_no_secret() {
     }
 }
 
-/// The error about a package must name it.
+/// An error about a package must name the package.
 #[test]
 fn names_of_packages_are_no_secrets() {
     for arguments in [
@@ -498,7 +498,7 @@ fn names_of_packages_are_no_secrets() {
     assert!(stdio(&["--password", "hunter2hunter2"], &[]).is_some());
 }
 
-/// A long line is cut in the middle, and with it what stood there.
+/// A long line is cut in the middle, perhaps inside a secret.
 #[test]
 fn halves_of_a_secret_beside_a_cut_are_hidden() {
     let secrets = stdio(&[], &[("DB_PASSWORD", "Sup3rS3cr3tPassw0rd")]).expect("a secret");
@@ -534,7 +534,7 @@ fn what_is_no_secret_of_a_configuration_stays() {
         ],
     )
     .expect("secrets");
-    for (said, expected) in [
+    for (text, expected) in [
         (
             "t0ken hush topsecret123 shortone dbpass",
             "[redacted] [redacted] [redacted] [redacted] [redacted]",
@@ -544,10 +544,10 @@ fn what_is_no_secret_of_a_configuration_stays() {
             "abc /home/me2you production 80808080 /etc/key.pem",
         ),
     ] {
-        assert_eq!(secrets.hide(said), expected);
+        assert_eq!(secrets.hide(text), expected);
     }
     assert!(stdio(&["-v"], &[("DEBUG", "true")]).is_none());
-    // A long one is found by its parts.
+    // A long secret is found by its parts.
     let long: String = (0..400)
         .map(|n: u32| char::from_digit(n * 7 % 36, 36).expect("a digit"))
         .collect();
@@ -555,7 +555,7 @@ fn what_is_no_secret_of_a_configuration_stays() {
     assert!(!secrets.hide(&long[64..200]).contains(&long[64..80]));
 }
 
-/// In JSON they are hidden wherever they stand, under whatever name.
+/// In JSON, secrets are hidden at any place and under any name.
 #[test]
 fn secrets_are_hidden_in_json() {
     let off = redactor(false, &[], &[]);
@@ -576,7 +576,7 @@ fn secrets_are_hidden_in_json() {
     }
 }
 
-/// A list of arguments, a pair of any kind, or anything else.
+/// A list of arguments, a pair of any kind, or any other value.
 fn json_value() -> impl Strategy<Value = Value> {
     let name = || {
         prop_oneof![
@@ -616,7 +616,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether a value under this name is hidden, by the rules as the documentation has them.
+/// True if a value with this name is hidden, according to the documented rules.
 fn is_hidden(name: &str, value: &Value) -> bool {
     fn has_strings(value: &Value) -> bool {
         match value {
@@ -633,7 +633,7 @@ fn is_hidden(name: &str, value: &Value) -> bool {
     }
 }
 
-/// The same by a reader that builds the value.
+/// The expected result, from a reader that builds the value.
 fn expected(value: &Value) -> Value {
     let or_hidden = |is_hidden: bool, value: &Value| {
         if is_hidden {
@@ -644,9 +644,9 @@ fn expected(value: &Value) -> Value {
     };
     match value {
         Value::Object(members) => {
-            let beside = members.get("name").and_then(Value::as_str);
+            let name = members.get("name").and_then(Value::as_str);
             let pairs = members.iter().map(|(key, value)| {
-                let is_value = key == "value" && beside.is_some_and(|name| is_hidden(name, value));
+                let is_value = key == "value" && name.is_some_and(|name| is_hidden(name, value));
                 let value = or_hidden(is_value || is_hidden(key, value), value);
                 (key.clone(), value)
             });
@@ -665,8 +665,9 @@ fn expected(value: &Value) -> Value {
                         && is_hidden(before.unwrap_or_default(), &elements[at])
                 }
             };
-            let elements = elements.iter().enumerate();
             elements
+                .iter()
+                .enumerate()
                 .map(|(at, element)| or_hidden(hides(at), element))
                 .collect()
         }
@@ -677,7 +678,7 @@ fn expected(value: &Value) -> Value {
     }
 }
 
-/// A name, and its value as it is written in some text; what stays of it.
+/// A name and its value in one of many notations. `S` stands for the secret.
 fn written() -> impl Strategy<Value = String> {
     let name = prop_oneof![
         Just("Authorization"),
@@ -719,7 +720,7 @@ proptest! {
         prop_assert_eq!(read, expected(&value));
     }
 
-    /// Whatever stands around it: in plain text, in a string of JSON, and in a string of a string.
+    /// A secret is found in plain text, in a string of JSON, and in a string of a string.
     #[test]
     fn a_secret_is_found_in_every_way_to_write_it(
         text in written(),
@@ -736,7 +737,7 @@ proptest! {
         prop_assert!(!redacted.contains(&secret), "{text}: {redacted}");
     }
 
-    /// Once hidden, nothing more changes, and no text makes it fail.
+    /// The result is not much longer than the text, and no text causes a panic.
     #[test]
     fn any_text_is_read(
         words in prop::collection::vec(prop::sample::select(vec![
@@ -752,7 +753,7 @@ proptest! {
     }
 }
 
-/// A finding of ours names keys that mean secrets, and quotes none.
+/// Mainstay's findings name keys of secrets, and quote no secret.
 #[test]
 fn findings_about_the_configuration_stay_readable() {
     let finding = ConfigError {
@@ -762,7 +763,7 @@ fn findings_about_the_configuration_stay_readable() {
         position: None,
         awaits_file: false,
     };
-    let said = finding.to_string();
+    let message = finding.to_string();
     let broken = Broken {
         problem: finding,
         transport: "http",
@@ -770,17 +771,17 @@ fn findings_about_the_configuration_stay_readable() {
     let secrets = Secrets::of(&ServerConfig::new(name(), Launch::Broken(broken)));
     let redactor = redactor(true, &[], &[]);
     for text in [
-        said.clone(),
-        format!("cannot start: {said}"),
-        format!("Server 'x' is not connected: {said}; and again: {said}"),
+        message.clone(),
+        format!("cannot start: {message}"),
+        format!("Server 'x' is not connected: {message}; and again: {message}"),
     ] {
         assert_eq!(shown(&text, secrets.as_ref()), text);
         assert_eq!(redactor.redact(&text, secrets.as_ref()), text);
         assert_ne!(shown(&text, None), text, "a server's text is not trusted");
     }
-    // What stands beside it is redacted as ever.
-    let quoted = format!("token=abcdef {said} password: hunter2");
-    let expected = format!("token=[redacted] {said} password: [redacted]");
+    // The text around a finding is redacted as usual.
+    let quoted = format!("token=abcdef {message} password: hunter2");
+    let expected = format!("token=[redacted] {message} password: [redacted]");
     assert_eq!(shown(&quoted, secrets.as_ref()), expected);
     assert_eq!(redactor.redact(&quoted, secrets.as_ref()), expected);
 }

@@ -1,5 +1,4 @@
-//! Redaction of plain text: what follows a secret name. Every text is examined a bounded number of
-//! times.
+//! Redacts plain text: values after secret names. Every text is read a limited number of times.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -13,24 +12,24 @@ use super::{
     pattern,
 };
 
-/// The end of a secret name, or a word that credentials follow. Only ASCII counts, so that no table of
-/// Unicode is needed.
+/// The end of a secret name, or a word that credentials follow. It matches only ASCII, so that it
+/// needs no Unicode table.
 static NAME: LazyLock<Regex> =
     LazyLock::new(|| pattern(concat!(r"(?i-u)\bbearer[ \t]+|", words!())));
 
-/// Letters of a name that are looked at before its secret end.
+/// Largest part of a name before its secret end that is read, in bytes.
 const MAX_PREFIX: usize = 64;
 
-/// Bytes of the attributes of an XML element.
+/// Largest length of the attributes of an XML element, in bytes.
 const MAX_ATTRIBUTES: usize = 256;
 
-/// Letters of the longest scheme.
+/// Length of the longest scheme, in bytes.
 const MAX_SCHEME: usize = 9;
 
 /// Words between `Authorization:` and the credentials that need not be hidden.
 const SCHEMES: [&str; 6] = ["basic", "bearer", "digest", "token", "apikey", "negotiate"];
 
-/// The text without the values of secret names.
+/// Hides the values of secret names.
 pub(super) fn named(text: &str) -> Cow<'_, str> {
     let mut reader = Reader {
         text,
@@ -38,7 +37,7 @@ pub(super) fn named(text: &str) -> Cow<'_, str> {
         is_balanced: true,
         without_strings: 0,
     };
-    let mut edits = Edits::of(text);
+    let mut edits = Edits::new(text);
     let mut at = 0;
     while let Some(name) = NAME.find_at(text, at) {
         at = name.end();
@@ -52,42 +51,43 @@ pub(super) fn named(text: &str) -> Cow<'_, str> {
     edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// A quote as it stands in the text: each JSON string around it adds backslashes.
+/// A quote in the text. Each JSON string around it adds backslashes.
 #[derive(Clone, Copy)]
 struct Quote {
     mark: u8,
     backslashes: usize,
-    /// What follows.
+    /// The position after the quote.
     end: usize,
 }
 
-/// What stands around a value.
+/// The context of a value.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    /// The value of a header has several words.
+    /// True if the name is that of a header, whose value may have several words.
     is_header: bool,
-    /// Whether the name is in quotes, as in JSON.
+    /// True if the name is in quotes, as in JSON.
     is_member: bool,
-    /// The quote in front of the name, if name and value share it.
+    /// The quote before the name, if it encloses both name and value.
     within: Option<Quote>,
 }
 
 struct Reader<'t> {
     text: &'t str,
     bytes: &'t [u8],
-    /// Whether every bracket that was looked for so far was found. One that is missing is looked for once.
+    /// True until a bracket was found that is never closed. Only the first such bracket costs a
+    /// search to the end.
     is_balanced: bool,
-    /// Up to here brackets were searched for strings, without success.
+    /// Brackets up to this position were searched for strings, and have none.
     without_strings: usize,
 }
 
 impl Reader<'_> {
-    /// The span of the value whose name has its secret end here.
+    /// The span of the value of a name whose secret end lies at `start..end`.
     fn value_of(&mut self, start: usize, end: usize) -> Option<(usize, usize)> {
         if self.bytes[end - 1].is_ascii_whitespace() {
             return Some((end, self.word_end(end)));
         }
-        // Most such words are in the midst of a sentence or of another name.
+        // Most such words stand inside a sentence or another name.
         if !self.bytes.get(end).is_some_and(|byte| {
             byte.is_ascii_whitespace() || matches!(byte, b':' | b'=' | b'"' | b'\'' | b'\\' | b'>')
         }) {
@@ -130,7 +130,7 @@ impl Reader<'_> {
             }
             (b',', Some(closed)) => self.second(is_plural, is_option, first, sign + 1, closed),
             (byte, None) if is_option && sign > end && !matches!(byte, b'\n' | b'\r') => {
-                // Behind an option without a value another one may follow.
+                // After an option without a value, another option may follow.
                 if self.bytes[sign..].starts_with(b"--") {
                     return None;
                 }
@@ -140,7 +140,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The value behind `"name",`: in `"name":"…","value":"…"`, in a pair, or behind an option in a list.
+    /// The value after `"name",`: in `"name":"…","value":"…"`, in a pair, or after an option in a
+    /// list.
     fn second(
         &mut self,
         is_plural: bool,
@@ -183,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where a value begins and ends, without its quotes and the scheme in front of it.
+    /// The span of a value without its quotes and the scheme before it.
     fn value(&mut self, is_plural: bool, from: usize, around: Around) -> Option<(usize, usize)> {
         let Around {
             is_header,
@@ -215,19 +216,20 @@ impl Reader<'_> {
         self.chosen(is_plural, from, until)
     }
 
-    /// Whether a quoted value is whole that ends here, and no part of a longer one.
+    /// True if a quoted value that ends here is complete, and not part of a longer one.
     fn is_end(&self, until: usize) -> bool {
         let after = self.quote(until).map_or(until, |quote| quote.end);
         let next = self.bytes.get(after);
         next.is_none_or(|byte| byte.is_ascii_whitespace() || b",)}]\"'".contains(byte))
     }
 
-    /// A value, or nothing if it is a number where numbers are no secrets.
+    /// The span of a value. `None` if it is a number and the name is a plural, because counts are
+    /// no secrets.
     fn chosen(&self, is_plural: bool, from: usize, until: usize) -> Option<(usize, usize)> {
         (!is_plural || !is_number(&self.text[from..until])).then_some((from, until))
     }
 
-    /// A list or an object, strings in it included.
+    /// The span of a list or an object, including its strings.
     fn bracketed(&mut self, is_plural: bool, from: usize) -> Option<(usize, usize)> {
         if is_plural && from < self.without_strings {
             return None;
@@ -263,7 +265,7 @@ impl Reader<'_> {
                             backslashes,
                             end,
                         });
-                        // The name of a member is no value.
+                        // The key of a member is no value.
                         let colon = self
                             .quote(at)
                             .map(|quote| (self.skip_blanks(quote.end), quote.end));
@@ -285,7 +287,7 @@ impl Reader<'_> {
         Some((from, self.line_end(from)))
     }
 
-    /// The beginning of an element's content, if its name ends here.
+    /// The beginning of an element's content, if the element's name ends here.
     fn content(&self, end: usize) -> Option<usize> {
         match self.bytes.get(end)? {
             b'>' => Some(end + 1),
@@ -299,12 +301,12 @@ impl Reader<'_> {
         }
     }
 
-    /// The beginning of a name with a secret end.
+    /// The beginning of the name that ends at `from`.
     fn name_start(&self, from: usize) -> usize {
         let least = from.saturating_sub(MAX_PREFIX);
-        let is_of_it = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+        let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
         let before = self.bytes[least..from].iter().rev();
-        from - before.take_while(is_of_it).count()
+        from - before.take_while(is_part).count()
     }
 
     fn quote(&self, at: usize) -> Option<Quote> {
@@ -318,7 +320,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The quote that ends here.
+    /// The quote that ends at `end`.
     fn quote_before(&self, end: usize) -> Option<Quote> {
         let at = end.checked_sub(1)?;
         Some(Quote {
@@ -333,9 +335,9 @@ impl Reader<'_> {
         before.take_while(|byte| **byte == b'\\').count()
     }
 
-    /// Where a quoted text ends: before its closing quote, or with the line.
+    /// The end of a quoted text: before its closing quote, or at the end of the line.
     fn closing(&self, open: Quote) -> usize {
-        // A backslash and a quote of the text itself take so many characters, or one less.
+        // A backslash in the text is written as this many backslashes. A quote in it has one less before it.
         let doubled = 2 * (open.backslashes + 1);
         let mut backslashes = 0;
         for (at, byte) in (open.end..).zip(&self.bytes[open.end..]) {
@@ -409,7 +411,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether the values of this header have several words.
+/// True if the values of this header have several words.
 fn is_header(name: &str) -> bool {
     let ends = |word: &str| {
         let at = name.len().checked_sub(word.len());

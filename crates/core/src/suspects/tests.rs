@@ -12,7 +12,7 @@ fn tool<'a>(name: &'a str, arguments: &'a str) -> CallSignature<'a> {
     }
 }
 
-/// A server's suspects, and a clock.
+/// A server's suspects, with a clock.
 struct Court {
     suspects: Suspects,
     now: Instant,
@@ -26,28 +26,30 @@ impl Court {
         }
     }
 
-    /// A crash a second later: the calls that are refused from then on, and the number of crashes that
-    /// are excused.
+    /// A crash one second later. Returns the calls that are refused from then on, and the number of
+    /// excused crashes.
     fn crash(&mut self, in_flight: &[CallSignature<'_>]) -> (Vec<String>, u32) {
         self.now += SECOND;
         let (suspects, verdict) = self.suspects.crashed(in_flight, self.now);
         self.suspects = suspects;
-        let refused = verdict.refused.iter();
-        let refused = refused.map(|it| format!("{} {:?}", it.name, it.arguments));
-        (refused.collect(), verdict.crashes)
+        let lines = verdict
+            .refused
+            .iter()
+            .map(|call| format!("{} {:?}", call.name, call.arguments));
+        (lines.collect(), verdict.crashes)
     }
 
-    fn answer(&mut self, asked: CallSignature<'_>) {
-        if let Some(suspects) = self.suspects.answered(asked) {
+    fn answer(&mut self, call: CallSignature<'_>) {
+        if let Some(suspects) = self.suspects.answered(call) {
             self.suspects = suspects;
         }
     }
 
-    fn refuses(&self, asked: CallSignature<'_>) -> bool {
-        self.suspects.refusal(asked, self.now).is_some()
+    fn refuses(&self, call: CallSignature<'_>) -> bool {
+        self.suspects.refusal(call, self.now).is_some()
     }
 
-    /// What is allowed again after this time.
+    /// Lets time pass. Returns the number of calls that are allowed again.
     fn wait(&mut self, time: Duration) -> usize {
         self.now += time;
         let (suspects, allowed) = self.suspects.passed(self.now);
@@ -96,7 +98,7 @@ fn an_answer_acquits() {
                 .crash(&[ping, tool("slow", "{}")])
                 .0
                 .iter()
-                .find(|it| it.contains("ping")),
+                .find(|line| line.contains("ping")),
             None
         );
         court.answer(ping);
@@ -104,7 +106,7 @@ fn an_answer_acquits() {
     assert!(!court.refuses(ping));
 }
 
-/// Of several suspects those go free that were not there each time, or were answered.
+/// Suspects that were not in flight at each crash, or were answered, go free.
 #[test]
 fn a_conviction_explains_the_crashes_of_the_others() {
     let mut court = Court::new();
@@ -115,12 +117,12 @@ fn a_conviction_explains_the_crashes_of_the_others() {
         court.crash(&[poison(), other]),
         (vec!["poison Same".to_owned()], 3)
     );
-    // It has been there at three crashes by now; two of them were another's.
+    // It was in flight at three crashes. Two of them are explained by the other call.
     assert_eq!(court.crash(&[other]), nobody());
     assert!(!court.refuses(other));
 }
 
-/// Crashes in a row are those of the call, not of the server.
+/// Crashes in a row are counted for each call, not for the server.
 #[test]
 fn two_calls_that_crash_by_turns_are_both_refused() {
     let mut court = Court::new();
@@ -165,7 +167,7 @@ fn no_tool_is_refused_where_two_may_have_been_it() {
     assert_eq!(court.crash(&[tool("a", "6"), tool("b", "6")]).0, ["b Any"]);
 }
 
-/// The same call many times at one crash is one suspect.
+/// Several calls with the same signature at one crash are one suspect.
 #[test]
 fn a_crash_counts_once() {
     let mut court = Court::new();
@@ -202,7 +204,7 @@ fn suspicion_passes() {
     assert_eq!(court.suspects.due(), None);
 }
 
-/// However many calls are in flight; the one that is there each time is found.
+/// The call that is in flight each time is found among any number of calls.
 #[test]
 fn suspects_are_bounded() {
     let mut court = Court::new();
@@ -217,8 +219,8 @@ fn suspects_are_bounded() {
 }
 
 proptest! {
-    /// Whatever happens: no call is refused that was answered after all but two of the crashes at which
-    /// it was in flight, and no more crashes are excused than there were.
+    /// A call is refused only after [`CRASHES`] crashes in flight without an answer between them.
+    /// No more crashes are excused than there were.
     #[test]
     fn an_answered_call_is_never_refused(history in prop::collection::vec(
         (prop::collection::vec((0..4usize, 0..3usize), 0..4), prop::option::of((0..4usize, 0..3usize))),
@@ -227,32 +229,32 @@ proptest! {
         let (names, texts) = (["a", "b", "c", "d"], ["1", "2", "3"]);
         let call = |(name, text): &(usize, usize)| tool(names[*name], texts[*text]);
         let mut court = Court::new();
-        // Crashes since its last answer, by the index of a call.
+        // Crashes since the last answer, by the index of a call.
         let mut since = std::collections::HashMap::<(usize, usize), u32>::new();
         let (mut crashes, mut excused) = (0, 0);
         for (in_flight, answered) in history {
             // A refused call is not sent.
-            let in_flight: Vec<_> = in_flight.into_iter().filter(|it| !court.refuses(call(it))).collect();
+            let in_flight: Vec<_> = in_flight.into_iter().filter(|index| !court.refuses(call(index))).collect();
             let distinct: HashSet<_> = in_flight.iter().copied().collect();
-            for it in &distinct {
-                *since.entry(*it).or_default() += 1;
+            for index in &distinct {
+                *since.entry(*index).or_default() += 1;
             }
             let calls: Vec<_> = in_flight.iter().map(call).collect();
             let (refused, freed) = court.crash(&calls);
             (crashes, excused) = (crashes + 1, excused + freed);
             prop_assert!(excused <= crashes, "{excused} of {crashes}");
-            for refused in refused.iter().filter(|it| it.ends_with("Same")) {
+            for refused in refused.iter().filter(|line| line.ends_with("Same")) {
                 let guilty = distinct.iter().filter(|(name, _)| refused.starts_with(names[*name]));
-                let most = guilty.map(|it| since[it]).max();
+                let most = guilty.map(|index| since[index]).max();
                 prop_assert!(most >= Some(CRASHES), "{refused}: {most:?}");
             }
             if let Some(answered) = answered && !court.refuses(call(&answered)) {
                 since.remove(&answered);
                 court.answer(call(&answered));
-                // It may be refused with any arguments later, but has no crash of its own.
+                // It may be refused with any arguments later, but not because of its own crashes.
                 let (next, _) = court.suspects.crashed(&[call(&answered)], court.now);
-                let of_it = next.refusal(call(&answered), court.now);
-                prop_assert!(of_it.is_none_or(|it| it.arguments == Arguments::Any));
+                let refusal = next.refusal(call(&answered), court.now);
+                prop_assert!(refusal.is_none_or(|refused| refused.arguments == Arguments::Any));
             }
         }
     }

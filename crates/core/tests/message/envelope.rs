@@ -1,5 +1,5 @@
-//! The envelope: what is read of a message, what is refused, and that nothing else of it changes
-//! (invariant 5).
+//! The envelope: the members that are read, the messages that are refused, and that all other bytes
+//! stay (invariant 5).
 
 use mainstay_core::message::{self, Kind, Malformed, Method, Object, Reference};
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn what_is_no_message_is_refused_with_its_code_and_its_id() {
     }
 }
 
-/// A reader that ignores case, or what looks alike, must not see another message.
+/// A reader that ignores case or takes similar letters as equal must not see another message.
 #[test]
 fn a_member_that_looks_like_another_is_refused() {
     let call = |extra: &str, inside: &str| {
@@ -137,7 +137,7 @@ fn a_member_that_occurs_twice_is_set_and_removed_as_one() {
     assert!(Object::read("[]").is_none() && Object::read("{} x").is_none());
 }
 
-/// The four of `_meta` alone make a message modern: others under the same prefix are older.
+/// Only the four members of `_meta` make a message modern. Others with the same prefix are older.
 #[test]
 fn a_request_that_says_who_asks_is_seen_in_passing() {
     for (key, expected) in [
@@ -209,7 +209,7 @@ fn an_address_that_could_be_read_two_ways_is_refused() {
 }
 
 proptest! {
-    /// Only the spans that are replaced differ, line breaks between tokens aside.
+    /// Only the replaced spans differ, except for line breaks between tokens.
     #[test]
     fn a_splice_changes_nothing_else(arguments in json::value(), unknown in json::value(), id in "[a-z]{1,5}") {
         let text = format!(
@@ -230,7 +230,7 @@ proptest! {
         );
     }
 
-    /// An object gives back what it was read from, and knows its members by their names.
+    /// An object is written as it was read, and finds its members by their names.
     #[test]
     fn an_object_keeps_what_is_not_touched(
         values in prop::collection::vec(json::value(), 0..5),
@@ -258,14 +258,14 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,80}") {
-        // Whether it is an error is not the point here.
+        // The result does not matter here.
         if let Ok(envelope) = message::peek(&text) {
             drop(message::address(&text, &envelope));
         }
     }
 }
 
-/// What is known of a response with another body is what reading it would find.
+/// The envelope after a change of the body equals the one from reading the changed response.
 #[test]
 fn a_response_with_another_body_is_known_without_reading_it() {
     for text in [
@@ -275,8 +275,9 @@ fn a_response_with_another_body_is_known_without_reading_it() {
     ] {
         let envelope = message::peek(text).expect(text);
         for body in ["{}", r#"{"code":1,"message":"a longer one than before"}"#] {
-            let (changed, known) = message::with_body(text, &envelope, body).expect(text);
-            assert_eq!(known, message::peek(&changed).expect(&changed));
+            let (changed, changed_envelope) =
+                message::with_body(text, &envelope, body).expect(text);
+            assert_eq!(changed_envelope, message::peek(&changed).expect(&changed));
             assert!(changed.contains(body));
         }
     }

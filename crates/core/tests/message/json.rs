@@ -1,9 +1,9 @@
-//! Values as people and machines write them.
+//! JSON values in the spelling of people and machines.
 
 use mainstay_core::message;
 use proptest::prelude::*;
 
-/// Any JSON value, with numbers as people write them.
+/// Any JSON value, with numbers in the spelling of people.
 pub fn value() -> impl Strategy<Value = String> {
     let number = prop::sample::select(vec![
         "0",

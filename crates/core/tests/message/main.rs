@@ -1,4 +1,4 @@
-//! Messages: their envelope, and what differs between protocol revisions.
+//! Messages: their envelope, and the differences between protocol revisions.
 
 mod envelope;
 mod era;

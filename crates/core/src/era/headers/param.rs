@@ -7,21 +7,21 @@ use serde_json::{Map, Value};
 use super::value::encode;
 use crate::message;
 
-/// The keyword of a schema that asks for a header.
+/// The schema keyword that asks for a header.
 pub const ANNOTATION: &str = "x-mcp-header";
-/// Keywords whose values are data, in which nothing is an annotation.
+/// Keywords whose values are data and contain no annotations.
 const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
 
 /// A parameter that is repeated in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamHeader {
-    /// The whole name: `Mcp-Param-Region`.
+    /// The full name: `Mcp-Param-Region`.
     pub header: String,
-    /// Where the parameter lies in the arguments.
+    /// The path of the parameter in the arguments.
     pub path: Vec<String>,
 }
 
-/// Why a tool's schema is invalid, and with it the tool.
+/// The reason that a tool's schema, and so the tool, is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidHeader {
     #[error("x-mcp-header is not a header name at {0:?}")]
@@ -36,24 +36,24 @@ pub enum InvalidHeader {
 
 /// The annotated parameters of an `inputSchema` (JSON text), in its order.
 pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, InvalidHeader> {
-    // Nearly every schema has none; an escape could hide one.
+    // Nearly every schema has no annotation. An escape could hide one.
     if !input_schema.contains(ANNOTATION) && !input_schema.contains("\\u") {
         return Ok(Vec::new());
     }
     let schema: Value = message::foreign::read(input_schema).unwrap_or_default();
-    let mut found = Found::default();
+    let mut found = FoundHeaders::default();
     found.walk(&schema, true)?;
     Ok(found.headers)
 }
 
 #[derive(Default)]
-struct Found {
+struct FoundHeaders {
     headers: Vec<ParamHeader>,
-    /// The chain of properties to the schema that is looked at.
+    /// The chain of properties to the current schema.
     path: Vec<String>,
 }
 
-impl Found {
+impl FoundHeaders {
     fn walk(&mut self, schema: &Value, reachable: bool) -> Result<(), InvalidHeader> {
         match schema {
             Value::Object(keywords) => keywords.iter().try_for_each(|(keyword, value)| {
@@ -63,7 +63,7 @@ impl Found {
                     ("properties", Value::Object(properties)) => {
                         self.properties(properties, reachable)
                     }
-                    // What lies in these are schemas by names of their own.
+                    // The keys in these objects are names of schemas, not keywords.
                     (
                         "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
                         Value::Object(schemas),
@@ -111,7 +111,7 @@ impl Found {
         if self
             .headers
             .iter()
-            .any(|known| known.header.eq_ignore_ascii_case(&header))
+            .any(|other| other.header.eq_ignore_ascii_case(&header))
         {
             return Err(InvalidHeader::Twice(name.to_owned()));
         }
@@ -127,28 +127,29 @@ impl Found {
     }
 }
 
-/// One of the three types, `null` beside it allowed: a parameter that is null has no header.
+/// True for one of the three types. `null` may stand next to it: a parameter that is null has no
+/// header.
 fn is_mirrored(kind: Option<&Value>) -> bool {
     let one = |kind: &Value| matches!(kind.as_str(), Some("integer" | "string" | "boolean"));
     match kind {
         Some(Value::Array(kinds)) => {
-            let mut kinds = kinds.iter().filter(|kind| *kind != "null");
-            kinds.next().is_some_and(one) && kinds.next().is_none()
+            let mut others = kinds.iter().filter(|kind| *kind != "null");
+            others.next().is_some_and(one) && others.next().is_none()
         }
         kind => kind.is_some_and(one),
     }
 }
 
-/// RFC 9110, 5.6.2: `1*tchar`.
+/// True for a token: `1*tchar` (RFC 9110, 5.6.2).
 fn is_token(name: &str) -> bool {
     let tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(tchar)
 }
 
-/// The value of an annotated parameter that a call gives.
+/// The value of an annotated parameter in a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Primitive<'a> {
-    /// As it is spelled.
+    /// The number as JSON text.
     Number(&'a str),
     Text(Cow<'a, str>),
     Boolean(&'static str),
@@ -163,20 +164,20 @@ impl Primitive<'_> {
         }
     }
 
-    /// Numbers compare as numbers, all else as text.
+    /// Numbers compare as numbers, all other values as text.
     pub(super) fn equals(&self, header: &str) -> bool {
         self.text() == header
             || matches!(self, Self::Number(number) if decimal(number) == decimal(header))
     }
 }
 
-/// A whole number without fraction and exponent (`42.0`, `4.2e1`); what is none, or is too large to be
-/// exact in double precision, as it is spelled.
+/// Writes a whole number without fraction and exponent (`42.0`, `4.2e1`). Other numbers, and those
+/// that double precision cannot represent exactly, stay as they are.
 fn decimal(number: &str) -> Cow<'_, str> {
     const SAFE: f64 = 9_007_199_254_740_991.0;
     match serde_json::from_str::<f64>(number) {
         Ok(value) if value.fract() == 0.0 && value.abs() <= SAFE => {
-            // Adding zero takes the sign from a negative one.
+            // Adding zero turns -0.0 into 0.0.
             Cow::Owned(format!("{:.0}", value + 0.0))
         }
         _ => Cow::Borrowed(number),
@@ -184,7 +185,7 @@ fn decimal(number: &str) -> Cow<'_, str> {
 }
 
 impl ParamHeader {
-    /// The parameter in these arguments (JSON text); none where it is absent, null, or not primitive.
+    /// The value in these arguments (JSON text). `None` if it is absent, null, or not primitive.
     pub(super) fn value<'a>(&self, arguments: &'a str) -> Option<Primitive<'a>> {
         let found = self
             .path

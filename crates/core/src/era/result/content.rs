@@ -1,4 +1,4 @@
-//! Replaces content blocks that an older revision does not know by blocks that it knows.
+//! Replaces content blocks that an older revision does not define.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use crate::{
     message::{self, Object, array, items},
 };
 
-/// Replaces what the revision does not know in the array of content blocks at `member`; says whether
-/// there was any.
+/// Replaces newer blocks in the array of content blocks at `member`. Returns true if there were
+/// any.
 pub(super) fn downgrade(result: &mut Object<'_>, member: &str, revision: Revision) -> bool {
     if revision.has_audio() && revision.has_resource_link() {
         return false;
@@ -34,7 +34,7 @@ pub(super) fn downgrade(result: &mut Object<'_>, member: &str, revision: Revisio
     any
 }
 
-/// A block as the revision knows it, where it does not know it as it is.
+/// The replacement of a block. `None` if the revision defines the block.
 pub(super) fn older(block: &str, revision: Revision) -> Option<String> {
     match &*message::text_member(block, "type")? {
         "audio" if !revision.has_audio() => audio(block),
@@ -43,7 +43,7 @@ pub(super) fn older(block: &str, revision: Revision) -> Option<String> {
     }
 }
 
-/// Audio becomes an embedded resource, which keeps the bytes.
+/// Turns audio into an embedded resource, which keeps the bytes.
 fn audio(block: &str) -> Option<String> {
     let mut changed = Object::read(block)?;
     let mut resource = Object::default();
@@ -59,24 +59,24 @@ fn audio(block: &str) -> Option<String> {
     Some(changed.to_string())
 }
 
-/// A link becomes a text that says the same; what it has of a block stays.
+/// Turns a link into a text with the same content. Annotations and `_meta` stay.
 fn link(block: &str) -> String {
     let word = |name| message::shown_member(block, name);
     let uri = word("uri").unwrap_or_default();
-    let mut said = match word("title").or_else(|| word("name")) {
+    let mut words = match word("title").or_else(|| word("name")) {
         Some(name) => format!("{name}: {uri}"),
         None => uri.into_owned(),
     };
     if let Some(description) = word("description") {
-        said.push('\n');
-        said.push_str(&description);
+        words.push('\n');
+        words.push_str(&description);
     }
     let mut text = Object::default();
     text.set_text("type", "text");
-    text.set_text("text", &said);
-    for kept in ["annotations", "_meta"] {
-        if let Some(value) = message::member(block, kept) {
-            text.set(kept, value);
+    text.set_text("text", &words);
+    for member in ["annotations", "_meta"] {
+        if let Some(value) = message::member(block, member) {
+            text.set(member, value);
         }
     }
     text.to_string()

@@ -1,4 +1,4 @@
-//! Cuts a large result to its beginning, and adds a link to the whole.
+//! Cuts a large result to its beginning and adds a link to the whole result.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,18 @@ use crate::{
     message::{self, Object, array, items},
 };
 
-/// Where the whole of a result is, and how large it is as JSON text.
+/// The address of the whole result, and its size as JSON text.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole<'a> {
     pub uri: &'a str,
-    /// What was called.
+    /// The tool that was called.
     pub tool: &'a str,
     pub bytes: usize,
 }
 
-/// A tool's result (JSON text) whose blocks hold `most` bytes at most: a text is cut where it passes
-/// that, any other block left out, and what comes after it, too. `structuredContent` stays if it fits
-/// beside them. The link to the whole comes last.
+/// Cuts a tool's result (JSON text) so that its blocks hold at most `most` bytes. A text block is
+/// cut at the limit. Another block at the limit is left out, and so are all later blocks.
+/// `structuredContent` stays if it fits as well. The link to the whole result comes last.
 pub fn head(result: &str, most: usize, whole: Whole<'_>, revision: Revision) -> Option<String> {
     let mut changed = Object::read(result)?;
     let mut room = most;
@@ -46,7 +46,7 @@ pub fn head(result: &str, most: usize, whole: Whole<'_>, revision: Revision) -> 
     Some(changed.to_string())
 }
 
-/// A block of text with so much of it as takes `room` bytes in its encoding at most.
+/// A block of text, cut so that it has at most `room` bytes as JSON text.
 fn cut(block: &str, room: usize) -> Option<String> {
     let text = message::shown_member(block, "text")?;
     if message::text_member(block, "type").as_deref() != Some("text") {
@@ -59,16 +59,16 @@ fn cut(block: &str, room: usize) -> Option<String> {
     Some(changed.to_string())
 }
 
-/// So much of the text as takes `room` bytes at most when it is quoted.
+/// The longest beginning of the text that has at most `room` bytes when it is quoted.
 fn beginning(text: &str, room: usize) -> &str {
-    let mut taken = 0;
+    let mut length = 0;
     for (at, character) in text.char_indices() {
-        taken += match character {
+        length += match character {
             '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
             '\0'..='\x1f' => 6,
             other => other.len_utf8(),
         };
-        if taken > room {
+        if length > room {
             return &text[..at];
         }
     }
@@ -89,7 +89,7 @@ fn link(whole: Whole<'_>) -> String {
              ?path= (a JSON path) after the URI, or with the tool read_object."
         ),
     );
-    // As reading says: parts of what is kept. The size after redaction is not known yet.
+    // A read returns parts as plain text. The size after redaction is not known yet.
     link.set_text("mimeType", "text/plain");
     link.to_string()
 }
@@ -123,8 +123,8 @@ mod tests {
         assert_eq!(blocks[0], result["content"][0]);
         let cut = blocks[1]["text"].as_str().expect("a text");
         assert!(long.starts_with(cut));
-        let taken = blocks[0].to_string().len() + blocks[1].to_string().len();
-        assert!((1014..=1024).contains(&taken), "{taken}");
+        let length = blocks[0].to_string().len() + blocks[1].to_string().len();
+        assert!((1014..=1024).contains(&length), "{length}");
         assert_eq!(blocks[1]["annotations"], json!({"priority": 1}));
         assert_eq!(blocks[2]["uri"], LINK);
         assert_eq!(blocks[2]["mimeType"], "text/plain");
@@ -157,7 +157,7 @@ mod tests {
         let result = json!({"content": [{"type": "text", "text": "x".repeat(5000)}]});
         let blocks = &headed(&result, 1024, Revision::V2025_03_26)["content"];
         assert_eq!(blocks[1]["type"], "text");
-        let said = blocks[1]["text"].as_str().expect("a text");
-        assert!(said.contains(LINK), "{said}");
+        let text = blocks[1]["text"].as_str().expect("a text");
+        assert!(text.contains(LINK), "{text}");
     }
 }

@@ -7,17 +7,18 @@ use crate::{
     message::{InvalidParams, Method, Object, array, quote},
 };
 
-/// In `_meta`: the task that a message belongs to (2025-11-25).
+/// The key in `_meta` for the task that a message belongs to (2025-11-25).
 pub const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 const UNKNOWN: InvalidParams = InvalidParams("unknown task");
 
-/// Gives a task another name. `None` leaves the name as it is, or says that there is no such task.
+/// Renames a task. `None` means that there is no such task; the caller leaves the name or removes
+/// the task.
 pub type Rename<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A server's result (JSON text) with the tasks renamed that it names as the answer to this method;
-/// `None` where there is none. `as_task` says whether the request asked for a task in the way of 2025-11-25.
-/// A task of a list that `rename` does not know is left out.
+/// Renames the tasks in a server's result (JSON text) for this method. `None` if there are none.
+/// `as_task` is true if the request asked for a task as in 2025-11-25. A task that `rename` does
+/// not know is removed from a list.
 pub fn in_result(
     method: Method,
     as_task: bool,
@@ -36,15 +37,15 @@ pub fn in_result(
     any.then(|| changed.to_string())
 }
 
-/// A server's notification or request (JSON text) with its own tasks renamed; `None` where it names
+/// Renames the server's own tasks in its notification or request (JSON text). `None` if it names
 /// none. A request such as `tasks/get` names a task of the client, which stays.
 pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<String> {
     let mut changed = Object::read(message)?;
     let any = within(&mut changed, "params", |params| {
         let stated = match method {
             Method::TaskStatus | Method::TaskChanged => named(params, rename),
-            Method::Acknowledged => within(params, "notifications", |of| {
-                strings(of, listen::TASKS, rename).unwrap_or(false)
+            Method::Acknowledged => within(params, "notifications", |filter| {
+                strings(filter, listen::TASKS, rename).unwrap_or(false)
             }),
             _ => false,
         };
@@ -53,17 +54,17 @@ pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<S
     any.then(|| changed.to_string())
 }
 
-/// A client's response (JSON text) with the server's task renamed that it belongs to; `None` where it
-/// belongs to none that `rename` knows: then to one of the client's own.
+/// Renames the server's task that a client's response (JSON text) belongs to. `None` if `rename`
+/// does not know the task. Then it is one of the client's own.
 pub fn in_response(response: &str, rename: Rename<'_>) -> Option<String> {
     let mut changed = Object::read(response)?;
     let any = within(&mut changed, "result", |result| related(result, rename));
     any.then(|| changed.to_string())
 }
 
-/// The `params` (JSON text) of a client's request with the tasks renamed that it listens to, and the one
-/// that it belongs to. `None` where it names none. Tasks to listen to that `rename` does not know are left
-/// out, as a server leaves out what it does not have.
+/// Renames tasks in the `params` (JSON text) of a client's request: those that it listens to, and
+/// the one that it belongs to. `None` if it names none. Tasks to listen to that `rename` does not
+/// know are left out, as a server leaves out tasks that it does not have.
 pub fn in_request(
     method: Method,
     params: &str,
@@ -73,7 +74,7 @@ pub fn in_request(
         return Ok(None);
     };
     let mut any = false;
-    // Each place once: two readers of one message must not see different tasks.
+    // Each member may occur once, because two readers of one message must not see different tasks.
     let once = |object: &Object<'_>, member| match object.count(member) {
         0 | 1 => Ok(()),
         _ => Err(InvalidParams("a member occurs twice")),
@@ -81,9 +82,9 @@ pub fn in_request(
     if method == Method::Listen {
         once(&changed, "notifications")?;
         let mut outcome = Ok(());
-        any |= within(&mut changed, "notifications", |of| {
-            outcome = once(of, listen::TASKS);
-            strings(of, listen::TASKS, rename).unwrap_or_else(|error| {
+        any |= within(&mut changed, "notifications", |filter| {
+            outcome = once(filter, listen::TASKS);
+            strings(filter, listen::TASKS, rename).unwrap_or_else(|error| {
                 outcome = Err(error);
                 false
             })
@@ -97,20 +98,21 @@ pub fn in_request(
         if !meta.has(RELATED) || outcome.is_err() {
             return false;
         }
-        let known = within(meta, RELATED, |task| {
+        let is_renamed = within(meta, RELATED, |task| {
             outcome = once(task, ID);
             named(task, rename)
         });
-        if !known && outcome.is_ok() {
+        if !is_renamed && outcome.is_ok() {
             outcome = Err(UNKNOWN);
         }
-        known
+        is_renamed
     });
     outcome?;
     Ok(any.then(|| changed.to_string()))
 }
 
-/// Renames the task that an object names. `false` where it names none, or one that `rename` leaves.
+/// Renames the task that an object names. Returns false if it names none, or `rename` does not know
+/// it.
 fn named(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
     let id = object.get(ID).and_then(|id| serde_json::from_str(id).ok());
     let name = id.and_then(|id: String| rename(&id));
@@ -125,7 +127,7 @@ fn related(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
     })
 }
 
-/// Changes an object inside of another. `change` says whether it did.
+/// Changes an object inside another. `change` returns true if it changed something.
 fn within(
     object: &mut Object<'_>,
     member: &str,
@@ -146,16 +148,16 @@ fn listed(result: &mut Object<'_>, rename: Rename<'_>) -> bool {
     let Some(tasks) = result.get("tasks").and_then(crate::message::items) else {
         return false;
     };
-    let known = tasks.into_iter().filter_map(|task| {
+    let renamed = tasks.into_iter().filter_map(|task| {
         let mut task = Object::read(task)?;
         named(&mut task, rename).then(|| task.to_string())
     });
-    let known = array(&known.collect::<Vec<_>>());
-    result.set("tasks", &known);
+    let renamed = array(&renamed.collect::<Vec<_>>());
+    result.set("tasks", &renamed);
     true
 }
 
-/// Renames the tasks of a list of strings; what `rename` does not know is left out.
+/// Renames the tasks in a list of strings, and removes those that `rename` does not know.
 fn strings(
     object: &mut Object<'_>,
     member: &str,
@@ -166,9 +168,9 @@ fn strings(
     };
     let names: Vec<String> = serde_json::from_str(list)
         .map_err(|_| InvalidParams("\"taskIds\" must be an array of strings"))?;
-    let known = names.iter().filter_map(|name| rename(name));
-    let known = array(&known.map(|name| quote(&name)).collect::<Vec<_>>());
-    object.set(member, &known);
+    let renamed = names.iter().filter_map(|name| rename(name));
+    let renamed = array(&renamed.map(|name| quote(&name)).collect::<Vec<_>>());
+    object.set(member, &renamed);
     Ok(true)
 }
 
@@ -176,7 +178,7 @@ fn strings(
 mod tests {
     use super::*;
 
-    /// Knows the tasks that begin with `t`.
+    /// Renames tasks whose names begin with `t`.
     fn sealed(id: &str) -> Option<String> {
         id.starts_with('t').then(|| format!("s-{id}"))
     }
@@ -235,7 +237,7 @@ mod tests {
                 r#"{"method":"notifications/tasks/status","params":{"taskId":"t1"}}"#,
                 Some(r#"{"method":"notifications/tasks/status","params":{"taskId":"s-t1"}}"#),
             ),
-            // A task of the client.
+            // The client's own task.
             (
                 r#"{"id":1,"method":"tasks/get","params":{"taskId":"t1"}}"#,
                 None,
@@ -263,12 +265,12 @@ mod tests {
     fn a_request_names_each_task_once_and_none_that_is_unknown() {
         let related =
             |inner: &str| format!(r#"{{"name":"t","_meta":{{"a":1,"{RELATED}":{inner}}}}}"#);
-        let known = related(r#"{"taskId":"t1"}"#);
+        let valid = related(r#"{"taskId":"t1"}"#);
         assert_eq!(
-            in_request(Method::ToolsCall, &known, &sealed),
-            Ok(Some(known.replace("t1", "s-t1")))
+            in_request(Method::ToolsCall, &valid, &sealed),
+            Ok(Some(valid.replace("t1", "s-t1")))
         );
-        let escaped = known.replace("related-task", r"related\u002dtask");
+        let escaped = valid.replace("related-task", r"related\u002dtask");
         assert_ne!(in_request(Method::ToolsCall, &escaped, &sealed), Ok(None));
         for bad in [
             related(r#"{"taskId":"x"}"#),

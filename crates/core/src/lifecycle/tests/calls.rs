@@ -1,9 +1,9 @@
-//! What calls change in the course of a session, and what is said while it comes back.
+//! The effect of calls on the course of a session, and its status while it reconnects.
 
 use super::*;
 
-/// One that has just been lost for the first time, for a call each second, until it is given up: when
-/// that was, in milliseconds, and how many sessions there were.
+/// Sends a call every `every` milliseconds after the first loss, until the policy gives up. Returns
+/// the time of that in milliseconds, and the number of sessions.
 fn given_up(mut course: Course, every: u64) -> (u128, u64) {
     let since = course.now;
     while course.state() != State::Failed {
@@ -19,7 +19,7 @@ fn given_up(mut course: Course, every: u64) -> (u128, u64) {
     (time, course.life.epoch.0)
 }
 
-/// A budget of five crashes lasts 31 s, however many attempts calls bring forward meanwhile.
+/// A budget of five crashes lasts 31 s, however many attempts calls bring forward.
 #[test]
 fn calls_spend_the_budget_no_faster_than_the_policy() {
     let by_itself = given_up(Course::losing(without_calls(), crash()), 100);
@@ -36,7 +36,8 @@ fn without_calls() -> Policy {
     policy
 }
 
-/// Crashes that a refused call caused take nothing from the budget, this one and those before.
+/// Crashes that a refused call caused do not count against the budget, neither this one nor earlier
+/// ones.
 #[test]
 fn crashes_of_a_refused_call_are_not_counted() {
     let mut course = Course::losing(steady(Preset::Default), crash());
@@ -66,7 +67,7 @@ fn crashes_of_a_refused_call_are_not_counted() {
     assert_eq!(course.state(), State::Failed);
 }
 
-/// What is not started again by itself is not for a refused call, either.
+/// If the policy does not restart a server, a refused call does not restart it either.
 #[test]
 fn a_refused_call_starts_nothing_that_a_person_starts() {
     let mut course = Course::up(steady(Preset::Desktop));
@@ -74,7 +75,7 @@ fn a_refused_call_starts_nothing_that_a_person_starts() {
     assert_eq!((course.state(), course.due()), (State::Crashed, None));
 }
 
-/// The loss shows until another session is up, with the attempt.
+/// The status shows the loss and the attempt until another session is up.
 #[test]
 fn the_last_loss_shows_while_it_is_connecting_again() {
     for loss in [Loss::SessionExpired, crash(), gone()] {
@@ -95,7 +96,7 @@ fn the_last_loss_shows_while_it_is_connecting_again() {
     }
 }
 
-/// The same where a call opens what a person would have to.
+/// Like [`the_last_loss_shows_while_it_is_connecting_again`], with a call in place of a person.
 #[test]
 fn the_last_loss_shows_while_a_call_opens_a_session() {
     let mut policy = steady(Preset::Manual);
@@ -107,7 +108,7 @@ fn the_last_loss_shows_while_a_call_opens_a_session() {
     assert_eq!(status.reason, Some(gone().to_string()));
 }
 
-/// A reconnect by hand is told of no loss.
+/// After a reconnect by hand the status shows no loss.
 #[test]
 fn a_start_forgets_the_last_loss() {
     let mut course = Course::losing(steady(Preset::Default), crash());

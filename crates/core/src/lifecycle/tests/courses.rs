@@ -1,4 +1,4 @@
-//! Exact courses: budgets, forgiveness, calls, hangs and asking.
+//! Exact courses: budgets, forgiveness, calls, hangs and probes.
 
 use super::*;
 use crate::health::{Action, Excuse};
@@ -29,8 +29,8 @@ fn y1_a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
     );
 }
 
-/// Y1: remote for ever and a crash loop five times are one policy, so the two are counted apart;
-/// what they have in common is the wait.
+/// Y1: one policy retries remote servers forever and restarts a crash loop five times, so the two
+/// are counted apart. They have the same waits.
 #[test]
 fn y1_crashes_and_losses_have_budgets_of_their_own() {
     let mut policy = steady(Preset::Default);
@@ -60,8 +60,7 @@ fn as_reconnect_counts_a_crash_among_the_losses() {
     assert_eq!(course.state(), State::Failed);
 }
 
-/// A server that dies after each handshake backs off; one that has been up for a
-/// minute begins anew.
+/// A server that dies after each handshake backs off. One that was up for a minute begins anew.
 #[test]
 fn losses_are_forgiven_after_stable_uptime_not_on_connect() {
     let mut course = Course::losing(steady(Preset::Default), gone());
@@ -108,7 +107,7 @@ fn crashes_are_forgiven_after_their_own_time() {
     }
 }
 
-/// Invariant 8: what can never work is not tried again, not for a call either.
+/// Invariant 8: an attempt that can never succeed is not repeated, not even for a call.
 #[test]
 fn a_wrong_configuration_is_not_retried() {
     let mut course = Course::new(Policy::default());
@@ -119,7 +118,7 @@ fn a_wrong_configuration_is_not_retried() {
     assert_eq!(course.step(Event::Resumed), None);
 }
 
-/// What passes is tried again at the policy's intervals, and a call asks for an attempt.
+/// An error that may pass is retried at the policy's intervals, and for a call.
 #[test]
 fn a_start_that_fails_for_want_of_something_is_retried() {
     for loss in [
@@ -139,7 +138,7 @@ fn a_start_that_fails_for_want_of_something_is_retried() {
         course.wait(SECOND);
         assert_eq!(course.step(Event::CallWaiting), open(5), "{loss:?}");
         course.opens();
-        // Where the first failure is final, this one is, too.
+        // If the first failure is final, this one is final as well.
         let mut course = Course::new(steady(Preset::Bounded));
         course.step(Event::Start);
         course.ends(loss.clone());
@@ -147,13 +146,13 @@ fn a_start_that_fails_for_want_of_something_is_retried() {
     }
 }
 
-/// 401 and 403: an error that says so, tried again every ten minutes, and for a call at most once a
-/// minute.
+/// 401 and 403: the status is an error with this reason. It is retried every ten minutes, and for a
+/// call at most once a minute.
 #[test]
 fn an_unauthorized_server_is_tried_rarely() {
     const MINUTE: u64 = 60 * SECOND;
     let unauthorized = || Loss::Unauthorized("the server answered HTTP 401".to_owned());
-    let shown = |course: &Course, due| {
+    let assert_status = |course: &Course, due| {
         let status = course.status();
         let reason = Some(unauthorized().to_string());
         assert_eq!((status.state, status.reason), (State::Error, reason));
@@ -166,12 +165,12 @@ fn an_unauthorized_server_is_tried_rarely() {
         at_first,
         Course::losing(steady(Preset::Default), unauthorized()),
     ] {
-        // By itself, and all the while it shows the same.
+        // Without a person or a call. The status does not change meanwhile.
         for _ in 0..3 {
-            shown(&course, Some(10 * MINUTE));
+            assert_status(&course, Some(10 * MINUTE));
             let epoch = course.life.epoch.0;
             assert_eq!(course.tick(), open(epoch + 1));
-            shown(&course, None);
+            assert_status(&course, None);
             course.ends(unauthorized());
         }
         // For calls.
@@ -180,13 +179,13 @@ fn an_unauthorized_server_is_tried_rarely() {
             assert_eq!(from - course.now, Duration::from_mins(1));
             course.wait(MINUTE - 1);
             assert_eq!(course.step(Event::CallWaiting), None);
-            shown(&course, Some(9 * MINUTE + 1));
+            assert_status(&course, Some(9 * MINUTE + 1));
             course.wait(1);
             let epoch = course.life.epoch.0;
             assert_eq!(course.step(Event::CallWaiting), open(epoch + 1));
             course.ends(unauthorized());
         }
-        // A person asks at once.
+        // A person retries at once.
         let epoch = course.life.epoch.0;
         assert_eq!(course.step(Event::Reconnect), open(epoch + 1));
         assert_eq!(course.state(), State::Connecting);
@@ -194,7 +193,8 @@ fn an_unauthorized_server_is_tried_rarely() {
     }
 }
 
-/// Y: `initialFailure` is about the first attempt after a start; what has been up is reconnected.
+/// Y: `initialFailure` applies to the first attempt after a start. A server that was up is
+/// reconnected.
 #[test]
 fn an_initial_failure_is_an_error_until_it_has_been_up() {
     let mut course = Course::new(steady(Preset::Bounded));
@@ -212,7 +212,7 @@ fn an_initial_failure_is_an_error_until_it_has_been_up() {
     );
 }
 
-/// Invariant 9: what hangs in its handshake ends before the next attempt begins.
+/// Invariant 9: an attempt that hangs in its handshake ends before the next one begins.
 #[test]
 fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     let mut course = Course::new(steady(Preset::Default));
@@ -231,7 +231,7 @@ fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     assert_eq!(course.due(), Some(SECOND));
 }
 
-/// The limit of a start counts silence, not work; work has an end, too.
+/// The limit of a start counts silence, not work. Work has a limit as well.
 #[test]
 fn a_start_at_work_has_ten_minutes() {
     let mut course = Course::new(steady(Preset::Default));
@@ -242,8 +242,8 @@ fn a_start_at_work_has_ten_minutes() {
     );
     course.wait(HOUR);
     course.report(Report::Begun);
-    let began = course.now;
-    while course.now - began < Duration::from_mins(10) - Duration::from_secs(20) {
+    let begun_at = course.now;
+    while course.now - begun_at < Duration::from_mins(10) - Duration::from_secs(20) {
         course.wait(20 * SECOND);
         assert_eq!(course.step(Event::Tick), None);
         assert_eq!(course.report(Report::AtWork(course.now)), None);
@@ -277,7 +277,7 @@ fn a_start_that_falls_silent_is_ended() {
     let mut course = Course::new(steady(Preset::Default));
     course.step(Event::Start);
     course.report(Report::Begun);
-    let begun = course.now;
+    let begun_at = course.now;
     course.wait(2 * SECOND);
     let words = course.status().start_words(course.now);
     assert_eq!(
@@ -286,8 +286,8 @@ fn a_start_that_falls_silent_is_ended() {
     );
     course.wait(48 * SECOND);
     course.report(Report::AtWork(course.now));
-    // A report of an earlier look.
-    course.report(Report::AtWork(begun));
+    // The report of an earlier look.
+    course.report(Report::AtWork(begun_at));
     assert_eq!(course.due(), Some(30 * SECOND));
     course.wait(20 * SECOND);
     let words = course.status().start_words(course.now);
@@ -303,7 +303,7 @@ fn a_start_that_falls_silent_is_ended() {
     assert_eq!(course.status().start_words(course.now), None);
 }
 
-/// A start that is given an hour of silence has it.
+/// A start with a limit of one hour of silence gets the hour.
 #[test]
 fn a_longer_connect_timeout_holds() {
     let mut policy = steady(Preset::Default);
@@ -317,7 +317,7 @@ fn a_longer_connect_timeout_holds() {
     assert_eq!(course.due(), Some(HOUR / 2));
 }
 
-/// E11: 404 with a session id: initialize anew, at once, but not for ever.
+/// E11: after 404 with a session id, initialize again at once, but not forever.
 #[test]
 fn e11_an_expired_session_is_reopened_once_without_a_wait() {
     for preset in [Preset::Default, Preset::Persistent, Preset::Router] {
@@ -336,8 +336,8 @@ fn e11_an_expired_session_is_reopened_once_without_a_wait() {
     }
 }
 
-/// G8: a waiting call brings the attempt forward: at once where the last one was long ago, else a
-/// second after it began.
+/// G8: a waiting call brings the attempt forward: at once if the last one is long ago, else to a
+/// second after its begin.
 #[test]
 fn g8_a_call_brings_the_attempt_forward() {
     let mut policy = steady(Preset::Default);
@@ -345,7 +345,7 @@ fn g8_a_call_brings_the_attempt_forward() {
     let mut course = Course::losing(policy, gone());
     assert_eq!(course.due(), Some(20 * SECOND));
     assert_eq!(course.step(Event::CallWaiting), open(2));
-    // All callers share it.
+    // All callers share the attempt.
     assert_eq!(course.step(Event::CallWaiting), None);
     course.wait(100);
     course.report(Report::Begun);
@@ -357,7 +357,7 @@ fn g8_a_call_brings_the_attempt_forward() {
     assert_eq!(course.tick(), open(3));
 }
 
-/// Attempts for calls are not counted against the budget, of losses or of crashes.
+/// Attempts for calls do not count against the budget, neither for losses nor for crashes.
 #[test]
 fn calls_spend_no_budget() {
     for loss in [refused(), crash()] {
@@ -371,7 +371,7 @@ fn calls_spend_no_budget() {
             course.report(Report::Begun);
             course.ends(loss.clone());
             assert_eq!(course.status().attempt, 1);
-            // Brought forward to a time that has yet to come.
+            // The attempt is brought forward to a time in the future.
             assert_eq!(course.step(Event::CallWaiting), None);
             assert_eq!(course.tick(), open(epoch));
         }
@@ -401,7 +401,7 @@ fn calls_bring_nothing_about_where_the_policy_says_so() {
     }
 }
 
-/// `manual` with `onCall`: a lost server is asked for by a call, a stopped one is not.
+/// `manual` with `onCall`: a call reconnects a lost server, but not a stopped one.
 #[test]
 fn a_call_may_reconnect_what_is_reconnected_by_hand() {
     let mut policy = steady(Preset::Manual);
@@ -414,8 +414,8 @@ fn a_call_may_reconnect_what_is_reconnected_by_hand() {
     assert_eq!(course.step(Event::CallWaiting), None);
 }
 
-/// HTTP `Retry-After`: it wins if it is longer than the backoff, no call comes before it, and no server
-/// is left alone for more than five minutes.
+/// HTTP `Retry-After`: it applies if it is longer than the backoff. No call comes before it, and no
+/// pause is longer than five minutes.
 #[test]
 fn retry_after_is_honoured_within_reason() {
     let check = |seconds: u64, expected: u64, by_call: u64| {
@@ -429,7 +429,7 @@ fn retry_after_is_honoured_within_reason() {
     check(86_400, 300 * SECOND, 300 * SECOND);
 }
 
-/// H14: a server that talks is not asked; nor is one that a probe is out to.
+/// H14: a server that sends messages is not probed, nor is one with a probe in flight.
 #[test]
 fn h14_only_silence_is_probed() {
     let mut course = Course::up(steady(Preset::Default));
@@ -442,7 +442,7 @@ fn h14_only_silence_is_probed() {
     let before = course.now;
     assert_eq!(course.tick(), probe(1));
     assert_eq!(course.due(), None);
-    // An old report brings nothing forward or back.
+    // An old report changes no time.
     course.report(Report::Heard(before));
     assert_eq!(course.due(), None);
     course.wait(12);
@@ -452,7 +452,7 @@ fn h14_only_silence_is_probed() {
     assert_eq!(course.due(), Some(30 * SECOND));
 }
 
-/// A policy that changes takes effect on the session that lives.
+/// A change of the policy affects the live session.
 #[test]
 fn a_new_interval_holds_at_once() {
     let mut course = Course::up(steady(Preset::Manual));
@@ -463,7 +463,7 @@ fn a_new_interval_holds_at_once() {
     assert_eq!(course.due(), None);
 }
 
-/// Half-open connections heal. The hang counts as a loss from its own end on.
+/// Half-open connections are replaced. The hang counts as a loss when it ends.
 #[test]
 fn a_hang_is_closed_and_reconnected() {
     let mut course = Course::up(steady(Preset::Default));
@@ -480,7 +480,7 @@ fn a_hang_is_closed_and_reconnected() {
             }
         }
     }
-    // Asked after 30 s each time, unanswered for 10 s: silent for 120 s with the third.
+    // Three probes, each after 30 s and unanswered for 10 s, make 120 s of silence.
     assert_eq!(probes, 3);
     let status = course.status();
     assert_eq!(status.state, State::Reconnecting);
@@ -492,7 +492,7 @@ fn a_hang_is_closed_and_reconnected() {
     assert_eq!(course.tick(), open(2));
 }
 
-/// "A ping on a busy single-flight stdio server kills the running call": not here.
+/// "A ping on a busy single-flight stdio server kills the running call" does not happen.
 #[test]
 fn a_busy_server_is_never_closed_for_a_late_ping() {
     for action in [Action::Verify, Action::Reconnect] {
@@ -514,7 +514,7 @@ fn a_busy_server_is_never_closed_for_a_late_ping() {
     }
 }
 
-/// W14: what a session says while it is closed is too late.
+/// W14: reports of a closing session have no effect.
 #[test]
 fn a_late_probe_of_a_closing_session_does_nothing() {
     let mut course = Course::up(steady(Preset::Bounded));

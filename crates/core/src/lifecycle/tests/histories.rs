@@ -1,4 +1,4 @@
-//! What holds over any legal history, for every preset.
+//! Invariants of all legal histories, for every preset.
 
 use proptest::prelude::*;
 
@@ -8,11 +8,11 @@ use crate::health::{Excuse, FailingCalls, Fault, FaultKind};
 #[derive(Clone, Debug)]
 enum Act {
     Event(Event),
-    /// Something that the live session reports, if it can.
+    /// A report of the live session, if it can send it.
     Report(Report),
-    /// The attempt under way succeeds.
+    /// The current attempt succeeds.
     Opens,
-    /// The same from a session that is no more.
+    /// A report of an earlier session.
     Late(u64, Report),
     Wait(u64),
     WaitForDeadline,
@@ -54,10 +54,10 @@ fn report() -> impl Strategy<Value = Report> {
     ];
     prop_oneof![
         2 => Just(Report::Begun),
-        // The time is filled in when it happens.
+        // The real time is set when the act happens.
         1 => Just(Report::AtWork(*EPOCH)),
         4 => Just(Report::Opened),
-        // The time is filled in when it happens.
+        // The real time is set when the act happens.
         1 => Just(Report::Heard(*EPOCH)),
         1 => Just(Report::Doubted),
         1 => (0..5u32, fault()).prop_map(|(calls, fault)| Report::Failed(calls, Some(fault))),
@@ -68,7 +68,7 @@ fn report() -> impl Strategy<Value = Report> {
     ]
 }
 
-/// Stands for "now".
+/// A placeholder for the time of the act.
 static EPOCH: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
 
 fn act() -> impl Strategy<Value = Act> {
@@ -96,15 +96,15 @@ fn preset() -> impl Strategy<Value = Preset> {
     prop::sample::select(Preset::ALL.to_vec())
 }
 
-/// What the driver knows of the session that it opened.
+/// The driver's knowledge of the session that it opened.
 #[derive(Clone, Debug)]
 struct Live {
     epoch: Epoch,
-    begun: bool,
-    opened: bool,
-    /// A probe is out.
-    asked: bool,
-    /// A probe is due although none is sent otherwise.
+    has_begun: bool,
+    is_open: bool,
+    /// A probe is in flight.
+    is_probed: bool,
+    /// A probe is due, although the policy sends none.
     doubted_at: Option<Instant>,
     closing: bool,
     killed: bool,
@@ -112,22 +112,22 @@ struct Live {
 
 impl Live {
     fn doubt(&mut self, now: Instant) {
-        if self.opened && !self.asked {
+        if self.is_open && !self.is_probed {
             self.doubted_at.get_or_insert(now);
         }
     }
 }
 
-/// A driver that does what it is told, and checks that it may.
+/// A driver that carries out effects, and checks that they are allowed.
 struct World {
     course: Course,
     live: Option<Live>,
-    /// Its operator's last word was to stop.
+    /// The operator's last event was a stop.
     stopped: bool,
-    /// A person, or a resume, asked for a session since the last one was opened.
-    asked_for: bool,
+    /// A person or a resume asked for a session since the last one was opened.
+    is_requested: bool,
     opened_at: Option<Instant>,
-    /// When an expired session was reopened without a wait.
+    /// Time at which an expired session was reopened without a wait.
     free_at: Option<Instant>,
 }
 
@@ -141,13 +141,13 @@ impl World {
             course: Course::new(policy),
             live: None,
             stopped: true,
-            asked_for: false,
+            is_requested: false,
             opened_at: None,
             free_at: None,
         }
     }
 
-    /// The event of an act, unless the world does not allow it.
+    /// The event of an act. `None` if the act is not possible now.
     fn event(&mut self, act: Act) -> Option<Event> {
         match act {
             Act::Opens => None,
@@ -156,34 +156,34 @@ impl World {
                 let live = self.live.as_mut()?;
                 let (epoch, now) = (live.epoch, self.course.now);
                 let report = match report {
-                    // Both are steps on the way to a session.
-                    Report::Begun | Report::Opened if !live.begun => {
-                        live.begun = true;
+                    // Both are steps towards a session.
+                    Report::Begun | Report::Opened if !live.has_begun => {
+                        live.has_begun = true;
                         Report::Begun
                     }
-                    Report::Begun | Report::Opened if !live.opened => {
-                        live.opened = true;
+                    Report::Begun | Report::Opened if !live.is_open => {
+                        live.is_open = true;
                         Report::Opened
                     }
-                    Report::AtWork(_) if live.begun && !live.opened => Report::AtWork(now),
-                    Report::Heard(_) if live.opened => {
+                    Report::AtWork(_) if live.has_begun && !live.is_open => Report::AtWork(now),
+                    Report::Heard(_) if live.is_open => {
                         live.doubted_at = live.doubted_at.filter(|at| *at == now);
                         Report::Heard(now)
                     }
-                    Report::Doubted if live.opened => {
+                    Report::Doubted if live.is_open => {
                         live.doubt(now);
                         Report::Doubted
                     }
-                    Report::Failed(..) | Report::FailedInRow(..) if live.opened => report,
-                    Report::Probe(outcome) if live.asked => {
-                        live.asked = false;
+                    Report::Failed(..) | Report::FailedInRow(..) if live.is_open => report,
+                    Report::Probe(outcome) if live.is_probed => {
+                        live.is_probed = false;
                         Report::Probe(outcome)
                     }
                     Report::Ended(loss) => {
                         self.live = None;
                         Report::Ended(loss)
                     }
-                    Report::Poisoned(..) if live.opened => {
+                    Report::Poisoned(..) if live.is_open => {
                         self.live = None;
                         report
                     }
@@ -215,9 +215,9 @@ impl World {
             return Ok(());
         };
         match event {
-            Event::Start | Event::Reconnect => (self.stopped, self.asked_for) = (false, true),
+            Event::Start | Event::Reconnect => (self.stopped, self.is_requested) = (false, true),
             Event::Resumed => {
-                self.asked_for = true;
+                self.is_requested = true;
                 if let Some(live) = &mut self.live {
                     live.doubt(self.course.now);
                 }
@@ -236,7 +236,7 @@ impl World {
                 "a late report did something"
             );
         }
-        // What failed may have to be asked about at once.
+        // A probe may be due at once after a failure.
         let is_fault = matches!(
             &event,
             Event::Io(_, Report::Failed(..) | Report::Probe(Outcome::Broken(_)))
@@ -267,21 +267,21 @@ impl World {
                 self.check_pause(event)?;
                 self.live = Some(Live {
                     epoch,
-                    begun: false,
-                    opened: false,
-                    asked: false,
+                    has_begun: false,
+                    is_open: false,
+                    is_probed: false,
                     doubted_at: None,
                     closing: false,
                     killed: false,
                 });
                 self.opened_at = Some(self.course.now);
-                self.asked_for = false;
+                self.is_requested = false;
             }
             Some(Effect::Probe(epoch)) => {
                 let live = live.expect("a live session");
-                prop_assert!(live.opened && !live.asked && !live.closing);
+                prop_assert!(live.is_open && !live.is_probed && !live.closing);
                 prop_assert_eq!(epoch, live.epoch);
-                live.asked = true;
+                live.is_probed = true;
                 live.doubted_at = None;
             }
             Some(Effect::Close(epoch)) => {
@@ -300,12 +300,12 @@ impl World {
         Ok(())
     }
 
-    /// No hot retry: an attempt that was not asked for comes at least a second after the last one, give
-    /// or take the jitter; a call's attempt exactly so, and an expired session is reopened at once only
-    /// if the one before was not.
+    /// Checks that there is no hot retry. An attempt that nobody asked for comes at least a second
+    /// after the last one, within the jitter. A call's attempt comes exactly after that. An expired
+    /// session is reopened at once only if the one before was not.
     fn check_pause(&mut self, event: &Event) -> Result<(), TestCaseError> {
         let now = self.course.now;
-        if self.asked_for {
+        if self.is_requested {
             self.free_at = None;
             return Ok(());
         }
@@ -326,10 +326,11 @@ impl World {
         Ok(())
     }
 
-    /// A session that was lost says why, until there is another, or its operator wants one.
+    /// Checks that the status shows the reason of a loss until there is another session, or the
+    /// operator wants one.
     fn check_reason(&self) -> Result<(), TestCaseError> {
         let status = self.course.status();
-        let says_why = match status.state {
+        let is_explained = match status.state {
             State::Reconnecting => match &self.course.life.phase {
                 Phase::Closing { then, .. } => status.reason.is_some() == (*then != Then::Reopen),
                 _ => status.reason.is_some() && status.attempt > 0,
@@ -338,22 +339,23 @@ impl World {
             State::Connecting => status.reason.is_none() && status.attempt == 0,
             State::Connected | State::Disconnected | State::Stopping => true,
         };
-        prop_assert!(says_why, "{:?}", status);
+        prop_assert!(is_explained, "{:?}", status);
         Ok(())
     }
 
-    /// No exact deadline exists while it is down, while the attempt waits for its turn, while a probe
-    /// is out or none is sent, and once it was killed.
+    /// Checks that there is a deadline, except while the session is down, its attempt waits for its
+    /// turn, a probe is in flight or none is sent, or after a kill.
     fn check_deadline(&self) -> Result<(), TestCaseError> {
         let life = &self.course.life;
-        let fact = |ask: fn(&Live) -> bool| self.live.as_ref().is_some_and(ask);
+        let fact = |check: fn(&Live) -> bool| self.live.as_ref().is_some_and(check);
         let timed = match life.phase {
             Phase::Down(_) => false,
             Phase::Waiting { .. } => true,
-            Phase::Connecting { .. } => fact(|live| live.begun),
+            Phase::Connecting { .. } => fact(|live| live.has_begun),
             Phase::Up { .. } => {
-                let asks = self.course.policy.health.interval.is_some();
-                (asks || fact(|live| live.doubted_at.is_some())) && !fact(|live| live.asked)
+                let has_probes = self.course.policy.health.interval.is_some();
+                (has_probes || fact(|live| live.doubted_at.is_some()))
+                    && !fact(|live| live.is_probed)
             }
             Phase::Closing { .. } => !fact(|live| live.killed),
         };
@@ -365,8 +367,9 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Never two live sessions, no open after a stop, epochs only grow, late reports do nothing, a
-    /// deadline exactly where something is timed, no hot retry.
+    /// There are never two live sessions. No session opens after a stop. Epochs only grow. Late
+    /// reports have no effect. There is a deadline exactly when something is timed. There is no hot
+    /// retry.
     #[test]
     fn histories_keep_the_invariants(
         preset in preset(),
@@ -380,7 +383,7 @@ proptest! {
         }
     }
 
-    /// From anywhere, a willing operator and a willing backend reach `connected`.
+    /// From every phase, a willing operator and a working server reach `connected`.
     #[test]
     fn willingness_leads_to_connected(
         preset in preset(),

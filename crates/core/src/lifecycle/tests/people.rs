@@ -1,8 +1,8 @@
-//! What an operator, and a lid that is opened, do to a session in each of its phases.
+//! The effect of an operator, and of a machine that wakes from sleep, on a session in each phase.
 
 use super::*;
 
-/// A session in each phase, by name.
+/// A course for each phase, with its name.
 fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
     let policy = || steady(preset);
     let queued = || {
@@ -22,7 +22,7 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
     };
     let failed = || {
         let mut course = Course::losing(policy(), gone());
-        course.life.phase = Phase::Down(Why::Failed(gone()));
+        course.life.phase = Phase::Down(DownReason::Failed(gone()));
         course
     };
     let mut timed_out = connecting();
@@ -43,8 +43,8 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
     ]
 }
 
-/// O2: a forced reconnect leads to a new session from everywhere, with the backoff reset, and never
-/// beside a session that is left.
+/// O2: a forced reconnect leads to a new session from every phase and resets the backoff. There are
+/// never two sessions.
 #[test]
 fn o2_a_forced_reconnect_from_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
@@ -72,8 +72,8 @@ fn o2_a_forced_reconnect_from_every_phase() {
     }
 }
 
-/// A reconnect by hand of a server that is down for a while does not end its own attempts, even if a
-/// first failure is an error.
+/// After a reconnect by hand, a server that is down is retried further, even if a first failure is
+/// an error.
 #[test]
 fn o2_a_reconnect_that_fails_is_no_first_attempt() {
     for event in [Event::Reconnect, Event::Start] {
@@ -88,7 +88,7 @@ fn o2_a_reconnect_that_fails_is_no_first_attempt() {
     course.ends(refused());
     assert_eq!(course.state(), State::Reconnecting);
 
-    // What its operator stopped meanwhile is started for the first time.
+    // A server that the operator stopped meanwhile is started for the first time.
     let mut course = Course::up(steady(Preset::Router));
     course.step(Event::Stop);
     course.step(Event::Start);
@@ -97,7 +97,7 @@ fn o2_a_reconnect_that_fails_is_no_first_attempt() {
     assert_eq!(course.state(), State::Error);
 }
 
-/// F10, G14: failed, then by hand: the counter begins anew.
+/// F10, G14: after `failed`, a reconnect by hand resets the counter.
 #[test]
 fn f10_a_reconnect_from_failed_has_the_whole_budget() {
     let mut course = Course::losing(steady(Preset::Router), gone());
@@ -115,7 +115,8 @@ fn f10_a_reconnect_from_failed_has_the_whole_budget() {
     );
 }
 
-/// G11: what waits is tried at once, what is up is doubted and asked; nothing else moves.
+/// G11: a waiting attempt begins at once, a session that is up is doubted and probed, and other
+/// phases do not change.
 #[test]
 fn g11_resumed_from_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
@@ -140,7 +141,7 @@ fn g11_resumed_from_every_phase() {
     }
 }
 
-/// A server that is not probed otherwise is probed after a sleep, once.
+/// After a sleep a server is probed once, even if the policy sends no probes.
 #[test]
 fn g11_without_health_checks_it_is_asked_once() {
     let mut course = Course::up(steady(Preset::Manual));
@@ -151,7 +152,7 @@ fn g11_without_health_checks_it_is_asked_once() {
     assert_eq!(course.due(), None);
 }
 
-/// H9: a call that fails makes the server doubtful; one probe at a time tells.
+/// H9: a failed call puts the server in doubt. One probe at a time decides.
 #[test]
 fn h9_a_doubt_is_settled_by_one_probe() {
     let mut course = Course::up(steady(Preset::Default));
@@ -169,7 +170,7 @@ fn h9_a_doubt_is_settled_by_one_probe() {
     );
 }
 
-/// What a resumed server says afterwards is evidence; what had come before is not.
+/// Messages of a resumed server count as evidence only if they came after the sleep.
 #[test]
 fn g11_a_doubt_ends_with_news() {
     let mut course = Course::up(steady(Preset::Default));
@@ -184,7 +185,7 @@ fn g11_a_doubt_ends_with_news() {
     assert_eq!(course.due(), Some(30 * SECOND));
 }
 
-/// F9, T1: a stop ends whatever there is, and what comes later opens nothing.
+/// F9, T1: a stop ends any session or attempt, and later events open nothing.
 #[test]
 fn a_stop_from_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {

@@ -1,10 +1,10 @@
-//! What the documents that Mainstay unites check of a connection, under the presets that keep their
-//! behaviour reachable (X1–X3; `tests/seeds` says which check is which).
+//! Checks of a connection from the documents that Mainstay unites, with the presets that keep their
+//! behaviour (X1–X3; `tests/seeds` lists the checks).
 
 use super::*;
 use crate::health::Outcome;
 
-/// Document 000's monitor: three attempts from 100 ms on, at most a second apart.
+/// Document 000's monitor: three attempts, with delays from 100 ms to a second.
 fn monitor() -> Policy {
     let mut policy = Preset::Router.policy();
     policy.reconnect.max_attempts = Some(3);
@@ -13,7 +13,7 @@ fn monitor() -> Policy {
     policy
 }
 
-/// The attempt that is due begins and fails.
+/// Lets the attempt that is due begin and fail.
 fn fails(course: &mut Course) {
     let epoch = course.life.epoch.0 + 1;
     assert_eq!(course.tick(), open(epoch));
@@ -27,7 +27,7 @@ fn router_begins_disconnected() {
     assert_eq!((course.state(), course.due()), (State::Disconnected, None));
 }
 
-/// F4: the words of document 000's page change with the state, and only then.
+/// F4: the words of document 000's page change only with the state.
 #[test]
 fn router_says_running_once_connected() {
     let mut course = Course::new(monitor());
@@ -77,7 +77,7 @@ fn router_forgets_failed_attempts_once_one_succeeds() {
     fails(&mut course);
     assert_eq!((course.due(), course.tick()), (Some(200), open(3)));
     course.opens();
-    // The next loss is the first again.
+    // The next loss counts as the first again.
     course.ends(gone());
     assert_eq!((course.due(), course.status().attempt), (Some(100), 1));
 }
@@ -92,7 +92,7 @@ fn router_stopped_while_it_waits_tries_no_more() {
     assert_eq!(course.step(Event::Tick), None);
 }
 
-/// Document 000's health checker: every second, unhealthy after three.
+/// Document 000's health checker: every second, unhealthy after three failures.
 fn checker() -> Policy {
     let mut policy = monitor();
     policy.health.interval = Some(Duration::from_secs(1));
@@ -100,7 +100,7 @@ fn checker() -> Policy {
     policy
 }
 
-/// A probe is due a second later, and ends like this.
+/// Sends the probe that is due a second later, which has this outcome.
 fn probed(course: &mut Course, outcome: Outcome) -> Option<Effect> {
     let epoch = course.life.epoch.0;
     assert_eq!((course.due(), course.tick()), (Some(SECOND), probe(epoch)));
@@ -124,7 +124,7 @@ fn router_asks_nobody_before_the_handshake() {
     assert_eq!(course.due(), Some(30 * SECOND), "the handshake's own limit");
 }
 
-/// H1, H14: the handshake was an answer, so the first question comes an interval after it.
+/// H1, H14: the handshake counts as an answer, so the first probe comes an interval later.
 #[test]
 fn router_asks_at_its_interval() {
     let mut course = Course::up(checker());
@@ -133,7 +133,8 @@ fn router_asks_at_its_interval() {
     }
 }
 
-/// H2, H3: the third failure in a row, once; what had failed before a success does not count.
+/// H2, H3: only the third failure in a row leads to a reconnect. Failures before a success do not
+/// count.
 #[test]
 fn router_reconnects_after_three_failures_in_a_row() {
     let mut course = Course::up(checker());
@@ -145,7 +146,7 @@ fn router_reconnects_after_three_failures_in_a_row() {
     assert_eq!(course.state(), State::Reconnecting);
 }
 
-/// H2: and is well again when it has been reached.
+/// H2: the server is healthy again when it has been reached.
 #[test]
 fn router_is_healthy_again_once_it_has_recovered() {
     let mut course = Course::up(checker());
@@ -171,7 +172,7 @@ fn router_stopped_asks_no_more() {
     assert_eq!((course.due(), course.step(Event::Tick)), (None, None));
 }
 
-/// Document 000's second scenario, W27: a server over HTTP that has stopped is noticed after 90 s.
+/// Document 000's second scenario, W27: the stop of an HTTP server is noticed after 90 s.
 #[test]
 fn router_notices_within_90_s_that_a_server_has_stopped() {
     let mut course = Course::up(Preset::Router.policy());
@@ -185,7 +186,7 @@ fn router_notices_within_90_s_that_a_server_has_stopped() {
     assert_eq!(course.now - since, Duration::from_secs(90));
 }
 
-/// F6: every way between two states that document 001 draws.
+/// F6: every transition between two states in the diagram of document 001.
 #[test]
 fn persistent_goes_every_way_that_its_document_draws() {
     let mut course = Course::new(steady(Preset::Persistent));
@@ -231,8 +232,8 @@ fn persistent_goes_every_way_that_its_document_draws() {
     assert_eq!(course.state().words().tools, "disconnected");
 }
 
-/// H5, G9, G10: while it reconnects no probe is sent and one attempt is under way; a success begins
-/// anew.
+/// H5, G9, G10: while it reconnects, no probe is sent and only one attempt is under way. A success
+/// resets the counters.
 #[test]
 fn persistent_asks_again_once_it_is_back() {
     let mut course = Course::losing(steady(Preset::Persistent), gone());
@@ -250,7 +251,7 @@ fn persistent_asks_again_once_it_is_back() {
     assert_eq!(course.due(), Some(SECOND));
 }
 
-/// H6: early warning only.
+/// H6: degraded is only an early warning.
 #[test]
 fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
     let mut course = Course::up(steady(Preset::Persistent));
@@ -274,7 +275,7 @@ fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
     assert!(!course.status().is_degraded());
 }
 
-/// G14, F10: five attempts, and five more after a reconnect by hand.
+/// G14, F10: there are five attempts, and five more after a reconnect by hand.
 #[test]
 fn bounded_has_five_attempts_and_five_more_by_hand() {
     let mut course = Course::losing(steady(Preset::Bounded), gone());
@@ -305,7 +306,7 @@ fn bounded_without_auto_reconnect_stays_disconnected() {
     }
 }
 
-/// C7, C10: what crashes stays so until a person starts it.
+/// C7, C10: a crashed server stays down until a person starts it.
 #[test]
 fn desktop_starts_nothing_again() {
     let mut course = Course::losing(steady(Preset::Desktop), crash());
@@ -330,11 +331,11 @@ fn manual_waits_for_a_person() {
     assert_eq!(course.step(Event::Reconnect), open(2));
     course.opens();
     assert_eq!(course.due(), None, "nobody is asked in the background");
-    // Nor does the status promise that it comes back.
+    // The status does not promise a reconnect either.
     assert_eq!(course.status().if_lost, State::Disconnected);
 }
 
-/// Five failures in a row make a server unwell, and when it was last heard is kept.
+/// Five failures in a row make a server degraded. The time of its last message stays.
 #[test]
 fn manual_is_unwell_after_five_failures() {
     let mut course = Course::up(steady(Preset::Manual));

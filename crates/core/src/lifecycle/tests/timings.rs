@@ -1,11 +1,10 @@
-//! The times of docs/dev/requirements.md, "Contradictions, and what Mainstay does", to the millisecond.
-//! Jitter is drawn from the seed and the epoch, so that it can be pinned, too.
+//! The times of docs/dev/requirements.md, "Contradictions, and what Mainstay does", to the
+//! millisecond. Jitter depends on the seed and the epoch, so it can be tested exactly.
 
 use super::*;
 use crate::health::{Action, Method};
 
-/// The waits of an outage in which no attempt succeeds, as many as there are up to eight, and what
-/// it ends in.
+/// The waits of an outage in which every attempt fails, up to eight of them, and the final state.
 fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, State) {
     let mut course = Course::losing(policy, loss.clone());
     let mut waits = Vec::new();
@@ -23,11 +22,11 @@ fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, State) {
 
 struct Row {
     preset: Preset,
-    /// After the loss of a connection, and after a crash.
+    /// The waits and the final state after the loss of a connection, and after a crash.
     lost: (&'static [u64], State),
     crashed: (&'static [u64], State),
     first_refused: State,
-    /// Silence before a probe, and what its answer may take.
+    /// Silence before a probe, and the time limit for its answer.
     probe: Option<(u64, u64)>,
     method: Method,
     threshold: u32,
@@ -152,15 +151,15 @@ fn y_every_presets_timings() {
     }
 }
 
-/// Two presets refuse calls to a server that does not answer them; the others keep their documents'
-/// ways.
+/// Two presets refuse calls to a server that does not answer them. The others keep the behaviour of
+/// their documents.
 #[test]
 fn the_presets_that_refuse_calls() {
     let found = Preset::ALL.map(|preset| preset.policy().health.unanswered_calls);
     assert_eq!(found, [Some(2), Some(2), None, None, None, None]);
 }
 
-/// A server that refuses us is tried every ten minutes, as often as the preset tries at all.
+/// A server that refuses Mainstay is retried every ten minutes, as often as the preset allows.
 #[test]
 fn the_waits_after_a_refusal() {
     const REFUSED: u64 = 600_000;
@@ -176,7 +175,7 @@ fn the_waits_after_a_refusal() {
     }
 }
 
-/// G1, G14: 1, 2, 4, 8, 16 s, then failed; never the 30 s of document 000's summary.
+/// G1, G14: 1, 2, 4, 8, 16 s, then failed. The 30 s in the summary of document 000 never occur.
 #[test]
 fn g1_five_attempts_then_failed() {
     for preset in [Preset::Router, Preset::Bounded] {
@@ -208,7 +207,8 @@ fn y_default_doubles_up_to_its_cap() {
     );
 }
 
-/// G7: 180 s, and the jitter is applied after the cap: from 162 to 198 s, and all of that.
+/// G7: 180 s. The jitter is applied after the cap, so the waits cover the whole range from 162 to
+/// 198 s.
 #[test]
 fn g7_persistent_stays_around_its_cap() {
     let policy = Preset::Persistent.policy();
@@ -234,7 +234,7 @@ fn g7_jitter_follows_the_seed() {
     assert_ne!(delay(1, 5), delay(1, 6));
 }
 
-/// However often it was tried: no wait overflows.
+/// No wait overflows, even after the largest number of attempts.
 #[test]
 fn the_longest_outage_has_a_wait() {
     let policy = steady(Preset::Persistent);

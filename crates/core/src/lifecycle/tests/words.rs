@@ -1,4 +1,4 @@
-//! Y3: the words of every surface, written out once more as the requirements have them.
+//! Y3: the words of every surface, repeated from the requirements.
 
 use super::*;
 
@@ -38,7 +38,8 @@ fn y3_every_state_on_every_surface() {
     }
 }
 
-/// 002 t67: a death is `disconnected` where nothing is reconnected, `crashed` if a process ended.
+/// 002 t67: after a loss without a reconnect the state is `disconnected`, or `crashed` if a process
+/// exited.
 #[test]
 fn y3_f8_what_a_loss_is_called() {
     let check = |preset: Preset, loss: Loss, expected| {

@@ -1,4 +1,4 @@
-//! Clients, and what can be asked of them (specification "Elicitation", "Sampling", "Roots":
+//! Clients, and the questions that they accept (specification "Elicitation", "Sampling", "Roots":
 //! capabilities; 2026-07-28 "`_meta`").
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use mainstay_core::{
     message::{self, Method},
 };
 
-/// Capabilities, a question with its params, and the first revision at which it can be asked.
+/// Capabilities, a question with its params, and the first revision that has it.
 type Row = (&'static str, Method, &'static str, Option<Revision>);
 
 #[test]
@@ -73,7 +73,7 @@ fn a_question_takes_a_revision_and_a_capability() {
             Some(V2025_11_25),
         ),
         ("not json", Elicit, "{}", None),
-        // An extension's question is the client's to refuse.
+        // The client decides about a question of an extension.
         ("{}", Other, "{}", Some(V2024_11_05)),
     ];
     for (capabilities, question, params, since) in rows {
@@ -142,29 +142,30 @@ fn a_caller_is_introduced_to_a_legacy_server_as_it_introduced_itself() {
     );
 }
 
-/// An incomplete `_meta` is −32602 with HTTP 400, an unknown version −32022 with what is supported.
+/// An incomplete `_meta` is −32602 with HTTP 400. An unknown version is −32022 with the supported
+/// ones.
 #[test]
 fn what_is_wrong_with_a_meta_has_its_code() {
     const VERSION: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
     const CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
-    let of = |meta: &str| format!(r#"{{"_meta":{meta}}}"#);
+    let params_with = |meta: &str| format!(r#"{{"_meta":{meta}}}"#);
     for params in [
         "{}".to_owned(),
-        of("{}"),
-        of("7"),
-        of(&format!("{{{VERSION}}}")),
-        of(&format!("{{{CAPABILITIES}}}")),
-        of(&format!("{{{VERSION},{VERSION},{CAPABILITIES}}}")),
-        of(&format!(
+        params_with("{}"),
+        params_with("7"),
+        params_with(&format!("{{{VERSION}}}")),
+        params_with(&format!("{{{CAPABILITIES}}}")),
+        params_with(&format!("{{{VERSION},{VERSION},{CAPABILITIES}}}")),
+        params_with(&format!(
             r#"{{{VERSION},"io.modelcontextprotocol/clientCapabilities":[]}}"#
         )),
-        of(&format!(
+        params_with(&format!(
             r#"{{"io.modelcontextprotocol/protocolVersion":7,{CAPABILITIES}}}"#
         )),
-        of(&format!(
+        params_with(&format!(
             r#"{{{VERSION},{CAPABILITIES},"io.modelcontextprotocol/clientInfo":"x"}}"#
         )),
-        of(&format!(
+        params_with(&format!(
             r#"{{{VERSION},{CAPABILITIES},"io.modelcontextprotocol/logLevel":"loud"}}"#
         )),
         format!(r#"{{"_meta":{{{VERSION},{CAPABILITIES}}},"_meta":{{}}}}"#),
@@ -181,7 +182,7 @@ fn what_is_wrong_with_a_meta_has_its_code() {
         Err(BadMeta::Missing(_))
     ));
 
-    for (requested, known) in [("2026-07-28", true), ("2025-11-25", false), ("x", false)] {
+    for (requested, is_supported) in [("2026-07-28", true), ("2025-11-25", false), ("x", false)] {
         let meta = RequestMeta {
             protocol_version: requested.into(),
             client_info: None,
@@ -189,9 +190,9 @@ fn what_is_wrong_with_a_meta_has_its_code() {
             log_level: None,
         };
         match meta.revision() {
-            Ok(revision) => assert!(known && revision.as_str() == requested),
+            Ok(revision) => assert!(is_supported && revision.as_str() == requested),
             Err(bad) => {
-                assert!(!known && bad.code() == -32022 && bad.http_status() == 400);
+                assert!(!is_supported && bad.code() == -32022 && bad.http_status() == 400);
                 let data = bad.data().expect("data").to_string();
                 let expected = r#"{"supported":["2026-07-28"],"requested":"#;
                 assert_eq!(data, format!(r#"{expected}"{requested}"}}"#));
@@ -202,12 +203,12 @@ fn what_is_wrong_with_a_meta_has_its_code() {
 
 #[test]
 fn a_message_is_modern_by_meta_or_version() {
-    let of = |meta: &str| {
+    let message_with = |meta: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"_meta":{meta}}}}}"#)
     };
     let (bare, full) = (
-        of("{}"),
-        of(r#"{"io.modelcontextprotocol/logLevel":"info"}"#),
+        message_with("{}"),
+        message_with(r#"{"io.modelcontextprotocol/logLevel":"info"}"#),
     );
     for (text, version, expected) in [
         (&bare, None, false),

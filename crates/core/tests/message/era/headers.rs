@@ -1,4 +1,5 @@
-//! Headers that repeat the body (2026-07-28, "Streamable HTTP": Request Metadata, Server Validation).
+//! Headers that repeat the body (2026-07-28, "Streamable HTTP": Request Metadata, Server
+//! Validation).
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use mainstay_core::{
 };
 use proptest::prelude::*;
 
-/// A text member of these params.
+/// Finds a string member of these params.
 fn named<'a>(params: &'a str) -> impl Fn(&'static str) -> Option<Cow<'a, str>> {
     move |member| message::text_member(params, member)
 }
@@ -56,7 +57,7 @@ fn base64_is_read_strictly() {
     assert_eq!(decode("a\tb").as_deref(), Ok("a\tb"));
 }
 
-/// Texts that are safe, those that are not, and those that look like what they are not.
+/// Safe and unsafe header values, and values that look encoded.
 fn any_value() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -67,7 +68,7 @@ fn any_value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever a value is, it can stand in a header, and comes back as it was.
+    /// Any value can be sent in a header, and is decoded unchanged.
     #[test]
     fn every_value_survives_a_header(value in any_value()) {
         let header = encode(&value);
@@ -84,7 +85,7 @@ proptest! {
         }
     }
 
-    /// What is sent upstream is what we would let in.
+    /// Mainstay accepts the headers that it sends upstream.
     #[test]
     fn generated_headers_pass_our_own_check(
         name in any_value(),
@@ -95,16 +96,16 @@ proptest! {
         let arguments = serde_json::json!({"a": {"text": text, "number": number}, "flag": flag, "none": null});
         let params = serde_json::json!({"name": name, "arguments": arguments}).to_string();
         let arguments = arguments.to_string();
-        let known = headers::param_headers(SCHEMA).expect("a valid schema");
+        let annotated = headers::param_headers(SCHEMA).expect("a valid schema");
         let mut sent: Vec<(String, String)> = headers::standard("tools/call", named(&params), "2026-07-28")
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
-        sent.extend(headers::values(&known, &arguments));
+        sent.extend(headers::values(&annotated, &arguments));
         prop_assert_eq!(sent.len(), 6);
         let inbound = inbound(&sent);
         prop_assert_eq!(inbound.check("tools/call", named(&params), "2026-07-28"), Ok(()));
-        prop_assert_eq!(inbound.check_params(&known, Some(&arguments)), Ok(()));
+        prop_assert_eq!(inbound.check_params(&annotated, Some(&arguments)), Ok(()));
     }
 }
 
@@ -209,16 +210,16 @@ fn a_schema_with_a_bad_annotation_is_invalid() {
 
 #[test]
 fn parameters_become_headers_by_their_types() {
-    let known = headers::param_headers(SCHEMA).expect("a valid schema");
-    let of = |arguments: &str| -> Vec<String> {
-        let values = headers::values(&known, arguments);
+    let annotated = headers::param_headers(SCHEMA).expect("a valid schema");
+    let rendered = |arguments: &str| -> Vec<String> {
+        let values = headers::values(&annotated, arguments);
         values
             .into_iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect()
     };
     assert_eq!(
-        of(r#"{"a":{"text":"","number":42.0},"flag":false,"none":null}"#),
+        rendered(r#"{"a":{"text":"","number":42.0},"flag":false,"none":null}"#),
         [
             "Mcp-Param-Text=",
             "Mcp-Param-Number=42",
@@ -226,19 +227,19 @@ fn parameters_become_headers_by_their_types() {
         ]
     );
     assert_eq!(
-        of(r#"{"a":{"text":"\u00e4","number":-7e0},"none":"null"}"#),
+        rendered(r#"{"a":{"text":"\u00e4","number":-7e0},"none":"null"}"#),
         [
             "Mcp-Param-Text==?base64?w6Q=?=",
             "Mcp-Param-Number=-7",
             "Mcp-Param-None=null"
         ]
     );
-    assert_eq!(of(r#"{"a":{"number":-0.0}}"#), ["Mcp-Param-Number=0"]);
-    assert_eq!(of(r#"{"a":[{"text":"x"}],"flag":{}}"#), [""; 0]);
-    assert_eq!(of("{}"), [""; 0]);
+    assert_eq!(rendered(r#"{"a":{"number":-0.0}}"#), ["Mcp-Param-Number=0"]);
+    assert_eq!(rendered(r#"{"a":[{"text":"x"}],"flag":{}}"#), [""; 0]);
+    assert_eq!(rendered("{}"), [""; 0]);
 }
 
-/// A refusal by its kind and the header it names; `None` where the request is let in.
+/// A refusal as its kind and the name of the header. `None` if the request is accepted.
 fn refusal(outcome: Result<(), HeaderMismatch>) -> Option<String> {
     outcome.err().map(|mismatch| {
         assert_eq!((mismatch.code(), mismatch.http_status()), (-32020, 400));
@@ -345,14 +346,14 @@ fn standard_headers_must_equal_the_body() {
 
 #[test]
 fn headers_of_parameters_must_equal_the_arguments() {
-    let known = headers::param_headers(SCHEMA).expect("a valid schema");
+    let annotated = headers::param_headers(SCHEMA).expect("a valid schema");
     let check = |arguments: &str, headers: &[(&str, &str)]| {
         let inbound = Inbound::of(
             headers
                 .iter()
                 .map(|(name, value)| (*name, value.as_bytes())),
         );
-        refusal(inbound.check_params(&known, Some(arguments)))
+        refusal(inbound.check_params(&annotated, Some(arguments)))
     };
     for (arguments, headers, expected) in [
         ("{}", vec![], None),
@@ -430,7 +431,7 @@ fn headers_of_parameters_must_equal_the_arguments() {
     }
 }
 
-/// `_meta`, then headers, then the version: the first thing wrong is what is answered.
+/// `_meta`, then headers, then the version: the answer reports the first error.
 #[test]
 fn a_request_is_judged_in_the_order_of_the_specification() {
     let params = |version: &str, capabilities: &str| {

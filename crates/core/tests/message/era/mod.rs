@@ -1,5 +1,5 @@
-//! The differences between protocol revisions: what each can do, and what becomes of a message on its
-//! way to the other era. Expected texts are the specification's where it has any.
+//! The differences between protocol revisions: their features, and the translation of messages for
+//! the other era. Expected texts come from the specification where it has any.
 
 mod callers;
 mod headers;

@@ -78,19 +78,26 @@ fn a_result_that_asks_is_told_from_one_that_answers() {
     ] {
         assert_eq!(InputRequired::read(complete), Ok(None), "{complete}");
     }
-    let asks =
+    let required =
         |rest: &str| InputRequired::read(&format!(r#"{{"resultType":"input_required"{rest}}}"#));
-    assert_eq!(asks(""), Err(BadInputRequired::Empty));
+    assert_eq!(required(""), Err(BadInputRequired::Empty));
     for rest in [
         r#","inputRequests":[]"#,
         r#","inputRequests":{"a":{"method":"tools/call"}}"#,
         r#","inputRequests":{"a":7}"#,
     ] {
-        assert_eq!(asks(rest), Err(BadInputRequired::InputRequest), "{rest}");
+        assert_eq!(
+            required(rest),
+            Err(BadInputRequired::InputRequest),
+            "{rest}"
+        );
     }
-    assert_eq!(asks(r#","requestState":7"#), Err(BadInputRequired::State));
-    // Nothing to ask, but come again.
-    let later = asks(r#","requestState":"s\u002f""#)
+    assert_eq!(
+        required(r#","requestState":7"#),
+        Err(BadInputRequired::State)
+    );
+    // The result asks no question, but wants the call repeated.
+    let later = required(r#","requestState":"s\u002f""#)
         .expect("well-formed")
         .expect("input required");
     assert!(later.requests.is_empty());
@@ -159,7 +166,7 @@ fn the_next_attempt_is_the_same_request_with_the_answers() {
         questions::answer(request, &answers, Some(r#""s\u002f""#)),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0},"inputResponses":{"k\"1":{"action":"accept","content":{"n":1.0}}},"requestState":"s\u002f"}}"#
     );
-    // Never required, never added.
+    // Neither member is required, and none is added.
     assert_eq!(
         questions::answer(request, &[], None),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0}}}"#
@@ -206,7 +213,7 @@ fn three_methods_may_be_answered_with_questions() {
 }
 
 proptest! {
-    /// Questions and answers pass through as they are written; the state byte for byte.
+    /// Questions and answers keep their JSON text, and the state keeps its bytes.
     #[test]
     fn a_round_of_questions_keeps_its_bytes(
         params in prop::collection::vec(json::value(), 1..4),
@@ -224,13 +231,13 @@ proptest! {
         let read = InputRequired::read(&text).expect("well-formed").expect("input required");
         prop_assert_eq!(read.result(), text);
 
-        let given: Vec<(String, Box<str>)> = read.requests.iter().zip(&params)
+        let answers: Vec<(String, Box<str>)> = read.requests.iter().zip(&params)
             .map(|((key, _), value)| (key.clone(), flat(value).into()))
             .collect();
-        let next = questions::answer(r#"{"id":1}"#, &given, read.state.as_deref());
+        let next = questions::answer(r#"{"id":1}"#, &answers, read.state.as_deref());
         let sent = mainstay_core::message::member(&next, "params").expect("params");
         prop_assert_eq!(mainstay_core::message::member(sent, "requestState"), Some(&*state));
-        let got = questions::answers(sent).expect("well-formed").expect("answers");
-        prop_assert_eq!(got.responses, given);
+        let received = questions::answers(sent).expect("well-formed").expect("answers");
+        prop_assert_eq!(received.responses, answers);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests on their way to the other era (2026-07-28, "`_meta`").
+//! Translation of requests for the other era (2026-07-28, "`_meta`").
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn a_request_says_who_asks_and_keeps_what_it_said() {
             r#"{"params":{"_meta":{"progressToken":7,"traceparent":"00-x"},"name":"a"},"x":1.0,"id":1,"method":"tools/call","jsonrpc":"2.0"}"#.to_owned(),
             format!(r#"{{"params":{{"_meta":{{"progressToken":7,"traceparent":"00-x",{META}}},"name":"a"}},"x":1.0,"id":1,"method":"tools/call","jsonrpc":"2.0"}}"#),
         ),
-        // What the client calls itself in passing does not count.
+        // Another description of the client in the request is replaced.
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1","a":1,"io.modelcontextprotocol/protocolVersion":"2"}}}"#.to_owned(),
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"_meta":{{{}}}}}}}"#, META.replacen(',', r#","a":1,"#, 1)),
@@ -69,7 +69,8 @@ fn a_session_has_said_already_who_asks() {
             format!(r#"{{"id":1,"params":{{"_meta":{{"traceparent":"00-x",{META},"progressToken":"t"}}}},"method":"x"}}"#),
             r#"{"id":1,"params":{"_meta":{"traceparent":"00-x","progressToken":"t"}},"method":"x"}"#,
         ),
-        // Answers belong to the server that asked. Elsewhere these members are free to use.
+        // Answers belong to the server that asked. In other methods these members may have any
+        // meaning.
         (
             r#"{"id":1,"method":"tools/call","params":{"inputResponses":{},"name":"a","requestState":"x"}}"#.to_owned(),
             r#"{"id":1,"method":"tools/call","params":{"name":"a"}}"#,
@@ -84,7 +85,7 @@ fn a_session_has_said_already_who_asks() {
 }
 
 proptest! {
-    /// There and back again, a legacy request is the one it was: unknown members, order, numbers.
+    /// A legacy request that is translated and back is unchanged: unknown members, order, numbers.
     #[test]
     fn what_both_eras_know_survives_the_way_there_and_back(
         arguments in json::value(),
@@ -103,7 +104,7 @@ proptest! {
     }
 }
 
-/// The short way to a request of the other era leads where the long one does.
+/// The edit of a request and its full translation give the same result.
 #[test]
 fn an_edit_says_the_same_as_a_whole_change() {
     let edited = |text: &str, edit: Option<(Span, String)>| {
@@ -145,6 +146,6 @@ fn an_edit_says_the_same_as_a_whole_change() {
             short += 1;
         }
     }
-    // A legacy client's `requestState` is taken out, which is more than a single edit.
+    // The removal of a legacy client's `requestState` needs more than one edit.
     assert_eq!(short, 6 + 11, "the usual requests go the short way");
 }

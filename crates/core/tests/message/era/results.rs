@@ -1,5 +1,5 @@
-//! Results and errors on their way to the other era, and content to older revisions (2026-07-28,
-//! "Responses", "Caching"; "Tool Result"; "Resources: Error Handling").
+//! Translation of results and errors for the other era, and of content for older revisions
+//! (2026-07-28, "Responses", "Caching"; "Tool Result"; "Resources: Error Handling").
 
 use mainstay_core::{
     era::{Revision, result},
@@ -54,7 +54,7 @@ fn results_lose_what_says_how_to_read_and_keep_them() {
             r#"{"tools":[{"name":"a","outputSchema":{"type":"array"}},{"name":"b","outputSchema":{"type":"object"}},{"outputSchema":{"$ref":"x"},"name":"c"}]}"#,
             r#"{"tools":[{"name":"a"},{"name":"b","outputSchema":{"type":"object"}},{"name":"c"}]}"#,
         ),
-        // Who answers stays where the server has said it.
+        // The description of the server stays in the result's `_meta`.
         (
             Complete,
             r#"{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"x"},"a":1.0}}"#,
@@ -149,7 +149,7 @@ fn results_say_that_they_are_complete_and_not_to_be_kept() {
 fn errors_keep_to_the_codes_of_the_era() {
     let read = Some("x://a");
     let to_legacy = [
-        // The code of its own, where it is sure that the resource is meant.
+        // The legacy code for a missing resource, only if the error surely means that resource.
         (
             Method::ResourcesRead,
             r#"{"code":-32602,"data":{"uri":"x://a"},"message":"m"}"#,
@@ -210,7 +210,7 @@ fn errors_keep_to_the_codes_of_the_era() {
             r#"{"code":-32042,"data":{}}"#,
             r#"{"code":-32021,"data":{"requiredCapabilities":{"elicitation":{"url":{}}}}}"#,
         ),
-        // Codes that a legacy server may use for itself must not be read as the protocol's.
+        // A legacy server's own codes must not be read as those of the protocol.
         (
             Method::ToolsCall,
             r#"{"code":-32022}"#,
@@ -239,7 +239,7 @@ fn errors_keep_to_the_codes_of_the_era() {
 }
 
 proptest! {
-    /// There and back again, a legacy result is the one it was.
+    /// A legacy result that is translated and back is unchanged.
     #[test]
     fn what_both_eras_know_survives_the_way_there_and_back(
         unknown in json::value(),

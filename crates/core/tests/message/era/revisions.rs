@@ -1,8 +1,9 @@
-//! What each revision can do, one row each ("Revisions" in the table of the specification's changelogs).
+//! The features of each revision, one row each ("Revisions" in the table of the specification's
+//! changelogs).
 
 use mainstay_core::era::{Capabilities, Era, Greeting, Revision, Unwelcome};
 
-/// A question about a revision, and the revisions that answer yes.
+/// A feature, and the revisions that have it.
 type Ability = (&'static str, fn(Revision) -> bool, &'static [Revision]);
 
 #[test]
@@ -12,7 +13,11 @@ fn every_revision_can_what_its_row_says() {
     const SINCE_JUNE: &[Revision] = &[V2025_06_18, V2025_11_25, V2026_07_28];
     const SINCE_NOVEMBER: &[Revision] = &[V2025_11_25, V2026_07_28];
     let table: [Ability; 12] = [
-        ("modern", |it| it.era() == Era::Modern, &[V2026_07_28]),
+        (
+            "modern",
+            |revision| revision.era() == Era::Modern,
+            &[V2026_07_28],
+        ),
         ("batches", Revision::accepts_batches, &[V2025_03_26]),
         ("header", Revision::sends_version_header, SINCE_JUNE),
         ("resumption", Revision::resumes_streams, &[V2025_11_25]),
@@ -29,7 +34,7 @@ fn every_revision_can_what_its_row_says() {
         ),
         (
             "handshake",
-            |it| Revision::negotiate(it.as_str()) == it,
+            |revision| Revision::negotiate(revision.as_str()) == revision,
             &[V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25],
         ),
     ];
@@ -45,7 +50,7 @@ fn every_revision_can_what_its_row_says() {
     }
     let legacy = Revision::ALL
         .into_iter()
-        .filter(|it| it.era() == Era::Legacy);
+        .filter(|revision| revision.era() == Era::Legacy);
     assert!(legacy.eq(Revision::LEGACY));
     assert_eq!(Revision::LEGACY.last(), Some(&Revision::LATEST_LEGACY));
     assert_eq!(Revision::ALL.last(), Some(&Revision::LATEST));
@@ -107,10 +112,10 @@ fn what_is_no_discovery_is_told_from_one_of_a_stranger() {
     assert_eq!(legacy.expect("a greeting").revision.era(), Era::Legacy);
 }
 
-/// What a kept catalog of an earlier release says is enough.
+/// A stored catalog of an earlier release is sufficient.
 #[test]
 fn capabilities_without_the_later_flags_are_read() {
-    let kept = r#"{"tools":true,"prompts":false,"resources":false,"subscribe":false,"logging":false,"completions":false}"#;
-    let capabilities: Capabilities = serde_json::from_str(kept).expect("capabilities");
+    let stored = r#"{"tools":true,"prompts":false,"resources":false,"subscribe":false,"logging":false,"completions":false}"#;
+    let capabilities: Capabilities = serde_json::from_str(stored).expect("capabilities");
     assert!(capabilities.tools && !capabilities.tools_changed);
 }

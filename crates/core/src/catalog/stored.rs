@@ -1,4 +1,4 @@
-//! A server's catalog and eras as a text that outlives a run.
+//! The text form of a server's catalog and eras, stored for the next run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,17 +6,17 @@ use serde_json::value::RawValue;
 use super::{Item, ListKind, NotAList, ServerCatalog, page};
 use crate::era::{Capabilities, Eras, bounded_instructions};
 
-/// A catalog, and a word for how its server was reached.
+/// A stored catalog, with a digest of the launch of its server.
 #[derive(Debug)]
 pub struct KeptCatalog {
     pub launch: String,
-    /// Digests of the clients' declarations for which the server offered this.
+    /// Digests of the client capabilities for which the server offered this.
     pub declared: Vec<String>,
     pub catalog: ServerCatalog,
     pub eras: Eras,
 }
 
-/// Why a text holds no catalog.
+/// The reason that a text holds no catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     #[error("not a kept catalog")]
@@ -25,7 +25,7 @@ pub enum Unusable {
     List(#[from] NotAList),
 }
 
-/// The members beside the lists.
+/// The members of the text besides the lists.
 #[derive(Serialize, Deserialize)]
 struct Head {
     launch: String,
@@ -49,7 +49,7 @@ struct Text<'a> {
 }
 
 impl KeptCatalog {
-    /// Reads a kept catalog, at most `max_items` items of each list.
+    /// Reads a stored catalog, up to `max_items` items of each list.
     pub fn read(text: &str, max_items: usize) -> Result<Self, Unusable> {
         let head: Head = serde_json::from_str(text)?;
         let mut catalog = ServerCatalog {
@@ -86,7 +86,7 @@ impl KeptCatalog {
     }
 }
 
-/// Items were read as JSON, and are still.
+/// The JSON texts of the items. Each was read as JSON, so none is skipped.
 fn raw(items: &[Item]) -> Vec<&RawValue> {
     items
         .iter()
@@ -112,10 +112,10 @@ mod tests {
         let eras = Eras::only(Era::Modern);
         let declared = ["d".to_owned()];
         let text = KeptCatalog::write("x", &declared, &catalog, eras);
-        let kept = KeptCatalog::read(&text, 9).expect("readable");
-        assert_eq!(kept.declared, declared);
+        let stored = KeptCatalog::read(&text, 9).expect("readable");
+        assert_eq!(stored.declared, declared);
         assert_eq!(
-            (kept.launch.as_str(), kept.catalog, kept.eras),
+            (stored.launch.as_str(), stored.catalog, stored.eras),
             ("x", catalog, eras)
         );
     }

@@ -1,11 +1,11 @@
-//! Which eras a server is known to speak.
+//! The eras that a server is known to support.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Era, Revision};
 
-/// Whether a server speaks each era; `None` is unknown. It comes from the pin, from what the server
-/// says of itself, and from how `initialize` fared.
+/// For each era, true if a server supports it and `None` if that is unknown. The sources are the
+/// pinned revision, the server's own statements, and the outcome of `initialize`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Eras {
@@ -19,7 +19,7 @@ impl Eras {
         legacy: None,
     };
 
-    /// One era and, as far as anyone asks, no other.
+    /// Only this era. The other one is never tried.
     pub fn only(era: Era) -> Self {
         Self {
             modern: Some(era == Era::Modern),
@@ -27,7 +27,7 @@ impl Eras {
         }
     }
 
-    /// The eras of the revisions that a server names. It may also speak others.
+    /// The eras of the revisions that a server lists. It may support others as well.
     pub fn named(revisions: &[Revision]) -> Self {
         let speaks = |era| revisions.iter().any(|revision| revision.era() == era);
         let named = |era| speaks(era).then_some(true);
@@ -37,7 +37,7 @@ impl Eras {
         }
     }
 
-    /// These, and of what they do not know what was known `before`.
+    /// These eras, completed with `before` where they are unknown.
     #[must_use]
     pub fn or(self, before: Self) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Eras {
         }
     }
 
-    /// In which era a server is first spoken to; `None` where that is to be found out.
+    /// The era to try first. `None` if it must be found out.
     pub fn first(self) -> Option<Era> {
         match self.modern {
             Some(true) => Some(Era::Modern),
@@ -60,7 +60,7 @@ impl Eras {
 mod tests {
     use super::*;
 
-    /// Protocol brief, section 6: what is new counts, and what it leaves open stays as it was.
+    /// Protocol brief, section 6: new knowledge replaces old, and leaves the other era as it was.
     #[test]
     fn knowledge_is_replaced_and_kept_per_era() {
         let dual = Eras::named(&[Revision::V2025_06_18, Revision::V2026_07_28]);

@@ -1,20 +1,20 @@
-//! Finds the line of a process's stderr that says best why it ended.
+//! Finds the line of a process's stderr that explains best why it exited.
 
 use crate::display::escapes;
 
 /// The longest line of stderr that is quoted, in bytes.
 const LONGEST_LINE: usize = 240;
 
-/// How much of a long line is quoted before the word that marks an error, in bytes.
+/// Largest part of a long line that is quoted before the word that marks an error, in bytes.
 const SHOWN_BEFORE: usize = 40;
 
-/// How much behind such a word has to be quoted with it.
+/// Smallest part after such a word that is quoted with it, in bytes.
 const LEAST_BEHIND: usize = 60;
 
-/// Words by which programs begin what went wrong, after the time and their own name.
+/// Words at the beginning of an error, after the time and the name of the program.
 const ERROR_WORDS: [&str; 5] = ["error", "exception", "fatal", "critical", "panic"];
 
-/// Words by which others mark it.
+/// Words anywhere in a line that mark an error.
 const MARKS: [&str; 17] = [
     "cannot",
     "can't",
@@ -35,10 +35,10 @@ const MARKS: [&str; 17] = [
     "unable to",
 ];
 
-/// Levels of log lines that are no errors.
+/// Log levels of lines that are no errors.
 const OTHER_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "WARN", "WARNING", "Warning"];
 
-/// Lines by which programs end that say nothing of what went wrong.
+/// Beginnings of final lines that do not explain the exit.
 const ENDINGS: [&str; 9] = [
     "A complete log of this run",
     "For more information",
@@ -53,9 +53,10 @@ const ENDINGS: [&str; 9] = [
 
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
-/// The line of a process's last stderr that says best why it ended: what an installer or the last traceback says,
-/// else the first line that begins as an error, else the last one that is marked as one, else the last one that says
-/// anything before a usage text. A line that only announces the next one has it behind it.
+/// The line of a process's last stderr that explains best why it exited. In this order: the error
+/// of an installer, the exception of the last traceback, the first line that begins as an error,
+/// the last line that is marked as one, or the last line with words before a usage text. A line
+/// that only announces the next one is joined with it.
 pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     let stderr: Vec<_> = stderr
         .iter()
@@ -64,12 +65,12 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
     // The options of a program are no reason.
     let usage = lines.iter().position(|line| is_usage(line));
-    let told = &lines[..usage.unwrap_or(lines.len())];
-    let at = of_installer(&lines)
-        .or_else(|| of_traceback(&lines))
+    let before_usage = &lines[..usage.unwrap_or(lines.len())];
+    let at = installer_error(&lines)
+        .or_else(|| traceback_error(&lines))
         .or_else(|| lines.iter().position(|line| is_error(line)))
-        .or_else(|| told.iter().rposition(|line| is_marked(line)))
-        .or_else(|| told.iter().rposition(|line| says_something(line)))
+        .or_else(|| before_usage.iter().rposition(|line| is_marked(line)))
+        .or_else(|| before_usage.iter().rposition(|line| says_something(line)))
         .or_else(|| lines.iter().rposition(|line| says_something(line)))?;
     let (line, next) = (lines[at].trim(), lines.get(at + 1));
     let next = next.filter(|next| line.ends_with([':', '{', '[']) && says_something(next));
@@ -79,9 +80,9 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     }))
 }
 
-/// The first line of npm's that says more than an error's code, and the first of uv's that says why: both wrap what
-/// they say, and add advice.
-fn of_installer(lines: &[&str]) -> Option<usize> {
+/// The first line of npm with more than an error code, or the first line of uv with the reason.
+/// Both wrap their messages and add advice.
+fn installer_error(lines: &[&str]) -> Option<usize> {
     lines.iter().position(|line| {
         let words = line.strip_prefix("npm error ");
         let words = words.or_else(|| line.strip_prefix("npm ERR! "));
@@ -90,8 +91,8 @@ fn of_installer(lines: &[&str]) -> Option<usize> {
     })
 }
 
-/// The exception of the last traceback: the first line behind its frames.
-fn of_traceback(lines: &[&str]) -> Option<usize> {
+/// The exception of the last traceback: the first line after its frames.
+fn traceback_error(lines: &[&str]) -> Option<usize> {
     let begin = lines.iter().rposition(|line| line.contains(TRACEBACK))?;
     let behind = lines[begin + 1..]
         .iter()
@@ -104,7 +105,7 @@ fn says_something(line: &str) -> bool {
     let is_frame = text.starts_with("at ") && line.starts_with(char::is_whitespace);
     let has_word = text
         .split(|c: char| !c.is_alphanumeric())
-        .any(|it| it.len() > 1);
+        .any(|word| word.len() > 1);
     has_word && !is_frame && !ENDINGS.iter().any(|ending| text.starts_with(ending))
 }
 
@@ -114,8 +115,8 @@ fn is_usage(line: &str) -> bool {
         .is_some_and(|word| word.eq_ignore_ascii_case("usage:"))
 }
 
-/// Whether a line begins as an error: with such a word, or with a type of error (`ModuleNotFoundError:`), after the
-/// time and the name of a program, if they are there. Indented lines belong to what stands above them.
+/// True if a line begins as an error: with an error word or an error type (`ModuleNotFoundError:`),
+/// possibly after the time and the name of a program. Indented lines belong to the line above them.
 pub fn is_error(line: &str) -> bool {
     if line.starts_with(char::is_whitespace) || is_other_level(line) {
         return false;
@@ -137,7 +138,7 @@ fn is_other_level(line: &str) -> bool {
     words.any(|word| OTHER_LEVELS.contains(&word))
 }
 
-/// Indented lines belong to what stands above them.
+/// True if a line contains the mark of an error. Indented lines belong to the line above them.
 fn is_marked(line: &str) -> bool {
     let lower = line.to_lowercase();
     !line.starts_with(char::is_whitespace)
@@ -145,8 +146,8 @@ fn is_marked(line: &str) -> bool {
         && MARKS.iter().any(|mark| lower.contains(mark))
 }
 
-/// The part of a line that is quoted: its beginning, or what is marked as an error where that stands
-/// further back.
+/// The part of a long line that is quoted: its beginning, or the part around the error mark if that
+/// comes later.
 pub(super) fn shortened(line: &str) -> String {
     if line.len() <= LONGEST_LINE {
         return line.to_owned();
@@ -159,7 +160,7 @@ pub(super) fn shortened(line: &str) -> String {
         return format!("{}…", &line[..end]);
     };
     let start = line.floor_char_boundary(mark.saturating_sub(SHOWN_BEFORE));
-    // From the beginning of a word, if there is one.
+    // Start at a word, if there is one.
     let word = line[start..mark].find(char::is_whitespace);
     let start = word.map_or(mark, |space| start + space + 1);
     let end = line.floor_char_boundary((start + LONGEST_LINE).min(line.len()));
@@ -224,15 +225,15 @@ mod tests {
         let behind = format!("{} Error: no licence", ".".repeat(1000));
         check(&behind, Some("…Error: no licence"));
         let long = "e".repeat(1000);
-        let shown = telling_line(&[&long]).expect("a line");
-        assert_eq!(shown.chars().count(), LONGEST_LINE + 1);
+        let quoted = telling_line(&[&long]).expect("a line");
+        assert_eq!(quoted.chars().count(), LONGEST_LINE + 1);
     }
 
-    /// What servers say that do not start, as they say it: keys that are missing, databases, packages, native parts.
+    /// Real messages of servers that do not start: missing keys, databases, packages, native parts.
     #[test]
     fn the_reason_stands_before_usage_and_advice() {
         let table = [
-            // A tool of Go prints its usage behind the error.
+            // A Go program prints its usage after the error.
             (
                 "Error: no current-context is set\nUsage:\n  tool [flags]\n\nFlags:\n      --port string\n      --version   Print version information and quit\n",
                 "Error: no current-context is set",
@@ -241,7 +242,7 @@ mod tests {
                 "error: unknown flag: --sse\nSee 'tool --help'\n",
                 "error: unknown flag: --sse",
             ),
-            // Python's argparse prints it before.
+            // Python's argparse prints it before the error.
             (
                 "usage: server [-h] --db DB\nserver: error: the following arguments are required: --db\n",
                 "server: error: the following arguments are required: --db",
@@ -254,7 +255,7 @@ mod tests {
                 "Please give a database URL.\nUsage: server <url>\n  server sqlite:///x.db --read-only\n",
                 "Please give a database URL.",
             ),
-            // The first error is the reason, what follows is its consequence.
+            // The first error is the reason. The next line is its consequence.
             (
                 "Error: An API key is required, set SEARCH_API_KEY\nInvalid configuration\n",
                 "Error: An API key is required, set SEARCH_API_KEY",
@@ -305,7 +306,7 @@ mod tests {
                 "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017\n    at Topology.selectServer {\n  reason: TopologyDescription {\n",
                 "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017",
             ),
-            // What announces the reason has it behind.
+            // A line that announces the reason is followed by it.
             (
                 "Invalid environment variables: {\n  API_KEY: [ 'Required' ]\n}\n",
                 "Invalid environment variables: { API_KEY: [ 'Required' ]",
@@ -318,7 +319,7 @@ mod tests {
                 "thread 'main' panicked at src/main.rs:7:5:\nDATABASE_URL must be set\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
                 "thread 'main' panicked at src/main.rs:7:5: DATABASE_URL must be set",
             ),
-            // The last traceback is the one that ended it, and its first line says what.
+            // The last traceback is the cause of the exit, and its first line has the reason.
             (
                 "Traceback (most recent call last):\n  File \"/a.py\", line 1, in f\nKeyError: 'TOKEN'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"/a.py\", line 9, in <module>\n    main()\nRuntimeError: set TOKEN first\n",
                 "RuntimeError: set TOKEN first",
@@ -348,7 +349,7 @@ mod tests {
                 "Installed 31 packages in 88ms\nAn executable named `notes` is not provided by package `notes-mcp`.\nThe following executables are available:\n- notes-server\n",
                 "An executable named `notes` is not provided by package `notes-mcp`.",
             ),
-            // Nothing is marked.
+            // No line is marked.
             (
                 "Connecting to http://127.0.0.1:8888\nthe notebook server does not run\n",
                 "the notebook server does not run",
