@@ -73,7 +73,7 @@ enum ConfigTrouble {
         findings: Vec<String>,
         /// True if the end of the trouble may cause no event: the file cannot be read, and its
         /// folder may be missing.
-        is_looked_for: bool,
+        needs_polling: bool,
     },
     /// Files that entries refer to cannot be read. One line for each server that continues with its
     /// old values.
@@ -84,7 +84,7 @@ impl ConfigTrouble {
     fn from_error(error: &LoadError) -> Self {
         Self::Rejected {
             findings: error.findings(),
-            is_looked_for: !matches!(error, LoadError::Invalid { .. }),
+            needs_polling: !matches!(error, LoadError::Invalid { .. }),
         }
     }
 
@@ -102,9 +102,9 @@ impl ConfigTrouble {
         Some(Self::Awaiting(lines.collect()))
     }
 
-    fn is_looked_for(&self) -> bool {
+    fn needs_polling(&self) -> bool {
         match self {
-            Self::Rejected { is_looked_for, .. } => *is_looked_for,
+            Self::Rejected { needs_polling, .. } => *needs_polling,
             Self::Awaiting(_) => true,
         }
     }
@@ -207,15 +207,15 @@ impl Reloader {
             Ok((_, loaded)) => ConfigTrouble::from_missing_files(&current, &mut loaded.config),
             Err(error) => Some(ConfigTrouble::from_error(error)),
         };
-        let is_news = trouble != self.trouble();
-        if let (true, Some(ConfigTrouble::Awaiting(lines))) = (is_news, &trouble) {
+        let has_trouble_changed = trouble != self.trouble();
+        if let (true, Some(ConfigTrouble::Awaiting(lines))) = (has_trouble_changed, &trouble) {
             for line in lines {
                 tracing::warn!("{line}");
             }
         }
         self.set_trouble(trouble);
         let (text, loaded) = read.inspect_err(|error| {
-            if !is_news && occasion == Occasion::Change {
+            if !has_trouble_changed && occasion == Occasion::Change {
                 return;
             }
             // The caller prints the error for its person.
@@ -241,7 +241,7 @@ impl Reloader {
         } else {
             self.apply(&mut current, text, loaded.config, None).await;
         }
-        if is_news || !plan.is_empty() || occasion == Occasion::Request {
+        if has_trouble_changed || !plan.is_empty() || occasion == Occasion::Request {
             tracing::info!(%plan, "the configuration was reloaded");
         }
         Ok(Reloaded {
@@ -316,14 +316,14 @@ impl Reloader {
         }
         loop {
             let before = self.trouble();
-            let is_looked_for = before.as_ref().is_some_and(ConfigTrouble::is_looked_for);
+            let needs_polling = before.as_ref().is_some_and(ConfigTrouble::needs_polling);
             tokio::select! {
                 () = stop.cancelled() => return,
                 Some(()) = news.recv() => {
                     tokio::time::sleep(DEBOUNCE).await;
                     news.try_recv().ok();
                 }
-                () = tokio::time::sleep(LOOK), if is_looked_for => {}
+                () = tokio::time::sleep(LOOK), if needs_polling => {}
             }
             // A command may have ended the trouble meanwhile. Then an error here is new.
             let latest = self.trouble();

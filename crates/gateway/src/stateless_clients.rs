@@ -108,9 +108,10 @@ impl Clients {
     /// them.
     fn forget_a_quarter(&mut self) {
         let mut requests: Vec<_> = self.recent.values().map(|recent| recent.request).collect();
-        let (_, last, _) = requests.select_nth_unstable(MAX_CLIENTS / 4 - 1);
-        let last = *last;
-        self.recent.retain(|_, recent| recent.request > last);
+        let (_, last_removed, _) = requests.select_nth_unstable(MAX_CLIENTS / 4 - 1);
+        let last_removed = *last_removed;
+        self.recent
+            .retain(|_, recent| recent.request > last_removed);
     }
 }
 

@@ -102,8 +102,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let target = event.metadata().target();
-        let is_of_interest = ["mainstay_gateway::supervisor", "mainstay_gateway::calls"];
-        if !is_of_interest
+        let watched_targets = ["mainstay_gateway::supervisor", "mainstay_gateway::calls"];
+        if !watched_targets
             .iter()
             .any(|prefix| target.starts_with(prefix))
         {

@@ -52,7 +52,7 @@ pub async fn run(
         .await
         .map_err(CommandFailed::Start)?;
     let group = process::group(&child);
-    let running = timeout(limit, attend(&mut child, &message.json));
+    let running = timeout(limit, communicate(&mut child, &message.json));
     let outcome = stop.run_until_cancelled(running).await;
     let result = match outcome {
         Some(Ok(status)) => {
@@ -100,7 +100,7 @@ async fn spawn(command: &AlertCommand, message: &AlertMessage) -> io::Result<Chi
 }
 
 /// Writes the message to the command's stdin, reads its output, and waits for its end.
-async fn attend(child: &mut Child, json: &str) -> io::Result<std::process::ExitStatus> {
+async fn communicate(child: &mut Child, json: &str) -> io::Result<std::process::ExitStatus> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut stdin) = stdin {

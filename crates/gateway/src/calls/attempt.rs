@@ -51,13 +51,13 @@ impl ActiveCall<'_> {
         {
             let ask = |question| self.sink.ask(&self.upstream.server().name, question);
             let request = Box::pin(held.ask_by(ask));
-            let answered = self.meanwhile(request, cancel.as_mut()).await;
+            let answered = self.wait_for(request, cancel.as_mut()).await;
             answered.map_err(AttemptError::Final)?;
         }
         // The server may have crashed while the call waited for it.
         self.check_refusal()?;
         if session.liveness.is_stalled() {
-            let waited = Box::pin(self.meanwhile(session.liveness.grace(), cancel.as_mut()));
+            let waited = Box::pin(self.wait_for(session.liveness.grace(), cancel.as_mut()));
             waited.await.map_err(AttemptError::Final)?;
         }
         if session.liveness.is_stalled() {
@@ -78,13 +78,13 @@ impl ActiveCall<'_> {
         loop {
             let render = |id: &str| translation.request(id, round.as_ref());
             let mut answer = self.exchange(&session, render, cancel.as_mut()).await?;
-            if translation.declares_tasks_for(&answer.frame) {
+            if translation.declare_tasks_if_required(&answer.frame) {
                 continue;
             }
             if let Some(round) = round.take() {
                 self.notify_elicitations_complete(&round);
             }
-            if let Some(caller) = translation.takes_task(&answer.frame) {
+            if let Some(caller) = translation.hidden_task_caller(&answer.frame) {
                 let awaiting = self.await_task(&session, caller, answer.frame, cancel.as_mut());
                 answer.frame = Box::pin(awaiting).await.map_err(AttemptError::Final)?;
             }

@@ -103,7 +103,7 @@ impl Round {
 
 impl ActiveCall<'_> {
     /// Waits for a part of the call. Fails if the call is cancelled or its deadline passes.
-    pub(super) async fn meanwhile<T>(
+    pub(super) async fn wait_for<T>(
         &self,
         part: impl Future<Output = T>,
         cancel: Pin<&mut impl Future<Output = String>>,
@@ -198,13 +198,13 @@ impl ActiveCall<'_> {
 
     pub(super) fn cancelled(&self, reason: &str) -> Failure {
         if reason == SHUTTING_DOWN || self.calls.closing.is_over() {
-            return self.ended_by_us();
+            return self.ended_by_shutdown();
         }
         self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
     }
 
     /// The failure of a call that Mainstay ends because it shuts down.
-    fn ended_by_us(&self) -> Failure {
+    fn ended_by_shutdown(&self) -> Failure {
         let name = &self.upstream.server().name;
         if self.account.is_sent() {
             let message =
@@ -279,7 +279,7 @@ impl ActiveCall<'_> {
             }
             _ => format!(
                 "Server '{name}' did not answer: {interruption}. {}",
-                fate(&interruption)
+                run_note(&interruption)
             ),
         };
         let failure = self.diagnosed(self.failure(kind, message));
@@ -303,7 +303,7 @@ impl ActiveCall<'_> {
 const NOT_SENT: &str = "The call was not sent";
 
 /// Says whether a call without an answer may have run.
-fn fate(interruption: &Interruption) -> &'static str {
+fn run_note(interruption: &Interruption) -> &'static str {
     match (&interruption.kind, interruption.state) {
         (
             InterruptionKind::Redirected

@@ -61,7 +61,7 @@ impl<'a> EraTranslation<'a> {
 
     /// Declares tasks for the client if the server's answer requires it. Returns true if the
     /// request must be sent again.
-    pub fn declares_tasks_for(&mut self, answer: &Frame) -> bool {
+    pub fn declare_tasks_if_required(&mut self, answer: &Frame) -> bool {
         let is_first = self.caller.era() == Era::Legacy && self.with_tasks.is_none();
         let again = is_first && answer.error().is_some_and(tasks::is_undeclared);
         if again {
@@ -71,7 +71,7 @@ impl<'a> EraTranslation<'a> {
     }
 
     /// The client with declared tasks, if the answer is a task. The client must not see that task.
-    pub fn takes_task(&self, answer: &Frame) -> Option<Caller> {
+    pub fn hidden_task_caller(&self, answer: &Frame) -> Option<Caller> {
         let caller = self.with_tasks.as_ref()?;
         let is_task = answer.result().is_some_and(tasks::is_task);
         is_task.then(|| caller.clone())

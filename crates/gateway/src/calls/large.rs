@@ -22,7 +22,7 @@ const STORE_LIMIT: Duration = Duration::from_secs(2);
 impl Calls {
     /// The answer for the client. If the journal cannot store the whole result, the client gets it
     /// uncut.
-    pub(super) async fn fitted(
+    pub(super) async fn cut_to_limit(
         &self,
         upstream: &Upstream,
         request: &Request,

@@ -146,6 +146,6 @@ impl Calls {
         };
         let answer = call.account.close(outcome).await?;
         let client = &call.sink.client;
-        Ok(self.fitted(&upstream, &request, client, answer).await)
+        Ok(self.cut_to_limit(&upstream, &request, client, answer).await)
     }
 }

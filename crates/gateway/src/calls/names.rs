@@ -80,7 +80,7 @@ impl SealedNames {
         original: &str,
     ) -> Option<String> {
         let seal = self.mac(kind, principal, server, original)?;
-        Some(spelled(seal, server, original))
+        Some(sealed_name(seal, server, original))
     }
 
     /// Opens a sealed name. Returns the server and the original name. `None` if the name belongs to
@@ -210,7 +210,7 @@ fn random() -> Option<Secret> {
     Some(Secret::new(digits.collect::<String>()))
 }
 
-fn spelled(seal: [u8; SEAL], server: &str, original: &str) -> String {
+fn sealed_name(seal: [u8; SEAL], server: &str, original: &str) -> String {
     format!("{:032x}-{server}/{original}", u128::from_be_bytes(seal))
 }
 
@@ -321,7 +321,7 @@ impl BoundNames {
         } else if !is_about_tasks(method) {
             self.names.add_task(principal, seal);
         }
-        Some(spelled(seal, server, original))
+        Some(sealed_name(seal, server, original))
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn payload_part(frame: &Frame, part: &str) -> ByteString {
     }
 }
 
-/// The outcome of a call that was answered. With `is_kept`, it includes the result for the record.
+/// The outcome of a call that was answered. With `with_result`, it includes the result for the record.
 pub(super) fn answered(frame: &Frame, with_result: bool) -> Outcome {
     let Kind::Response { body, is_error, .. } = frame.envelope().kind else {
         return Outcome::Answered {

@@ -49,7 +49,7 @@ enum RoundAnswer {
 impl ActiveCall<'_> {
     /// Asks the client all questions at once, and waits for all answers. If one question cannot be
     /// asked, none is asked, because the call fails anyway. The call's deadline is suspended
-    /// meanwhile: whoever holds the questions expires them.
+    /// meanwhile: the holder of the questions expires them.
     pub(super) async fn round(
         &mut self,
         client: Revision,
@@ -176,7 +176,7 @@ impl ActiveCall<'_> {
             let failure = self.failure(FailureKind::CallTimeout, message);
             return Err(AttemptError::Final(failure));
         }
-        let paused = self.meanwhile(tokio::time::sleep(pause), cancel).await;
+        let paused = self.wait_for(tokio::time::sleep(pause), cancel).await;
         paused.map_err(AttemptError::Final)
     }
 

@@ -69,7 +69,7 @@ impl Shared {
 pub struct CallSink {
     shared: Arc<Shared>,
     pub client: Arc<Client>,
-    /// Log messages below this level are dropped. `None` accepts all.
+    /// Log messages below this level are dropped. `None`: see [`Self::accepts_level`].
     log_level: Option<LogLevel>,
 }
 

@@ -59,7 +59,7 @@ impl ActiveCall<'_> {
                 Err(refused) => Ok(Err(refused.to_string())),
             }
         };
-        let changed = self.meanwhile(changing, cancel).await;
+        let changed = self.wait_for(changing, cancel).await;
         let changed = changed.map_err(AttemptError::Final)??;
         let id = self.request.id();
         let text = match changed {

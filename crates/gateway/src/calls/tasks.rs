@@ -94,7 +94,7 @@ impl ActiveCall<'_> {
             // A working task counts as progress.
             self.deadline = (Instant::now() + pause + self.limit).min(self.hard_deadline);
             let sleep = tokio::time::sleep(pause);
-            self.meanwhile(sleep, cancel.as_mut()).await?;
+            self.wait_for(sleep, cancel.as_mut()).await?;
             let id = task.id.clone();
             let get = |request_id: &str, caller: &Caller| {
                 tasks::request(request_id, Method::TasksGet, &id, caller)
@@ -140,7 +140,7 @@ impl ActiveCall<'_> {
             let request = ask(&task.session, self.sink.client.asker, self.deadline, |id| {
                 render(id, &task.caller)
             });
-            match self.meanwhile(request, cancel.as_mut()).await? {
+            match self.wait_for(request, cancel.as_mut()).await? {
                 Ok(answer) => {
                     return match answer.error() {
                         None => Ok(answer),
@@ -154,9 +154,9 @@ impl ActiveCall<'_> {
                 }
             }
             let pause = tokio::time::sleep(PAUSE);
-            self.meanwhile(pause, cancel.as_mut()).await?;
+            self.wait_for(pause, cancel.as_mut()).await?;
             let session = self.upstream.session(self.era(), self.deadline);
-            task.session = self.meanwhile(session, cancel.as_mut()).await??;
+            task.session = self.wait_for(session, cancel.as_mut()).await??;
         }
     }
 

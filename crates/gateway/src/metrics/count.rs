@@ -144,7 +144,7 @@ mod tests {
         );
         assert_eq!(depths(), (0, 0));
 
-        // Dropped, sent and not.
+        // Dropped calls: one that was not sent, and one that was.
         drop(begin(&figures));
         let mut count = begin(&figures);
         count.sent(true);

@@ -168,8 +168,8 @@ impl Registry {
             };
             let mut desired = this.desired.lock().await;
             // Another change may have come meanwhile.
-            let still = desired.overlay.word(&name);
-            if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
+            let word_now = desired.overlay.word(&name);
+            if matches!(word_now, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
                 if !was_up {
                     // Keep it down, because the restored entry must not be connected.
                     server.operate(Operation::Stop).await.ok();

@@ -206,11 +206,11 @@ impl Merge {
         let before = &snapshot.catalog;
         let configured = servers.list.iter().map(|server| server.name.clone());
         let updated = claims.updated(configured.collect(), before.parts(), &parts);
-        let is_claimed_otherwise = updated.is_some();
+        let have_claims_changed = updated.is_some();
         let claims = updated.map_or(claims, Arc::new);
         // A server that came back with the same lists causes no merge. Their digests are equal.
         let is_same = profiles.was_merged_with(&rules) && before.parts() == parts;
-        if is_same && !is_claimed_otherwise {
+        if is_same && !have_claims_changed {
             return Merged {
                 claims,
                 changes: Vec::new(),

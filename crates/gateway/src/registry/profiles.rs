@@ -105,7 +105,7 @@ pub struct ProfileSnapshot {
 }
 
 impl ProfileSnapshot {
-    /// Takes time for each tool that is not in one of the `known` indexes.
+    /// Takes time for each tool that is not in one of the `indexes_before`.
     fn new(config: config::Profile, catalog: Arc<Catalog>, indexes_before: &[Arc<Index>]) -> Self {
         let is_searched = config.own_tools.contains(&Group::Meta);
         let index = is_searched.then(|| Arc::new(Index::new(&catalog, indexes_before)));
@@ -149,7 +149,7 @@ impl ProfileSnapshot {
         self.catalog.prompt(name)
     }
 
-    fn lists_like(&self, other: &Self, kind: ListKind) -> bool {
+    fn has_same_list(&self, other: &Self, kind: ListKind) -> bool {
         let digest = |snapshot: &Self| snapshot.shows(kind).then(|| snapshot.catalog.digest(kind));
         let has_same_own_tools = kind != ListKind::Tools || self.own_tools() == other.own_tools();
         has_same_own_tools && digest(self) == digest(other)
@@ -279,7 +279,7 @@ impl Profiles {
             let snapshot = ProfileSnapshot::new(config.clone(), catalog, &indexes);
             indexes.push(Arc::clone(&snapshot.index));
             let kinds = ListKind::ALL.into_iter();
-            let differing = kinds.filter(|kind| !snapshot.lists_like(&before, *kind));
+            let differing = kinds.filter(|kind| !snapshot.has_same_list(&before, *kind));
             changes.extend(differing.map(|kind| ProfileChange::Listed(profile.name.clone(), kind)));
             profile.snapshot.store(Arc::new(snapshot));
             retired.push(before);

@@ -164,11 +164,11 @@ fn watch(look: &Look, events: &Sender<Wake>) -> Option<RecommendedWatcher> {
                     .iter()
                     .any(|name| name.file_name() == path.file_name())
             });
-        let moves = matches!(
+        let is_move = matches!(
             event.kind,
             EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
         );
-        if is_of_file || moves && event.paths.iter().any(|path| gone.contains(path)) {
+        if is_of_file || is_move && event.paths.iter().any(|path| gone.contains(path)) {
             // The thread may have ended.
             events.send(Wake::Event).ok();
         }

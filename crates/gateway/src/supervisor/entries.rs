@@ -9,7 +9,7 @@ use mainstay_core::{
     ids::ServerName,
 };
 
-/// The entries in force.
+/// The source of the entries in force.
 pub trait Entries: Debug + Send + Sync {
     /// Reads an entry with the files that it names, in bounded time. `None` if there is nothing to
     /// read. Files that cannot be read are problems of the returned configuration.

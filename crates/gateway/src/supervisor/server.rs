@@ -323,12 +323,15 @@ impl Server {
         self.until(wait, |view| view.attempted).await;
     }
 
-    async fn until(&self, wait: Duration, is_so: impl Fn(&ServerView) -> bool) {
+    async fn until(&self, wait: Duration, condition: impl Fn(&ServerView) -> bool) {
         let mut view = self.view.clone();
         // The time has passed or the supervisor has ended. Both end the wait.
-        timeout_at(self.started_at + wait, view.wait_for(|view| is_so(view)))
-            .await
-            .ok();
+        timeout_at(
+            self.started_at + wait,
+            view.wait_for(|view| condition(view)),
+        )
+        .await
+        .ok();
     }
 
     /// Waits up to `limit` for a crash of the shared session's process at or after `since`.

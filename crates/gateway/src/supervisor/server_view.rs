@@ -129,7 +129,7 @@ impl ServerView {
         trouble.map(|trouble| trouble.reason.clone())
     }
 
-    /// The state that a call sees which fails now. It includes a loss that the supervisor has not
+    /// The state for a call that fails now. It includes a loss that the supervisor has not
     /// handled yet.
     pub fn state(&self) -> State {
         let over = self

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 pub struct SuspectCalls(ArcSwapOption<Suspects>);
 
 impl SuspectCalls {
-    /// The refusal of a call that does `work`, if it is refused.
+    /// The refusal of a call with this work, if it is refused.
     pub fn refusal(&self, work: impl FnOnce() -> Option<PossibleSuspect>) -> Option<RefusedCall> {
         self.if_suspected(work, |suspects, call| suspects.refusal(call, now()))
     }
@@ -39,7 +39,7 @@ impl SuspectCalls {
         check(suspects, work.asked(&name)?)
     }
 
-    /// The process has crashed with these calls in flight.
+    /// Records a crash of the process with these calls in flight, and returns the verdict.
     pub fn crashed(&self, lost: &[PossibleSuspect]) -> Verdict {
         let named: Vec<_> = lost
             .iter()

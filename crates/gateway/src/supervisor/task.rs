@@ -62,8 +62,8 @@ const DEGRADED_LOOK: Duration = Duration::from_secs(1);
 
 /// Everything that can happen to a supervisor.
 enum Input {
-    SupervisorCommand(Option<SupervisorCommand>),
-    AttemptProgress(SessionKey, Epoch, AttemptProgress),
+    Command(Option<SupervisorCommand>),
+    Progress(SessionKey, Epoch, AttemptProgress),
     Ended(SessionKey, Epoch, Ending),
     Probed(SessionKey, Epoch, Outcome),
     Listed(Option<FinishedListing>),
@@ -287,8 +287,8 @@ impl Task {
             }
         });
         tokio::select! {
-            command = commands.recv(), if !self.ending => Input::SupervisorCommand(command),
-            Some((key, epoch, progress)) = self.progress.1.recv() => Input::AttemptProgress(key, epoch, progress),
+            command = commands.recv(), if !self.ending => Input::Command(command),
+            Some((key, epoch, progress)) = self.progress.1.recv() => Input::Progress(key, epoch, progress),
             Some(ended) = self.connections.join_next_with_id() => {
                 let (id, ending) = match ended {
                     Ok((id, ending)) => (id, ending),
@@ -308,21 +308,21 @@ impl Task {
     async fn handle(&mut self, input: Input) {
         match input {
             // All handles of the server are gone. Treat this like `SupervisorCommand::End`.
-            Input::SupervisorCommand(command) => {
+            Input::Command(command) => {
                 self.handle_command(command.unwrap_or(SupervisorCommand::End))
                     .await
             }
-            Input::AttemptProgress(_, _, AttemptProgress::Refreshed(before, refreshed)) => {
+            Input::Progress(_, _, AttemptProgress::Refreshed(before, refreshed)) => {
                 self.handle_refreshed(&before, *refreshed);
             }
-            Input::AttemptProgress(key, epoch, AttemptProgress::Begun) => {
+            Input::Progress(key, epoch, AttemptProgress::Begun) => {
                 self.step(key, Event::Io(epoch, LifeReport::Begun));
             }
-            Input::AttemptProgress(key, epoch, AttemptProgress::AtWork(at)) => {
+            Input::Progress(key, epoch, AttemptProgress::AtWork(at)) => {
                 let at = at.into_std();
                 self.step(key, Event::Io(epoch, LifeReport::AtWork(at)));
             }
-            Input::AttemptProgress(key, epoch, AttemptProgress::Opened(session)) => {
+            Input::Progress(key, epoch, AttemptProgress::Opened(session)) => {
                 self.handle_opened(key, epoch, session).await;
             }
             Input::Ended(key, epoch, ending) => self.handle_ended(key, epoch, ending),
@@ -335,7 +335,7 @@ impl Task {
                     other => other,
                 };
                 tracing::debug!(server = %self.config.name, ?outcome, "probed");
-                self.read_vitals(key);
+                self.report_traffic(key);
                 self.step(key, Event::Io(epoch, LifeReport::Probe(outcome)));
             }
             Input::Listed(Some(done)) => self.handle_listing(done).await,
@@ -403,12 +403,12 @@ impl Task {
 
     /// Updates a session's lifecycle with the current time and the observed traffic.
     fn look(&mut self, key: SessionKey) {
-        self.read_vitals(key);
+        self.report_traffic(key);
         self.step(key, Event::Tick);
     }
 
     /// Reports a session's traffic to its lifecycle. The next `step` publishes the result.
-    fn read_vitals(&mut self, key: SessionKey) {
+    fn report_traffic(&mut self, key: SessionKey) {
         let Some(managed) = self.managed(key) else {
             return;
         };

@@ -49,8 +49,8 @@ impl Tracer {
         let (high, low) = (self.number(), self.number());
         let trace = u128::from(high) << 64 | u128::from(low);
         // A random number from 0 to just below 1.
-        let lot = f64::from((low >> 32) as u32) / 2_f64.powi(32);
-        (lot < self.sample_ratio).then_some((TraceId(trace.to_be_bytes()), None))
+        let random_share = f64::from((low >> 32) as u32) / 2_f64.powi(32);
+        (random_share < self.sample_ratio).then_some((TraceId(trace.to_be_bytes()), None))
     }
 
     pub fn span_id(&self) -> SpanId {
@@ -58,7 +58,7 @@ impl Tracer {
     }
 
     /// A number that is random enough to be unique, without a lock and without a system call.
-    /// Almost never 1 twice, and never 0. This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable
+    /// 0 is no valid id, and becomes 1. This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable
     /// Pseudorandom Number Generators").
     fn number(&self) -> u64 {
         let mut number = self.next.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Tools as servers in the wild have them.
+/// A catalog with tools like those of real servers.
 fn realistic() -> Catalog {
     let mut servers: Vec<(&str, Vec<Value>)> = Vec::new();
     for line in include_str!("tools.txt")

@@ -21,7 +21,7 @@ impl Task {
             SupervisorCommand::CallWaiting => self.step(SessionKey::Shared, Event::CallWaiting),
             SupervisorCommand::CallAnswered => self.look(SessionKey::Shared),
             SupervisorCommand::RequestProbe(key) => {
-                self.read_vitals(key);
+                self.report_traffic(key);
                 if let Some(epoch) = self.managed(key).map(|managed| managed.epoch()) {
                     self.step(key, Event::Io(epoch, LifeReport::Doubted));
                 }

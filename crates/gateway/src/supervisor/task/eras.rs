@@ -62,7 +62,7 @@ impl Task {
     /// failure, so the next attempt omits it.
     fn first_after(&self, loss: &Loss) -> Option<Era> {
         match loss {
-            // A process that crashed after `server/discover` is tried once without it, and not with
+            // Not `None`: a process that crashes with `server/discover` and without it must not get
             // both again.
             Loss::Crashed { .. } => Some(Era::Legacy),
             Loss::Rejected(_)
@@ -102,7 +102,7 @@ impl Task {
 
     /// Handles a first listing without tools. If the server was sent `server/discover` on this
     /// connection, that may be the cause: reconnects without it, unless calls are in flight.
-    pub(super) fn suspect_probe(&mut self, tools: &ListOutcome) {
+    pub(super) fn handle_empty_listing(&mut self, tools: &ListOutcome) {
         let Some(session) = &self.shared.session else {
             return;
         };

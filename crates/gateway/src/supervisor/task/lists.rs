@@ -97,12 +97,12 @@ impl Task {
         if changed {
             self.offered_to = Declarations::default();
         }
-        let is_new_to = !self.offered_to.contain(&self.shared.begun_with);
-        if is_new_to {
+        let is_new_declaration = !self.offered_to.contain(&self.shared.begun_with);
+        if is_new_declaration {
             self.offered_to.add(&self.shared.begun_with);
         }
         let eras = self.view.borrow().eras;
-        if is_new_to || eras != self.kept_eras {
+        if is_new_declaration || eras != self.kept_eras {
             self.kept_eras = eras;
             self.save_catalog(Arc::clone(&catalog), eras).await;
         }
@@ -125,7 +125,7 @@ impl Task {
             && is_first
             && catalog.tools.is_empty()
         {
-            self.suspect_probe(outcome);
+            self.handle_empty_listing(outcome);
         }
     }
 

@@ -88,7 +88,7 @@ impl Task {
                 },
                 requested: Some(self.requested.subscribe()),
             },
-            // Its client waits for it.
+            // Its client waits for the session.
             SessionKey::Isolated(_) => Urgency {
                 rank: Rank::Asked,
                 requested: None,
