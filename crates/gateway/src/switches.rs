@@ -60,7 +60,7 @@ impl SwitchBoard {
 
     /// The switches of the client with this name that are off. The name is computed only if there
     /// are any switches, because it may have to be read from the client's declaration.
-    pub fn off_for<'n>(&self, client_name: impl FnOnce() -> Cow<'n, str>) -> Option<Arc<Off>> {
+    pub fn of<'n>(&self, client_name: impl FnOnce() -> Cow<'n, str>) -> Option<Arc<Off>> {
         let current = self.current.load();
         if current.by_client.is_empty() {
             return None;
@@ -107,7 +107,7 @@ mod tests {
             tool: None,
         };
         let board = SwitchBoard::open(Some(path.clone()));
-        assert!(board.off_for(|| unreachable!("nobody has any")).is_none());
+        assert!(board.of(|| unreachable!("nobody has any")).is_none());
         let changed_clients = board
             .change(|switches| switches.set("one", &switch, false))
             .await
@@ -115,9 +115,9 @@ mod tests {
         assert_eq!(changed_clients, ["one"]);
         let again = SwitchBoard::open(Some(path.clone()));
         assert_eq!(again.all(), board.all());
-        let off = again.off_for(|| "one".into()).expect("switches");
+        let off = again.of(|| "one".into()).expect("switches");
         assert!(off.has_server(&switch.server));
-        assert!(again.off_for(|| "two".into()).is_none());
+        assert!(again.of(|| "two".into()).is_none());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;

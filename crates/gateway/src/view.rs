@@ -57,7 +57,7 @@ impl Gateway {
         View {
             profile: Arc::clone(profile),
             only: None,
-            off: self.switches.off_for(name),
+            off: self.switches.of(name),
             access: self.access(principal),
         }
     }
