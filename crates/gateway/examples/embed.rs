@@ -13,8 +13,8 @@ use mainstay_platform::environment::Process;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let given: Vec<String> = env::args().skip(1).collect();
-    let [program, tool, arguments] = given.as_slice() else {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [program, tool, arguments] = arguments.as_slice() else {
         return Err("expected: PROGRAM TOOL ARGUMENTS".into());
     };
     let servers = serde_json::json!({"mcpServers": {

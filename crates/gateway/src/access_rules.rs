@@ -1,17 +1,17 @@
-//! The rules of access: which principal may use what. The gate (`view`) asks them.
+//! The rules of access: the servers and items that a principal may use. `view` applies them.
 
 use std::fmt;
 
 use mainstay_core::{catalog::ListKind, ids::ServerName, principal::Principal};
 
-/// Decides which principal may see and use what. What is refused is not listed, and its name is unknown.
-/// The answers are asked for often (once for each item of a list), so they must come without waiting.
+/// Decides what each principal may see and use. Everything else is not listed, and its names are
+/// unknown. The methods are called once for each item of a list, so they must not block.
 pub trait AccessRules: fmt::Debug + Send + Sync {
-    /// Whether the principal may know of this server. Without it no item of the server is allowed.
+    /// True if the principal may see this server. Otherwise no item of the server is allowed.
     fn allows_server(&self, principal: &Principal, server: &ServerName) -> bool;
 
-    /// Whether an item of a server that is allowed is allowed, too. `original` is the server's own name for
-    /// a tool or prompt, the URI of a resource, or a URI template. It need not be in any list.
+    /// True if an item of an allowed server is allowed, too. `original` is the original name of a
+    /// tool or prompt, the URI of a resource, or a URI template. It need not be in any list.
     fn allows_item(
         &self,
         principal: &Principal,

@@ -1,4 +1,5 @@
-//! Requests that no client wrote: of a program that embeds the engine, of REST, of Mainstay's own tools.
+//! Requests without a client's message: from a program that embeds the engine, from REST, and from
+//! Mainstay's own tools.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -19,9 +20,9 @@ use crate::{
     supervisor::Server,
 };
 
-/// One request on the server's shared session, for the sink's client: the result of its answer, or why there
-/// is none. `params` is the text of a JSON object. The sink gets the server's progress if `params` have a
-/// progress token. A message to `cancel` ends the call as cancelled. The caller closes the receipt.
+/// Sends one request on the server's shared session, for the sink's client, and returns the result.
+/// `params` is the text of a JSON object. The sink gets the server's progress if `params` has a
+/// progress token. A message to `cancel` cancels the call. The caller closes the receipt.
 pub async fn ask(
     calls: &Calls,
     receipt: &Receipt,
@@ -65,8 +66,9 @@ fn failed(server: &Server, message: &str) -> Failure {
     Failure::new(FailureKind::CallFailed, message).of_server(&server.name)
 }
 
-/// The failure of a request that the server answered with this JSON-RPC error (JSON text): its words, and in
-/// the details `rpcCode` and `data`. A resource that it does not have is [`FailureKind::ResourceNotFound`].
+/// The failure of a request that the server answered with this JSON-RPC error (JSON text). It has
+/// the server's message, and the details `rpcCode` and `data`. For a missing resource the kind is
+/// [`FailureKind::ResourceNotFound`].
 pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
     let rpc_code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
     if let (Some(code::RESOURCE_NOT_FOUND), Some(uri)) =
@@ -88,7 +90,7 @@ pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
     failure
 }
 
-/// The failure of a request for a resource that no server has; `uri` is in its details.
+/// The failure of a request for a resource that no server has. The details include `uri`.
 pub fn resource_not_found(uri: &str) -> Failure {
     Failure::new(
         FailureKind::ResourceNotFound,
@@ -97,7 +99,7 @@ pub fn resource_not_found(uri: &str) -> Failure {
     .with("uri", uri)
 }
 
-/// The answer to a request of ours.
+/// The answer to a request of Mainstay's own.
 struct OwnAnswer(Result<Box<RawValue>, Failure>);
 
 impl Answering for OwnAnswer {
@@ -108,13 +110,14 @@ impl Answering for OwnAnswer {
 }
 
 impl Gateway {
-    /// Asks a server on its shared session, and returns the result of its answer. `params` is the text of a
-    /// JSON object. The call is supervised, recorded and counted like that of any client, and waits for a
-    /// server that is starting. It goes on where this future is dropped.
+    /// Sends a request to a server on its shared session, and returns the result. `params` is the
+    /// text of a JSON object. The call is supervised, recorded and counted like that of any client,
+    /// and waits for a server that is starting. It continues if this future is dropped.
     ///
-    /// The error says in its kind what became of the call: [`FailureKind::ServerNotFound`] where there is no
-    /// such server, [`FailureKind::CallFailed`] with the server's own error, [`FailureKind::CallTimeout`]
-    /// after the server's `callTimeoutMs`, [`FailureKind::OutcomeUnknown`] where it was sent and lost.
+    /// The kind of the error tells the outcome of the call: [`FailureKind::ServerNotFound`] if
+    /// there is no such server, [`FailureKind::CallFailed`] with the server's own error,
+    /// [`FailureKind::CallTimeout`] after the server's `callTimeoutMs`,
+    /// [`FailureKind::OutcomeUnknown`] if it was sent and lost.
     pub async fn request(
         &self,
         server: &str,
@@ -133,15 +136,15 @@ impl Gateway {
                 }
                 Err(failure) => Err(failure),
             };
-            let wanted = || RequestedCall::of(&own_request(method, &params).ok()?);
-            let closed = receipt.close(&calls, OwnAnswer(answer), || origin, wanted);
+            let requested = || RequestedCall::of(&own_request(method, &params).ok()?);
+            let closed = receipt.close(&calls, OwnAnswer(answer), || origin, requested);
             closed.await.into_inner().0
         };
         self.calls.detachable(answering).await
     }
 
-    /// Calls a tool of a server by the server's own name for it. `arguments` is the text of a JSON object.
-    /// A tool that fails is a result with `isError`; for the errors see [`Gateway::request`].
+    /// Calls a tool of a server by its original name. `arguments` is the text of a JSON object. If
+    /// the tool fails, the result has `isError` set. For the errors see [`Gateway::request`].
     pub async fn call_tool(
         &self,
         server: &str,

@@ -1,5 +1,5 @@
-//! The sessions of clients, as the doors that have them report them. Nothing is kept here: the doors are asked when
-//! somebody looks, so that a call costs nothing for it.
+//! The clients' sessions, as reported by the doors that have them. Nothing is stored here: the
+//! doors are queried on demand, so that calls cost nothing.
 
 use std::{
     fmt,
@@ -14,37 +14,37 @@ use mainstay_core::{era::Revision, ids::ServerName, record::Origin};
 #[derive(Clone, Debug)]
 pub struct OpenSession {
     pub revision: Revision,
-    /// What records say of it; the session's name is part of that.
+    /// The client in its records, which includes the session's name.
     pub origin: Arc<Origin>,
-    /// The one server of its endpoint.
+    /// The server of a transparent endpoint.
     pub server: Option<ServerName>,
-    /// The name under which its client's switches are kept.
+    /// The name under which the client's switches are stored.
     pub client_name: Box<str>,
     pub opened_at: SystemTime,
-    /// When a call or a stream of it was begun or ended last.
+    /// Time at which a call or a stream of the session last started or ended.
     pub used_at: SystemTime,
     pub streams: usize,
     pub calls: usize,
 }
 
-/// What came of ending a session.
+/// The outcome of ending a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     Ended,
-    /// There is none of this name.
+    /// There is no session of this name.
     Unknown,
-    /// Its client is on stdio: it ends with its client.
+    /// A session on stdio ends only with its client.
     OfStdio,
 }
 
-/// Which sessions are wanted.
+/// A query for sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Those of the endpoint of this server alone.
+    /// Only sessions of this server's transparent endpoint.
     pub server: Option<&'a str>,
-    /// Those that are older: [`Page::next`] of the page before.
+    /// Only older sessions: the [`Page::next`] of the previous page.
     pub before: Option<u64>,
-    /// How many at most, 1 or more.
+    /// Maximum number of sessions, at least 1.
     pub limit: usize,
 }
 
@@ -52,34 +52,34 @@ pub struct Wanted<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub sessions: Vec<OpenSession>,
-    /// How many there are on all pages.
+    /// Number of sessions on all pages.
     pub total: usize,
-    /// Where older ones follow.
+    /// The value of `before` for older sessions. `None` on the last page.
     pub next: Option<u64>,
 }
 
 /// The doors that have sessions.
 pub trait SessionDoors: fmt::Debug + Send + Sync {
-    /// The newest sessions that fit.
-    fn newest(&self, wanted: &Wanted<'_>) -> Page;
+    /// The newest sessions that match.
+    fn newest(&self, query: &Wanted<'_>) -> Page;
 
-    /// Ends the session that records call so; when this resolves, no run knows it any more.
+    /// Ends the session with this name in records. When this resolves, no door accepts it any more.
     fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd>;
 }
 
-/// The way to the doors. They hold the gateway, so the gateway does not hold them.
+/// Access to the doors. A weak reference, because the doors hold the gateway.
 #[derive(Debug, Default)]
 pub struct ClientSessions(OnceLock<Weak<dyn SessionDoors>>);
 
 impl ClientSessions {
-    /// The doors say at the start where they are.
+    /// Sets the doors at startup.
     pub fn are_of(&self, doors: Weak<dyn SessionDoors>) {
-        // One set of doors to a gateway: a second one would be a mistake, and changes nothing.
-        let taken = self.0.set(doors);
-        debug_assert!(taken.is_ok(), "the doors report once");
+        // A gateway has one set of doors. A second call is a mistake, and changes nothing.
+        let set = self.0.set(doors);
+        debug_assert!(set.is_ok(), "the doors report once");
     }
 
-    /// `None` where there are no doors, or no more.
+    /// `None` before the doors are set, and after they have ended.
     pub fn doors(&self) -> Option<Arc<dyn SessionDoors>> {
         self.0.get()?.upgrade()
     }

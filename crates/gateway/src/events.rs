@@ -1,7 +1,7 @@
 //! The latest events of a daemon.
 //!
-//! A ring keeps them, and a subscription is a position in the ring. A slow subscriber therefore costs
-//! nothing and delays no one: if it falls out of the ring, it learns that it missed some.
+//! The events are in a ring, and a subscription is a position in the ring. So a slow subscriber
+//! costs nothing and delays no one. If its position is no longer in the ring, it gets a gap.
 
 use std::{
     collections::VecDeque,
@@ -16,16 +16,17 @@ use mainstay_core::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
-/// How many events are kept: some beside those of servers, and the starts of all servers more than once (a
-/// start makes three events). For thousands of servers the ring has some megabytes.
+/// Number of events that are retained: some for the daemon, and enough for all servers to start
+/// more than once (a start makes three events). With thousands of servers the ring takes some
+/// megabytes.
 const BASE_EVENTS: usize = 2000;
 const EVENTS_OF_SERVER: usize = 8;
 const MAX_EVENTS: usize = 40_000;
 
-/// How long events are kept.
+/// Time for which events are retained.
 const MAX_AGE: Duration = Duration::from_mins(30);
 
-/// The events of a daemon; clones share them.
+/// The events of a daemon. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Events(Arc<Shared>);
 
@@ -33,29 +34,29 @@ pub struct Events(Arc<Shared>);
 struct Shared {
     /// Locked to add or to look up one event, never longer.
     ring: Mutex<Ring>,
-    /// Told of each new event; false when there will be no more.
+    /// Notified of each new event. False when no more will come.
     news: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct Ring {
     events: VecDeque<(Instant, Arc<Event>)>,
-    /// The last id given.
+    /// The last id.
     last: EventId,
-    /// Everything after this is in the ring.
+    /// All events after this id are in the ring.
     floor: EventId,
-    /// How many events are kept, and how many are when those above that number are old: a ring that shrinks
-    /// forgets nothing before its time.
-    most: usize,
-    wanted: usize,
+    /// The present capacity. If the ring must shrink to `target_capacity`, it does so only when the
+    /// surplus events are old.
+    capacity: usize,
+    target_capacity: usize,
 }
 
 /// An event, or a gap.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventOrGap {
     Event(Arc<Event>),
-    /// The subscriber has missed events up to this one. It should look at the present state, and goes on
-    /// from here.
+    /// The subscriber has missed events up to this one. It should read the present state, and
+    /// continues from here.
     Gap(EventId),
 }
 
@@ -66,8 +67,8 @@ impl Default for Events {
             events: VecDeque::new(),
             last,
             floor: last,
-            most: BASE_EVENTS,
-            wanted: BASE_EVENTS,
+            capacity: BASE_EVENTS,
+            target_capacity: BASE_EVENTS,
         };
         Self(Arc::new(Shared {
             ring: Mutex::new(ring),
@@ -77,7 +78,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Says what happened. After [`Events::close`] nothing happens any more.
+    /// Publishes an event. Does nothing after [`Events::close`].
     pub fn publish(&self, server: Option<&ServerName>, kind: EventKind) {
         self.0.news.send_if_modified(|open| {
             if *open {
@@ -88,23 +89,23 @@ impl Events {
         });
     }
 
-    /// Keeps as many events as so many servers need.
-    pub fn keep_for(&self, servers: usize) {
-        let most = servers
+    /// Adapts the capacity to this number of servers.
+    pub fn fit_to_servers(&self, servers: usize) {
+        let needed = servers
             .saturating_mul(EVENTS_OF_SERVER)
             .saturating_add(BASE_EVENTS);
         let mut ring = self.ring();
-        ring.wanted = most.min(MAX_EVENTS);
-        ring.most = ring.most.max(ring.wanted);
+        ring.target_capacity = needed.min(MAX_EVENTS);
+        ring.capacity = ring.capacity.max(ring.target_capacity);
     }
 
-    /// Everything that comes after `after`, or after now.
+    /// Subscribes to the events after `after`, or to those from now on.
     pub fn subscribe(&self, after: Option<EventId>) -> Subscription {
         let after = after.unwrap_or_else(|| self.ring().last);
         self.at(after)
     }
 
-    /// What the ring holds, and everything that comes.
+    /// Subscribes to the events in the ring, and later ones.
     pub fn remembered(&self) -> Subscription {
         let floor = {
             let mut ring = self.ring();
@@ -122,7 +123,8 @@ impl Events {
         }
     }
 
-    /// Ends every subscription. What ends from now on ends because Mainstay does, and is no event.
+    /// Ends every subscription. Later events are consequences of the shutdown, and are not
+    /// published.
     pub fn close(&self) {
         self.0.news.send_replace(false);
     }
@@ -152,7 +154,7 @@ impl Ring {
         now: Instant,
     ) {
         self.prune(now);
-        if self.events.len() == self.most {
+        if self.events.len() == self.capacity {
             self.drop_oldest();
         }
         self.last = self.last.next(unix_millis);
@@ -166,8 +168,8 @@ impl Ring {
         while self.events.front().is_some_and(old) {
             self.drop_oldest();
         }
-        if self.events.len() < self.wanted {
-            self.most = self.wanted;
+        if self.events.len() < self.target_capacity {
+            self.capacity = self.target_capacity;
         }
     }
 
@@ -177,9 +179,9 @@ impl Ring {
         }
     }
 
-    /// What comes next for a subscriber that has heard everything up to `after`.
+    /// The next event or gap for a subscriber at position `after`.
     fn next(&self, after: EventId) -> Option<EventOrGap> {
-        // An id that was never given is of another life, whose clock went ahead.
+        // An unknown id is from an earlier run whose clock was ahead.
         if after < self.floor || after > self.last {
             return Some(EventOrGap::Gap(self.floor));
         }
@@ -189,7 +191,7 @@ impl Ring {
     }
 }
 
-/// One listener's place among the events.
+/// The position of one subscriber.
 #[derive(Debug)]
 pub struct Subscription {
     shared: Arc<Shared>,
@@ -198,41 +200,42 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Everything up to this was heard.
+    /// The id of the last event that was read.
     pub fn position(&self) -> EventId {
         self.after
     }
 
-    /// The next event; `None` when there will be no more. Cancel-safe.
+    /// The next event. `None` when no more will come. Cancel-safe.
     pub async fn next(&mut self) -> Option<EventOrGap> {
         loop {
-            // Before looking, so that what is published after the look wakes.
+            // Do this before the check, so that an event that is published after the check wakes
+            // us.
             let open = *self.news.borrow_and_update();
-            if let Some(heard) = self.now() {
-                return Some(heard);
+            if let Some(next) = self.now() {
+                return Some(next);
             }
             if !open {
                 return None;
             }
-            // The sender lives as long as we do.
+            // The sender lives as long as this subscription.
             self.news.changed().await.ok()?;
         }
     }
 
-    /// Resolves when something has happened since this was last looked at; `false` when nothing will any
-    /// more. Cancel-safe.
+    /// Resolves when an event was published since the last check. False when no more will come.
+    /// Cancel-safe.
     pub async fn readable(&mut self) -> bool {
         *self.news.borrow() && self.news.changed().await.is_ok() && *self.news.borrow()
     }
 
-    /// The next event, if it has happened already.
+    /// The next event, if it has already been published.
     pub fn now(&mut self) -> Option<EventOrGap> {
-        let heard = self.shared.ring().next(self.after)?;
-        self.after = match &heard {
+        let next = self.shared.ring().next(self.after)?;
+        self.after = match &next {
             EventOrGap::Event(event) => event.id,
             EventOrGap::Gap(floor) => *floor,
         };
-        Some(heard)
+        Some(next)
     }
 }
 
@@ -246,10 +249,10 @@ mod tests {
         events.publish(None, EventKind::ServerAdded {});
     }
 
-    fn heard(subscription: &mut Subscription) -> usize {
+    fn read_all(subscription: &mut Subscription) -> usize {
         let mut count = 0;
-        while let Some(heard) = subscription.now() {
-            assert!(matches!(heard, EventOrGap::Event(_)), "{heard:?}");
+        while let Some(next) = subscription.now() {
+            assert!(matches!(next, EventOrGap::Event(_)), "{next:?}");
             count += 1;
         }
         count
@@ -261,12 +264,12 @@ mod tests {
         added(&events);
         let mut late = events.subscribe(None);
         added(&events);
-        assert_eq!(heard(&mut late), 1);
+        assert_eq!(read_all(&mut late), 1);
         let Some(EventOrGap::Event(first)) = events.remembered().now() else {
             panic!("it is remembered");
         };
         let first = first.id;
-        assert_eq!(heard(&mut events.subscribe(Some(first))), 1);
+        assert_eq!(read_all(&mut events.subscribe(Some(first))), 1);
         assert!(late.now().is_none());
     }
 
@@ -292,7 +295,7 @@ mod tests {
         assert_eq!(end, None, "I11: nothing happens after the end");
     }
 
-    /// Ids are in order, and a slow subscriber is bounded.
+    /// Ids are ordered, and a slow subscriber costs limited memory.
     #[tokio::test]
     async fn who_falls_out_of_the_ring_is_told_so_and_goes_on() {
         let events = Events::default();
@@ -300,30 +303,30 @@ mod tests {
         for _ in 0..=BASE_EVENTS {
             added(&events);
         }
-        assert_eq!(heard(&mut events.remembered()), BASE_EVENTS);
+        assert_eq!(read_all(&mut events.remembered()), BASE_EVENTS);
         assert!(matches!(slow.now(), Some(EventOrGap::Gap(_))));
-        assert_eq!(heard(&mut slow), BASE_EVENTS);
+        assert_eq!(read_all(&mut slow), BASE_EVENTS);
     }
 
-    /// Fewer servers need fewer events, once those that are too many are old, and any number of servers no more
-    /// than the bound.
+    /// With fewer servers the ring shrinks once the surplus events are old. No number of servers
+    /// exceeds the limit.
     #[tokio::test(start_paused = true)]
     async fn the_ring_has_the_size_that_the_servers_need() {
         let events = Events::default();
         let mut first = events.subscribe(None);
-        events.keep_for(1000);
+        events.fit_to_servers(1000);
         let most = BASE_EVENTS + 1000 * EVENTS_OF_SERVER;
         (0..most).for_each(|_| added(&events));
-        assert_eq!(heard(&mut first), most);
-        events.keep_for(10);
-        assert_eq!(heard(&mut events.remembered()), most);
+        assert_eq!(read_all(&mut first), most);
+        events.fit_to_servers(10);
+        assert_eq!(read_all(&mut events.remembered()), most);
         advance(MAX_AGE + Duration::from_millis(1)).await;
         (0..most).for_each(|_| added(&events));
         let few = BASE_EVENTS + 10 * EVENTS_OF_SERVER;
-        assert_eq!(heard(&mut events.remembered()), few);
-        events.keep_for(usize::MAX);
+        assert_eq!(read_all(&mut events.remembered()), few);
+        events.fit_to_servers(usize::MAX);
         (0..=MAX_EVENTS).for_each(|_| added(&events));
-        assert_eq!(heard(&mut events.remembered()), MAX_EVENTS);
+        assert_eq!(read_all(&mut events.remembered()), MAX_EVENTS);
     }
 
     #[tokio::test(start_paused = true)]
@@ -332,14 +335,14 @@ mod tests {
         let mut subscription = events.subscribe(None);
         added(&events);
         advance(MAX_AGE).await;
-        assert_eq!(heard(&mut events.remembered()), 1);
+        assert_eq!(read_all(&mut events.remembered()), 1);
         advance(Duration::from_millis(1)).await;
-        assert_eq!(heard(&mut events.remembered()), 0);
+        assert_eq!(read_all(&mut events.remembered()), 0);
         assert!(matches!(subscription.now(), Some(EventOrGap::Gap(_))));
         assert!(subscription.now().is_none());
     }
 
-    /// Ids of another run of the daemon: before this one and, by its clock, after.
+    /// Ids of other runs of the daemon: an earlier one, and one with a clock ahead.
     #[tokio::test]
     async fn a_place_of_another_life_is_a_gap() {
         let events = Events::default();
@@ -350,9 +353,9 @@ mod tests {
                 matches!(subscription.now(), Some(EventOrGap::Gap(_))),
                 "{place}"
             );
-            let before = heard(&mut subscription);
+            let before = read_all(&mut subscription);
             added(&events);
-            assert_eq!(heard(&mut subscription), 1, "after {before}");
+            assert_eq!(read_all(&mut subscription), 1, "after {before}");
         }
     }
 }

@@ -31,45 +31,45 @@ use crate::{
     traces::Traces,
 };
 
-/// What servers may take to end, after the calls.
+/// Time limit for the end of all servers, after the calls.
 pub const SERVERS_LIMIT: Duration = Duration::from_secs(4);
 
-/// What calls that were ended and cancellations on their way may take at the end.
+/// Time limit for calls that were cancelled and for cancellations that are being sent, at shutdown.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether calls are still at work.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval of checks for running calls.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The engine: the servers of a configuration, and the calls to them.
 ///
-/// It knows no door. See `examples/embed.rs` for a program that has no other.
+/// It has no knowledge of doors. See `examples/embed.rs` for a program without any.
 #[derive(Debug)]
 pub struct Gateway {
-    /// The servers, and what they offer.
+    /// The servers, and their catalogs.
     pub registry: Arc<Registry>,
-    /// The calls to them.
+    /// The calls to the servers.
     pub calls: Calls,
-    /// What is switched off for which client.
+    /// The switches of clients.
     pub switches: SwitchBoard,
-    /// Reads the configuration again, where it can be.
+    /// Reloads the configuration, if it has an origin that can be read again.
     pub reloader: Option<Arc<Reloader>>,
     /// The Mainstays above this one, and the marks of its servers' processes.
     pub lineage: Lineage,
     pub(crate) found_owners: FoundOwners,
     /// `None` allows everything.
     pub(crate) access_rules: Option<Arc<dyn AccessRules>>,
-    /// Sessions of clients that the doors have open.
+    /// Number of open client sessions.
     pub session_count: SessionCount,
-    /// What the doors tell of these sessions.
+    /// The open client sessions, as the doors report them.
     pub client_sessions: ClientSessions,
-    /// Clients that have no session.
+    /// Clients without a session.
     pub stateless_clients: StatelessClients,
     /// Taken by `stop`.
     telemetry: Mutex<Option<Telemetry>>,
     grace: Duration,
 }
 
-/// What tells others, until the end.
+/// Reports to others, until the end.
 #[derive(Debug)]
 struct Telemetry {
     readings: Readings,
@@ -77,7 +77,7 @@ struct Telemetry {
     traces: Option<Traces>,
 }
 
-/// The number of client sessions that are open. The doors count, the metrics show it.
+/// The number of open client sessions. The doors set it, the metrics show it.
 #[derive(Debug, Default)]
 pub struct SessionCount(AtomicUsize);
 
@@ -92,7 +92,7 @@ impl SessionCount {
 }
 
 impl Gateway {
-    /// Starts every server of a configuration; returns at once. Needs a tokio runtime.
+    /// Starts every server of a configuration, and returns at once. Needs a tokio runtime.
     pub fn start(config: &Config, options: GatewayOptions) -> Arc<Self> {
         let (origin, lineage) = (options.origin.clone(), options.lineage.clone());
         let (journal, history) = (options.journal.clone(), options.config_history.clone());
@@ -102,11 +102,16 @@ impl Gateway {
         let traces = traces.and_then(|settings| Traces::start(settings, &config.journal.redact));
         let registry = Registry::start(config, options);
         let alerts = Alerts::start(&config.alerts, registry.events());
-        // A gateway may be dropped without being stopped.
+        // Weak, because a gateway may be dropped without being stopped.
         let all = Arc::downgrade(&registry);
         let readings = Readings::start(move || {
             let servers = all.upgrade()?.servers();
-            Some(servers.iter().map(|it| Arc::clone(&it.figures)).collect())
+            Some(
+                servers
+                    .iter()
+                    .map(|server| Arc::clone(&server.figures))
+                    .collect(),
+            )
         });
         let reloader = origin.map(|origin| {
             let (registry, alerts) = (Arc::clone(&registry), alerts.choice());
@@ -133,35 +138,36 @@ impl Gateway {
         })
     }
 
-    /// Changes the switches of clients. [`Announcement::Switched`] names the clients whose switches have
-    /// changed. A change that cannot be kept is not made.
+    /// Changes the switches of clients. [`Announcement::Switched`] names the clients whose switches
+    /// have changed. If the change cannot be saved, nothing is changed.
     pub async fn switch(&self, change: impl FnOnce(&mut Switches)) -> io::Result<()> {
-        let concerned = self.switches.change(change).await?;
-        self.registry.announce(Announcement::Switched(concerned));
+        let changed_clients = self.switches.change(change).await?;
+        self.registry
+            .announce(Announcement::Switched(changed_clients));
         Ok(())
     }
 
-    /// What [`Gateway::stop`] may take, and a little more.
+    /// Maximum duration of [`Gateway::stop`], with a reserve.
     pub fn stop_limit(&self) -> Duration {
         self.grace + SERVERS_LIMIT + DRAIN_LIMIT
     }
 
-    /// Takes no more calls, and gives those at work the grace of the configuration. What becomes of those
-    /// that do not end in time is unknown. Once `haste` is cancelled, calls have no more time.
+    /// Refuses new calls, and gives running calls the configured grace. The outcome of calls that
+    /// do not end in time is unknown. When `haste` is cancelled, the grace ends at once.
     pub async fn end_calls(&self, haste: &CancellationToken) {
         self.calls.closing().begin();
         tokio::select! {
             () = self.calls_ended(self.grace) => {}
             () = haste.cancelled() => {}
         }
-        // What ends because Mainstay ends is no event.
+        // Consequences of the shutdown are no events.
         self.registry.events().close();
         self.registry.history().close();
         self.calls.closing().end();
         self.calls_ended(DRAIN_LIMIT).await;
     }
 
-    /// Stops in order: calls, servers, the journal. Returns when nothing is left of any server.
+    /// Stops in order: calls, servers, the journal. Returns when all servers have ended.
     pub async fn stop(&self) {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;
         let never = CancellationToken::new();
@@ -169,8 +175,8 @@ impl Gateway {
         self.stop_servers(end, &never).await;
     }
 
-    /// Stops the servers, then the journal, the traces and the alerts; returns when nothing is left.
-    /// Servers that do not end before `end`, or until `haste` is cancelled, are killed.
+    /// Stops the servers, then the journal, the traces and the alerts, and returns when all have
+    /// ended. Kills servers that have not ended at `end`, or when `haste` is cancelled.
     pub async fn stop_servers(&self, end: Instant, haste: &CancellationToken) {
         self.calls.drain(DRAIN_LIMIT).await;
         let mut stopping = pin!(self.registry.stop());
@@ -197,21 +203,21 @@ impl Gateway {
         }
     }
 
-    /// Returns when no call is at work, or after `limit`.
+    /// Returns when no call is running, or after `limit`.
     async fn calls_ended(&self, limit: Duration) {
-        let is_at_work = || {
+        let has_calls = || {
             let servers = self.registry.servers();
             let mut figures = servers.iter().map(|server| &server.figures);
             figures.any(|figures| figures.waiting() + figures.in_flight() > 0)
         };
-        if !is_at_work() {
+        if !has_calls() {
             return;
         }
         let end = Instant::now() + limit;
-        while is_at_work() && Instant::now() < end {
-            sleep(LOOK).await;
+        while has_calls() && Instant::now() < end {
+            sleep(CHECK_INTERVAL).await;
         }
-        // The last answers are on their way to the doors.
-        sleep(LOOK).await;
+        // Give the doors time to send the last answers.
+        sleep(CHECK_INTERVAL).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Puts changes of servers' statuses on record.
+//! Records changes of servers' statuses.
 
 use std::sync::{
     Arc,
@@ -9,14 +9,14 @@ use mainstay_core::ids::ServerName;
 use mainstay_journal::{Journal, Transition};
 use mainstay_transport::logs::ServerLog;
 
-/// The way into the journal, where there is one.
+/// Access to the journal, if there is one.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct StatusHistory {
     journal: Option<Arc<Journal>>,
     closed: AtomicBool,
 }
 
-impl History {
+impl StatusHistory {
     pub fn new(journal: Option<Arc<Journal>>) -> Self {
         Self {
             journal,
@@ -24,19 +24,20 @@ impl History {
         }
     }
 
-    /// Whether anybody takes what is noted.
+    /// True if changes are recorded.
     pub fn is_open(&self) -> bool {
         self.journal.is_some() && !self.closed.load(Ordering::Relaxed)
     }
 
-    /// The status of a server has changed.
-    pub fn note(&self, server: &ServerName, log: &ServerLog, transition: Transition) {
+    /// Records a change of a server's status.
+    pub fn record(&self, server: &ServerName, log: &ServerLog, transition: Transition) {
         if let Some(journal) = self.journal.as_ref().filter(|_| self.is_open()) {
             journal.note(server.clone(), transition, log.secrets());
         }
     }
 
-    /// From now on servers stop because Mainstay does, which the journal says once.
+    /// Stops recording: from now on servers stop because Mainstay does, which the journal records
+    /// once.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }

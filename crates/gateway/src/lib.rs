@@ -1,8 +1,8 @@
 //! The engine: keeps MCP servers up, and answers calls to them.
 //!
-//! [`Gateway::start`] takes a configuration and starts its servers; [`Gateway::call_tool`] calls a tool of
-//! one of them, and [`Gateway::stop`] ends them all. `examples/embed.rs` does that in 30 lines. The doors of
-//! Mainstay stand above this crate, and it knows none of them.
+//! [`Gateway::start`] takes a configuration and starts its servers. [`Gateway::call_tool`] calls a tool
+//! of one of them, and [`Gateway::stop`] ends them all. `examples/embed.rs` does that in 30 lines. The
+//! doors of Mainstay use this crate, and this crate uses none of them.
 //!
 //! ```no_run
 //! # use std::path::Path;

@@ -1,4 +1,4 @@
-//! Options of the engine beside its configuration.
+//! Options of the engine in addition to its configuration.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,26 +9,27 @@ use mainstay_platform::{
 
 use crate::access_rules::AccessRules;
 
-/// Options of the engine beside its configuration. The default keeps nothing between runs.
+/// Options of the engine in addition to its configuration. The default stores nothing between runs.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
-    /// The folder of servers' logs (`logs/` in it), which is private. Without it there are none.
+    /// The private folder with the servers' logs in `logs/`. `None`: no logs.
     pub state: Option<PathBuf>,
-    /// Where catalogs are kept between runs, shared with other Mainstays.
+    /// The folder of the catalog files, shared with other Mainstays. `None`: no catalogs are
+    /// stored.
     pub catalogs: Option<PathBuf>,
-    /// Where calls are recorded; without one they are not.
+    /// The journal of calls. `None`: calls are not recorded.
     pub journal: Option<Arc<Journal>>,
-    /// Where clients' switches are kept between runs; without a place, for this run only.
+    /// The file with the clients' switches. `None`: switches are for this run only.
     pub switches: Option<PathBuf>,
-    /// Which principal may see and use what; without rules, everything.
+    /// The rules of access. `None`: everything is allowed.
     pub access_rules: Option<Arc<dyn AccessRules>>,
-    /// Where the configuration can be read again; without one it stays as it is.
+    /// The origin from which the configuration can be read again. `None`: no reloads.
     pub origin: Option<Origin>,
-    /// The state directory in which versions of the configuration are kept; without one there are none.
+    /// The state directory with the versions of the configuration. `None`: no versions are stored.
     pub config_history: Option<StateDir>,
-    /// Tells when the machine has slept.
+    /// Measures the time that the machine has slept.
     pub clock: SleepClock,
-    /// There is one client only (`mainstay mcp`): it is asked what servers ask.
+    /// True if there is only one client (`mainstay mcp`), which is asked the servers' questions.
     pub sole_client: bool,
     /// The Mainstays above this one, and the marks of its servers' processes.
     pub lineage: Lineage,

@@ -1,4 +1,4 @@
-//! The server that has a resource: as the lists say, or as the servers answered when they were asked.
+//! Finds the server that has a resource: in the lists, or by asking the servers.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 use crate::{Gateway, view::View};
 
-/// Owners of unlisted resources that are remembered.
+/// Maximum number of remembered owners of unlisted resources.
 const MAX_FOUND: usize = 1000;
 
-/// A resource, and the profile in which it was looked for: each profile has servers of its own.
+/// A resource, and the profile in which it was requested: each profile has its own servers.
 type Key = (ProfileName, Box<str>);
 
-/// Owners of resources that no list names, as far as they have been found.
+/// Known owners of resources that no list names.
 #[derive(Debug, Default)]
 pub(crate) struct FoundOwners(Mutex<HashMap<Key, Target>>);
 
@@ -28,7 +28,7 @@ impl FoundOwners {
 
     fn add(&self, view: &View, uri: &str, owner: Target) {
         let mut found = self.0.lock();
-        // What is still in use will be found again.
+        // Resources that are still in use will be found again.
         if found.len() >= MAX_FOUND {
             found.clear();
         }
@@ -40,7 +40,7 @@ fn key(view: &View, uri: &str) -> Key {
     (view.profile.name.clone(), uri.into())
 }
 
-/// The failure of a request about a page that each of these servers has.
+/// The failure of a request for a page that several servers have.
 pub fn shared_page(uri: &str, servers: &[ServerName]) -> Failure {
     let list = |item: &dyn Fn(&ServerName) -> String, or: &str| {
         let items: Vec<String> = servers.iter().map(item).collect();
@@ -60,25 +60,25 @@ pub fn shared_page(uri: &str, servers: &[ServerName]) -> Failure {
 }
 
 impl Gateway {
-    /// The owner of a resource among the servers that a client sees, as far as is known.
+    /// The owner of a resource among the servers that a client sees, as far as known.
     pub fn owner(&self, view: &View, uri: &str) -> Owner {
         match view.resource(uri) {
             Owner::Unlisted => {
                 let found = self.found_owners.get(view, uri);
-                let seen = found.filter(|target| view.has_resource(&target.server, uri));
-                seen.map_or(Owner::Unlisted, Owner::Server)
+                let visible = found.filter(|target| view.has_resource(&target.server, uri));
+                visible.map_or(Owner::Unlisted, Owner::Server)
             }
             owner => owner,
         }
     }
 
-    /// Asks the servers that a client sees which of them has a resource that no list names, and remembers
-    /// the answer.
+    /// Asks the servers that a client sees for a resource that no list names, and remembers the
+    /// owner.
     pub async fn find_owner(&self, view: &View, uri: &str) -> Owner {
         let mut servers = self.servers_of(view);
         servers.retain(|server| view.has_resource(&server.name, uri));
         let found = if is_page(uri) {
-            // Another server's page must not be taken for it.
+            // If several servers have the page, none of them may be chosen.
             self.calls.find_owners(servers, uri).await
         } else {
             Vec::from_iter(self.calls.find_owner(servers, uri).await)
@@ -99,8 +99,8 @@ impl Gateway {
         Owner::Server(owner)
     }
 
-    /// The owner of a resource among the servers that a client sees; where no list names it, the servers
-    /// are asked.
+    /// The owner of a resource among the servers that a client sees. If no list names it, asks the
+    /// servers.
     pub async fn settled_owner(&self, view: &View, uri: &str) -> Option<Target> {
         self.registry.profile_settled(&view.profile).await;
         match self.owner(view, uri) {

@@ -1,5 +1,4 @@
-//! Owns the supervisors, and publishes what all servers offer: as one catalog, and as one for each
-//! profile.
+//! Owns the supervisors, and publishes the catalogs: of all servers, and of each profile.
 
 mod announcement;
 mod approval;
@@ -51,7 +50,7 @@ use self::{
 };
 use crate::{
     events::Events,
-    history::History,
+    history::StatusHistory,
     options::GatewayOptions,
     supervisor::{self, Fleet, Pace, Queue, Server, Sole},
 };
@@ -63,52 +62,53 @@ const MAX_ANNOUNCEMENTS: usize = 1024;
 #[derive(Debug)]
 pub struct Registry {
     servers: Arc<ArcSwap<Servers>>,
-    /// What all servers offer.
+    /// All servers as one profile.
     everything: Arc<Profile>,
     profiles: Arc<Profiles>,
-    /// Asks for a merge that no server asks for; answered when it is done.
+    /// Requests a merge that no server has requested. The sender in it is answered when the merge
+    /// is done.
     remerge: mpsc::Sender<oneshot::Sender<()>>,
     announcements: broadcast::Sender<Announcement>,
     fleet: Arc<Fleet>,
     startup_wait: Duration,
-    /// Where the configuration comes from, if it can be read again.
+    /// The origin of the configuration, if it can be read again.
     origin: Option<Origin>,
     /// The text of the file in force, if there is one.
     text: Arc<ArcSwapOption<String>>,
-    /// One change at a time: held through it.
+    /// The lock is held throughout a change, so that there is one change at a time.
     desired: Mutex<DesiredServers>,
-    /// Changes under way.
+    /// The changes that are running.
     operations: TaskTracker,
-    /// The tasks that merge and that watch the clock, until `stop`.
-    own: Mutex<JoinSet<()>>,
+    /// The tasks that merge catalogs and watch the clock, until `stop`.
+    tasks: Mutex<JoinSet<()>>,
     stop: CancellationToken,
 }
 
 impl Registry {
-    /// Starts every server of the configuration, all at once.
+    /// Starts all servers of the configuration at once.
     pub fn start(config: &Config, options: GatewayOptions) -> Arc<Self> {
         let (reports, inbox) = mpsc::channel(MAX_REPORTS);
-        // A folder that others write to is not read either.
+        // A folder that others can write to is not read either.
         let catalogs = options.catalogs.filter(|folder| {
-            let made = state::private_dir(folder);
-            if let Err(error) = &made {
+            let created = state::private_dir(folder);
+            if let Err(error) = &created {
                 tracing::warn!(%error, "catalogs cannot be kept");
             }
-            made.is_ok()
+            created.is_ok()
         });
-        // It was read a moment ago; if it has gone since, there is none.
+        // The text was just read. If the file is gone since, there is no text.
         let text = options.origin.as_ref();
         let text = text.and_then(|origin| origin.text().ok().flatten());
         let text = Arc::new(ArcSwapOption::new(text.map(Arc::new)));
         let entries = Entries::new(options.origin.clone(), Arc::clone(&text));
         let events = Events::default();
-        events.keep_for(config.servers.len());
+        events.fit_to_servers(config.servers.len());
         let fleet = Arc::new(Fleet {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,
             queue: Arc::new(Queue::new(events.clone())),
             events,
-            history: History::new(options.journal),
+            history: StatusHistory::new(options.journal),
             logs: options
                 .state
                 .as_deref()
@@ -132,7 +132,7 @@ impl Registry {
             .iter()
             .map(|server| {
                 let (config, fleet) = (Arc::new(server.clone()), Arc::clone(&fleet));
-                // The doors are closed: reading kept files delays no client.
+                // Clients cannot connect yet, so reading stored files delays none.
                 watch(supervisor::supervise(config, fleet), &mut supervisors)
             })
             .collect();
@@ -145,7 +145,7 @@ impl Registry {
         )));
         entries.set_servers(Arc::clone(&servers));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
-        let (remerge, asked) = mpsc::channel(1);
+        let (remerge, merge_requests) = mpsc::channel(1);
         let nothing = Arc::new(Catalog::empty(&claims));
         let merger = Merger {
             servers: Arc::clone(&servers),
@@ -158,10 +158,10 @@ impl Registry {
         let everything = Arc::clone(&merger.everything);
         let profiles = Arc::clone(&merger.profiles);
         let stop = CancellationToken::new();
-        let mut own = JoinSet::new();
-        own.spawn(merger.run(inbox, asked, stop.clone()).boxed());
-        own.spawn(wake(Arc::clone(&servers), options.clock, stop.clone()).boxed());
-        let known = KnownTargets::new(fleet.catalogs.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(merger.run(inbox, merge_requests, stop.clone()).boxed());
+        tasks.spawn(wake(Arc::clone(&servers), options.clock, stop.clone()).boxed());
+        let targets = KnownTargets::new(fleet.catalogs.clone());
         let registry = Arc::new(Self {
             servers,
             everything,
@@ -176,28 +176,29 @@ impl Registry {
                 supervisors,
                 file: config.servers.clone(),
                 overlay: Overlay::default(),
-                targets: known,
+                targets,
                 leaving: HashMap::default(),
                 closed: false,
             }),
             operations: TaskTracker::new(),
-            own: Mutex::new(own),
+            tasks: Mutex::new(tasks),
             stop,
         });
         let this = Arc::clone(&registry);
-        // Nothing waits for it.
+        // No caller waits for this.
         drop(registry.run_to_end(async move {
-            this.note_file(&mut *this.desired.lock().await).await;
+            this.record_file_targets(&mut *this.desired.lock().await)
+                .await;
         }));
         registry
     }
 
-    /// In configuration order.
+    /// All servers, in configuration order.
     pub fn servers(&self) -> Vec<Arc<Server>> {
         self.servers.load().list.clone()
     }
 
-    /// A server that the catalog names.
+    /// A server by its name.
     pub fn named(&self, name: &ServerName) -> Option<Arc<Server>> {
         self.servers.load().named(name).cloned()
     }
@@ -214,17 +215,17 @@ impl Registry {
         self.text.load_full()
     }
 
-    /// The text has changed, and says what it said.
-    pub fn note_text(&self, text: Option<String>) {
+    /// Sets the text after a change that leaves its meaning the same.
+    pub fn set_text(&self, text: Option<String>) {
         self.text.store(text.map(Arc::new));
     }
 
-    /// What all servers offer, as of now.
+    /// The present catalog of all servers.
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.everything.shown().catalog)
     }
 
-    /// All servers as one profile, which no client connects to.
+    /// All servers as one profile. No client connects to it.
     pub fn everything(&self) -> &Arc<Profile> {
         &self.everything
     }
@@ -240,61 +241,66 @@ impl Registry {
 
     pub fn profile(&self, name: &str) -> Result<Arc<Profile>, Failure> {
         self.profiles.named(name).ok_or_else(|| {
-            let known: Vec<String> = self
+            let names: Vec<String> = self
                 .profiles
                 .names()
                 .iter()
                 .map(ToString::to_string)
                 .collect();
-            let message = format!("Profile '{name}' not found; there are {}", known.join(", "));
+            let message = format!("Profile '{name}' not found; there are {}", names.join(", "));
             Failure::new(FailureKind::ProfileNotFound, message).with("profile", name)
         })
     }
 
-    /// How tools are named where a profile does not say otherwise.
+    /// The naming of tools in profiles that do not set one.
     pub fn naming(&self) -> Naming {
         self.profiles.rules().naming()
     }
 
     /// The servers of a profile, in configuration order.
     pub fn servers_of(&self, profile: &Profile) -> Vec<Arc<Server>> {
-        let shown = profile.shown();
+        let snapshot = profile.shown();
         let servers = self.servers.load();
-        let list = servers.list.iter();
-        list.filter(|server| shown.config.has_server(&server.name))
+        servers
+            .list
+            .iter()
+            .filter(|server| snapshot.config.has_server(&server.name))
             .cloned()
             .collect()
     }
 
-    /// Resolves when no list needs to wait: every server has lists of an earlier run, or has had its first attempt
-    /// or its time for it (docs/dev/design.md, "Supervision": each is waited for once, after its own start, never
-    /// again by later lists).
+    /// Resolves when no list needs to wait: each server has lists of an earlier run, or its first
+    /// attempt is over, or the startup wait has passed (docs/dev/design.md, "Supervision": each
+    /// server is waited for once after its own start, and not again by later lists).
     pub async fn settled(&self) {
         self.all_settled(&self.servers()).await;
     }
 
-    /// Resolves when the servers of a profile have had their first attempts, or their time for it.
+    /// Resolves when the servers of a profile have had their first attempts, or the startup wait
+    /// has passed.
     pub async fn profile_settled(&self, profile: &Profile) {
         self.all_settled(&self.servers_of(profile)).await;
     }
 
     async fn all_settled(&self, servers: &[Arc<Server>]) {
-        let settled = servers.iter();
-        join_all(settled.map(|server| server.settled(self.startup_wait))).await;
+        let settling = servers
+            .iter()
+            .map(|server| server.settled(self.startup_wait));
+        join_all(settling).await;
     }
 
-    /// Resolves when a server has had its first attempt, or its time for it.
+    /// Resolves when the first attempt of a server is over, or the startup wait has passed.
     pub async fn attempted(&self, server: &Server) {
         server.settled(self.startup_wait).await;
     }
 
-    /// Resolves when a server that is up has been listed once, or its time for that is over.
+    /// Resolves when a server that is up has been listed once, or the startup wait has passed.
     pub async fn listed(&self, server: &Server) {
         server.listed(self.startup_wait).await;
     }
 
-    /// Waits for a server that a call names. One that was never listed has as long as the call may take,
-    /// and an error says that this time is over.
+    /// Waits until a server that a call names has been listed. A server that was never listed may
+    /// take as long as the call, and then the error is a timeout.
     pub async fn listed_for_call(&self, server: &Server) -> Result<(), Failure> {
         let never_listed = server.catalog().is_none();
         let limit = if never_listed {
@@ -309,13 +315,15 @@ impl Registry {
         }
     }
 
-    /// Resolves when every server has had its first attempt of this run, or its time for it.
+    /// Resolves when the first attempt of every server in this run is over, or the startup wait has
+    /// passed.
     pub async fn tried(&self) {
         let servers = self.servers();
         join_all(servers.iter().map(|server| server.tried(self.startup_wait))).await;
     }
 
-    /// Whether every server has had its first attempt of this run, or its time for it.
+    /// True if the first attempt of every server in this run is over, or the startup wait has
+    /// passed.
     pub fn is_tried(&self) -> bool {
         let servers = self.servers();
         servers
@@ -324,7 +332,7 @@ impl Registry {
     }
 
     pub(crate) fn announce(&self, announcement: Announcement) {
-        // No listener is no error.
+        // Without a listener, nobody needs the announcement.
         self.announcements.send(announcement).ok();
     }
 
@@ -332,27 +340,27 @@ impl Registry {
         self.announcements.subscribe()
     }
 
-    /// What servers ask and no client could be asked.
+    /// Questions of servers that no client could be asked.
     pub fn queue(&self) -> &Queue {
         &self.fleet.queue
     }
 
-    /// The one client, where there can be no other.
+    /// The only client, if there cannot be several.
     pub fn sole(&self) -> Option<&Sole> {
         self.fleet.sole.as_ref()
     }
 
-    /// What happens to the servers, and to the configuration.
+    /// The events of the servers and of the configuration.
     pub fn events(&self) -> &Events {
         &self.fleet.events
     }
 
-    /// Where changes of the servers' statuses are put on record.
-    pub fn history(&self) -> &History {
+    /// Records changes of the servers' statuses.
+    pub fn history(&self) -> &StatusHistory {
         &self.fleet.history
     }
 
-    /// Has the catalogs merged anew; returns when they are published.
+    /// Merges the catalogs, and returns when they are published.
     async fn merge(&self) {
         let (merged, done) = oneshot::channel();
         // The merging task ends after the last change.
@@ -360,12 +368,12 @@ impl Registry {
         done.await.ok();
     }
 
-    /// Ends every process of every server, when [`Registry::stop`] is not to be waited for any longer.
+    /// Kills all processes of all servers, when [`Registry::stop`] takes too long.
     pub async fn kill(&self) {
         transport::kill_all(&self.fleet.lineage).await;
     }
 
-    /// Stops every server, all at once, and returns when nothing of them is left.
+    /// Stops all servers at once, and returns when all of them have ended.
     pub async fn stop(&self) {
         self.desired.lock().await.closed = true;
         let servers = self.servers();
@@ -375,13 +383,13 @@ impl Registry {
         self.operations.close();
         self.operations.wait().await;
         self.stop.cancel();
-        join(std::mem::take(&mut *self.own.lock().await)).await;
-        // After the last words of the servers.
+        join(std::mem::take(&mut *self.tasks.lock().await)).await;
+        // After the servers' last output.
         self.fleet.logs.close().await;
     }
 }
 
-/// There is no server of this name, or none for this client.
+/// The failure for a name without a server, or without a server that this client may use.
 pub fn unknown_server(name: &str) -> Failure {
     let message = format!("Server '{name}' not found");
     Failure::new(FailureKind::ServerNotFound, message).with("server", name)

@@ -1,7 +1,7 @@
 //! Hot reload: reads the configuration again, plans the differences, and carries them out.
 //!
-//! A file that cannot be used changes nothing (invariant 11), and neither does a missing one. What runs
-//! goes on, and the trouble is shown until the file is back or a person reloads.
+//! A file that is invalid or missing changes nothing (invariant 11). The configuration in force
+//! stays, and the trouble is shown until the file is valid again or a person reloads.
 
 mod check;
 mod edit;
@@ -39,61 +39,62 @@ pub use self::{
 };
 pub use crate::registry::OnDuplicate;
 
-/// Editors write a file in several steps; it is read once they are through.
+/// Editors write a file in several steps. It is read when they have finished.
 const DEBOUNCE: Duration = Duration::from_millis(300);
 
-/// What a reload does, or would do.
+/// The result of a reload, or of its plan.
 #[derive(Clone, Debug)]
 pub struct Reloaded {
     pub plan: Plan,
-    /// What is wrong or odd about the file. An entry with an error is a server that shows it; the others
-    /// run.
+    /// Problems of the file. A server whose entry has an error shows it, and the other servers run.
     pub findings: Vec<Finding>,
-    /// The warnings among them, a line each with its place. Empty where nobody asked and the file's text is
-    /// the same as before.
+    /// The warnings among the findings, one line each with its place. Empty after a change of the
+    /// file if its text is the same as before.
     pub warnings: Vec<String>,
 }
 
-/// How often a file is looked for that has gone or cannot be read.
+/// Interval of attempts to read a file that is missing or unreadable.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why the configuration is read again.
+/// The occasion of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occasion {
-    /// The file has changed, or has gone.
+    /// The file has changed, or is missing.
     Change,
-    /// A person wants the content of the file, and no servers if there is none.
+    /// A person requests the reload. If the file is missing, there are no servers.
     Request,
 }
 
-/// Why the configuration in force is not the file's.
+/// The reason why the configuration in force differs from the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Trouble {
-    /// The file cannot be used, and nothing of it is in force. A line for each finding.
+enum ConfigTrouble {
+    /// The file cannot be used, and nothing of it is in force. One line for each finding.
     Rejected {
         findings: Vec<String>,
-        /// Nothing may say that it is over: the file cannot be read, and its folder may have gone.
-        is_looked_for: bool,
+        /// True if the end of the trouble may cause no event: the file cannot be read, and its
+        /// folder may be missing.
+        needs_polling: bool,
     },
-    /// Files that entries refer to cannot be read. A line for each server that runs as it was started.
+    /// Files that entries refer to cannot be read. One line for each server that continues with its
+    /// old values.
     Awaiting(Vec<String>),
 }
 
-impl Trouble {
-    fn of_error(error: &LoadError) -> Self {
+impl ConfigTrouble {
+    fn from_error(error: &LoadError) -> Self {
         Self::Rejected {
             findings: error.findings(),
-            is_looked_for: !matches!(error, LoadError::Invalid { .. }),
+            needs_polling: !matches!(error, LoadError::Invalid { .. }),
         }
     }
 
-    /// Keeps the launches of running servers in `new` where only files are missing.
-    fn of_files(in_force: &Config, new: &mut Config) -> Option<Self> {
-        let kept = new.keep_launches(in_force);
-        if kept.is_empty() && !new.awaits_files() {
+    /// Keeps the launches of running servers in `new` if only files are missing.
+    fn from_missing_files(in_force: &Config, new: &mut Config) -> Option<Self> {
+        let retained = new.keep_launches(in_force);
+        if retained.is_empty() && !new.awaits_files() {
             return None;
         }
-        let lines = kept.into_iter().map(|(name, problems)| {
+        let lines = retained.into_iter().map(|(name, problems)| {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             let problems = problems.join("; ");
             format!("{name} goes on with what it was started with: {problems}")
@@ -101,26 +102,27 @@ impl Trouble {
         Some(Self::Awaiting(lines.collect()))
     }
 
-    fn is_looked_for(&self) -> bool {
+    fn needs_polling(&self) -> bool {
         match self {
-            Self::Rejected { is_looked_for, .. } => *is_looked_for,
+            Self::Rejected { needs_polling, .. } => *needs_polling,
             Self::Awaiting(_) => true,
         }
     }
 }
 
-/// Reads the configuration anew and takes it into force, and writes it.
+/// Reads the configuration and applies it, and writes the configuration file.
 #[derive(Debug)]
 pub struct Reloader {
     origin: Origin,
-    /// Where versions of the file are kept.
+    /// The state directory with the versions of the file.
     history: Option<StateDir>,
     registry: Arc<Registry>,
     alerts: alerts::Choice,
-    /// The configuration in force. Locked for the whole of a reload, so that one comes after the other.
+    /// The configuration in force. Locked during a whole reload, so that reloads run one after the
+    /// other.
     current: Mutex<Config>,
     /// Locked for a copy only.
-    trouble: RwLock<Option<Trouble>>,
+    trouble: RwLock<Option<ConfigTrouble>>,
 }
 
 impl Reloader {
@@ -133,7 +135,7 @@ impl Reloader {
     ) -> Self {
         let awaited = current
             .awaits_files()
-            .then(|| Trouble::Awaiting(Vec::new()));
+            .then(|| ConfigTrouble::Awaiting(Vec::new()));
         Self {
             origin,
             history,
@@ -144,7 +146,7 @@ impl Reloader {
         }
     }
 
-    /// The configuration's file, whether it is there or not. Looks at the file system.
+    /// The configuration's file, whether or not it exists. Reads the file system.
     pub fn path(&self) -> Option<PathBuf> {
         self.origin.path()
     }
@@ -153,7 +155,7 @@ impl Reloader {
     pub async fn plan(&self) -> Result<Reloaded, LoadError> {
         let (_, mut loaded) = self.read(Occasion::Request).await?;
         let current = self.current.lock().await;
-        let findings = Finding::all_of(&loaded);
+        let findings = Finding::of_loaded(&loaded);
         let warnings = loaded.told_warnings().collect();
         loaded.config.keep_launches(&current);
         let plan = Plan::between(&current, &loaded.config);
@@ -164,59 +166,59 @@ impl Reloader {
         })
     }
 
-    /// Reloads; returns what was done. Without a file there are no servers any more.
+    /// Reloads, and returns what was done. Without a file, all servers are removed.
     pub async fn reload(&self) -> Result<Reloaded, LoadError> {
         self.reload_at(Occasion::Request).await
     }
 
-    /// Why the configuration in force is not the file's, in words.
+    /// Explains why the configuration in force differs from the file.
     pub fn warning(&self) -> Option<String> {
         match self.trouble()? {
-            Trouble::Rejected { findings, .. } => {
+            ConfigTrouble::Rejected { findings, .. } => {
                 let findings = findings.join("; ");
                 Some(format!("the configuration stays as it was: {findings}"))
             }
-            // Servers that never ran say by themselves what they lack.
-            Trouble::Awaiting(kept) => (!kept.is_empty()).then(|| kept.join("; ")),
+            // Servers that never ran report themselves which files they lack.
+            ConfigTrouble::Awaiting(lines) => (!lines.is_empty()).then(|| lines.join("; ")),
         }
     }
 
-    fn trouble(&self) -> Option<Trouble> {
+    fn trouble(&self) -> Option<ConfigTrouble> {
         let trouble = self.trouble.read();
         trouble.clone()
     }
 
-    fn set_trouble(&self, trouble: Option<Trouble>) {
-        let mut known = self.trouble.write();
-        *known = trouble;
+    fn set_trouble(&self, trouble: Option<ConfigTrouble>) {
+        let mut current = self.trouble.write();
+        *current = trouble;
     }
 
     async fn reload_at(&self, occasion: Occasion) -> Result<Reloaded, LoadError> {
         let mut current = self.current.lock().await;
         let mut read = self.read(occasion).await;
         let findings = match &read {
-            Ok((_, loaded)) => Finding::all_of(loaded),
+            Ok((_, loaded)) => Finding::of_loaded(loaded),
             Err(_) => Vec::new(),
         };
         if read.is_ok() {
-            self.note_version().await;
+            self.store_version().await;
         }
         let trouble = match &mut read {
-            Ok((_, loaded)) => Trouble::of_files(&current, &mut loaded.config),
-            Err(error) => Some(Trouble::of_error(error)),
+            Ok((_, loaded)) => ConfigTrouble::from_missing_files(&current, &mut loaded.config),
+            Err(error) => Some(ConfigTrouble::from_error(error)),
         };
-        let is_news = trouble != self.trouble();
-        if let (true, Some(Trouble::Awaiting(kept))) = (is_news, &trouble) {
-            for line in kept {
+        let has_trouble_changed = trouble != self.trouble();
+        if let (true, Some(ConfigTrouble::Awaiting(lines))) = (has_trouble_changed, &trouble) {
+            for line in lines {
                 tracing::warn!("{line}");
             }
         }
         self.set_trouble(trouble);
         let (text, loaded) = read.inspect_err(|error| {
-            if !is_news && occasion == Occasion::Change {
+            if !has_trouble_changed && occasion == Occasion::Change {
                 return;
             }
-            // The caller tells its person.
+            // The caller prints the error for its person.
             tracing::info!(
                 error = error as &dyn std::error::Error,
                 "the configuration stays as it was"
@@ -225,21 +227,21 @@ impl Reloader {
             let kind = EventKind::ConfigRejected { reason };
             self.registry.events().publish(None, kind);
         })?;
-        let is_told =
+        let has_warnings =
             occasion == Occasion::Request || self.registry.text().as_deref() != text.as_ref();
-        let warnings = if is_told {
+        let warnings = if has_warnings {
             loaded.told_warnings().collect()
         } else {
             Vec::new()
         };
         let plan = Plan::between(&current, &loaded.config);
         if plan.is_empty() {
-            // Only comments or spaces have changed; the text with them is kept.
-            self.registry.note_text(text);
+            // Only comments or spaces have changed. Keep the text with them.
+            self.registry.set_text(text);
         } else {
-            self.take(&mut current, text, loaded.config, None).await;
+            self.apply(&mut current, text, loaded.config, None).await;
         }
-        if is_news || !plan.is_empty() || occasion == Occasion::Request {
+        if has_trouble_changed || !plan.is_empty() || occasion == Occasion::Request {
             tracing::info!(%plan, "the configuration was reloaded");
         }
         Ok(Reloaded {
@@ -249,19 +251,19 @@ impl Reloader {
         })
     }
 
-    /// Keeps the file as a version of its own, unless Mainstay has seen it so.
-    async fn note_version(&self) {
+    /// Stores the file as a new version, unless it is stored already.
+    async fn store_version(&self) {
         self.with_history(|history| history.note(ChangedBy::Hand))
             .await;
     }
 
-    /// Does work on the versions of the file, off the runtime. `None` where none are kept.
+    /// Runs work on the versions of the file, off the runtime. `None` if no versions are stored.
     async fn with_history<T: Send + 'static>(
         &self,
         work: impl FnOnce(&ConfigHistory) -> T + Send + 'static,
     ) -> Option<T> {
         let (state, origin) = (self.history.clone()?, self.origin.clone());
-        // To find the file takes a look at the disk.
+        // The path may need the file system, so it is determined off the runtime.
         off_the_runtime(move || Some(work(&ConfigHistory::of(&state, &origin.path()?)))).await
     }
 
@@ -280,8 +282,9 @@ impl Reloader {
         off_the_runtime(read).await
     }
 
-    /// Takes a configuration into force; of `settled` it says all there is to say.
-    async fn take(
+    /// Applies a configuration. The overlay forgets the server `settled`, because the file has its
+    /// final entry.
+    async fn apply(
         &self,
         current: &mut Config,
         text: Option<String>,
@@ -290,7 +293,7 @@ impl Reloader {
     ) {
         self.alerts.set(&new.alerts);
         self.registry.reload(&new, text, settled).await;
-        // The other settings wait for a restart, and every plan until then says so.
+        // The other settings need a restart. Every plan until then says so.
         current.servers = new.servers;
         current.alerts = new.alerts;
         current.naming = new.naming;
@@ -298,14 +301,14 @@ impl Reloader {
         current.profiles = new.profiles;
     }
 
-    /// Reloads whenever the file changes, until told to stop; `tell` hears what came of it. A file that
-    /// cannot be read is looked for until it is back.
+    /// Reloads whenever the file changes, until it is stopped. Passes each result to `tell`. A file
+    /// that cannot be read is tried again until it is back.
     pub async fn watch(&self, stop: CancellationToken, tell: impl Fn(Result<Reloaded, LoadError>)) {
         let Some(path) = self.origin.path() else {
             return stop.cancelled().await;
         };
-        // What was changed while no Mainstay ran is a version, too.
-        self.note_version().await;
+        // Store a change that was made while no Mainstay was running.
+        self.store_version().await;
         let (changed, mut news) = mpsc::channel(1);
         let watching = watch::start(&path, changed);
         if let Err(error) = &watching {
@@ -313,16 +316,16 @@ impl Reloader {
         }
         loop {
             let before = self.trouble();
-            let is_looked_for = before.as_ref().is_some_and(Trouble::is_looked_for);
+            let needs_polling = before.as_ref().is_some_and(ConfigTrouble::needs_polling);
             tokio::select! {
                 () = stop.cancelled() => return,
                 Some(()) = news.recv() => {
                     tokio::time::sleep(DEBOUNCE).await;
                     news.try_recv().ok();
                 }
-                () = tokio::time::sleep(LOOK), if is_looked_for => {}
+                () = tokio::time::sleep(LOOK), if needs_polling => {}
             }
-            // A change by a command may have ended the trouble meanwhile: then this is another one.
+            // A command may have ended the trouble meanwhile. Then an error here is new.
             let latest = self.trouble();
             match self.reload_at(Occasion::Change).await {
                 Ok(Reloaded { plan, warnings, .. })

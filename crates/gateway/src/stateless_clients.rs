@@ -1,5 +1,5 @@
-//! Clients without a session (2026-07-28) that came lately. The doors note each request, so that people see
-//! these clients although nothing is open.
+//! Recent clients without a session (2026-07-28). The doors record each request, so that people see
+//! these clients although no session is open.
 
 use std::{
     borrow::Cow,
@@ -15,29 +15,29 @@ use mainstay_core::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Clients that are remembered, and for how long.
+/// Maximum number of remembered clients, and the time for which they are remembered.
 pub const MAX_CLIENTS: usize = 200;
 const MAX_AGE: Duration = Duration::from_hours(1);
 
-/// Bytes of a declared name or version.
+/// Maximum number of bytes of a declared name or version.
 const MAX_TEXT: usize = 256;
 
 /// The clients of the last hour.
 #[derive(Debug, Default)]
-// The mutex is locked for one look-up, or one walk over the few clients.
+// The mutex is locked for one lookup, or for one pass over the few clients.
 pub struct StatelessClients(Mutex<Clients>);
 
 #[derive(Debug, Default)]
 struct Clients {
-    noted: HashMap<Origin, Noted>,
+    recent: HashMap<Origin, RecentClient>,
     requests: u64,
 }
 
 #[derive(Debug)]
-struct Noted {
+struct RecentClient {
     revision: Revision,
     at: Instant,
-    /// The number of its latest request: two requests may come at the same time.
+    /// The number of the latest request. Two requests may have the same time.
     request: u64,
     calls: u64,
 }
@@ -47,73 +47,75 @@ struct Noted {
 pub struct StatelessClient {
     pub origin: Arc<Origin>,
     pub revision: Revision,
-    /// When its latest request came.
+    /// Time of the latest request.
     pub seen_at: SystemTime,
-    /// Its calls since it was first seen.
+    /// Number of calls since the client's first request.
     pub calls: u64,
 }
 
 impl StatelessClients {
-    /// A request came.
+    /// Records a request.
     pub fn note(&self, origin: &Origin, revision: Revision, is_call: bool) {
         let (origin, now) = (bounded(origin), Instant::now());
         let calls = u64::from(is_call);
         let mut clients = self.0.lock();
         clients.requests += 1;
         let request = clients.requests;
-        if let Some(noted) = clients.noted.get_mut(&*origin) {
-            (noted.revision, noted.at, noted.request) = (revision, now, request);
-            noted.calls += calls;
+        if let Some(recent) = clients.recent.get_mut(&*origin) {
+            (recent.revision, recent.at, recent.request) = (revision, now, request);
+            recent.calls += calls;
             return;
         }
-        if clients.noted.len() >= MAX_CLIENTS {
+        if clients.recent.len() >= MAX_CLIENTS {
             clients.forget_old(now);
         }
-        if clients.noted.len() >= MAX_CLIENTS {
+        if clients.recent.len() >= MAX_CLIENTS {
             clients.forget_a_quarter();
         }
-        let noted = Noted {
+        let recent = RecentClient {
             revision,
             at: now,
             request,
             calls,
         };
-        clients.noted.insert(origin.into_owned(), noted);
+        clients.recent.insert(origin.into_owned(), recent);
     }
 
-    /// Those of the last hour, the newest first.
+    /// The clients of the last hour, the newest first.
     pub fn newest(&self) -> Vec<StatelessClient> {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let mut clients = self.0.lock();
         clients.forget_old(now);
-        let mut noted: Vec<_> = clients.noted.iter().collect();
-        noted.sort_unstable_by_key(|(_, noted)| std::cmp::Reverse(noted.request));
-        let client = |(origin, noted): (&Origin, &Noted)| StatelessClient {
+        let mut recent: Vec<_> = clients.recent.iter().collect();
+        recent.sort_unstable_by_key(|(_, recent)| std::cmp::Reverse(recent.request));
+        let client = |(origin, recent): (&Origin, &RecentClient)| StatelessClient {
             origin: Arc::new(origin.clone()),
-            revision: noted.revision,
-            seen_at: clock.checked_sub(now - noted.at).unwrap_or(clock),
-            calls: noted.calls,
+            revision: recent.revision,
+            seen_at: clock.checked_sub(now - recent.at).unwrap_or(clock),
+            calls: recent.calls,
         };
-        noted.into_iter().map(client).collect()
+        recent.into_iter().map(client).collect()
     }
 }
 
 impl Clients {
     fn forget_old(&mut self, now: Instant) {
-        self.noted
-            .retain(|_, noted| now.saturating_duration_since(noted.at) < MAX_AGE);
+        self.recent
+            .retain(|_, recent| now.saturating_duration_since(recent.at) < MAX_AGE);
     }
 
-    /// Makes room for many at once: however many clients come, the walk is made once for fifty of them.
+    /// Makes room for many at once, so that even with many new clients one pass serves fifty of
+    /// them.
     fn forget_a_quarter(&mut self) {
-        let mut requests: Vec<_> = self.noted.values().map(|noted| noted.request).collect();
-        let (_, last, _) = requests.select_nth_unstable(MAX_CLIENTS / 4 - 1);
-        let last = *last;
-        self.noted.retain(|_, noted| noted.request > last);
+        let mut requests: Vec<_> = self.recent.values().map(|recent| recent.request).collect();
+        let (_, last_removed, _) = requests.select_nth_unstable(MAX_CLIENTS / 4 - 1);
+        let last_removed = *last_removed;
+        self.recent
+            .retain(|_, recent| recent.request > last_removed);
     }
 }
 
-/// With texts of the client that are not endless.
+/// Limits the length of the client's texts.
 fn bounded(origin: &Origin) -> Cow<'_, Origin> {
     let client = origin.client.as_ref();
     let is_long = |info: &&ClientInfo| info.name.len().max(info.version.len()) > MAX_TEXT;
@@ -136,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    fn of(name: &str) -> Origin {
+    fn origin(name: &str) -> Origin {
         Origin {
             client: Some(ClientInfo {
                 name: name.to_owned(),
@@ -148,19 +150,19 @@ mod tests {
 
     fn names(clients: &StatelessClients) -> Vec<String> {
         let all = clients.newest().into_iter();
-        all.map(|it| it.origin.client.clone().expect("declared").name)
+        all.map(|client| client.origin.client.clone().expect("declared").name)
             .collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn clients_are_known_for_an_hour_and_the_newest_come_first() {
         let clients = StatelessClients::default();
-        clients.note(&of("a"), Revision::LATEST, true);
+        clients.note(&origin("a"), Revision::LATEST, true);
         tokio::time::advance(Duration::from_mins(30)).await;
-        clients.note(&of("b"), Revision::LATEST, false);
+        clients.note(&origin("b"), Revision::LATEST, false);
         assert_eq!(names(&clients), ["b", "a"]);
         tokio::time::advance(Duration::from_mins(1)).await;
-        clients.note(&of("a"), Revision::LATEST, true);
+        clients.note(&origin("a"), Revision::LATEST, true);
         let all = clients.newest();
         assert_eq!(names(&clients), ["a", "b"]);
         assert_eq!((all[0].calls, all[1].calls), (2, 0));
@@ -174,7 +176,7 @@ mod tests {
     async fn clients_are_few_and_their_names_short() {
         let clients = StatelessClients::default();
         for number in 0..MAX_CLIENTS + 50 {
-            clients.note(&of(&format!("c{number}")), Revision::LATEST, true);
+            clients.note(&origin(&format!("c{number}")), Revision::LATEST, true);
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         let names_now = names(&clients);
@@ -183,7 +185,7 @@ mod tests {
             (&*names_now[0], &*names_now[MAX_CLIENTS - 1]),
             ("c249", "c50")
         );
-        clients.note(&of("one more"), Revision::LATEST, true);
+        clients.note(&origin("one more"), Revision::LATEST, true);
         let names_now = names(&clients);
         assert_eq!(names_now.len(), MAX_CLIENTS * 3 / 4 + 1);
         assert_eq!(
@@ -191,8 +193,8 @@ mod tests {
             ("one more", "c100")
         );
         let long = "ü".repeat(MAX_TEXT);
-        clients.note(&of(&long), Revision::LATEST, true);
-        clients.note(&of(&long), Revision::LATEST, true);
+        clients.note(&origin(&long), Revision::LATEST, true);
+        clients.note(&origin(&long), Revision::LATEST, true);
         let newest = clients.newest().swap_remove(0);
         let name = newest.origin.client.clone().expect("declared").name;
         assert_eq!((name.len(), newest.calls), (MAX_TEXT, 2));

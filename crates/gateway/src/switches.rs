@@ -1,4 +1,4 @@
-//! Switches of clients, kept in a file. Every session of a client with switches reads them.
+//! The switches of clients, stored in a file. Every session of a client with switches reads them.
 
 use std::{borrow::Cow, io, path::PathBuf, sync::Arc};
 
@@ -11,10 +11,10 @@ use tokio::sync::Mutex;
 /// All switches.
 #[derive(Debug)]
 pub struct SwitchBoard {
-    /// Where they are kept; without a place, for this run only.
+    /// The file. `None`: switches are for this run only.
     path: Option<PathBuf>,
     current: ArcSwap<Snapshot>,
-    /// One change at a time, file and snapshot; held across the writing of a file.
+    /// Held while the file is written, so that there is one change at a time.
     changing: Mutex<()>,
 }
 
@@ -25,7 +25,7 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(switches: Switches) -> Self {
+    fn new(switches: Switches) -> Self {
         let off = |(name, off): (&str, &Off)| (name.into(), Arc::new(off.clone()));
         Self {
             by_client: switches.iter().map(off).collect(),
@@ -35,8 +35,8 @@ impl Snapshot {
 }
 
 impl SwitchBoard {
-    /// Reads what is kept. A file that is none of ours leaves everything on, and is replaced by the next
-    /// change.
+    /// Reads the file. If the file is invalid, everything is on, and the next change replaces the
+    /// file.
     pub fn open(path: Option<PathBuf>) -> Self {
         let switches = path.as_ref().map(|path| match state::read_private(path) {
             Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
@@ -49,7 +49,7 @@ impl SwitchBoard {
         });
         Self {
             path,
-            current: ArcSwap::from_pointee(Snapshot::of(switches.unwrap_or_default())),
+            current: ArcSwap::from_pointee(Snapshot::new(switches.unwrap_or_default())),
             changing: Mutex::default(),
         }
     }
@@ -58,8 +58,8 @@ impl SwitchBoard {
         self.current.load().switches.clone()
     }
 
-    /// What is off for the client of this name. The name is computed only where there are switches at all:
-    /// it may have to be read from what the client declared.
+    /// The switches of the client with this name that are off. The name is computed only if there
+    /// are any switches, because it may have to be read from the client's declaration.
     pub fn of<'n>(&self, client_name: impl FnOnce() -> Cow<'n, str>) -> Option<Arc<Off>> {
         let current = self.current.load();
         if current.by_client.is_empty() {
@@ -68,8 +68,8 @@ impl SwitchBoard {
         current.by_client.get(&*client_name()).cloned()
     }
 
-    /// Changes the switches; returns the names of the clients that are concerned. A change that cannot be
-    /// kept is not made.
+    /// Changes the switches, and returns the names of the clients whose switches have changed. If
+    /// the change cannot be saved, nothing is changed.
     pub async fn change(&self, change: impl FnOnce(&mut Switches)) -> io::Result<Vec<String>> {
         let _changing = self.changing.lock().await;
         let before = self.current.load_full();
@@ -79,10 +79,13 @@ impl SwitchBoard {
             let text = serde_json::to_vec_pretty(&after)?;
             try_off_the_runtime(move || state::write_private(&path, &text)).await??;
         }
-        let concerned = before.switches.differing(&after).map(str::to_owned);
-        let concerned = concerned.collect();
-        self.current.store(Arc::new(Snapshot::of(after)));
-        Ok(concerned)
+        let changed_clients = before
+            .switches
+            .differing(&after)
+            .map(str::to_owned)
+            .collect();
+        self.current.store(Arc::new(Snapshot::new(after)));
+        Ok(changed_clients)
     }
 }
 
@@ -94,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// Kept in a file that only its owner can read.
+    /// The file is readable only for its owner, and a later run reads it.
     #[tokio::test]
     async fn a_later_run_finds_them() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -105,11 +108,11 @@ mod tests {
         };
         let board = SwitchBoard::open(Some(path.clone()));
         assert!(board.of(|| unreachable!("nobody has any")).is_none());
-        let concerned = board
+        let changed_clients = board
             .change(|switches| switches.set("one", &switch, false))
             .await
             .expect("written");
-        assert_eq!(concerned, ["one"]);
+        assert_eq!(changed_clients, ["one"]);
         let again = SwitchBoard::open(Some(path.clone()));
         assert_eq!(again.all(), board.all());
         let off = again.of(|| "one".into()).expect("switches");

@@ -1,7 +1,7 @@
-//! Starts a server once, beside all others, to see whether it can be started and what it offers.
+//! Starts a server once, apart from all others, to find out whether it starts and what it offers.
 //!
-//! A trial is a gateway of its own: it keeps nothing, records nothing, and its processes have marks of their
-//! own. A server of the same name that runs is none of its business.
+//! A trial is a separate gateway: it stores nothing, records nothing, and its processes have their
+//! own marks. It does not affect a running server of the same name.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,13 +19,13 @@ use crate::{
     supervisor::{Server, ServerView},
 };
 
-/// What reading the lists may take beyond the start.
-const LISTS: Duration = Duration::from_secs(40);
+/// Time for reading the lists, in addition to the start.
+const LISTS_LIMIT: Duration = Duration::from_secs(40);
 
-/// Lines of stderr that are told beside a failure.
-const TOLD_STDERR: usize = 10;
+/// Maximum number of stderr lines in a failure.
+const MAX_STDERR_LINES: usize = 10;
 
-/// A server that is being tried. It is to be ended by [`Trial::end`].
+/// A server on trial. End it with [`Trial::end`].
 #[derive(Debug)]
 pub struct Trial {
     gateway: Arc<Gateway>,
@@ -33,22 +33,22 @@ pub struct Trial {
     until: tokio::time::Instant,
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug)]
 pub enum Tried {
-    /// It is up, and has been listed.
+    /// The server is up and has been listed.
     Up {
         view: Box<ServerView>,
         catalog: Arc<ServerCatalog>,
     },
-    /// It is not up. The reason has the most telling line of what it said.
+    /// The server is not up. The reason includes the most informative line of its output.
     Down { reason: String },
 }
 
 impl Trial {
-    /// Starts the server, whether it is enabled or not. Needs a tokio runtime.
+    /// Starts the server, whether or not it is enabled. Needs a tokio runtime.
     pub fn begin(server: ServerConfig, lineage: Lineage) -> Self {
-        let limit = server.longest_start() + LISTS;
+        let limit = server.longest_start() + LISTS_LIMIT;
         let server = ServerConfig {
             enabled: true,
             auto_start: true,
@@ -56,9 +56,9 @@ impl Trial {
         };
         let config = Config {
             servers: vec![server],
-            // Otherwise a first start, which downloads, would not be waited for.
+            // A first start may download a package, so wait longer than usual.
             startup_wait: limit,
-            // No call is at work at the end.
+            // No call is running at the end.
             shutdown_grace: Duration::ZERO,
             ..Config::default()
         };
@@ -79,15 +79,15 @@ impl Trial {
         &self.server
     }
 
-    /// Resolves when the first attempt is over with its lists, or has had its time.
+    /// Resolves when the first attempt is over with its lists, or its time limit has passed.
     pub async fn settled(&self) {
-        // Out of time is one way to be over.
+        // The time limit also ends the trial.
         timeout_at(self.until, self.gateway.registry.settled())
             .await
             .ok();
     }
 
-    /// What has come of it so far.
+    /// The result so far.
     pub fn outcome(&self) -> Tried {
         let view = self.server.view();
         let status = &view.status;
@@ -114,17 +114,22 @@ impl Trial {
     /// The last lines of its stderr, without secrets.
     pub fn stderr(&self) -> Vec<String> {
         let mut lines = self.server.log.tail.texts();
-        lines.drain(..lines.len().saturating_sub(TOLD_STDERR));
+        lines.drain(..lines.len().saturating_sub(MAX_STDERR_LINES));
         lines
     }
 
-    /// The items of a list that clients would be shown.
-    pub fn shown<T>(&self, catalog: &ServerCatalog, kind: ListKind, of: fn(&Item) -> T) -> Vec<T> {
+    /// The items of a list that clients would see.
+    pub fn shown<T>(
+        &self,
+        catalog: &ServerCatalog,
+        kind: ListKind,
+        convert: fn(&Item) -> T,
+    ) -> Vec<T> {
         let withheld = &self.server.config().withheld;
-        catalog.shown(kind, withheld).map(of).collect()
+        catalog.shown(kind, withheld).map(convert).collect()
     }
 
-    /// What a person does next where it is not up for this reason.
+    /// The next step of a person if the server is not up for this reason.
     pub fn next_step(&self, reason: &str) -> &'static str {
         match &self.server.config().launch {
             Launch::Stdio(_) => {
@@ -137,7 +142,7 @@ impl Trial {
         }
     }
 
-    /// Ends the server with everything that it started. Returns when nothing is left.
+    /// Ends the server and all its processes. Returns when they have ended.
     pub async fn end(self) {
         self.gateway.stop().await;
     }

@@ -1,7 +1,7 @@
-//! The one gate: what one client sees, and may therefore name. A view is what an endpoint has, less what is
-//! switched off for the client, less what the access rules refuse to its principal (docs/dev/design.md,
-//! "Names, profiles, access"). Whatever a client names, at every endpoint and over REST, is looked up here,
-//! so that no spelling reaches anything else.
+//! Controls what one client sees, and may therefore name. A view has the items of an endpoint,
+//! without those that are switched off for the client, and without those that the access rules
+//! refuse (docs/dev/design.md, "Names, profiles, access"). Every name from a client, at every
+//! endpoint and over REST, is looked up here, so that no spelling circumvents the rules.
 
 use std::sync::Arc;
 
@@ -25,33 +25,33 @@ use crate::{
 
 /// The access rules for one principal.
 #[derive(Clone, Debug)]
-struct Access {
+struct PrincipalRules {
     rules: Arc<dyn AccessRules>,
     principal: Principal,
 }
 
-/// One client's view, as of one request: what it shows while a request waits may change.
+/// One client's view during one request. Its content may change while the request waits.
 #[derive(Clone, Debug)]
 pub struct View {
     pub profile: Arc<Profile>,
-    /// The one server of a transparent endpoint. Its own settings withhold tools there; in a catalog these
-    /// tools are missing already.
+    /// The one server of a transparent endpoint. There its own settings withhold tools. The
+    /// catalogs of other endpoints do not have these tools.
     only: Option<Arc<Server>>,
     off: Option<Arc<Off>>,
     /// `None` allows everything.
-    access: Option<Access>,
+    access: Option<PrincipalRules>,
 }
 
-/// Why a name leads nowhere.
+/// The reason that a name cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unseen {
     Unresolved(Unresolved),
-    /// It is this client's switch that hides it.
+    /// The client's own switch hides the target.
     SwitchedOff(Target),
 }
 
 impl Gateway {
-    /// What a client sees of a profile, under the names of its catalog.
+    /// A client's view of a profile, with the names of its catalog.
     pub fn view(&self, profile: &Arc<Profile>, principal: &Principal, caller: &Caller) -> View {
         let name = || client_name(principal, caller.client_info.as_deref());
         View {
@@ -62,8 +62,8 @@ impl Gateway {
         }
     }
 
-    /// What a client sees at the transparent endpoint of a server, under the server's own names. Switches
-    /// are for profiles only.
+    /// A client's view of the transparent endpoint of a server, with the original names. Switches
+    /// apply to profiles only.
     pub fn view_of_server(&self, server: &Arc<Server>, principal: &Principal) -> View {
         View {
             only: Some(Arc::clone(server)),
@@ -71,7 +71,8 @@ impl Gateway {
         }
     }
 
-    /// What REST shows: all servers. A person's own calls belong to no client, so no switch concerns them.
+    /// The view of REST: all servers. Switches belong to clients, so none applies to a person's own
+    /// calls.
     pub fn view_of_all(&self, principal: &Principal) -> View {
         View {
             profile: Arc::clone(self.registry.everything()),
@@ -81,21 +82,21 @@ impl Gateway {
         }
     }
 
-    fn access(&self, principal: &Principal) -> Option<Access> {
+    fn access(&self, principal: &Principal) -> Option<PrincipalRules> {
         let rules = self.access_rules.as_ref()?;
-        Some(Access {
+        Some(PrincipalRules {
             rules: Arc::clone(rules),
             principal: principal.clone(),
         })
     }
 
-    /// Whether this principal may know of a server. A view decides what it may use of it.
+    /// True if this principal may see a server. A view decides about the server's items.
     pub fn allows_server(&self, principal: &Principal, server: &ServerName) -> bool {
         let rules = self.access_rules.as_ref();
         rules.is_none_or(|rules| rules.allows_server(principal, server))
     }
 
-    /// The server of this name. One that the view does not have is like one that is not there.
+    /// The server of this name. A server outside of the view fails like an unknown name.
     pub fn server(&self, view: &View, name: &str) -> Result<Arc<Server>, Failure> {
         let server = self.registry.server(name)?;
         if view.has_server(&server.name) {
@@ -133,24 +134,24 @@ impl View {
         self.off.as_deref().is_some_and(is_off)
     }
 
-    fn allows(&self, allows: impl FnOnce(&Access) -> bool) -> bool {
+    fn allows(&self, allows: impl FnOnce(&PrincipalRules) -> bool) -> bool {
         self.access.as_ref().is_none_or(allows)
     }
 
     fn allows_item(&self, kind: ListKind, server: &ServerName, original: &str) -> bool {
-        self.allows(|Access { rules, principal }| {
+        self.allows(|PrincipalRules { rules, principal }| {
             rules.allows_server(principal, server)
                 && rules.allows_item(principal, kind, server, original)
         })
     }
 
-    /// Whether an item of this list is hidden from the client.
+    /// True if an item of this list is hidden from the client.
     pub fn hides(&self, kind: ListKind, target: &Target) -> bool {
         self.hides_item(kind, &target.server, &target.original)
     }
 
-    /// Whether an item of one of its servers is hidden from the client, listed at present or not. `original`
-    /// is what the server itself calls it.
+    /// True if an item of one of the view's servers is hidden from the client, whether or not it is
+    /// listed at present. `original` is its original name.
     pub fn hides_item(&self, kind: ListKind, server: &ServerName, original: &str) -> bool {
         let is_off = self.is_off(|off| match kind {
             ListKind::Tools => off.has_tool(server, original),
@@ -163,14 +164,14 @@ impl View {
         is_off || is_withheld() || !self.allows_item(kind, server, original)
     }
 
-    /// Whether any item of this kind can be hidden at the endpoint of one server.
+    /// True if an item of this kind can be hidden at a transparent endpoint.
     pub fn may_hide(&self, kind: ListKind) -> bool {
         let only = self.only.as_ref().filter(|_| kind == ListKind::Tools);
         let withholds = |server: &Arc<Server>| !server.config().withheld.is_nothing();
         self.off.is_some() || self.access.is_some() || only.is_some_and(withholds)
     }
 
-    /// Whether a server's tool is part of it, listed at present or not.
+    /// True if a server's tool is part of the view, whether or not it is listed at present.
     pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
         let config = &self.shown().config;
         config.has_server(server)
@@ -180,7 +181,7 @@ impl View {
             && self.allows_item(ListKind::Tools, server, tool)
     }
 
-    /// Whether no tool of any server can be hidden.
+    /// True if no tool of any server can be hidden.
     pub fn has_all_tools(&self) -> bool {
         self.shown().config.tools.is_everything()
             && self.only.is_none()
@@ -207,7 +208,7 @@ impl View {
         Ok(target.clone())
     }
 
-    /// The tool or prompt of this name, whether the profile lists tools or not.
+    /// The tool or prompt of this name, whether or not the profile lists tools.
     pub fn find(&self, kind: ListKind, name: &str) -> Result<Target, Unresolved> {
         let catalog = &self.shown().catalog;
         let target = match kind {
@@ -220,15 +221,16 @@ impl View {
         Ok(target.clone())
     }
 
-    /// The server that a tool's or prompt's name names, if the client may know of it. It may be one that is
-    /// not there any more.
+    /// The server in a tool's or prompt's exposed name, if the client may see it. The server may
+    /// have been removed.
     pub fn named_by(&self, name: &str) -> Option<ServerName> {
-        let shown = self.shown();
-        let named = shown.catalog.named_by(name);
+        let snapshot = self.shown();
+        let named = snapshot.catalog.named_by(name);
         named.filter(|server| self.has_server(server)).cloned()
     }
 
-    /// The owner of this URI, as far as the lists tell. What is hidden from the client has no owner.
+    /// The owner of this URI, as far as the lists tell. Resources that are hidden from the client
+    /// have no owner.
     pub fn resource(&self, uri: &str) -> Owner {
         match self.shown().catalog.resource(uri) {
             Owner::Server(target) if !self.has_resource(&target.server, &target.original) => {
@@ -250,12 +252,12 @@ impl View {
         }
     }
 
-    /// Whether a server may be asked for this resource, as it calls it.
+    /// True if a server may be asked for this resource, by its original URI.
     pub fn has_resource(&self, server: &ServerName, uri: &str) -> bool {
         self.has_server(server) && !self.hides_item(ListKind::Resources, server, uri)
     }
 
-    /// The part of an event that is about servers that the client sees; `None` if there is none.
+    /// The part of an event about servers that the client sees. `None` if there is none.
     pub fn visible_event(&self, event: &Event) -> Option<Event> {
         if let Some(server) = &event.server {
             return self.has_server(server).then(|| event.clone());
@@ -274,7 +276,7 @@ impl View {
                 names.retain(|name| self.has_server(name));
                 left += names.len();
             }
-            // A reload that changed no server at all, but other settings, is shown as it is.
+            // A reload that changed other settings only is shown unchanged.
             if left == 0 && all > 0 {
                 return None;
             }
@@ -282,7 +284,8 @@ impl View {
         Some(event)
     }
 
-    /// The owner of what a completion is about: a template, which is named literally, or a resource.
+    /// The owner of the subject of a completion: a template, which is named literally, or a
+    /// resource.
     pub fn reference(&self, uri: &str) -> Owner {
         match self.shown().catalog.template(uri) {
             Some(target)
@@ -290,7 +293,7 @@ impl View {
             {
                 Owner::Server(target.clone())
             }
-            // Not looked up as a URI: it would fit its own pattern.
+            // Do not look it up as a URI: a template matches its own pattern.
             Some(_) => Owner::Absent(None),
             None => self.resource(uri),
         }

@@ -32,7 +32,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// How long anything may take before the test fails.
+/// Time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that answers everything but calls, which it does not survive.
@@ -102,17 +102,22 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let target = event.metadata().target();
-        let is_of_interest = ["mainstay_gateway::supervisor", "mainstay_gateway::calls"];
-        if !is_of_interest.iter().any(|it| target.starts_with(it)) {
+        let watched_targets = ["mainstay_gateway::supervisor", "mainstay_gateway::calls"];
+        if !watched_targets
+            .iter()
+            .any(|prefix| target.starts_with(prefix))
+        {
             return;
         }
         let mut fields = Fields::default();
         event.record(&mut fields);
         let of_span = || {
             let spans = context.event_scope(event)?;
-            spans
-                .into_iter()
-                .find_map(|span| span.extensions().get::<OfServer>().map(|of| of.0.clone()))
+            spans.into_iter().find_map(|span| {
+                span.extensions()
+                    .get::<OfServer>()
+                    .map(|server| server.0.clone())
+            })
         };
         let logged = Logged {
             target,
@@ -186,9 +191,11 @@ async fn each_event_of_a_supervisor_or_a_call_names_its_server() {
         ("mainstay_gateway::supervisor", "fragile"),
         ("mainstay_gateway::calls", "fragile"),
     ] {
-        let mut about = events.iter().filter(|it| it.target.starts_with(target));
-        let is_told = about.any(|it| it.of_span.as_deref() == Some(server));
-        assert!(is_told, "{target} of {server}: {events:#?}");
+        let mut about = events
+            .iter()
+            .filter(|event| event.target.starts_with(target));
+        let has_server = about.any(|event| event.of_span.as_deref() == Some(server));
+        assert!(has_server, "{target} of {server}: {events:#?}");
     }
 }
 
@@ -205,5 +212,9 @@ async fn call(registry: &Registry, calls: &Calls, server: &str) -> Option<Failur
     let upstream = Upstream::Shared(server);
     let answer = calls.call(&receipt, upstream, request, sink, cancelled);
     let answer = answer.await;
-    receipt.no_call(answer).into_inner().err().map(|it| it.kind)
+    receipt
+        .no_call(answer)
+        .into_inner()
+        .err()
+        .map(|failure| failure.kind)
 }

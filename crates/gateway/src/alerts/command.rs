@@ -1,4 +1,4 @@
-//! Runs the command of an alert: no shell, a process group of its own, a time limit.
+//! Runs the command of an alert: without a shell, in its own process group, with a time limit.
 
 use std::{env, io, process::Stdio, time::Duration};
 
@@ -11,11 +11,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::message::Message;
+use super::message::AlertMessage;
 
-/// The part of a command's output that is logged. The rest is read and dropped, so that the command
-/// need not wait.
-const KEPT_OUTPUT: u64 = 4 * 1024;
+/// Maximum size of a command's output in the log. The rest is read and dropped, so that the command
+/// does not block.
+const MAX_LOGGED_OUTPUT: u64 = 4 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CommandFailed {
@@ -40,11 +40,11 @@ fn exit(code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// Runs it once; a command that wants to be run again can see to that itself. Returns when nothing of
-/// its process group is left.
+/// Runs the command once. It is not retried, because it can retry itself. Returns when its process
+/// group has ended.
 pub async fn run(
     command: &AlertCommand,
-    message: &Message,
+    message: &AlertMessage,
     limit: Duration,
     stop: &CancellationToken,
 ) -> Result<(), CommandFailed> {
@@ -52,9 +52,9 @@ pub async fn run(
         .await
         .map_err(CommandFailed::Start)?;
     let group = process::group(&child);
-    let running = timeout(limit, attend(&mut child, &message.json));
-    let ended = stop.run_until_cancelled(running).await;
-    let ended = match ended {
+    let running = timeout(limit, communicate(&mut child, &message.json));
+    let outcome = stop.run_until_cancelled(running).await;
+    let result = match outcome {
         Some(Ok(status)) => {
             let (code, signal) = process::exit(status.map_err(CommandFailed::Wait)?);
             if code == Some(0) {
@@ -64,18 +64,18 @@ pub async fn run(
             }
         }
         Some(Err(_)) => Err(CommandFailed::Late(limit)),
-        // We stop: it need not be said that it was not done.
+        // Mainstay stops, so the missing result need not be reported.
         None => Ok(()),
     };
     process::kill(&child);
     let reaped = child.wait().await;
     group.kill_rest();
     reaped.map_err(CommandFailed::Wait)?;
-    ended
+    result
 }
 
-/// Its environment is ours, less our own variables, which may hold tokens.
-async fn spawn(command: &AlertCommand, message: &Message) -> io::Result<Child> {
+/// The command gets our environment, without our own variables, which may contain tokens.
+async fn spawn(command: &AlertCommand, message: &AlertMessage) -> io::Result<Child> {
     let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
     let program = transport::resolve(&command.program, &path);
     let mut spawned = Command::new(program.program());
@@ -99,12 +99,12 @@ async fn spawn(command: &AlertCommand, message: &Message) -> io::Result<Child> {
     process::spawn(spawned, None).await
 }
 
-/// Writes to it, reads from it, and waits for it.
-async fn attend(child: &mut Child, json: &str) -> io::Result<std::process::ExitStatus> {
+/// Writes the message to the command's stdin, reads its output, and waits for its end.
+async fn communicate(child: &mut Child, json: &str) -> io::Result<std::process::ExitStatus> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut stdin) = stdin {
-            // A command need not read what it is told.
+            // The command need not read its stdin.
             stdin.write_all(json.as_bytes()).await.ok();
         }
     };
@@ -119,17 +119,17 @@ async fn attend(child: &mut Child, json: &str) -> io::Result<std::process::ExitS
 
 async fn log(name: &'static str, pipe: Option<impl AsyncRead + Unpin>) {
     let Some(mut pipe) = pipe else { return };
-    let mut kept = Vec::new();
-    // What broke off is logged as far as it came.
+    let mut output = Vec::new();
+    // After a read error, log the part that was read.
     (&mut pipe)
-        .take(KEPT_OUTPUT)
-        .read_to_end(&mut kept)
+        .take(MAX_LOGGED_OUTPUT)
+        .read_to_end(&mut output)
         .await
         .ok();
     tokio::io::copy(&mut pipe, &mut tokio::io::sink())
         .await
         .ok();
-    let text = String::from_utf8_lossy(&kept);
+    let text = String::from_utf8_lossy(&output);
     if !text.trim().is_empty() {
         tracing::info!(output = text.trim(), "{name} of the command of an alert");
     }

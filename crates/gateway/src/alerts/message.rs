@@ -10,16 +10,16 @@ use mainstay_core::{
 use mainstay_platform::utc;
 use serde::Serialize;
 
-/// An alarm on its way.
+/// An alarm with its id and its text for receivers.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct AlertMessage {
     pub id: EventId,
     pub alarm: Alarm,
-    /// The body of a POST, the stdin of a command.
+    /// The body of a POST, or the stdin of a command.
     pub json: String,
 }
 
-/// `text` is what chat services show.
+/// Chat services display the member `text`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {
@@ -28,11 +28,11 @@ struct Body<'a> {
     server: &'a ServerName,
     text: String,
     #[serde(flatten)]
-    what: &'a What,
+    details: &'a What,
 }
 
-impl Message {
-    /// `last` is the id given last: ids differ, so that a receiver knows what comes to it twice.
+impl AlertMessage {
+    /// `last` is the last id. Each id is unique, so that receivers recognise repetitions.
     pub fn new(last: &mut EventId, alarm: Alarm) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let millis = now.unwrap_or_default().as_millis();
@@ -43,7 +43,7 @@ impl Message {
             created_at: utc::rfc3339(at),
             server: &alarm.server,
             text: alarm.to_string(),
-            what: &alarm.what,
+            details: &alarm.what,
         };
         // Text keys and plain values: this cannot fail.
         let json = serde_json::to_string(&body).unwrap_or_default();

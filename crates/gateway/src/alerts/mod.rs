@@ -1,7 +1,7 @@
 //! Sends alerts: posts to webhooks, runs commands (`alerts` in the configuration).
 //!
-//! [`mainstay_core::alert`] decides what is sent. Each alert has a queue and a task, so that a slow or
-//! dead receiver delays no other.
+//! [`mainstay_core::alert`] decides what is sent. Each alert has a queue and a task, so that a slow
+//! or dead receiver delays no other.
 
 mod command;
 mod message;
@@ -20,13 +20,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::message::Message;
+use self::message::AlertMessage;
 use crate::events::{EventOrGap, Events, Subscription};
 
-/// Messages that may wait for one receiver; a receiver that is away for long misses some.
+/// Maximum number of messages that wait for one receiver. Further messages are dropped.
 const MAX_PENDING: usize = 64;
 
-/// The configured alerts, at work.
+/// The tasks of the configured alerts.
 #[derive(Debug)]
 pub struct Alerts {
     choice: Choice,
@@ -53,12 +53,12 @@ impl Alerts {
         }
     }
 
-    /// The handle by which other alerts are chosen.
+    /// The handle to set other alerts.
     pub fn choice(&self) -> Choice {
         self.choice.clone()
     }
 
-    /// Gives up what is not delivered yet; returns when nothing of it is left.
+    /// Drops undelivered messages, and returns when the tasks have ended.
     pub async fn stop(self) {
         self.stop.cancel();
         if let Err(error) = self.task.await {
@@ -67,12 +67,12 @@ impl Alerts {
     }
 }
 
-/// Which alerts are in force.
+/// The handle to set the alerts in force.
 #[derive(Clone, Debug)]
 pub struct Choice(watch::Sender<Vec<Alert>>);
 
 impl Choice {
-    /// Takes other alerts into force; those that did not change go on as they are.
+    /// Sets the alerts in force. Unchanged alerts continue without a restart.
     pub fn set(&self, alerts: &[Alert]) {
         self.0.send_replace(alerts.to_vec());
     }
@@ -82,28 +82,28 @@ impl Choice {
 enum Input {
     Event(Option<EventOrGap>),
     Configured,
-    /// An alert that is no longer chosen has delivered what it had to.
+    /// The delivery task of a removed alert has ended.
     Ended(Result<(), JoinError>),
     Deadline,
     Stop,
 }
 
-/// The task that watches events and hands alarms over.
+/// The task that watches events and queues messages.
 struct AlertTask {
     subscription: Subscription,
     choice: watch::Receiver<Vec<Alert>>,
     active: Vec<ActiveAlert>,
     deliveries: JoinSet<()>,
-    /// The id given last.
+    /// The last id.
     last: EventId,
     stop: CancellationToken,
 }
 
-/// One alert's watch, and the way to its receiver.
+/// One alert with its state, and the queue to its receiver.
 struct ActiveAlert {
     alert: Alert,
     watch: Watch,
-    queue: mpsc::Sender<Message>,
+    queue: mpsc::Sender<AlertMessage>,
 }
 
 impl AlertTask {
@@ -114,24 +114,24 @@ impl AlertTask {
                 Input::Event(Some(EventOrGap::Event(event))) => {
                     if let Some(server) = &event.server {
                         let now = Instant::now().into_std();
-                        self.tell(|watch| watch.see(server, &event.kind, now));
+                        self.queue_alarms(|watch| watch.see(server, &event.kind, now));
                     }
                 }
                 Input::Event(Some(EventOrGap::Gap(_))) => {
                     tracing::warn!("events came too fast: an alert may be missing");
                 }
                 Input::Configured => self.configure(),
-                Input::Ended(ended) => tell_panic(ended),
+                Input::Ended(result) => log_panic(result),
                 Input::Deadline => {
                     let now = Instant::now().into_std();
-                    self.tell(|watch| watch.tick(now));
+                    self.queue_alarms(|watch| watch.tick(now));
                 }
                 Input::Event(None) | Input::Stop => break,
             }
         }
         self.stop.cancel();
-        while let Some(ended) = self.deliveries.join_next().await {
-            tell_panic(ended);
+        while let Some(result) = self.deliveries.join_next().await {
+            log_panic(result);
         }
     }
 
@@ -148,29 +148,29 @@ impl AlertTask {
             }
         };
         tokio::select! {
-            // A new choice holds for what happens after it.
+            // Apply a new choice before later events.
             biased;
             () = self.stop.cancelled() => Input::Stop,
             Ok(()) = self.choice.changed() => Input::Configured,
-            heard = self.subscription.next() => Input::Event(heard),
-            Some(ended) = self.deliveries.join_next() => Input::Ended(ended),
+            event = self.subscription.next() => Input::Event(event),
+            Some(result) = self.deliveries.join_next() => Input::Ended(result),
             () = due => Input::Deadline,
         }
     }
 
-    /// Takes the chosen alerts into force.
+    /// Applies the chosen alerts.
     fn configure(&mut self) {
         let chosen = self.choice.borrow_and_update().clone();
         let mut before = std::mem::take(&mut self.active);
         for (index, alert) in chosen.into_iter().enumerate() {
-            let kept = before.iter().position(|active| active.alert == alert);
-            let active = match kept {
-                Some(kept) => before.swap_remove(kept),
+            let position = before.iter().position(|active| active.alert == alert);
+            let active = match position {
+                Some(position) => before.swap_remove(position),
                 None => self.open(index, alert),
             };
             self.active.push(active);
         }
-        // The tasks of those that are gone end when they have delivered what was told.
+        // The delivery tasks of removed alerts end when their queues are empty.
     }
 
     fn open(&mut self, index: usize, alert: Alert) -> ActiveAlert {
@@ -185,11 +185,11 @@ impl AlertTask {
         }
     }
 
-    fn tell(&mut self, decide: impl Fn(&mut Watch) -> Vec<Alarm>) {
+    fn queue_alarms(&mut self, decide: impl Fn(&mut Watch) -> Vec<Alarm>) {
         for active in &mut self.active {
             for alarm in decide(&mut active.watch) {
                 tracing::info!(%alarm, "alert");
-                let message = Message::new(&mut self.last, alarm);
+                let message = AlertMessage::new(&mut self.last, alarm);
                 if active.queue.try_send(message).is_err() {
                     tracing::warn!("an alert was dropped: too many wait for its receiver");
                 }
@@ -198,17 +198,18 @@ impl AlertTask {
     }
 }
 
-fn tell_panic(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
+fn log_panic(result: Result<(), JoinError>) {
+    if let Err(error) = result {
         tracing::error!(%error, "a delivery of alerts failed");
     }
 }
 
-/// Delivers to one receiver, a message at a time. `index` names the alert in the configuration.
+/// Delivers messages to one receiver, one after the other. `index` is the position of the alert in
+/// the configuration.
 async fn deliver(
     index: usize,
     alert: Alert,
-    mut messages: mpsc::Receiver<Message>,
+    mut messages: mpsc::Receiver<AlertMessage>,
     stop: CancellationToken,
 ) {
     let limit = alert.timeout;
@@ -216,7 +217,7 @@ async fn deliver(
         Receiver::Webhook(webhook) => webhook::open(webhook),
         Receiver::Command(_) => None,
     };
-    let next = async |messages: &mut mpsc::Receiver<Message>| {
+    let next = async |messages: &mut mpsc::Receiver<AlertMessage>| {
         stop.run_until_cancelled(messages.recv()).await.flatten()
     };
     while let Some(message) = next(&mut messages).await {
@@ -230,7 +231,7 @@ async fn deliver(
                     }
                 }
             }
-            // Why it cannot be used was said when it was opened.
+            // The unusable URL was logged when the hook was opened.
             (Receiver::Webhook(_), None) => {}
             (Receiver::Command(command), _) => {
                 if let Err(error) = command::run(command, &message, limit, &stop).await {

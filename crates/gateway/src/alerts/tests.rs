@@ -35,7 +35,7 @@ async fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     .await
 }
 
-/// One that is told of an outage at once.
+/// An alert that reports an outage at once.
 fn alert(to: Receiver) -> Alert {
     Alert {
         on: vec![AlertKind::ServerDown, AlertKind::Recovered],
@@ -116,7 +116,7 @@ impl Hook {
     }
 }
 
-/// What fails is posted again, the same, until it is taken; then comes the next.
+/// A failed message is posted again unchanged until it is accepted. Then the next one follows.
 #[tokio::test]
 async fn a_receiver_that_fails_first_gets_everything_in_order() {
     let hook = Hook::new().await;
@@ -133,20 +133,20 @@ async fn a_receiver_that_fails_first_gets_everything_in_order() {
     let (_, second) = hook.take("503 Later\r\nretry-after: 0").await;
     let (_, third) = hook.take("200 OK").await;
     assert!(first == second && second == third);
-    let told: Value = serde_json::from_str(&first).expect("JSON");
-    assert_eq!(told["alert"], "server_down");
-    assert_eq!(told["server"], "fs");
-    assert_eq!(told["text"], "server fs has been down for 0 s: gone");
-    assert_eq!(told["data"]["reason"], "gone");
+    let body: Value = serde_json::from_str(&first).expect("JSON");
+    assert_eq!(body["alert"], "server_down");
+    assert_eq!(body["server"], "fs");
+    assert_eq!(body["text"], "server fs has been down for 0 s: gone");
+    assert_eq!(body["data"]["reason"], "gone");
     let (_, next) = hook.take("204 OK").await;
     let next: Value = serde_json::from_str(&next).expect("JSON");
     assert_eq!(next["alert"], "recovered");
     assert_eq!(next["data"]["from"], "server_down");
-    assert!(next["id"].as_str() > told["id"].as_str());
+    assert!(next["id"].as_str() > body["id"].as_str());
     within(alerts.stop()).await;
 }
 
-/// What cannot get better is not tried again.
+/// A permanent refusal is not retried.
 #[tokio::test]
 async fn a_refusal_for_good_is_given_up() {
     let hook = Hook::new().await;
@@ -160,13 +160,13 @@ async fn a_refusal_for_good_is_given_up() {
     within(alerts.stop()).await;
 }
 
-/// A dead receiver harms no other, is not waited for in the end, and is named by no log.
+/// A dead receiver delays no other, does not delay the stop, and no log shows its URL.
 #[tokio::test]
 async fn receivers_do_not_wait_for_each_other() {
     let (dead, live) = (Hook::new().await, Hook::new().await);
     let events = Events::default();
     let mut chosen = [alert(dead.receiver()), alert(live.receiver())];
-    // Longer than this test waits for the end.
+    // Longer than the test may take.
     chosen[0].timeout = Duration::from_hours(1);
     assert!(!format!("{chosen:?}").contains("s3cret"));
     let alerts = Alerts::start(&chosen, &events);
@@ -192,8 +192,8 @@ async fn a_command_gets_the_alert_on_stdin_and_in_its_environment() {
     let events = Events::default();
     let alerts = Alerts::start(&[alert(shell(&script))], &events);
     lost(&events);
-    let told = until(|| std::fs::read_to_string(&file).ok()).await;
-    let (json, variables) = told.split_once('\n').expect("two parts");
+    let output = until(|| std::fs::read_to_string(&file).ok()).await;
+    let (json, variables) = output.split_once('\n').expect("two parts");
     let json: Value = serde_json::from_str(json).expect("JSON");
     assert_eq!(json["alert"], "server_down");
     let id = json["id"].as_str().expect("an id");
@@ -220,7 +220,7 @@ async fn gone(pid: Pid) {
     until(|| test_kill_process(pid).is_err().then_some(())).await;
 }
 
-/// Neither a command that hangs nor what it started outlives its time, or us.
+/// A command that hangs is killed with its children, after its time limit and at the stop.
 #[tokio::test]
 async fn a_command_that_hangs_is_ended_with_all_it_started() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -228,7 +228,7 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
     let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
     let events = Events::default();
     let mut chosen = alert(shell(&script));
-    // The shell has written its child's id long before, also on a busy machine.
+    // The shell writes its child's id much earlier, even on a busy machine.
     chosen.timeout = Duration::from_secs(3);
     let alerts = Alerts::start(&[chosen], &events);
     lost(&events);
@@ -246,22 +246,23 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
     gone(pid).await;
 }
 
-/// A reload: what did not change goes on, what is new begins, what is gone is silent.
+/// After a reload, unchanged alerts continue, new ones start, and removed ones end.
 #[tokio::test]
 async fn other_alerts_may_be_chosen() {
-    let (old, kept, new) = (Hook::new().await, Hook::new().await, Hook::new().await);
+    let (old, unchanged, new) = (Hook::new().await, Hook::new().await, Hook::new().await);
     let events = Events::default();
-    let [old_one, kept_one, new_one] = [&old, &kept, &new].map(|hook| alert(hook.receiver()));
-    let alerts = Alerts::start(&[old_one, kept_one.clone()], &events);
+    let [old_one, unchanged_alert, new_one] =
+        [&old, &unchanged, &new].map(|hook| alert(hook.receiver()));
+    let alerts = Alerts::start(&[old_one, unchanged_alert.clone()], &events);
     lost(&events);
     old.take("200 OK").await;
-    kept.take("200 OK").await;
-    alerts.choice().set(&[kept_one, new_one]);
+    unchanged.take("200 OK").await;
+    alerts.choice().set(&[unchanged_alert, new_one]);
     connected(&events);
     lost(&events);
     let (_, body) = new.take("200 OK").await;
     assert!(body.contains("server_down"), "{body}");
-    let (_, body) = kept.take("200 OK").await;
+    let (_, body) = unchanged.take("200 OK").await;
     assert!(
         body.contains("recovered"),
         "it remembers what it told: {body}"

@@ -1,4 +1,4 @@
-//! Posts alerts, and repeats a post while that may help.
+//! Posts alerts, and retries while that may help.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use backon::{ExponentialBuilder, Retryable as _};
 use mainstay_core::config;
 use mainstay_transport::{NotTaken, Webhook};
 
-use super::message::Message;
+use super::message::AlertMessage;
 
-/// Retries after 1, 2, 4, … s, jittered: a receiver that restarts is back within them.
+/// Retries after 1, 2, 4, … s, with jitter. That suffices for a receiver that restarts.
 const RETRIES: usize = 7;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// A receiver that asks to be left alone for longer is asked again after this: others wait behind.
+/// Maximum delay that a receiver may request, because other messages wait behind.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// `None`, with a word in the log, for what cannot be posted to.
+/// `None`, with an error in the log, if the URL cannot be used.
 pub fn open(webhook: &config::Webhook) -> Option<Webhook> {
     Webhook::new(webhook)
         .inspect_err(|error| tracing::error!(%error, "the URL of an alert cannot be used"))
         .ok()
 }
 
-/// Posts until it is taken, or nothing more is to be hoped for.
-pub async fn post(hook: &Webhook, message: &Message, limit: Duration) -> Result<(), NotTaken> {
+/// Posts until the receiver accepts, or a retry cannot help.
+pub async fn post(hook: &Webhook, message: &AlertMessage, limit: Duration) -> Result<(), NotTaken> {
     let delays = ExponentialBuilder::default()
         .with_min_delay(FIRST_DELAY)
         .with_max_delay(LONGEST_DELAY)
@@ -34,11 +34,11 @@ pub async fn post(hook: &Webhook, message: &Message, limit: Duration) -> Result<
         .retry(delays)
         .when(NotTaken::is_passing)
         .adjust(|error, delay| {
-            let asked = error
+            let requested = error
                 .retry_after()
                 .map(|wait| wait.min(LONGEST_RETRY_AFTER));
-            // No delay means that the retries are spent.
-            delay.map(|delay| asked.unwrap_or(delay))
+            // No delay means that no retries are left.
+            delay.map(|delay| requested.unwrap_or(delay))
         })
         .notify(|error, delay| tracing::debug!(%error, ?delay, "an alert is posted again"))
         .await

@@ -1,4 +1,4 @@
-//! Opens and closes a call's entry in the journal, in the figures and in traces
+//! Opens and closes a call's entry in the journal, in the metrics and in traces
 //! (docs/dev/requirements.md, section L).
 
 use std::{
@@ -19,34 +19,34 @@ use mainstay_journal::{Acknowledged, Begun, Entry, Finished, Outcome};
 use mainstay_transport::Frame;
 
 use super::{
-    outcome::{answered, error, failed, is_recorded, kept},
+    outcome::{answered, error, failed, is_recorded, payload_part},
     receipt::Receipt,
     request::{Answer, Request, Upstream},
     shared::Calls,
     sink::CallSink,
 };
 use crate::{
-    metrics::{Count, Ended, TOOL_ERROR},
-    traces::{Span, Subject, Trouble},
+    metrics::{CallEnd, Count, TOOL_ERROR},
+    traces::{Span, SpanError, Subject},
 };
 
-/// One call's account.
+/// The account of one call: its journal entry, its metrics and its trace span.
 #[derive(Debug)]
 pub(super) struct Account {
     entry: Entry,
-    begun: Instant,
-    /// When the attempt that counts was sent.
-    left: Option<Instant>,
+    started_at: Instant,
+    /// Time at which the request was sent in the current attempt.
+    sent_at: Option<Instant>,
     attempts: u32,
-    /// Those that another followed.
+    /// Attempts that were followed by another one.
     earlier: Vec<Attempt>,
     count: Option<Count>,
     span: Option<Span>,
 }
 
 impl Account {
-    /// Opens the account of a call that is forwarded. A request that asks for no work of a server's own is
-    /// not recorded.
+    /// Opens the account of a call that is forwarded. A request that does not make its server work
+    /// (see [`is_recorded`]) is not recorded.
     pub fn open(
         calls: &Calls,
         receipt: &Receipt,
@@ -56,15 +56,15 @@ impl Account {
     ) -> Self {
         let mut account = Self {
             entry: Entry::none(),
-            begun: receipt.came(),
-            left: None,
+            started_at: receipt.received_at(),
+            sent_at: None,
             attempts: 0,
             earlier: Vec::new(),
             count: None,
             span: None,
         };
         if let Some(method) = recorded(&request.frame) {
-            receipt.forwarded();
+            receipt.set_forwarded();
             account.begin(method, calls, upstream, request, sink);
         }
         account
@@ -83,13 +83,13 @@ impl Account {
         let count = Count::begin(
             &server.figures,
             (method, &name),
-            self.begun,
+            self.started_at,
             frame.text().len(),
             |tool| server.has_tool(tool),
         );
         let is_listed = match method {
             Method::PromptsGet => server.has(ListKind::Prompts, &name),
-            _ => count.is_of_tool(),
+            _ => count.has_own_series(),
         };
         self.count = Some(count);
         if calls.journal.is_none() && calls.tracer.is_none() {
@@ -97,7 +97,7 @@ impl Account {
         }
         let meta = message::meta::of(frame.text(), frame.envelope());
         let context = meta.ok().flatten().and_then(trace::of_meta);
-        let of_caller = context.as_ref().map(|(context, _)| context.trace);
+        let caller_trace = context.as_ref().map(|(context, _)| context.trace);
         if let Some(tracer) = &calls.tracer {
             self.span = Span::begin(tracer, context, || Subject {
                 server: server.name.clone(),
@@ -111,7 +111,7 @@ impl Account {
             });
         }
         if let Some(journal) = &calls.journal {
-            let of_span = self.span.as_ref().and_then(Span::trace);
+            let span_trace = self.span.as_ref().and_then(Span::trace);
             self.entry = journal.begin(Begun {
                 origin: Arc::clone(&sink.client.origin),
                 target: Target {
@@ -123,31 +123,32 @@ impl Account {
                 arguments: frame
                     .envelope()
                     .arguments()
-                    .map(|span| kept(frame, frame.get(span))),
-                since: self.begun,
-                trace: of_caller.or(of_span),
+                    .map(|span| payload_part(frame, frame.get(span))),
+                since: self.started_at,
+                trace: caller_trace.or(span_trace),
                 secrets: server.log.secrets(),
             });
         }
     }
 
-    /// The call is tried on a session, in one exchange or in several.
+    /// Counts an attempt. It may take several exchanges on its session.
     pub fn tried(&mut self) {
         self.attempts += 1;
     }
 
-    /// The attempt failed after it got so far, and another follows.
-    pub fn failed(&mut self, state: State, failure: &Failure) {
+    /// Records an attempt that failed in this state and is followed by another one.
+    pub fn attempt_failed(&mut self, state: State, failure: &Failure) {
         if self.entry.is_some() {
             self.earlier.push(Attempt {
-                ended: self.begun.elapsed(),
+                ended: self.started_at.elapsed(),
                 state,
                 error: error(failure),
             });
         }
     }
 
-    /// The call is about to be sent: in strict mode not before that is on record.
+    /// Writes the intent to send before the call is sent. In strict mode, waits until the intent is
+    /// on disk, and fails if it cannot be written.
     pub async fn about_to_send(&mut self) -> Result<(), Failure> {
         self.entry.intent().await.map_err(|error| {
             let message = format!("the call was not sent, since {error}");
@@ -155,12 +156,12 @@ impl Account {
         })
     }
 
-    /// A server of this revision is asked; returns the context that its request is to carry.
+    /// Records a request to a server of this revision. Returns the trace context for the request.
     pub fn ask(&mut self, revision: Revision) -> Option<TraceContext> {
         self.span.as_mut()?.ask(revision)
     }
 
-    /// The server has answered, or not.
+    /// Records the server's answer, or the failure.
     pub fn answered(&mut self, failed: Option<&Failure>) {
         if let Some(span) = &mut self.span {
             span.answered(failed.map(|failure| failure.kind.code()));
@@ -168,23 +169,23 @@ impl Account {
     }
 
     pub fn sent(&mut self) {
-        self.left = Some(Instant::now());
+        self.sent_at = Some(Instant::now());
         self.entry.reached(State::Sent);
         self.count_sent(true);
     }
 
     pub fn is_sent(&self) -> bool {
-        self.left.is_some()
+        self.sent_at.is_some()
     }
 
-    /// When the request left.
+    /// Time at which the request was sent. `None` if it was not sent.
     pub fn sent_at(&self) -> Option<SystemTime> {
-        SystemTime::now().checked_sub(self.left?.elapsed())
+        SystemTime::now().checked_sub(self.sent_at?.elapsed())
     }
 
-    /// The request was not sent after all.
+    /// Records that the request was not sent after all.
     pub fn not_sent(&mut self) {
-        self.left = None;
+        self.sent_at = None;
         self.entry.reached(State::NotSent);
         self.count_sent(false);
     }
@@ -195,34 +196,35 @@ impl Account {
         }
     }
 
-    /// The call has ended. In strict mode its answer waits for that to be on record.
+    /// Closes the account. In strict mode, waits until the end of the call is on disk before it
+    /// returns the answer.
     pub async fn close(self, outcome: Result<Answer, Failure>) -> Result<Answer, Failure> {
         let now = Instant::now();
-        let left = self.left.unwrap_or(now);
+        let sent_at = self.sent_at.unwrap_or(now);
         let earlier = u32::try_from(self.earlier.len()).unwrap_or(u32::MAX);
         let finished = Finished {
             outcome: match &outcome {
                 Ok(answer) => answered(&answer.frame, self.entry.is_some()),
                 Err(failure) => failed(failure, self.attempts > 0),
             },
-            // The last attempt may have ended before it had a session.
+            // An attempt that failed before it had a session is in `earlier` only.
             attempts: self
                 .attempts
                 .max(earlier.saturating_add(u32::from(earlier > 0))),
             earlier: self.earlier,
             at: now,
-            queue: left.saturating_duration_since(self.begun),
-            upstream: now.saturating_duration_since(left),
+            queue: sent_at.saturating_duration_since(self.started_at),
+            upstream: now.saturating_duration_since(sent_at),
         };
         if let Some(count) = self.count {
             let bytes = outcome
                 .as_ref()
                 .map_or(0, |answer| answer.frame.text().len());
-            let ended = ended(&outcome, &finished.outcome);
-            count.end(ended, finished.queue, finished.upstream, bytes);
+            let end = call_end(&outcome, &finished.outcome);
+            count.end(end, finished.queue, finished.upstream, bytes);
         }
         if let Some(span) = self.span {
-            span.end(trouble(&outcome, &finished.outcome));
+            span.end(span_error(&outcome, &finished.outcome));
         }
         let acknowledged: Acknowledged = self.entry.finish(finished);
         match acknowledged.await {
@@ -232,9 +234,9 @@ impl Account {
                     let message = format!("the call has ended, but {error}");
                     Failure::new(FailureKind::NotRecorded, message)
                 }
-                // It says so itself, and that the call was not sent.
+                // This failure says already that the call is not recorded and was not sent.
                 Err(failure) if failure.kind == FailureKind::NotRecorded => failure,
-                // How far the call got is more than that it is not on record.
+                // Keep the failure: how far the call got is more important than the missing record.
                 Err(failure) => Failure {
                     message: format!("{}; and {error}", failure.message),
                     ..failure
@@ -244,43 +246,46 @@ impl Account {
     }
 }
 
-/// The method of a request that asks for work of a server's own.
+/// The method of a request that is recorded.
 fn recorded(frame: &Frame) -> Option<Method> {
     frame.method().filter(|method| is_recorded(*method))
 }
 
-fn ended(outcome: &Result<Answer, Failure>, said: &Outcome) -> Ended {
-    match (outcome, said) {
-        (Err(failure), _) => Ended::Failed(failure.kind),
+fn call_end(outcome: &Result<Answer, Failure>, recorded: &Outcome) -> CallEnd {
+    match (outcome, recorded) {
+        (Err(failure), _) => CallEnd::Failed(failure.kind),
         (
             Ok(_),
             Outcome::Answered {
                 error: Some(error), ..
             },
-        ) if error.kind == TOOL_ERROR => Ended::ToolError,
-        (Ok(_), Outcome::Answered { error: Some(_), .. }) => Ended::Failed(FailureKind::CallFailed),
-        (Ok(_), _) => Ended::Ok,
+        ) if error.kind == TOOL_ERROR => CallEnd::ToolError,
+        (Ok(_), Outcome::Answered { error: Some(_), .. }) => {
+            CallEnd::Failed(FailureKind::CallFailed)
+        }
+        (Ok(_), _) => CallEnd::Ok,
     }
 }
 
-/// The error of a call for its span. A tool's own error text is its result, and stays out.
-fn trouble(outcome: &Result<Answer, Failure>, said: &Outcome) -> Option<Trouble> {
-    match (outcome, ended(outcome, said)) {
-        (_, Ended::Ok) => None,
-        (Err(failure), _) => Some(Trouble {
+/// The error of a call for its span. The error text of a tool is part of its result, and is left
+/// out.
+fn span_error(outcome: &Result<Answer, Failure>, recorded: &Outcome) -> Option<SpanError> {
+    match (outcome, call_end(outcome, recorded)) {
+        (_, CallEnd::Ok) => None,
+        (Err(failure), _) => Some(SpanError {
             kind: failure.kind.code().into(),
             message: Some(failure.message.clone()),
             is_rpc: false,
         }),
-        (Ok(_), Ended::ToolError) => Some(Trouble {
+        (Ok(_), CallEnd::ToolError) => Some(SpanError {
             kind: TOOL_ERROR.into(),
             message: None,
             is_rpc: false,
         }),
-        (Ok(answer), Ended::Failed(kind)) => {
+        (Ok(answer), CallEnd::Failed(kind)) => {
             let error = answer.frame.error().unwrap_or_default();
             let code = message::member(error, "code");
-            Some(Trouble {
+            Some(SpanError {
                 kind: code.map_or(kind.code().into(), |code| code.to_owned().into()),
                 message: message::shown_member(error, "message").map(String::from),
                 is_rpc: code.is_some(),

@@ -1,4 +1,4 @@
-//! One attempt at a call: on one session, until its answer or its end.
+//! One attempt at a call: on one session, until the answer or a failure.
 
 use std::{
     pin::{Pin, pin},
@@ -24,22 +24,22 @@ use tokio::{
 use crate::supervisor::Cause;
 
 use super::{
-    call::{AttemptError, Call, Round, deadline},
+    call::{ActiveCall, AttemptError, Round, deadline},
     era_translation::EraTranslation,
-    progress::Progress,
+    progress::HighestProgress,
     request::{Answer, Upstream},
     rounds::MAX_ROUNDS,
     sink::log_level,
 };
 
-/// Futures that few calls need are boxed, here and wherever a call passes. Without that, the future of every call
-/// would have room for them, and each byte of it is moved.
-impl Call<'_> {
+/// Futures that few calls need are boxed, here and in the other files of calls. Otherwise every
+/// call's future would have room for them, and each byte of it is moved.
+impl ActiveCall<'_> {
     pub async fn attempt(
         &mut self,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, AttemptError> {
-        // A refused call does not start the server, either.
+        // A refused call must not start the server.
         self.check_refusal()?;
         let session = match self.upstream.live_session(self.era()) {
             Some(session) => session,
@@ -50,21 +50,21 @@ impl Call<'_> {
             && self.sink.client.can_be_asked()
         {
             let ask = |question| self.sink.ask(&self.upstream.server().name, question);
-            let asking = Box::pin(held.ask_by(ask));
-            let asked = self.meanwhile(asking, cancel.as_mut()).await;
-            asked.map_err(AttemptError::Final)?;
+            let request = Box::pin(held.ask_by(ask));
+            let answered = self.wait_for(request, cancel.as_mut()).await;
+            answered.map_err(AttemptError::Final)?;
         }
         // The server may have crashed while the call waited for it.
         self.check_refusal()?;
         if session.liveness.is_stalled() {
-            let waited = Box::pin(self.meanwhile(session.liveness.grace(), cancel.as_mut()));
+            let waited = Box::pin(self.wait_for(session.liveness.grace(), cancel.as_mut()));
             waited.await.map_err(AttemptError::Final)?;
         }
         if session.liveness.is_stalled() {
             return Err(AttemptError::Final(self.not_answering(&session)));
         }
         self.account.tried();
-        if self.is_heard_by(&session) {
+        if self.is_translated_subscription(&session) {
             return Box::pin(self.subscribe(&session, cancel)).await;
         }
         let server = session.greeting.revision;
@@ -78,15 +78,15 @@ impl Call<'_> {
         loop {
             let render = |id: &str| translation.request(id, round.as_ref());
             let mut answer = self.exchange(&session, render, cancel.as_mut()).await?;
-            if translation.declares_tasks_for(&answer.frame) {
+            if translation.declare_tasks_if_required(&answer.frame) {
                 continue;
             }
             if let Some(round) = round.take() {
-                self.opened(&round);
+                self.notify_elicitations_complete(&round);
             }
-            if let Some(caller) = translation.takes_task(&answer.frame) {
-                let ended = self.await_task(&session, caller, answer.frame, cancel.as_mut());
-                answer.frame = Box::pin(ended).await.map_err(AttemptError::Final)?;
+            if let Some(caller) = translation.hidden_task_caller(&answer.frame) {
+                let awaiting = self.await_task(&session, caller, answer.frame, cancel.as_mut());
+                answer.frame = Box::pin(awaiting).await.map_err(AttemptError::Final)?;
             }
             let required = match translation.input_required(&answer.frame) {
                 Ok(None) => {
@@ -99,7 +99,7 @@ impl Call<'_> {
             if required.requests.is_empty() {
                 pauses += 1;
                 Box::pin(self.pause(pauses, cancel.as_mut())).await?;
-                round = Some(Round::unasked(required.state));
+                round = Some(Round::without_questions(required.state));
                 continue;
             }
             rounds += 1;
@@ -125,7 +125,7 @@ impl Call<'_> {
         }
     }
 
-    /// One request and its response, as a span of its own.
+    /// Sends one request and returns its response. The exchange has its own span.
     async fn exchange(
         &mut self,
         session: &Arc<Session>,
@@ -165,24 +165,24 @@ impl Call<'_> {
         };
         let mut exchange = tokio::select! {
             biased;
-            exchange = start => exchange.map_err(|why| self.interrupted(why))?,
-            // A full pipe: nothing of the message has been written.
+            exchange = start => exchange.map_err(|interruption| self.interrupted(interruption))?,
+            // The pipe is full: nothing of the message has been written.
             () = deadline(self.deadline) => return Err(AttemptError::Final(self.timed_out())),
             reason = &mut cancel => return Err(AttemptError::Final(self.cancelled(&reason))),
         };
         self.account.sent();
         let was_failing = session.liveness.failed_in_row() > 0;
-        let mut progress = Progress::default();
-        // The server has closed its connection, and nothing has come since.
+        let mut progress = HighestProgress::default();
+        // The server has closed its connection, and no message has arrived since.
         let mut is_parted = false;
         let mut patience = None;
         let mut timer = pin!(sleep_until(self.deadline));
         loop {
             tokio::select! {
                 biased;
-                said = exchange.next() => {
-                    let frame = match said {
-                        Err(why) => return Err(Box::pin(self.lost(why)).await),
+                message = exchange.next() => {
+                    let frame = match message {
+                        Err(interruption) => return Err(Box::pin(self.lost(interruption)).await),
                         Ok(ServerMessage::Message(frame)) => frame,
                         Ok(ServerMessage::Question(question)) => {
                             is_parted = false;
@@ -190,17 +190,18 @@ impl Call<'_> {
                             continue;
                         }
                         Ok(ServerMessage::Parted { retry }) => {
-                            // What a server does on the transparent path, we do as it does.
-                            let is_own = matches!(self.upstream, Upstream::IsolatedSession(_));
-                            self.sink.part(is_own.then_some(retry));
+                            // On a transparent endpoint, close the client's connection as the
+                            // server does.
+                            let is_isolated = matches!(self.upstream, Upstream::IsolatedSession(_));
+                            self.sink.part(is_isolated.then_some(retry));
                             is_parted = true;
                             continue;
                         }
                     };
                     is_parted = false;
                     let Some(method) = frame.method() else {
-                        // An answer that refuses the call as a whole is no evidence that calls work. Any
-                        // other ends a row of failed calls.
+                        // A refusal of the whole call is no evidence that calls work. Any other
+                        // answer ends the row of failed calls.
                         if session.liveness.failed_in_row() > 0 {
                             self.request_probe();
                         } else if was_failing && let Upstream::Shared(server) = self.upstream {
@@ -220,7 +221,8 @@ impl Call<'_> {
                     }
                     self.relay(method, &frame);
                 }
-                // A client that comes back for the rest wants it now, not when the server's time is over.
+                // When the client returns for the rest, resume at once and do not wait for the
+                // server's retry time.
                 () = self.sink.client_returned(), if is_parted => exchange.resume_now(),
                 () = unconstrained(&mut timer) => {
                     let questions = exchange.open_questions().or(patience.as_deref());
@@ -244,13 +246,15 @@ impl Call<'_> {
         }
     }
 
-    /// Passes a server's question on to the client, unless the server is not to ask.
+    /// Asks the client the server's question, unless the configuration rejects questions. If the
+    /// client cannot be asked: answers from the configuration, queues or holds the question, or
+    /// drops it.
     fn ask(&self, mut question: Question, patience: &Arc<OpenQuestions>) {
         let config = self.upstream.server().config();
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
         }
-        // What the client answers by itself takes no more than the call's own time.
+        // A question that the client answers without a person does not extend the call's time.
         if needs_person(question.method()) {
             question.keep_waiting(Some(patience));
         }
@@ -265,38 +269,37 @@ impl Call<'_> {
         } else if config.server_requests == Some(ServerRequests::Queue) {
             self.upstream.server().queue(self.cause(), question);
         } else if question.method() == Method::RootsList
-            && self.sink.client.takes_later(question.frame())
+            && self.sink.client.accepts_later(question.frame())
             && let Some(held) = self.upstream.held_requests()
         {
             held.keep(question);
         }
     }
 
-    /// Names this call as the cause of what its server asks.
+    /// This call as the cause of a question of its server.
     fn cause(&self) -> Cause {
         let client = &self.sink.client;
         Cause {
             principal: client.principal.clone(),
-            client: client.origin.client.as_ref().map(|it| it.name.clone()),
+            client: client.origin.client.as_ref().map(|info| info.name.clone()),
             name: self.request.subject(),
         }
     }
 
-    /// Shows people that the client is asked.
+    /// Lists the question among the open questions, for people to see.
     pub(super) fn show(&self, question: &mut Question) {
         let client = &self.sink.client;
-        let name = client.origin.client.as_ref().map(|it| it.name.as_str());
+        let name = client.origin.client.as_ref().map(|info| info.name.as_str());
         let server = self.upstream.server();
         server.show_question(name, &client.principal, question);
     }
 
-    /// While a person thinks, the call's time stands still: until when it goes on,
-    /// if that is later than now.
+    /// The deadline, moved by the time that a person takes to answer. `None` if it has passed.
     fn waits_for_people(&self, patience: &OpenQuestions) -> Option<Instant> {
         let now = Instant::now();
         match patience.last_answer() {
             None => Some(now + self.limit),
-            Some(answered) => answered
+            Some(answered_at) => answered_at
                 .map(|at| at + self.limit)
                 .filter(|until| *until > now),
         }
@@ -307,9 +310,9 @@ impl Call<'_> {
             (Method::Progress, Some(token)) => {
                 frame.with_param("progressToken", self.request.frame.get(token))
             }
-            // Not asked for.
+            // The client did not ask for progress.
             (Method::Progress, None) => return,
-            (Method::LogMessage, _) if !self.sink.wants(log_level(frame)) => return,
+            (Method::LogMessage, _) if !self.sink.accepts_level(log_level(frame)) => return,
             _ if self.request.is_listening() => {
                 listen::tagged(method, frame.params().unwrap_or("{}"), self.request.id())
             }
@@ -318,12 +321,13 @@ impl Call<'_> {
         self.sink.put(message);
     }
 
-    /// A server may say by a notification that it ends a stream (2026-07-28, "Cancellation").
-    fn stopped(&self, said: Frame) -> Answer {
+    /// The answer to a `subscriptions/listen` whose stream the server has ended by a notification
+    /// (2026-07-28, "Cancellation").
+    fn stopped(&self, notification: Frame) -> Answer {
         let id = self.request.id();
         let text = message::response(id, &listen::completed(id));
         Answer {
-            frame: Frame::read(text.into()).unwrap_or(said),
+            frame: Frame::read(text.into()).unwrap_or(notification),
             streamed: true,
         }
     }

@@ -1,4 +1,4 @@
-//! A call under way, and how it fails.
+//! A running call, and its failures.
 
 use std::{borrow::Cow, pin::Pin, time::Duration};
 
@@ -24,21 +24,22 @@ use super::{
     sink::CallSink,
 };
 
-/// A call whose connection was lost waits so long to hear that the server's process has ended, and how.
+/// Time that a lost call waits for the exit status of the server's process.
 const EXIT_LIMIT: Duration = Duration::from_millis(300);
 
-/// How an attempt failed.
+/// The failure of one attempt.
 pub(super) enum AttemptError {
-    /// The server cannot have seen it: another attempt is safe.
+    /// The server cannot have seen the request, so another attempt is safe.
     NotSent(Failure),
-    /// The server redirected it, and has not run it.
+    /// The server redirected the request, and has not run it.
     Redirected(Failure),
-    /// It may have run, and there will be no answer.
+    /// The call may have run, and no answer will come.
     Lost(Failure),
     Final(Failure),
 }
 
-/// Resolves then, also beside a server that leaves this task no cooperative budget (tokio's `coop`).
+/// Resolves at this time, even if messages of the server use up the task's cooperative budget
+/// (tokio's `coop`).
 pub(super) async fn deadline(at: Instant) {
     unconstrained(sleep_until(at)).await;
 }
@@ -63,8 +64,8 @@ impl AttemptError {
     }
 }
 
-/// A call under way.
-pub(super) struct Call<'a> {
+/// A running call.
+pub(super) struct ActiveCall<'a> {
     pub calls: &'a Calls,
     pub upstream: &'a Upstream,
     pub request: &'a Request,
@@ -72,7 +73,7 @@ pub(super) struct Call<'a> {
     pub deadline: Instant,
     pub limit: Duration,
     pub hard_deadline: Instant,
-    /// Whether the server has told of progress.
+    /// True if the server has sent progress.
     pub progressed: bool,
     pub account: Account,
 }
@@ -80,17 +81,18 @@ pub(super) struct Call<'a> {
 /// The answers of a client to one round of questions.
 #[derive(Debug)]
 pub struct Round {
-    /// By the server's keys, JSON text.
+    /// The server's key of each question, and the answer as JSON text.
     pub responses: Vec<(String, Box<str>)>,
-    /// As the server spelled it.
+    /// The server's `requestState`, unchanged.
     pub state: Option<Box<str>>,
-    /// The elicitations that sent a person to a URL: their client is told when the server goes on.
+    /// Ids of elicitations that sent a person to a URL. The client is notified when the server
+    /// continues.
     pub elicitations: Vec<String>,
 }
 
 impl Round {
-    /// The next attempt at a call of which the server asked nothing.
-    pub fn unasked(state: Option<Box<str>>) -> Self {
+    /// A round without questions: the call is only made again with this state.
+    pub fn without_questions(state: Option<Box<str>>) -> Self {
         Self {
             responses: Vec::new(),
             state,
@@ -99,9 +101,9 @@ impl Round {
     }
 }
 
-impl Call<'_> {
-    /// Waits for a part of the call, unless it is cancelled or has no time left.
-    pub(super) async fn meanwhile<T>(
+impl ActiveCall<'_> {
+    /// Waits for a part of the call. Fails if the call is cancelled or its deadline passes.
+    pub(super) async fn wait_for<T>(
         &self,
         part: impl Future<Output = T>,
         cancel: Pin<&mut impl Future<Output = String>>,
@@ -116,12 +118,13 @@ impl Call<'_> {
 
     pub(super) fn failure(&self, kind: FailureKind, message: String) -> Failure {
         let server = self.upstream.server();
-        // It may quote the server, which may quote our request's headers.
-        let shown = match server.log.shown(&message) {
+        // Redact secrets: the message may quote the server, which may quote the headers of our
+        // request.
+        let redacted = match server.log.shown(&message) {
             Cow::Borrowed(_) => None,
-            Cow::Owned(shown) => Some(shown),
+            Cow::Owned(redacted) => Some(redacted),
         };
-        let message = shown.unwrap_or(message);
+        let message = redacted.unwrap_or(message);
         Failure::new(kind, message).of_server(&server.name)
     }
 
@@ -140,7 +143,7 @@ impl Call<'_> {
             .with(NOTE, note)
     }
 
-    /// Adds the server's status, unless the server is well: it explains the failure.
+    /// Adds the server's status, which may explain the failure, unless the server is healthy.
     fn diagnosed(&self, mut failure: Failure) -> Failure {
         let server = self.upstream.server();
         let (view, name) = (server.view(), &server.name);
@@ -153,15 +156,16 @@ impl Call<'_> {
         view.describe(failure, name)
     }
 
-    /// Has the server asked whether it is well: an isolated session shows by its next call.
+    /// Requests a probe of the shared session. The next call shows whether an isolated session
+    /// works.
     pub(super) fn request_probe(&self) {
         if let Upstream::Shared(server) = self.upstream {
             server.request_probe();
         }
     }
 
-    /// Requests a probe after a call that was not answered. An isolated session that refuses calls must
-    /// be probed as well: no call will show that it is well again.
+    /// Requests a probe after a call without an answer. An isolated session that refuses calls is
+    /// probed as well, because no call can show that it works again.
     pub(super) fn request_probe_of(&self, session: &Session) {
         match self.upstream {
             Upstream::Shared(server) => server.request_probe(),
@@ -172,7 +176,8 @@ impl Call<'_> {
         }
     }
 
-    /// The server has left calls without an answer, and is not called until it is heard.
+    /// The failure of a call that is not sent, because the server left earlier calls without an
+    /// answer and has sent nothing since.
     pub(super) fn not_answering(&self, session: &Session) -> Failure {
         let server = self.upstream.server();
         let calls = session.liveness.stalled().unwrap_or_default();
@@ -184,7 +189,7 @@ impl Call<'_> {
         server.view().describe(failure, &server.name)
     }
 
-    /// The server answered, and nothing can be made of it.
+    /// The failure of a call whose answer cannot be used.
     pub(super) fn unusable(&self, reason: &str) -> Failure {
         let name = &self.upstream.server().name;
         let message = format!("Server '{name}' cannot be answered: {reason}");
@@ -193,13 +198,13 @@ impl Call<'_> {
 
     pub(super) fn cancelled(&self, reason: &str) -> Failure {
         if reason == SHUTTING_DOWN || self.calls.closing.is_over() {
-            return self.ended_by_us();
+            return self.ended_by_shutdown();
         }
         self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
     }
 
-    /// Mainstay stops, and cannot wait for the server any longer.
-    fn ended_by_us(&self) -> Failure {
+    /// The failure of a call that Mainstay ends because it shuts down.
+    fn ended_by_shutdown(&self) -> Failure {
         let name = &self.upstream.server().name;
         if self.account.is_sent() {
             let message =
@@ -211,28 +216,30 @@ impl Call<'_> {
         }
     }
 
-    /// The request was sent and is lost, or was not sent after all.
-    pub(super) async fn lost(&mut self, why: Interruption) -> AttemptError {
-        if why.state == CallState::NotSent {
+    /// Handles a call whose connection was lost, or whose request was not sent after all.
+    pub(super) async fn lost(&mut self, interruption: Interruption) -> AttemptError {
+        if interruption.state == CallState::NotSent {
             self.account.not_sent();
         }
-        if why.fault().is_some() {
+        if interruption.fault().is_some() {
             self.request_probe();
         }
-        let words = match self.crash(&why).await {
+        let words = match self.crash(&interruption).await {
             Some(crash) => crash,
-            None => why.to_string(),
+            None => interruption.to_string(),
         };
-        self.interrupted_by(why, &words)
+        self.interrupted_by(interruption, &words)
     }
 
-    /// How the server's process ended and its last words, if a call that was sent is lost with it.
-    async fn crash(&self, why: &Interruption) -> Option<String> {
+    /// Explains how the server's process ended, with its last lines of stderr, if a sent call was
+    /// lost with it.
+    async fn crash(&self, interruption: &Interruption) -> Option<String> {
         // Other isolated sessions of the server have processes of their own.
         let Upstream::Shared(server) = self.upstream else {
             return None;
         };
-        let is_lost = (&why.kind, why.state) == (&InterruptionKind::Lost, CallState::Sent);
+        let is_lost =
+            (&interruption.kind, interruption.state) == (&InterruptionKind::Lost, CallState::Sent);
         if !is_lost || !matches!(server.config().launch, Launch::Stdio(_)) {
             return None;
         }
@@ -242,14 +249,14 @@ impl Call<'_> {
         Some(trouble::explained(&reason, &server.log.tail.texts(), None))
     }
 
-    pub(super) fn interrupted(&self, why: Interruption) -> AttemptError {
-        let words = why.to_string();
-        self.interrupted_by(why, &words)
+    pub(super) fn interrupted(&self, interruption: Interruption) -> AttemptError {
+        let words = interruption.to_string();
+        self.interrupted_by(interruption, &words)
     }
 
-    fn interrupted_by(&self, why: Interruption, words: &str) -> AttemptError {
+    fn interrupted_by(&self, interruption: Interruption, words: &str) -> AttemptError {
         let name = &self.upstream.server().name;
-        let kind = match (&why.kind, why.state) {
+        let kind = match (&interruption.kind, interruption.state) {
             (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,
             (
                 InterruptionKind::Lost
@@ -257,7 +264,7 @@ impl Call<'_> {
                 | InterruptionKind::SessionExpired(_),
                 CallState::Sent,
             ) => FailureKind::OutcomeUnknown,
-            // A proxy says so of a server that may have been at work (invariant 6).
+            // A proxy reports these for a server that may have run the call (invariant 6).
             (
                 InterruptionKind::Refused {
                     status: 502..=504, ..
@@ -270,14 +277,17 @@ impl Call<'_> {
             FailureKind::OutcomeUnknown => {
                 format!("Server '{name}' was lost during the call: {words}. {MAY_HAVE_RUN}")
             }
-            _ => format!("Server '{name}' did not answer: {why}. {}", fate(&why)),
+            _ => format!(
+                "Server '{name}' did not answer: {interruption}. {}",
+                run_note(&interruption)
+            ),
         };
         let failure = self.diagnosed(self.failure(kind, message));
         if kind == FailureKind::OutcomeUnknown {
             self.request_probe();
             return AttemptError::Lost(failure);
         }
-        match (why.state, why.kind) {
+        match (interruption.state, interruption.kind) {
             (_, InterruptionKind::Redirected) => AttemptError::Redirected(failure),
             (
                 CallState::NotSent,
@@ -292,9 +302,9 @@ impl Call<'_> {
 
 const NOT_SENT: &str = "The call was not sent";
 
-/// Whether a call without an answer may have run.
-fn fate(why: &Interruption) -> &'static str {
-    match (&why.kind, why.state) {
+/// Says whether a call without an answer may have run.
+fn run_note(interruption: &Interruption) -> &'static str {
+    match (&interruption.kind, interruption.state) {
         (
             InterruptionKind::Redirected
             | InterruptionKind::SessionExpired(_)

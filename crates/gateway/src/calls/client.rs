@@ -1,4 +1,4 @@
-//! The client of a call: its revision, and how a server's questions reach it.
+//! The client of a call: its revision, and the way to ask it a server's questions.
 
 use std::{
     borrow::Cow,
@@ -30,34 +30,34 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::names::BoundNames;
 
-/// Questions that may wait for one client. A person answers one after the other; a server that asks
-/// for more is refused.
+/// Maximum number of questions that wait for one client. A person answers one after the other.
+/// Further questions are refused.
 const MAX_QUESTIONS: usize = 64;
 
-/// How long a question waits for a person.
+/// Time that a question waits for a person.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// One client, for as long as its session or, where it has none, its request.
+/// One client. Lives as long as its session or, without a session, its request.
 #[derive(Debug)]
 pub struct Client {
     pub caller: Caller,
-    /// Which principal it is, by its token.
+    /// The principal, by the client's token.
     pub principal: Principal,
     /// The client in its records.
     pub origin: Arc<Origin>,
-    /// Identifies this client's calls, for attributing a server's questions.
+    /// Identifies this client's calls, to attribute a server's questions to them.
     pub asker: Asker,
-    /// The sealed names of the server that it speaks to directly; `None` where a profile lies between.
+    /// The sealed names for the server of a transparent endpoint. `None` on aggregate endpoints.
     pub bound: Option<BoundNames>,
-    asks: Asks,
+    question_route: QuestionRoute,
 }
 
 #[derive(Debug)]
-enum Asks {
+enum QuestionRoute {
     Nobody,
-    /// By requests among the messages of a call; the answers come by the session's id.
+    /// Asks by requests among the messages of a call. The answers have the session's id.
     Session(Arc<Questions>),
-    /// By the result of the call itself (2026-07-28, "Multi Round-Trip Requests").
+    /// Asks by the result of the call itself (2026-07-28, "Multi Round-Trip Requests").
     Rounds(mpsc::Sender<Question>),
 }
 
@@ -79,11 +79,11 @@ impl Client {
             origin: Arc::new(origin),
             asker: Asker::new(),
             bound: None,
-            asks: Asks::Nobody,
+            question_route: QuestionRoute::Nobody,
         }
     }
 
-    /// One with a session, by which it answers.
+    /// A client with a session, by which it answers.
     pub fn of_session(
         caller: Caller,
         principal: Principal,
@@ -96,11 +96,11 @@ impl Client {
             origin: Arc::new(origin),
             asker: Asker::new(),
             bound: None,
-            asks: Asks::Session(questions),
+            question_route: QuestionRoute::Session(questions),
         }
     }
 
-    /// One that is asked by the result of its request, and answers by the next.
+    /// A client that is asked by the result of its request, and answers with the next request.
     pub fn in_rounds(
         caller: Caller,
         principal: Principal,
@@ -113,74 +113,78 @@ impl Client {
             origin: Arc::new(origin),
             asker: Asker::new(),
             bound: None,
-            asks: Asks::Rounds(questions),
+            question_route: QuestionRoute::Rounds(questions),
         }
     }
 
-    /// The name under which its switches are kept.
+    /// The name under which the client's switches are stored.
     pub fn name(&self) -> Cow<'_, str> {
         client_name(&self.principal, self.caller.client_info.as_deref())
     }
 
-    /// Whether its switches are kept under one of these names.
+    /// True if the client's switches are stored under one of these names.
     pub fn is_among(&self, names: &[String]) -> bool {
         let name = self.name();
-        names.iter().any(|known| *known == name)
+        names
+            .iter()
+            .any(|name_of_switches| *name_of_switches == name)
     }
 
-    /// This client, at the endpoint of one server.
+    /// This client at a transparent endpoint, with the sealed names of its server.
     #[must_use]
     pub fn bound(self, bound: Option<BoundNames>) -> Self {
         Self { bound, ..self }
     }
 
-    /// A message of a server as this client is to see it.
-    pub(super) fn shown(&self, message: String) -> String {
+    /// A server's message with sealed names, for this client.
+    pub(super) fn with_sealed_names(&self, message: String) -> String {
         match &self.bound {
             Some(bound) => bound.message(message),
             None => message,
         }
     }
 
-    /// Whether the client declared that it takes this request of a server.
-    pub(super) fn takes(&self, request: &Frame) -> bool {
+    /// True if the client declared that it accepts this question, and can be asked by this request.
+    pub(super) fn accepts(&self, request: &Frame) -> bool {
         let method = request.method().unwrap_or(Method::Other);
         let params = request.params().unwrap_or("{}");
-        !matches!(self.asks, Asks::Nobody) && self.caller.takes(method, params)
+        !matches!(self.question_route, QuestionRoute::Nobody) && self.caller.takes(method, params)
     }
 
-    /// Whether this request cannot ask the client, and another one of it can.
-    pub(super) fn takes_later(&self, request: &Frame) -> bool {
+    /// True if the client accepts this question, but can be asked only by another request.
+    pub(super) fn accepts_later(&self, request: &Frame) -> bool {
         let method = request.method().unwrap_or(Method::Other);
-        matches!(self.asks, Asks::Nobody)
+        matches!(self.question_route, QuestionRoute::Nobody)
             && self.caller.takes(method, request.params().unwrap_or("{}"))
     }
 
     pub(super) fn can_be_asked(&self) -> bool {
-        !matches!(self.asks, Asks::Nobody)
+        !matches!(self.question_route, QuestionRoute::Nobody)
     }
 
-    /// Asks the client. `Ok` may hold a request that must now be sent to it; a question that it cannot
-    /// be asked is given back.
+    /// Asks the client. Returns the request that must now be sent to the client, if there is one. A
+    /// question that the client cannot be asked is returned as an error.
     pub(super) fn ask(
         &self,
         server: &ServerName,
         question: Question,
     ) -> Result<Option<String>, Question> {
-        if !self.takes(question.frame()) {
+        if !self.accepts(question.frame()) {
             return Err(question);
         }
-        match &self.asks {
-            Asks::Nobody => Err(question),
-            Asks::Session(questions) => questions.enter(server, question).map(Some),
-            Asks::Rounds(rounds) => rounds.try_send(question).map(|()| None).map_err(|error| {
-                let (mut question, why) = match error {
-                    mpsc::error::TrySendError::Full(question) => (question, TOO_MANY),
-                    mpsc::error::TrySendError::Closed(question) => (question, GONE),
-                };
-                question.hindered(why);
-                question
-            }),
+        match &self.question_route {
+            QuestionRoute::Nobody => Err(question),
+            QuestionRoute::Session(questions) => questions.enter(server, question).map(Some),
+            QuestionRoute::Rounds(rounds) => {
+                rounds.try_send(question).map(|()| None).map_err(|error| {
+                    let (mut question, obstacle) = match error {
+                        mpsc::error::TrySendError::Full(question) => (question, TOO_MANY),
+                        mpsc::error::TrySendError::Closed(question) => (question, GONE),
+                    };
+                    question.hindered(obstacle);
+                    question
+                })
+            }
         }
     }
 }
@@ -207,37 +211,38 @@ pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
 const TOO_MANY: &str = "too many questions wait for the client's answers";
 const GONE: &str = "the client has gone";
 
-/// Questions that wait for the answers of one client, by their ids on its side.
+/// Questions that wait for the answers of one client, by the ids that the client sees.
 #[derive(Debug, Default)]
 pub struct Questions {
     next_id: AtomicU64,
-    waiting: Mutex<HashMap<u64, Waiting>>,
-    /// The id of the last question that the client should have answered by itself and did not; 0 is none.
-    /// It is not asked such a thing again before it is heard.
+    waiting: Mutex<HashMap<u64, WaitingQuestion>>,
+    /// The id of the last question that the client should have answered without a person, and did
+    /// not. 0 if there is none. No further question of that kind is asked until the client sends an
+    /// answer or a notice about roots.
     unanswered: AtomicU64,
-    /// The client answers no more.
+    /// The client has gone.
     is_closed: AtomicBool,
-    /// Takes what tells the client of a question that has gone, where its session has a place for that.
+    /// Receives the notices of cancelled questions, if the client's session has a stream for them.
     notices: Option<Arc<dyn Notices>>,
 }
 
-/// Takes notifications for a client outside of its calls.
+/// Receives notifications for a client outside of its calls.
 pub trait Notices: std::fmt::Debug + Send + Sync {
     fn push(&self, text: String);
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingQuestion {
     server: ServerName,
     question: Question,
     until: Instant,
-    /// Ends a question that does not wait for the sweeper.
+    /// Expires a question that needs no person. The sweeper expires the others.
     _timer: Option<AbortOnDropHandle<()>>,
-    /// Ends it when its answer would reach nobody.
+    /// Ends the question when nobody can receive its answer any more.
     _end: Option<AbortOnDropHandle<()>>,
 }
 
-/// How long a question of this method waits.
+/// Time that a question of this method waits.
 fn patience(question: Method) -> Duration {
     if needs_person(question) {
         PATIENCE
@@ -247,7 +252,7 @@ fn patience(question: Method) -> Duration {
 }
 
 impl Questions {
-    /// Questions of a client that is told when one has gone.
+    /// Questions of a client that gets notices of cancelled questions.
     pub fn with_notices(notices: Arc<dyn Notices>) -> Self {
         Self {
             notices: Some(notices),
@@ -255,12 +260,12 @@ impl Questions {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, WaitingQuestion>> {
         // Held for a map operation, never across an await.
         self.waiting.lock()
     }
 
-    /// Enters a question of this server; returns it as a request under an id of ours.
+    /// Adds a question of this server. Returns it as a request with an id of ours.
     pub fn enter(
         self: &Arc<Self>,
         server: &ServerName,
@@ -288,7 +293,7 @@ impl Questions {
         });
         let server = server.clone();
         let timer = (!needs_person(method)).then(|| self.expire_at(until));
-        let entry = Waiting {
+        let entry = WaitingQuestion {
             server,
             question,
             until,
@@ -310,12 +315,12 @@ impl Questions {
         AbortOnDropHandle::new(tokio::spawn(expiring.boxed()))
     }
 
-    /// The client has said something of its roots: it is asked for them again.
+    /// Handles a notice about the client's roots: it is asked for them again.
     pub fn hear_of_roots(&self) {
         self.unanswered.store(0, Ordering::Relaxed);
     }
 
-    /// Takes a client's response; `false` if it answers nothing that waits.
+    /// Handles a client's response. Returns false if no question with its id waits.
     pub fn answer(&self, id: &str, response: &Frame) -> bool {
         let Ok(id) = id.parse() else { return false };
         if self.unanswered.load(Ordering::Relaxed) == id {
@@ -327,7 +332,7 @@ impl Questions {
             .is_some()
     }
 
-    /// Ends a question whose answer would reach nobody, and tells the client so.
+    /// Ends a question whose answer nobody can receive, and cancels it at the client.
     fn end(&self, id: u64) {
         let Some(waiting) = self.waiting().remove(&id) else {
             return;
@@ -357,7 +362,7 @@ impl Questions {
         }
     }
 
-    /// Refuses everything, now and later: the client has gone.
+    /// Refuses all questions, now and later, because the client has gone.
     pub fn close(&self) {
         let all = {
             let mut waiting = self.waiting();

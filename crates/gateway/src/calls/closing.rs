@@ -1,14 +1,14 @@
-//! Shutdown, as calls see it: first new calls are refused, then the remaining calls are ended.
+//! Shutdown of calls: first new calls are refused, then the remaining calls are ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mainstay_core::failure::{Failure, FailureKind};
 use tokio_util::sync::CancellationToken;
 
-/// Why Mainstay itself cancels calls.
+/// The reason with which Mainstay itself cancels calls.
 pub const SHUTTING_DOWN: &str = "Mainstay is shutting down";
 
-/// How far the end has come.
+/// The progress of the shutdown.
 #[derive(Debug, Default)]
 pub struct Closing {
     has_begun: AtomicBool,
@@ -16,7 +16,7 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// From now on calls are refused.
+    /// Refuses calls from now on.
     pub fn begin(&self) {
         self.has_begun.store(true, Ordering::Relaxed);
     }
@@ -25,7 +25,7 @@ impl Closing {
         self.has_begun.load(Ordering::Relaxed)
     }
 
-    /// Ends the remaining calls. The outcome of those that were sent stays unknown.
+    /// Ends the remaining calls. The outcome of calls that were sent is unknown.
     pub fn end(&self) {
         self.begin();
         self.over.cancel();
@@ -35,12 +35,12 @@ impl Closing {
         self.over.is_cancelled()
     }
 
-    /// Resolves when the calls that are left are to end.
+    /// Resolves when the remaining calls must end.
     pub async fn over(&self) {
         self.over.cancelled().await;
     }
 
-    /// Why no call is taken any more.
+    /// The failure of a call during shutdown.
     pub fn refusal() -> Failure {
         Failure::new(FailureKind::ShuttingDown, SHUTTING_DOWN)
     }

@@ -8,8 +8,8 @@ use std::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio_util::task::TaskTracker;
 
-/// A future that goes on in the background when it is dropped. Its type does not say which future it is:
-/// types of whole calls, one in the other, are slow to compile.
+/// A future that continues in the background when it is dropped. It is boxed, because the nested
+/// types of whole calls are slow to compile.
 pub struct Detachable<T: Send + 'static> {
     future: Option<BoxFuture<'static, T>>,
     background: TaskTracker,
@@ -43,7 +43,7 @@ impl<T: Send + 'static> Drop for Detachable<T> {
         let Some(future) = self.future.take() else {
             return;
         };
-        // Outside a runtime there is nothing left to run it on.
+        // Without a runtime, the future cannot continue.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let rest = async move { drop(future.await) };
             self.background.spawn_on(rest.boxed(), &runtime);

@@ -1,5 +1,5 @@
-//! Translates a call between a client and a server of different revisions: its request on the way up,
-//! its answer on the way down (`core::era`).
+//! Translates a call between a client and a server of different revisions: the request for the
+//! server, and the answer for the client (`core::era`).
 
 use std::borrow::Cow;
 
@@ -21,12 +21,12 @@ pub struct EraTranslation<'a> {
     server: Revision,
     method: Method,
     request: &'a Request,
-    /// The client as the server sees it once tasks have been declared for it.
+    /// The client with declared tasks, once the server has required them.
     with_tasks: Option<Caller>,
 }
 
 impl<'a> EraTranslation<'a> {
-    /// Between two that differ.
+    /// A translation between two different revisions.
     pub fn new(caller: Caller, server: Revision, request: &'a Request) -> Self {
         Self {
             caller,
@@ -37,12 +37,13 @@ impl<'a> EraTranslation<'a> {
         }
     }
 
-    /// The revision that the client speaks.
+    /// The revision of the client.
     pub fn client(&self) -> Revision {
         self.caller.revision
     }
 
-    /// The request under our id (JSON text) as the server understands it, with what was answered before.
+    /// The request with our id (JSON text) for the server, with the client's answers to the last
+    /// round.
     pub fn request(&self, id: &str, round: Option<&Round>) -> String {
         let text = match (self.caller.era(), self.server.era()) {
             (Era::Legacy, Era::Modern) => {
@@ -58,9 +59,9 @@ impl<'a> EraTranslation<'a> {
         }
     }
 
-    /// Declares tasks for the client where a server's answer says that it cannot do without: whether
-    /// the request is to be made again.
-    pub fn declares_tasks_for(&mut self, answer: &Frame) -> bool {
+    /// Declares tasks for the client if the server's answer requires it. Returns true if the
+    /// request must be sent again.
+    pub fn declare_tasks_if_required(&mut self, answer: &Frame) -> bool {
         let is_first = self.caller.era() == Era::Legacy && self.with_tasks.is_none();
         let again = is_first && answer.error().is_some_and(tasks::is_undeclared);
         if again {
@@ -69,8 +70,8 @@ impl<'a> EraTranslation<'a> {
         again
     }
 
-    /// The client as the server sees it, where the answer is a task that the client must not see.
-    pub fn takes_task(&self, answer: &Frame) -> Option<Caller> {
+    /// The client with declared tasks, if the answer is a task. The client must not see that task.
+    pub fn hidden_task_caller(&self, answer: &Frame) -> Option<Caller> {
         let caller = self.with_tasks.as_ref()?;
         let is_task = answer.result().is_some_and(tasks::is_task);
         is_task.then(|| caller.clone())
@@ -89,7 +90,7 @@ impl<'a> EraTranslation<'a> {
         }
     }
 
-    /// The server's response as the client understands it.
+    /// The server's response, translated for the client.
     pub fn answer(&self, answer: Frame) -> Frame {
         let Kind::Response { id, body, is_error } = answer.envelope().kind else {
             return answer;
@@ -103,7 +104,8 @@ impl<'a> EraTranslation<'a> {
             }
             (Era::Modern, Era::Legacy, false) => result::to_modern(self.method, body),
             (Era::Modern, Era::Legacy, true) => {
-                // What was an error is a question now, and answered by another attempt.
+                // A modern client gets the legacy error as a question, and answers it with another
+                // request.
                 if questions::may_ask(self.method)
                     && self.caller.capabilities.elicitation_url
                     && let Some(required) = InputRequired::from_error(body)

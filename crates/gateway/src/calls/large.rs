@@ -1,5 +1,5 @@
-//! Cuts results that are too large for a model's context. The client gets the beginning and a link to
-//! the whole, which the journal keeps (`result.maxInlineBytes`).
+//! Cuts results that are too large for a model's context. The client gets the beginning and a link
+//! to the whole, which the journal stores (`result.maxInlineBytes`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,12 +16,13 @@ use super::{
     shared::Calls,
 };
 
-/// How long the journal may take to keep a result: a call that has ended waits for no disk that hangs.
-const KEPT_WITHIN: Duration = Duration::from_secs(2);
+/// Time that the journal may take to store a result. A finished call must not wait for a slow disk.
+const STORE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Calls {
-    /// The answer as its client gets it. Where the whole cannot be kept it is answered whole.
-    pub(super) async fn fitted(
+    /// The answer for the client. If the journal cannot store the whole result, the client gets it
+    /// uncut.
+    pub(super) async fn cut_to_limit(
         &self,
         upstream: &Upstream,
         request: &Request,
@@ -29,13 +30,13 @@ impl Calls {
         answer: Answer,
     ) -> Answer {
         let limit = upstream.server().config().max_inline_bytes;
-        let (Some(most), Some(result)) = (limit, answer.frame.result()) else {
+        let (Some(limit), Some(result)) = (limit, answer.frame.result()) else {
             return answer;
         };
-        let is_cut = result.len() > most
+        let is_cut = result.len() > limit
             && request.frame.method() == Some(Method::ToolsCall)
             && client.origin.door.is_mcp()
-            // A task, or questions to the client, are no result yet.
+            // A task, or a result with questions, is not cut.
             && message::member(result, "content").is_some();
         let journal = self.journal().filter(|journal| journal.keeps_payloads());
         let Some(journal) = journal.filter(|_| is_cut) else {
@@ -49,10 +50,10 @@ impl Calls {
         };
         let origin = Arc::clone(&client.origin);
         let secrets = upstream.server().log.secrets();
-        let kept = journal.keep(answer.frame.share(result), origin, target, secrets);
-        let kept = tokio::time::timeout(KEPT_WITHIN, kept);
-        let error: Box<dyn std::error::Error + Send + Sync> = match kept.await {
-            Ok(Ok(cid)) => return headed(request, client, answer, most, &cid),
+        let storing = journal.keep(answer.frame.share(result), origin, target, secrets);
+        let storing = tokio::time::timeout(STORE_LIMIT, storing);
+        let error: Box<dyn std::error::Error + Send + Sync> = match storing.await {
+            Ok(Ok(cid)) => return with_head(request, client, answer, limit, &cid),
             Ok(Err(error)) => error.into(),
             Err(elapsed) => elapsed.into(),
         };
@@ -61,8 +62,14 @@ impl Calls {
     }
 }
 
-/// The beginning of a result, and where the whole is.
-fn headed(request: &Request, client: &Client, answer: Answer, most: usize, cid: &Cid) -> Answer {
+/// The beginning of a result, with a link to the whole.
+fn with_head(
+    request: &Request,
+    client: &Client,
+    answer: Answer,
+    limit: usize,
+    cid: &Cid,
+) -> Answer {
     let result = answer.frame.result().unwrap_or_default();
     let tool = request.subject().unwrap_or_default();
     let whole = Whole {
@@ -70,12 +77,12 @@ fn headed(request: &Request, client: &Client, answer: Answer, most: usize, cid: 
         tool: &tool,
         bytes: result.len(),
     };
-    let headed = result::head(result, most, whole, client.caller.revision);
-    let headed = headed.and_then(|head| {
+    let with_head = result::head(result, limit, whole, client.caller.revision);
+    let with_head = with_head.and_then(|head| {
         let text = message::response(request.id(), &head);
         Frame::read(text.into()).ok()
     });
-    match headed {
+    match with_head {
         Some(frame) => Answer { frame, ..answer },
         None => answer,
     }

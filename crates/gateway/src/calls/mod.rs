@@ -1,7 +1,8 @@
-//! One call, end to end: find the session, send, await, and report how it ended.
+//! One call from end to end: it finds the session, sends the request, waits for the answer, and
+//! reports the outcome.
 //!
-//! A call is one future. It never passes through a supervisor's task. What the server says before the
-//! result goes to the caller's [`CallSink`], in the order in which it was written.
+//! A call is one future, which no supervisor's task handles. Messages of the server before the
+//! result go to the caller's [`CallSink`], in the order in which they arrive.
 
 mod account;
 mod attempt;
@@ -33,7 +34,7 @@ use tokio::{sync::oneshot, task::unconstrained, time::Instant};
 
 use self::{
     account::Account,
-    call::{AttemptError, Call},
+    call::{ActiveCall, AttemptError},
 };
 pub use self::{
     client::{Client, Notices, Questions, origin},
@@ -50,11 +51,11 @@ pub use self::{
 /// The limit of requests without a time limit: longer than any machine stays up.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
-/// How much of a request's id the log shows, in bytes.
+/// Maximum number of bytes of a request's id in the log.
 const MAX_ID: usize = 64;
 
-/// The span of a call in Mainstay's own log. The client chooses the id, so it is cut. At the default level there is
-/// no such span, and a call pays one comparison.
+/// The span of a call in Mainstay's own log. Clients choose their ids, so the id is cut. At the
+/// default level the span is disabled, which costs one comparison.
 fn span_of(upstream: &Upstream, request: &Request, sink: &CallSink) -> tracing::Span {
     let id = request.id();
     tracing::debug_span!(
@@ -66,8 +67,8 @@ fn span_of(upstream: &Upstream, request: &Request, sink: &CallSink) -> tracing::
 }
 
 impl Calls {
-    /// Calls the server and returns its response, whether result or error. `cancel` ends the call
-    /// with the failure `cancelled`.
+    /// Calls the server and returns its response, a result or an error. `cancel` ends the call with
+    /// the failure `cancelled`.
     pub async fn call(
         &self,
         receipt: &Receipt,
@@ -82,7 +83,7 @@ impl Calls {
         let (limit, hard_limit) = if request.is_listening() {
             (FOREVER, FOREVER)
         } else {
-            // Not held for the time of the call: each thread has places for a few.
+            // Do not hold the guard during the call: each thread has slots for only a few.
             let config = upstream.server().config();
             (config.call_timeout, config.max_call_timeout)
         };
@@ -90,7 +91,7 @@ impl Calls {
         let span = span_of(&upstream, &request, &sink);
         let _use = upstream.begin();
         let account = Account::open(self, receipt, &upstream, &request, &sink);
-        let mut call = Call {
+        let mut call = ActiveCall {
             calls: self,
             upstream: &upstream,
             request: &request,
@@ -101,19 +102,19 @@ impl Calls {
             progressed: false,
             account,
         };
-        // A server that sends without a pause takes all that a task may do before it yields (tokio's cooperative
-        // budget). It must not keep the call from being cancelled, nor from its end in time.
+        // A server that sends without a pause uses up the task's cooperative budget (tokio's
+        // `coop`). Without `unconstrained`, the call could then not be cancelled.
         let mut cancel = pin!(unconstrained(async {
             tokio::select! {
                 biased;
-                // Otherwise it could not be cancelled any more.
+                // If the sender was dropped, wait for shutdown only.
                 Ok(reason) = cancel => reason,
                 () = self.closing.over() => SHUTTING_DOWN.to_owned(),
             }
         }));
-        // Once more on a new session, and only if nothing of the call can have run, or running it
-        // twice is as good as once (invariant 6). The second attempt of a call that was lost may be the
-        // first to learn that its session is gone, too, and then was not sent.
+        // Retry once on a new session, only if the call cannot have run, or if running it twice
+        // does no harm (invariant 6). The second attempt of a lost call may be the first to find
+        // its session gone. Then it was not sent and may be retried as well.
         let (mut not_sent_before, mut lost_before, mut redirects) = (false, false, 0);
         let outcome = loop {
             let attempted = {
@@ -122,27 +123,29 @@ impl Calls {
                 poll_fn(|context| span.in_scope(|| attempt.as_mut().poll(context))).await
             };
             match attempted {
-                Err(AttemptError::Redirected(why)) if redirects < MAX_REDIRECTS => {
+                Err(AttemptError::Redirected(failure)) if redirects < MAX_REDIRECTS => {
                     redirects += 1;
-                    call.account.failed(State::NotSent, &why);
+                    call.account.attempt_failed(State::NotSent, &failure);
                 }
-                Err(AttemptError::NotSent(why)) if !not_sent_before && !self.closing.is_over() => {
+                Err(AttemptError::NotSent(failure))
+                    if !not_sent_before && !self.closing.is_over() =>
+                {
                     not_sent_before = true;
-                    call.account.failed(State::NotSent, &why);
+                    call.account.attempt_failed(State::NotSent, &failure);
                 }
-                Err(AttemptError::Lost(why))
+                Err(AttemptError::Lost(failure))
                     if !lost_before
                         && !self.closing.is_over()
                         && repeat::is_repeatable(&request, upstream.server()) =>
                 {
                     lost_before = true;
-                    call.account.failed(State::Sent, &why);
+                    call.account.attempt_failed(State::Sent, &failure);
                 }
                 other => break other.map_err(AttemptError::into_failure),
             }
         };
         let answer = call.account.close(outcome).await?;
         let client = &call.sink.client;
-        Ok(self.fitted(&upstream, &request, client, answer).await)
+        Ok(self.cut_to_limit(&upstream, &request, client, answer).await)
     }
 }

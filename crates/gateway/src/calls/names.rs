@@ -1,9 +1,9 @@
 //! Sealed names that pass through clients: ids of servers' tasks, and states of calls that wait for
-//! answers. The seal says which principal and which server a name belongs to. Servers do not see
-//! principals, so nothing else keeps one client from naming another's task. Nothing is kept for a
-//! sealed name. The key is kept, so a restart costs no client a task.
+//! answers. The seal identifies the principal and the server of a name. Servers do not see
+//! principals, so only the seal prevents a client from naming another client's task. Sealed names
+//! are not stored. The key is stored, so tasks can be named after a restart, too.
 //!
-//! `SEAL (32, hexadecimal) - SERVER / NAME`, the last as the server spelled it.
+//! `SEAL (32, hexadecimal) - SERVER / NAME`. NAME is the original name.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,13 +27,14 @@ use super::request::Answer;
 /// Bytes of the seal: too many to guess.
 const SEAL: usize = 16;
 
-/// Tasks of one principal that `tasks/list` shows, the latest: far more than a client has at work.
+/// Maximum number of tasks of one principal in `tasks/list`: the latest. Clients have far fewer at
+/// work.
 const MAX_LISTED: usize = 1000;
 
-/// Principals whose tasks are listed. There is one for each token.
+/// Maximum number of principals whose tasks are listed. There is one for each token.
 const MAX_PRINCIPALS: usize = 1000;
 
-/// The kinds of things that have sealed names.
+/// The kinds of sealed names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     Task,
@@ -42,7 +43,7 @@ pub enum NameKind {
 }
 
 impl NameKind {
-    /// Keeps these names apart from each other, and from whatever else the key seals.
+    /// The text that separates the kinds from each other, and from other uses of the key.
     fn purpose(self) -> &'static str {
         match self {
             Self::Task => "task",
@@ -51,38 +52,39 @@ impl NameKind {
     }
 }
 
-/// Makes names and reads them.
+/// Seals names and opens sealed ones.
 #[derive(Debug)]
 pub struct SealedNames {
-    /// Without random numbers there is none, and nothing is known by any name.
+    /// `None` if there are no random numbers. Then no name can be sealed or opened.
     key: Option<Secret>,
-    /// The seals of the tasks that each principal has begun. A server's list of tasks has those of all
-    /// principals and does not tell them apart. A task that is forgotten here can still be named.
-    begun: Mutex<HashMap<Principal, VecDeque<[u8; SEAL]>>>,
+    /// The seals of the tasks that each principal has started. A server's task list has the tasks
+    /// of all principals without distinction. A task that is dropped here can still be named.
+    started_tasks: Mutex<HashMap<Principal, VecDeque<[u8; SEAL]>>>,
 }
 
 impl SealedNames {
-    /// Seals with the key of all runs; without one, with this run's own.
+    /// Uses the key of all runs. Without one, makes a key for this run.
     pub fn new(key: Option<Secret>) -> Self {
         Self {
             key: key.or_else(random),
-            begun: Mutex::default(),
+            started_tasks: Mutex::default(),
         }
     }
 
-    /// The principal's name for what the server calls `own`.
+    /// Seals a server's original name for this principal.
     pub fn seal(
         &self,
         kind: NameKind,
         principal: &Principal,
         server: &str,
-        own: &str,
+        original: &str,
     ) -> Option<String> {
-        let seal = self.mac(kind, principal, server, own)?;
-        Some(spelled(seal, server, own))
+        let seal = self.mac(kind, principal, server, original)?;
+        Some(sealed_name(seal, server, original))
     }
 
-    /// The server, and the server's own name; `None` for a name of another principal.
+    /// Opens a sealed name. Returns the server and the original name. `None` if the name belongs to
+    /// another principal or kind.
     pub fn open<'n>(
         &self,
         kind: NameKind,
@@ -90,18 +92,18 @@ impl SealedNames {
         name: &'n str,
     ) -> Option<(&'n str, &'n str)> {
         let (seal, rest) = name.split_at_checked(2 * SEAL)?;
-        let (server, own) = rest.strip_prefix('-')?.split_once('/')?;
+        let (server, original) = rest.strip_prefix('-')?.split_once('/')?;
         let number = u128::from_str_radix(seal, 16).ok()?;
-        // One name, one spelling.
+        // Each name has only one valid spelling.
         if format!("{number:032x}") != seal {
             return None;
         }
-        let mac = mac(self.key.as_ref()?, kind, principal, server, own);
+        let mac = mac(self.key.as_ref()?, kind, principal, server, original);
         mac.verify_truncated_left(&number.to_be_bytes()).ok()?;
-        Some((server, own))
+        Some((server, original))
     }
 
-    /// The names of this principal and this server.
+    /// The sealed names of this principal and this server.
     pub fn bound(self: &Arc<Self>, principal: &Principal, server: &ServerName) -> BoundNames {
         BoundNames {
             names: Arc::clone(self),
@@ -110,7 +112,7 @@ impl SealedNames {
         }
     }
 
-    /// A server's answer with the principal's name for the task that it names.
+    /// The server's answer, with the sealed name of the task in it.
     pub fn renamed(&self, principal: &Principal, server: &str, answer: Answer) -> Answer {
         let renamed = answer.frame.result().and_then(|result| {
             let id = self.seal(NameKind::Task, principal, server, &tasks::id(result)?)?;
@@ -122,7 +124,7 @@ impl SealedNames {
         }
     }
 
-    /// A server's answer with the principal's name for the state of a call that waits for answers.
+    /// The server's answer, with the sealed state of a call that waits for answers.
     pub fn restated(
         &self,
         principal: &Principal,
@@ -134,7 +136,7 @@ impl SealedNames {
         if caller.era() != Era::Modern || !request.method().is_some_and(questions::may_ask) {
             return answer;
         }
-        let seal = |own: &str| self.seal(NameKind::State, principal, server, own);
+        let seal = |original: &str| self.seal(NameKind::State, principal, server, original);
         let result = answer.frame.result();
         match result.and_then(|result| questions::restated(result, seal)) {
             Some(result) => with_result(&answer, &result),
@@ -142,10 +144,11 @@ impl SealedNames {
         }
     }
 
-    /// A next attempt at a call with the state that its server gave, if it gave it to this principal.
+    /// The request that continues a call, with the server's own state. `None` if the state was not
+    /// sealed for this principal.
     pub fn reopened(&self, principal: &Principal, frame: &Frame, state: &str) -> Option<Reopened> {
-        let (server, own) = self.open(NameKind::State, principal, state)?;
-        let params = questions::with_state(frame.params()?, own)?;
+        let (server, original) = self.open(NameKind::State, principal, state)?;
+        let params = questions::with_state(frame.params()?, original)?;
         Some(Reopened {
             server: server.into(),
             frame: with_params(frame, &params)?,
@@ -157,30 +160,30 @@ impl SealedNames {
         kind: NameKind,
         principal: &Principal,
         server: &str,
-        own: &str,
+        original: &str,
     ) -> Option<[u8; SEAL]> {
-        let mac = mac(self.key.as_ref()?, kind, principal, server, own);
+        let mac = mac(self.key.as_ref()?, kind, principal, server, original);
         mac.finalize().into_bytes().first_chunk().copied()
     }
 
-    fn note(&self, principal: &Principal, seal: [u8; SEAL]) {
+    fn add_task(&self, principal: &Principal, seal: [u8; SEAL]) {
         // Held for a map operation, never across an await.
-        let mut begun = self.begun.lock();
-        if begun.len() >= MAX_PRINCIPALS && !begun.contains_key(principal) {
-            begun.clear();
+        let mut started_tasks = self.started_tasks.lock();
+        if started_tasks.len() >= MAX_PRINCIPALS && !started_tasks.contains_key(principal) {
+            started_tasks.clear();
         }
-        let of_principal = begun.entry(principal.clone()).or_default();
-        if of_principal.len() >= MAX_LISTED {
-            of_principal.pop_front();
+        let tasks_of_principal = started_tasks.entry(principal.clone()).or_default();
+        if tasks_of_principal.len() >= MAX_LISTED {
+            tasks_of_principal.pop_front();
         }
-        of_principal.push_back(seal);
+        tasks_of_principal.push_back(seal);
     }
 
-    fn has_begun(&self, principal: &Principal, seal: [u8; SEAL]) -> bool {
-        // Held for a look, never across an await.
-        let begun = self.begun.lock();
-        let of_principal = begun.get(principal);
-        of_principal.is_some_and(|begun| begun.contains(&seal))
+    fn has_started(&self, principal: &Principal, seal: [u8; SEAL]) -> bool {
+        // Held for a lookup, never across an await.
+        let started_tasks = self.started_tasks.lock();
+        let tasks_of_principal = started_tasks.get(principal);
+        tasks_of_principal.is_some_and(|started_tasks| started_tasks.contains(&seal))
     }
 }
 
@@ -189,11 +192,11 @@ fn mac(
     kind: NameKind,
     principal: &Principal,
     server: &str,
-    own: &str,
+    original: &str,
 ) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
         .expect("a key of any length will do");
-    for part in [kind.purpose(), &principal.to_string(), server, own] {
+    for part in [kind.purpose(), &principal.to_string(), server, original] {
         mac.update(&(part.len() as u64).to_be_bytes());
         mac.update(part.as_bytes());
     }
@@ -207,8 +210,8 @@ fn random() -> Option<Secret> {
     Some(Secret::new(digits.collect::<String>()))
 }
 
-fn spelled(seal: [u8; SEAL], server: &str, own: &str) -> String {
-    format!("{:032x}-{server}/{own}", u128::from_be_bytes(seal))
+fn sealed_name(seal: [u8; SEAL], server: &str, original: &str) -> String {
+    format!("{:032x}-{server}/{original}", u128::from_be_bytes(seal))
 }
 
 fn with_result(answer: &Answer, result: &str) -> Answer {
@@ -218,8 +221,8 @@ fn with_result(answer: &Answer, result: &str) -> Answer {
     }
 }
 
-/// The sealed names of one principal and one server. Principals are told apart even where no tokens are
-/// in use: there the sealed names mean the same, and one rule is easier to trust than two.
+/// The sealed names of one principal and one server. Without tokens the principals are
+/// distinguished as well, because one rule for both cases is simpler.
 #[derive(Clone, Debug)]
 pub struct BoundNames {
     names: Arc<SealedNames>,
@@ -228,19 +231,19 @@ pub struct BoundNames {
 }
 
 impl BoundNames {
-    fn seal(&self, own: &str) -> Option<String> {
+    fn seal(&self, original: &str) -> Option<String> {
         let (principal, server) = (&self.principal, self.server.as_str());
-        self.names.seal(NameKind::Task, principal, server, own)
+        self.names.seal(NameKind::Task, principal, server, original)
     }
 
-    /// The server's id of the task that the client calls by this name.
+    /// The server's id of the task that the client names.
     pub fn task(&self, name: &str) -> Option<String> {
-        let (server, own) = self.names.open(NameKind::Task, &self.principal, name)?;
-        (server == self.server.as_str()).then(|| own.to_owned())
+        let (server, original) = self.names.open(NameKind::Task, &self.principal, name)?;
+        (server == self.server.as_str()).then(|| original.to_owned())
     }
 
-    /// A client's request as its server may see it; `None` where that is the request as it is. The task of
-    /// `tasks/get` and the like is not replaced: see [`task`](Self::task).
+    /// A client's request with original names, for the server. `None` if nothing changes. Does not
+    /// replace the task of `tasks/get` and similar methods: see [`task`](Self::task).
     pub fn request(&self, frame: &Frame) -> Result<Option<Frame>, InvalidParams> {
         let method = frame.method().unwrap_or(Method::Other);
         if method != Method::Listen && !frame.envelope().has_other_meta() {
@@ -251,8 +254,8 @@ impl BoundNames {
         Ok(renamed.and_then(|params| with_params(frame, &params)))
     }
 
-    /// A client's notification, or its response to the server's question, as the server may see it; `None`
-    /// where that is the message as it is. Both may name tasks of the client's own, which stay.
+    /// A client's notification, or its response to a server's question, with original names for the
+    /// server. `None` if nothing changes. Names of the client's own tasks are left unchanged.
     pub fn said(&self, frame: &Frame) -> Option<Frame> {
         let (text, open) = (frame.text(), |name: &str| self.task(name));
         if !names_a_task(text) {
@@ -265,7 +268,7 @@ impl BoundNames {
         Frame::read(renamed?.into()).ok()
     }
 
-    /// A message of the server outside of answers, as the client is to see it.
+    /// A server's message outside of answers, with sealed names for the client.
     pub fn message(&self, message: String) -> String {
         if !names_a_task(&message) {
             return message;
@@ -274,12 +277,12 @@ impl BoundNames {
             return message;
         };
         let method = frame.method().unwrap_or(Method::Other);
-        let renamed = tasks::in_message(method, &message, &|own| self.seal(own));
+        let renamed = tasks::in_message(method, &message, &|original| self.seal(original));
         renamed.unwrap_or(message)
     }
 
-    /// The server's answer to a request as the client is to see it: tasks under its names, and the state of
-    /// a call that waits for answers.
+    /// The server's answer to a request, with sealed names of tasks, and the sealed state of a call
+    /// that waits for answers.
     pub fn answer(&self, request: &Frame, caller: &Caller, answer: Answer) -> Answer {
         let method = request.method().unwrap_or(Method::Other);
         let as_task = request.envelope().asks_for_task();
@@ -291,8 +294,8 @@ impl BoundNames {
                 .restated(principal, server, request, caller, answer);
         }
         let renamed = answer.frame.result().and_then(|result| {
-            let shown = |own: &str| self.shown(method, own);
-            tasks::in_result(method, as_task, result, &shown)
+            let seal = |original: &str| self.seal_task(method, original);
+            tasks::in_result(method, as_task, result, &seal)
         });
         match renamed {
             Some(result) => with_result(&answer, &result),
@@ -304,18 +307,21 @@ impl BoundNames {
         }
     }
 
-    /// The client's name for a task that an answer to this method names.
-    fn shown(&self, method: Method, own: &str) -> Option<String> {
+    /// The sealed name of a task in an answer to this method. `None` for tasks of other principals
+    /// in a list.
+    fn seal_task(&self, method: Method, original: &str) -> Option<String> {
         let (principal, server) = (&self.principal, self.server.as_str());
-        let seal = self.names.mac(NameKind::Task, principal, server, own)?;
+        let seal = self
+            .names
+            .mac(NameKind::Task, principal, server, original)?;
         if method == Method::TasksList {
-            if !self.names.has_begun(principal, seal) {
+            if !self.names.has_started(principal, seal) {
                 return None;
             }
         } else if !is_about_tasks(method) {
-            self.names.note(principal, seal);
+            self.names.add_task(principal, seal);
         }
-        Some(spelled(seal, server, own))
+        Some(sealed_name(seal, server, original))
     }
 }
 
@@ -330,12 +336,13 @@ fn is_about_tasks(method: Method) -> bool {
     )
 }
 
-/// Whether a text can name a task. A server that escapes the word has its tasks under no name.
+/// True if the text may name a task. Tasks of a server that escapes `taskId` are not found, and
+/// cannot be named.
 fn names_a_task(text: &str) -> bool {
     text.contains("\"taskId")
 }
 
-/// A client's next attempt at a call, as the server knows it.
+/// A request that continues a call, with the server's own state.
 #[derive(Clone, Debug)]
 pub struct Reopened {
     /// The server that gave the state.
@@ -359,15 +366,15 @@ mod tests {
 
     #[test]
     fn a_name_says_whose_it_is() {
-        for (server, own) in [("files", "t-1"), ("a-b", "a/b/-c"), ("x", ""), ("x", "ü")] {
+        for (server, original) in [("files", "t-1"), ("a-b", "a/b/-c"), ("x", ""), ("x", "ü")] {
             let open = |names: &SealedNames, kind, principal: &Principal, name: &str| {
                 let opened = names.open(kind, principal, name);
-                opened.map(|(server, own)| (server.to_owned(), own.to_owned()))
+                opened.map(|(server, original)| (server.to_owned(), original.to_owned()))
             };
             let name = names("k")
-                .seal(NameKind::Task, &ME, server, own)
+                .seal(NameKind::Task, &ME, server, original)
                 .expect("a key");
-            let mine = Some((server.to_owned(), own.to_owned()));
+            let mine = Some((server.to_owned(), original.to_owned()));
             assert_eq!(
                 open(&names("k"), NameKind::Task, &ME, &name),
                 mine,
@@ -429,9 +436,9 @@ mod tests {
             seal
         };
         for number in 0..=MAX_LISTED {
-            names.note(&ME, seal(number));
+            names.add_task(&ME, seal(number));
         }
-        assert!(!names.has_begun(&ME, seal(0)) && names.has_begun(&ME, seal(1)));
-        assert!(!names.has_begun(&Principal::Operator, seal(1)));
+        assert!(!names.has_started(&ME, seal(0)) && names.has_started(&ME, seal(1)));
+        assert!(!names.has_started(&Principal::Operator, seal(1)));
     }
 }

@@ -1,4 +1,4 @@
-//! How a call ended, for its record.
+//! The outcome of a call for its record.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -14,17 +14,17 @@ use memchr::memmem::Finder;
 
 use crate::metrics::TOOL_ERROR;
 
-/// Up to here a payload is copied: sharing it would hold all that was read from the connection with it,
-/// and keep the connection from using its buffer again.
+/// Maximum size in bytes of a payload that is copied. Sharing it would retain everything that was
+/// read from the connection with it, and prevent the connection from reusing its buffer.
 const COPIED: usize = 16 * 1024;
 
-/// Finds the member of a result that says whether it is an error.
+/// Finds the member that marks a result as an error.
 static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""isError""#));
 
-/// How much of an error's text is kept.
+/// Maximum number of bytes of an error's text in the record.
 const MAX_TEXT: usize = 1024;
 
-/// Whether calls of this method are recorded: those that ask for work of a server's own.
+/// True if calls of this method are recorded, because they make the server work.
 pub fn is_recorded(method: Method) -> bool {
     matches!(
         method,
@@ -32,8 +32,8 @@ pub fn is_recorded(method: Method) -> bool {
     )
 }
 
-/// A part of a message.
-pub(super) fn kept(frame: &Frame, part: &str) -> ByteString {
+/// A part of a message: copied if it is small, else shared.
+pub(super) fn payload_part(frame: &Frame, part: &str) -> ByteString {
     if part.len() <= COPIED {
         ByteString::from(part)
     } else {
@@ -41,8 +41,8 @@ pub(super) fn kept(frame: &Frame, part: &str) -> ByteString {
     }
 }
 
-/// The outcome of a call that was answered. `is_kept` says whether the result will be on record.
-pub(super) fn answered(frame: &Frame, is_kept: bool) -> Outcome {
+/// The outcome of a call that was answered. With `with_result`, it includes the result for the record.
+pub(super) fn answered(frame: &Frame, with_result: bool) -> Outcome {
     let Kind::Response { body, is_error, .. } = frame.envelope().kind else {
         return Outcome::Answered {
             result: None,
@@ -51,7 +51,7 @@ pub(super) fn answered(frame: &Frame, is_kept: bool) -> Outcome {
     };
     let body = frame.get(body);
     Outcome::Answered {
-        result: is_kept.then(|| kept(frame, body)),
+        result: with_result.then(|| payload_part(frame, body)),
         error: if is_error {
             Some(refused(body))
         } else {
@@ -60,7 +60,7 @@ pub(super) fn answered(frame: &Frame, is_kept: bool) -> Outcome {
     }
 }
 
-/// A server's own error.
+/// An error response of the server.
 fn refused(error: &str) -> RecordError {
     let words = message::shown_member(error, "message").unwrap_or_default();
     let code = message::member(error, "code").unwrap_or("?");
@@ -72,14 +72,14 @@ fn refused(error: &str) -> RecordError {
 
 /// The error text of a tool result with `isError` set.
 fn tool_error(result: &str) -> Option<RecordError> {
-    // Most results do not speak of it, or deny it; a search costs less than reading them.
-    let mut spoken_of = IS_ERROR.find_iter(result.as_bytes());
-    let affirmed = |at: usize| {
+    // Most results have no `isError`, or it is false. A text search is cheaper than parsing them.
+    let mut places = IS_ERROR.find_iter(result.as_bytes());
+    let is_true = |at: usize| {
         let rest = result[at + r#""isError""#.len()..].trim_start();
         rest.strip_prefix(':')
             .is_some_and(|value| value.trim_start().starts_with("true"))
     };
-    if !spoken_of.any(affirmed) || message::member(result, "isError") != Some("true") {
+    if !places.any(is_true) || message::member(result, "isError") != Some("true") {
         return None;
     }
     let content = message::member(result, "content").and_then(items);
@@ -94,7 +94,7 @@ fn tool_error(result: &str) -> Option<RecordError> {
     })
 }
 
-/// The outcome of a call that failed. `is_tried` says whether the call was about to be sent at least once.
+/// The outcome of a call that failed. `is_tried` is true if there was an attempt to send the call.
 pub(super) fn failed(failure: &Failure, is_tried: bool) -> Outcome {
     Outcome::Failed {
         status: match failure.kind {

@@ -10,23 +10,24 @@ use tokio::time::timeout;
 use super::shared::Calls;
 use crate::supervisor::Server;
 
-/// Servers that are asked at the same time. A thousand servers that answer within some milliseconds
-/// are all asked within the time limit, and a search holds no more than as many answers.
-const SIDE_BY_SIDE: usize = 100;
+/// Number of servers that are asked concurrently. A thousand servers that answer within
+/// milliseconds are all asked within the time limit, and a search holds at most this number of
+/// answers.
+const CONCURRENT_QUERIES: usize = 100;
 
-/// The time limit of a search: the client waits for it, and most URIs of this kind are mistyped.
+/// Time limit of a search. The client waits for it, and most URIs of this kind are mistyped.
 const SEARCH_LIMIT: Duration = Duration::from_secs(2);
 
-/// How much of an answer is read. Only whether it is a result matters, and errors are short: an answer
-/// that is longer counts as a result.
+/// Maximum number of bytes that are read of an answer. Only whether it is a result matters. Errors
+/// are short, so a longer answer counts as a result.
 const MAX_ANSWER: usize = 64 * 1024;
 
 impl Calls {
-    /// The first of these servers, in their order, that can read a resource. The servers are asked side
-    /// by side; one that does not answer in time does not have the resource.
+    /// The first of these servers, in their order, that can read a resource. The servers are asked
+    /// concurrently. A server that does not answer in time does not count.
     ///
-    /// The questions are Mainstay's own. They are no calls: they are not on record, and "not found" is
-    /// no error in a server's figures. Dropping the future cancels those that are open.
+    /// The queries are Mainstay's own and no calls: they are not recorded, and "not found" is no
+    /// error in a server's figures. Dropping the future cancels open queries.
     pub async fn find_owner(
         &self,
         servers: impl IntoIterator<Item = Arc<Server>>,
@@ -43,27 +44,27 @@ impl Calls {
         let searching = async {
             // The semaphore is never closed.
             let _turn = self.searches.0.acquire().await;
-            let (mut asked, mut open) = (FuturesUnordered::new(), BTreeSet::new());
+            let (mut queries, mut open) = (FuturesUnordered::new(), BTreeSet::new());
             loop {
                 while best.is_none()
-                    && asked.len() < SIDE_BY_SIDE
+                    && queries.len() < CONCURRENT_QUERIES
                     && let Some((place, (server, session))) = waiting.next()
                 {
                     open.insert(place);
                     let params = &params;
-                    asked.push(async move {
+                    queries.push(async move {
                         let has = self.can_read(session, params).await;
                         (place, server, has)
                     });
                 }
-                let Some((place, server, has)) = asked.next().await else {
+                let Some((place, server, has)) = queries.next().await else {
                     return;
                 };
                 open.remove(&place);
                 if has && best.as_ref().is_none_or(|(first, _)| place < *first) {
                     best = Some((place, server));
                 }
-                // A server that stands before the best may still answer.
+                // A server that precedes the best one may still answer.
                 if let Some((first, _)) = &best
                     && open.first().is_none_or(|place| place > first)
                 {
@@ -71,20 +72,21 @@ impl Calls {
                 }
             }
         };
-        // When the time is up, the best of those that have answered counts.
+        // After the time limit, the best of the servers that have answered counts.
         timeout(SEARCH_LIMIT, searching).await.ok();
         best.map(|(_, server)| server)
     }
 
-    /// All of these servers that can read a resource; none where one of them has not answered in time, since it
-    /// may have the resource, too. The questions are as those of [`find_owner`](Self::find_owner).
+    /// All of these servers that can read a resource. Empty if one of them has not answered in
+    /// time, because it may have the resource, too. The queries are like those of
+    /// [`find_owner`](Self::find_owner).
     pub async fn find_owners(
         &self,
         servers: impl IntoIterator<Item = Arc<Server>>,
         uri: &str,
     ) -> Vec<Arc<Server>> {
         let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
-        let asked = servers.into_iter().filter_map(|server| {
+        let queries = servers.into_iter().filter_map(|server| {
             let session = server.view().session?;
             let has_resources = session.greeting.capabilities.resources;
             let params = &params;
@@ -96,8 +98,11 @@ impl Calls {
         let searching = async {
             // The semaphore is never closed.
             let _turn = self.searches.0.acquire().await;
-            let asked = futures_util::stream::iter(asked).buffered(SIDE_BY_SIDE);
-            asked.filter_map(std::future::ready).collect().await
+            futures_util::stream::iter(queries)
+                .buffered(CONCURRENT_QUERIES)
+                .filter_map(std::future::ready)
+                .collect()
+                .await
         };
         timeout(SEARCH_LIMIT, searching).await.unwrap_or_default()
     }
@@ -106,18 +111,18 @@ impl Calls {
         let Ok(exchange) = session.start(Method::ResourcesRead, Some(params)).await else {
             return false;
         };
-        let mut question = OwnerQuery {
+        let mut query = OwnerQuery {
             calls: self,
             session,
             exchange: Some(exchange),
         };
-        let has = question.has_result().await;
-        question.exchange = None;
+        let has = query.has_result().await;
+        query.exchange = None;
         has
     }
 }
 
-/// A question that is cancelled when it is dropped before it is answered.
+/// A query that is cancelled if it is dropped before its answer.
 struct OwnerQuery<'a> {
     calls: &'a Calls,
     session: Arc<Session>,

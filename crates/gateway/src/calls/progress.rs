@@ -1,27 +1,31 @@
-//! How far a server says that it is with a request. Only a number that rises is a sign of work
+//! The progress that a server reports for a request. Only a rising number is a sign of work
 //! (specification, "Progress": it must increase with each notification).
 
 use mainstay_transport::Frame;
 
-/// The highest number of one exchange.
+/// The highest progress number of one exchange.
 #[derive(Debug, Default)]
-pub struct Progress(Option<f64>);
+pub struct HighestProgress(Option<f64>);
 
-impl Progress {
-    /// Whether a notification says more than those before. One whose number cannot be read does not.
+impl HighestProgress {
+    /// True if the notification's number is higher than all before. A number that cannot be read is
+    /// not.
     pub fn rises(&mut self, notification: &Frame) -> bool {
-        let said = notification.param("progress").and_then(number);
-        let rises = said.is_some_and(|said| self.0.is_none_or(|highest| said > highest));
+        let reported = notification.param("progress").and_then(number);
+        let rises =
+            reported.is_some_and(|reported| self.0.is_none_or(|highest| reported > highest));
         if rises {
-            self.0 = said;
+            self.0 = reported;
         }
         rises
     }
 }
 
-/// A number, also one that is spelled as a string.
+/// Reads a number, which may be quoted.
 fn number(text: &str) -> Option<f64> {
-    let inner = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
     let number: f64 = inner.unwrap_or(text).parse().ok()?;
     (!number.is_nan()).then_some(number)
 }
@@ -32,8 +36,8 @@ mod tests {
 
     #[test]
     fn only_a_number_that_rises_is_progress() {
-        let mut progress = Progress::default();
-        for (said, rises) in [
+        let mut progress = HighestProgress::default();
+        for (number, rises) in [
             ("0", true),
             ("0", false),
             ("0.5", true),
@@ -47,13 +51,13 @@ mod tests {
             ("1e500", false),
         ] {
             let text = format!(
-                r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":1,"progress":{said}}}}}"#
+                r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":1,"progress":{number}}}}}"#
             );
             let frame = Frame::read(text.into()).expect("a message");
-            assert_eq!(progress.rises(&frame), rises, "{said}");
+            assert_eq!(progress.rises(&frame), rises, "{number}");
         }
         let nothing = r#"{"jsonrpc":"2.0","method":"notifications/progress"}"#;
         let frame = Frame::read(nothing.into()).expect("a message");
-        assert!(!Progress::default().rises(&frame));
+        assert!(!HighestProgress::default().rises(&frame));
     }
 }

@@ -1,8 +1,8 @@
-//! Every request is answered through a [`Receipt`]. Either the call is with a server, and its account
-//! is its record; or the call is refused, and closing the receipt counts and records it.
+//! Every request is answered through a [`Receipt`]. A call that is forwarded is recorded by its
+//! account. A call that is refused is counted and recorded when its receipt is closed.
 //!
-//! The doors can write [`Closed`] answers only, and only a receipt makes them. [`Calls::call`] takes a
-//! receipt. So a door that forgets the record of a call does not compile.
+//! The doors can write only [`Closed`] answers, and only a receipt creates them. [`Calls::call`]
+//! needs a receipt. So a door that does not record a call does not compile.
 
 use std::{
     borrow::Cow,
@@ -27,26 +27,27 @@ use mainstay_journal::{Begun, Finished};
 use mainstay_transport::{Frame, Unreadable};
 
 use super::{
-    outcome::{failed, is_recorded, kept},
+    outcome::{failed, is_recorded, payload_part},
     shared::Calls,
 };
 
-/// Bytes of the name that a refused call is recorded with. Clients can make up names of any length.
+/// Maximum number of bytes of a refused call's name in its record. Clients can make up names of any
+/// length.
 const MAX_NAME: usize = 256;
 
-/// A request that has come in and has no answer yet.
+/// A request that was received and has no answer yet.
 #[derive(Debug)]
 #[must_use = "a request is answered by closing its receipt"]
 pub struct Receipt {
-    came: Instant,
-    /// A server is asked: that call has an account of its own.
+    received_at: Instant,
+    /// True if the call was forwarded: its account records it.
     is_forwarded: AtomicBool,
 }
 
 impl Default for Receipt {
     fn default() -> Self {
         Self {
-            came: Instant::now(),
+            received_at: Instant::now(),
             is_forwarded: AtomicBool::new(false),
         }
     }
@@ -57,29 +58,30 @@ impl Receipt {
         Self::default()
     }
 
-    pub(super) fn came(&self) -> Instant {
-        self.came
+    pub(super) fn received_at(&self) -> Instant {
+        self.received_at
     }
 
-    pub(super) fn forwarded(&self) {
+    pub(super) fn set_forwarded(&self) {
         self.is_forwarded.store(true, Ordering::Relaxed);
     }
 
-    /// Closes the receipt. If the answer refuses a call that was never forwarded, the call is counted and
-    /// recorded first; `origin` and `wanted` say whose it was and what it asked for.
+    /// Closes the receipt. If the answer refuses a call that was never forwarded, the call is
+    /// counted and recorded first. `origin` and `requested` return the client and the requested call
+    /// for the record.
     pub async fn close<A: Answering>(
         self,
         calls: &Calls,
         answer: A,
         origin: impl FnOnce() -> Arc<Origin>,
-        wanted: impl FnOnce() -> Option<RequestedCall>,
+        requested: impl FnOnce() -> Option<RequestedCall>,
     ) -> Closed<A> {
         if !self.is_forwarded.load(Ordering::Relaxed)
             && let Some(refused) = answer.refused()
-            && let Some(wanted) = refused.wanted.clone().or_else(wanted)
+            && let Some(requested) = refused.wanted.clone().or_else(requested)
         {
             calls
-                .refuse(self.came, origin(), wanted, &refused.failure)
+                .refuse(self.received_at, origin(), requested, &refused.failure)
                 .await;
         }
         Closed(answer)
@@ -96,7 +98,8 @@ impl Receipt {
 pub struct Closed<A>(A);
 
 impl<A> Closed<A> {
-    /// An answer to one of several requests for the same call, whose receipt is that of the first.
+    /// An answer to one of several requests for the same call. The receipt is that of the first
+    /// request.
     pub fn of_the_same_call(answer: A) -> Self {
         Self(answer)
     }
@@ -116,7 +119,7 @@ impl<A> Deref for Closed<A> {
 
 /// An answer of a door.
 pub trait Answering {
-    /// Why nothing was done, if the answer says so.
+    /// The refusal, if the answer is one.
     fn refused(&self) -> Option<Cow<'_, CallRefusal>>;
 }
 
@@ -126,11 +129,12 @@ impl<A: Answering> Answering for &A {
     }
 }
 
-/// Why a call was refused.
+/// The refusal of a call.
 #[derive(Clone, Debug)]
 pub struct CallRefusal {
     pub failure: Failure,
-    /// The refused call, where the request itself is not that call: one of our own tools was to make it.
+    /// The refused call, if it is not the request itself: one of Mainstay's own tools should have
+    /// made it.
     pub wanted: Option<RequestedCall>,
 }
 
@@ -146,10 +150,10 @@ impl From<Failure> for CallRefusal {
 /// The call that a request asks for, in the client's words.
 #[derive(Clone, Debug)]
 pub struct RequestedCall {
-    /// The server, where the address of the request names it.
+    /// The server, if the address of the request names it.
     pub server: Option<ServerName>,
     pub method: Method,
-    /// Empty where the request has none.
+    /// Empty if the request has none.
     pub name: String,
     /// The text of `arguments`.
     pub arguments: Option<ByteString>,
@@ -167,7 +171,7 @@ impl RequestedCall {
         }
     }
 
-    /// The call that a message asks for; `None` if it asks for none.
+    /// The call that a message requests. `None` if it requests no call.
     pub fn of(frame: &Frame) -> Option<Self> {
         let method = frame.method().filter(|method| is_recorded(*method))?;
         let (text, envelope) = (frame.text(), frame.envelope());
@@ -180,7 +184,7 @@ impl RequestedCall {
         Some(Self {
             arguments: envelope
                 .arguments()
-                .map(|span| kept(frame, frame.get(span))),
+                .map(|span| payload_part(frame, frame.get(span))),
             trace: meta
                 .and_then(trace::of_meta)
                 .map(|(context, _)| context.trace),
@@ -188,7 +192,8 @@ impl RequestedCall {
         })
     }
 
-    /// The call that a message asks for which could be read but is not passed on; `None` for any other.
+    /// The call that a malformed message requests whose method and name can be read. `None` for any
+    /// other message.
     pub fn of_unreadable(error: &Unreadable) -> Option<Self> {
         let Unreadable::Malformed(Malformed::Dangerous {
             asked: Some((method, name)),
@@ -223,54 +228,56 @@ fn cut(name: &str) -> &str {
 }
 
 impl Calls {
-    /// Counts and records a call that is sent to no server.
+    /// Counts and records a call that is not forwarded.
     async fn refuse(
         &self,
-        came: Instant,
+        received_at: Instant,
         origin: Arc<Origin>,
-        wanted: RequestedCall,
+        requested: RequestedCall,
         failure: &Failure,
     ) {
         self.refused.add(failure.kind);
         let Some(journal) = &self.journal else { return };
         let now = Instant::now();
         let server = server(failure);
-        let tool = match (&server, wanted.method) {
-            // Where the address names the server, the name is its own already.
-            (Some(server), Method::ToolsCall | Method::PromptsGet) if wanted.server.is_none() => {
-                names::without_server(&wanted.name, server)
+        let tool = match (&server, requested.method) {
+            // If the address names the server, the name is the original name already.
+            (Some(server), Method::ToolsCall | Method::PromptsGet)
+                if requested.server.is_none() =>
+            {
+                names::without_server(&requested.name, server)
             }
-            _ => &wanted.name,
+            _ => &requested.name,
         };
         let entry = journal.begin(Begun {
             origin,
             target: Target {
                 tool: cut(tool).into(),
-                server: server.or(wanted.server),
-                method: Cow::Borrowed(wanted.method.name()),
+                server: server.or(requested.server),
+                method: Cow::Borrowed(requested.method.name()),
             },
             is_listed: false,
-            arguments: wanted.arguments,
-            since: came,
-            trace: wanted.trace,
+            arguments: requested.arguments,
+            since: received_at,
+            trace: requested.trace,
             secrets: failure.secrets.clone(),
         });
-        let on_record = entry.finish(Finished {
+        let recording = entry.finish(Finished {
             outcome: failed(failure, false),
             attempts: 0,
             earlier: Vec::new(),
             at: now,
-            queue: now.saturating_duration_since(came),
+            queue: now.saturating_duration_since(received_at),
             upstream: Duration::ZERO,
         });
-        // It has not run, whether or not that is on record.
-        if let Err(error) = on_record.await {
+        // The call has not run, whether or not that is recorded.
+        if let Err(error) = recording.await {
             tracing::warn!(%error, "a refused call is not on record");
         }
     }
 }
 
-/// The server that a failure is about, if there is such a server.
+/// The server that a failure is about, if that server exists.
 fn server(failure: &Failure) -> Option<ServerName> {
     if failure.kind == FailureKind::ServerNotFound {
         return None;

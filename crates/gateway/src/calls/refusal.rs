@@ -1,4 +1,4 @@
-//! Refuses calls that crash their server, for a while.
+//! Refuses calls that crash their server, for a limited time.
 
 use mainstay_core::{
     failure::{Failure, FailureKind},
@@ -9,13 +9,13 @@ use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
 
 use super::{
-    call::{AttemptError, Call},
+    call::{ActiveCall, AttemptError},
     request::Upstream,
 };
 
-impl Call<'_> {
-    /// The description of a call that is kept in case the server crashes. `None` for isolated sessions, whose
-    /// crashes concern their client only.
+impl ActiveCall<'_> {
+    /// The description of a call, in case the server crashes. `None` for isolated sessions, whose
+    /// crashes affect only their own client.
     pub(super) fn work(&self) -> Option<PossibleSuspect> {
         match self.upstream {
             Upstream::Shared(_) => {
@@ -29,11 +29,11 @@ impl Call<'_> {
     pub(super) fn check_refusal(&self) -> Result<(), AttemptError> {
         let refused = self.upstream.server().suspect_calls.refusal(|| self.work());
         refused.map_or(Ok(()), |refused| {
-            Err(AttemptError::Final(self.refused(&refused)))
+            Err(AttemptError::Final(self.refusal_failure(&refused)))
         })
     }
 
-    /// The server has answered: it has survived this call.
+    /// Removes the call from the suspects, because the server has answered it.
     pub(super) fn record_answer(&self) {
         self.upstream
             .server()
@@ -41,9 +41,9 @@ impl Call<'_> {
             .answered(|| self.work());
     }
 
-    fn refused(&self, refused: &RefusedCall) -> Failure {
+    fn refusal_failure(&self, refused: &RefusedCall) -> Failure {
         let server = &self.upstream.server().name;
-        let what = match refused.method {
+        let noun = match refused.method {
             Method::PromptsGet => "Prompt",
             Method::ResourcesRead => "Resource",
             _ => "Tool",
@@ -57,7 +57,7 @@ impl Call<'_> {
             .until
             .saturating_duration_since(Instant::now().into_std());
         let message = format!(
-            "{what} '{name}' of server '{server}' is refused {with}: it was in flight at {crashes} crashes of the server, and was never answered. This call was not sent; it is allowed again in {} s, or after `mainstay restart {server}`",
+            "{noun} '{name}' of server '{server}' is refused {with}: it was in flight at {crashes} crashes of the server, and was never answered. This call was not sent; it is allowed again in {} s, or after `mainstay restart {server}`",
             wait.as_secs()
         );
         self.failure(FailureKind::CallCrashesServer, message)

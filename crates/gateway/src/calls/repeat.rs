@@ -1,4 +1,4 @@
-//! Which calls may run twice (invariant 6): those that only read.
+//! Decides which calls may be sent twice (invariant 6): calls that only read.
 
 use mainstay_core::{
     catalog::ListKind,
@@ -8,8 +8,8 @@ use mainstay_core::{
 use super::request::Request;
 use crate::supervisor::Server;
 
-/// Whether a call that may have run can be sent again. What a tool's hints say comes from the server
-/// and is no proof: `readOnlyHint` is believed, `idempotentHint` only where `callRetry` is on.
+/// True if a call that may have run can be sent again. The hints of a tool are claims of its server
+/// and no proof: `readOnlyHint` is trusted, `idempotentHint` only with `callRetry`.
 pub fn is_repeatable(request: &Request, server: &Server) -> bool {
     match request.frame.method() {
         Some(Method::ToolsCall) => tool_is_repeatable(request, server),

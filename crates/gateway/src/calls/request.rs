@@ -1,4 +1,4 @@
-//! A request on its way to a server, the session that takes it, and the server's answer.
+//! A request to a server, the session that answers it, and the answer.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::supervisor::{HeldRequests, IsolatedSession, Server, UseGuard};
 
-/// Which session answers a call.
+/// The session that answers a call.
 #[derive(Clone, Debug)]
 pub enum Upstream {
     Shared(Arc<Server>),
@@ -27,7 +27,7 @@ impl Upstream {
         }
     }
 
-    /// What waits for a call that can ask the client.
+    /// The server's requests that wait for a call by which the client can be asked.
     pub(super) fn held_requests(&self) -> Option<&Arc<HeldRequests>> {
         match self {
             Self::Shared(server) => server.held_requests(),
@@ -35,7 +35,7 @@ impl Upstream {
         }
     }
 
-    /// Keeps a client's own session from making room for another while the guard is there.
+    /// Prevents an isolated session from being closed to make room while the guard exists.
     pub(super) fn begin(&self) -> Option<UseGuard> {
         match self {
             Self::Shared(_) => None,
@@ -43,14 +43,14 @@ impl Upstream {
         }
     }
 
-    /// The session that a caller of this era uses, if it is open and there is nothing to wait for.
+    /// The session for a caller of this era, if it is open and needs no further steps.
     pub(super) fn live_session(&self, era: Era) -> Option<Arc<Session>> {
         match self {
             Self::Shared(server) => {
                 let session = server.live_session()?;
                 (era == Era::Modern || !session.is_stateless()).then_some(session)
             }
-            // Its use is noted where it is taken.
+            // `IsolatedSession::session` marks the session as used.
             Self::IsolatedSession(_) => None,
         }
     }
@@ -68,12 +68,12 @@ impl Upstream {
     }
 }
 
-/// How a request's text is changed on its way to the server.
+/// A client's request, with the edits that it needs on its way to the server.
 #[derive(Debug)]
 pub struct Request {
     pub frame: Frame,
     id: Span,
-    /// The server's own name, where it is known already.
+    /// The original name, if it is already known.
     pub(super) original: Option<Arc<str>>,
     /// The span of the exposed name or URI, and its replacement as JSON text.
     rename: Option<(Span, String)>,
@@ -95,7 +95,7 @@ impl Request {
         })
     }
 
-    /// This request with the server's name `original` in the place of the client's name `exposed`.
+    /// This request with the server's name `original` in place of the client's name `exposed`.
     #[must_use]
     pub fn renamed(mut self, exposed: &Text<'_>, original: &Arc<str>) -> Self {
         if *exposed.value != **original {
@@ -110,26 +110,26 @@ impl Request {
         self.frame.get(self.id)
     }
 
-    /// Whether it opens a stream that lasts until one side ends it.
+    /// True if the request opens a stream that lasts until one side ends it.
     pub(super) fn is_listening(&self) -> bool {
         self.frame.method() == Some(Method::Listen)
     }
 
-    /// The server's own name of the tool or the prompt that is asked for, or the URI of the resource.
+    /// The original name of the requested tool or prompt, or the URI of the resource.
     pub(super) fn subject(&self) -> Option<Arc<str>> {
         if let Some(original) = &self.original {
             return Some(Arc::clone(original));
         }
-        let of_resource = matches!(
+        let is_resource = matches!(
             self.frame.method()?,
             Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
         );
-        let member = if of_resource { "uri" } else { "name" };
+        let member = if is_resource { "uri" } else { "name" };
         self.frame.text_param(member).map(Arc::from)
     }
 
-    /// The request under our id, which is also its progress token: only where the client asked for
-    /// progress, and never the client's own.
+    /// The request with our id. If the client requested progress, the id is also the progress
+    /// token. The client's own token is never sent.
     pub(super) fn render(&self, id: &str) -> String {
         let token = self.progress_token.map(|span| (span, id));
         self.spliced(id, token)
@@ -157,13 +157,13 @@ impl Request {
         self.progress_token.map(|_| id)
     }
 
-    fn spliced(&self, id: &str, of_meta: Option<(Span, &str)>) -> String {
+    fn spliced(&self, id: &str, meta_edit: Option<(Span, &str)>) -> String {
         let mut edits = Vec::with_capacity(3);
         edits.push((self.id, id));
         if let Some((span, original)) = &self.rename {
             edits.push((*span, original.as_str()));
         }
-        edits.extend(of_meta);
+        edits.extend(meta_edit);
         message::splice(self.frame.text(), &mut edits)
     }
 }
@@ -172,6 +172,6 @@ impl Request {
 #[derive(Debug)]
 pub struct Answer {
     pub frame: Frame,
-    /// Whether the server answered by a stream of events.
+    /// True if the server answered with a stream of events.
     pub streamed: bool,
 }

@@ -1,5 +1,6 @@
-//! Rounds of questions: a modern server answers a call with questions, a legacy client is asked by
-//! requests, and the call is made again with the answers (2026-07-28, "Multi Round-Trip Requests").
+//! Rounds of questions. A modern server answers a call with questions. Mainstay asks the legacy
+//! client by requests, and sends the call again with the answers (2026-07-28, "Multi Round-Trip
+//! Requests").
 
 use std::{pin::Pin, time::Duration};
 
@@ -14,19 +15,18 @@ use mainstay_core::{
 use mainstay_transport::{Frame, Question};
 use tokio::{sync::oneshot, time::Instant};
 
-use super::call::{AttemptError, Call, Round};
+use super::call::{ActiveCall, AttemptError, Round};
 
-/// How often one call may ask its client (docs/dev/wire.md, "Between the eras"). Without a bound a
+/// Maximum number of rounds in a call (docs/dev/wire.md, "Between the eras"). Without a limit, a
 /// server could keep a person busy without end.
 pub const MAX_ROUNDS: usize = 10;
 
-/// The pause before a call is made again of which the server asked nothing. Each further pause is twice as long,
-/// up to the longest.
+/// The pause before a call is sent again after a round without questions. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A question that the client can be asked.
-struct Asked {
+struct AskableQuestion {
     key: String,
     question: questions::InputRequest,
     request: Frame,
@@ -37,37 +37,37 @@ struct Asked {
 struct PendingQuestion {
     key: String,
     question: questions::InputRequest,
-    answer: Answer,
+    answer: RoundAnswer,
 }
 
-enum Answer {
+enum RoundAnswer {
     OfClient(oneshot::Receiver<Frame>),
-    /// The result that the configuration has (JSON text).
+    /// The result from the configuration (JSON text).
     Configured(String),
 }
 
-impl Call<'_> {
-    /// Asks the client everything at once, and waits for all answers. Nothing is asked if the client cannot be
-    /// asked all of it: no person answers for a call that fails. Meanwhile the call's time stands still: the
-    /// keeper of the questions ends them.
+impl ActiveCall<'_> {
+    /// Asks the client all questions at once, and waits for all answers. If one question cannot be
+    /// asked, none is asked, because the call fails anyway. The call's deadline is suspended
+    /// meanwhile: the holder of the questions expires them.
     pub(super) async fn round(
         &mut self,
         client: Revision,
         required: InputRequired,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Round, AttemptError> {
-        let mut round = Round::unasked(required.state);
+        let mut round = Round::without_questions(required.state);
         let mut askable = Vec::new();
         for (key, question) in required.requests {
-            let asked = self.askable(key, question, client);
-            askable.push(asked.map_err(AttemptError::Final)?);
+            let question = self.askable(key, question, client);
+            askable.push(question.map_err(AttemptError::Final)?);
         }
         let mut pending = Vec::new();
-        for asked in askable {
-            if asked.question.is_url() {
-                round.elicitations.push(asked.elicitation.clone());
+        for askable in askable {
+            if askable.question.is_url() {
+                round.elicitations.push(askable.elicitation.clone());
             }
-            pending.push(self.put_question(asked).map_err(AttemptError::Final)?);
+            pending.push(self.put_question(askable).map_err(AttemptError::Final)?);
         }
         for PendingQuestion {
             key,
@@ -76,12 +76,12 @@ impl Call<'_> {
         } in pending
         {
             let answer = match answer {
-                Answer::OfClient(answer) => tokio::select! {
+                RoundAnswer::OfClient(answer) => tokio::select! {
                     biased;
                     answer = answer => answer.ok(),
                     reason = &mut cancel => return Err(AttemptError::Final(self.cancelled(&reason))),
                 },
-                Answer::Configured(roots) => {
+                RoundAnswer::Configured(roots) => {
                     round.responses.push((key, roots.into()));
                     continue;
                 }
@@ -101,22 +101,23 @@ impl Call<'_> {
         Ok(round)
     }
 
-    /// The request that puts a question, if the client takes it or the configuration answers it.
+    /// Makes the request for a question, if the client accepts it or the configuration has the
+    /// answer.
     fn askable(
         &self,
         key: String,
         question: questions::InputRequest,
         client: Revision,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<AskableQuestion, Failure> {
         let elicitation = elicitation_id();
-        // The asking side gives the id.
+        // A placeholder: the sender of the question gives the id.
         let request = question.to_request("0", client, &elicitation);
         let request =
             Frame::read(request.into()).map_err(|error| self.unusable(&error.to_string()))?;
-        if !self.sink.client.takes(&request) && self.configured(question.method).is_none() {
-            return Err(self.not_taken(question.method, None));
+        if !self.sink.client.accepts(&request) && self.configured(question.method).is_none() {
+            return Err(self.not_accepted(question.method, None));
         }
-        Ok(Asked {
+        Ok(AskableQuestion {
             key,
             question,
             request,
@@ -124,34 +125,34 @@ impl Call<'_> {
         })
     }
 
-    fn put_question(&self, asked: Asked) -> Result<PendingQuestion, Failure> {
-        let method = asked.question.method;
+    fn put_question(&self, askable: AskableQuestion) -> Result<PendingQuestion, Failure> {
+        let method = askable.question.method;
         let server = self.upstream.server();
-        let (mut question, answer) = Question::of_round(server.name.clone(), asked.request);
+        let (mut question, answer) = Question::of_round(server.name.clone(), askable.request);
         self.show(&mut question);
         let answer = match (
             self.sink.ask(&server.name, question),
             self.configured(method),
         ) {
-            (Ok(()), _) => Answer::OfClient(answer),
-            (Err(_), Some(roots)) => Answer::Configured(roots),
-            (Err(question), None) => return Err(self.not_taken(method, question.obstacle())),
+            (Ok(()), _) => RoundAnswer::OfClient(answer),
+            (Err(_), Some(roots)) => RoundAnswer::Configured(roots),
+            (Err(question), None) => return Err(self.not_accepted(method, question.obstacle())),
         };
         Ok(PendingQuestion {
-            key: asked.key,
-            question: asked.question,
+            key: askable.key,
+            question: askable.question,
             answer,
         })
     }
 
-    /// The result of `roots/list` that the configuration has, if it has some.
+    /// The configured result of `roots/list`, if there is one.
     fn configured(&self, question: Method) -> Option<String> {
         let config = self.upstream.server().config();
         let has_roots = question == Method::RootsList && !config.roots.is_empty();
         has_roots.then(|| questions::roots(&config.roots))
     }
 
-    fn not_taken(&self, question: Method, obstacle: Option<&str>) -> Failure {
+    fn not_accepted(&self, question: Method, obstacle: Option<&str>) -> Failure {
         let method = question.name();
         self.unusable(&match obstacle {
             Some(obstacle) => format!("it needs {method}: {obstacle}"),
@@ -159,7 +160,7 @@ impl Call<'_> {
         })
     }
 
-    /// Waits before a call is made again of which the server asked nothing, for the n-th time.
+    /// Waits before a call is sent again after the n-th round without questions.
     pub(super) async fn pause(
         &self,
         times: u32,
@@ -175,12 +176,13 @@ impl Call<'_> {
             let failure = self.failure(FailureKind::CallTimeout, message);
             return Err(AttemptError::Final(failure));
         }
-        let paused = self.meanwhile(tokio::time::sleep(pause), cancel).await;
+        let paused = self.wait_for(tokio::time::sleep(pause), cancel).await;
         paused.map_err(AttemptError::Final)
     }
 
-    /// The server has gone on: tells the client that the pages which people opened are done with.
-    pub(super) fn opened(&self, round: &Round) {
+    /// Notifies the client that the elicitations of this round are complete, because the server has
+    /// continued.
+    pub(super) fn notify_elicitations_complete(&self, round: &Round) {
         for elicitation in &round.elicitations {
             let params = format!(r#"{{"elicitationId":"{elicitation}"}}"#);
             let complete = Method::ElicitationComplete.name();
@@ -190,7 +192,7 @@ impl Call<'_> {
     }
 }
 
-/// An elicitation's name between its request and the notice of its end, unlike every other.
+/// A unique name of an elicitation. The request and the notice of completion have it.
 fn elicitation_id() -> String {
     let mut random = [0; 16];
     // Without random numbers no session could have been opened either.

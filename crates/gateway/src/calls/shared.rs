@@ -12,11 +12,12 @@ use tracing::Instrument as _;
 use super::{closing::Closing, detachable::Detachable};
 use crate::{metrics::Failures, traces::Tracer};
 
-/// Searches for the owner of a resource that run at the same time. One request may name any number of
-/// resources, and each search asks many servers; a search that waits for its turn uses up its time.
+/// Maximum number of concurrent searches for the owner of a resource. One request may name any
+/// number of resources, and each search queries many servers. Waiting for a turn counts for a
+/// search's time limit.
 const SEARCHES: usize = 8;
 
-/// The turns of searches. Cloning shares them.
+/// Limits concurrent searches. Clones share the limit.
 #[derive(Clone, Debug)]
 pub(super) struct Searches(pub Arc<Semaphore>);
 
@@ -26,24 +27,24 @@ impl Default for Searches {
     }
 }
 
-/// Ends a call early; dropping it lets the call go on.
+/// Cancels a call with a reason. Dropping it lets the call continue.
 pub type Cancel = oneshot::Sender<String>;
 
-/// The state that all calls share. Clones share it as well.
+/// The state that all calls share. Clones share it, too.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// Calls whose client has gone, and cancellations on their way.
+    /// Calls whose client has gone, and cancellations that are being sent.
     background: TaskTracker,
     pub(super) journal: Option<Arc<Journal>>,
     pub(super) tracer: Option<Arc<Tracer>>,
-    /// Calls for which no server was asked.
+    /// Counts calls that were not forwarded.
     pub(super) refused: Arc<Failures>,
     pub(super) searches: Searches,
     pub(super) closing: Arc<Closing>,
 }
 
 impl Calls {
-    /// With a journal and with traces, where there are any.
+    /// Calls with a journal and a tracer, if there are any.
     pub fn new(journal: Option<Arc<Journal>>, tracer: Option<Arc<Tracer>>) -> Self {
         Self {
             background: TaskTracker::new(),
@@ -59,7 +60,7 @@ impl Calls {
         self.tracer.as_ref()
     }
 
-    /// How many calls there were for which no server was asked, by the kind of failure.
+    /// The number of calls that were not forwarded, by kind of failure.
     pub fn refused(&self) -> &Failures {
         &self.refused
     }
@@ -68,12 +69,12 @@ impl Calls {
         self.journal.as_ref()
     }
 
-    /// How far the end of Mainstay has come.
+    /// The progress of the shutdown.
     pub fn closing(&self) -> &Closing {
         &self.closing
     }
 
-    /// A future that runs to its end even if it is dropped by the task that awaits it: a dropped HTTP
+    /// A future that runs to its end even if the task that awaits it drops it: a dropped HTTP
     /// stream does not cancel a call (specification, transports, "Sending Messages").
     pub fn detachable<T: Send + 'static>(
         &self,
@@ -82,7 +83,8 @@ impl Calls {
         Detachable::new(Box::pin(future), self.background.clone())
     }
 
-    /// Waits for calls whose client has gone and for cancellations on their way, up to `limit`.
+    /// Waits up to `limit` for calls whose client has gone, and for cancellations that are being
+    /// sent.
     pub async fn drain(&self, limit: Duration) {
         self.background.close();
         if tokio::time::timeout(limit, self.background.wait())
@@ -103,7 +105,7 @@ impl Calls {
         &self.background
     }
 
-    /// Tells a server that the answer of a request is not wanted any more.
+    /// Cancels a request at its server.
     pub(super) fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
         let session = Arc::clone(session);
         let cancelling = async move { session.cancel(exchange, &reason).await };

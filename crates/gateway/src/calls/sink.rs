@@ -1,7 +1,7 @@
 //! Carries the messages that a server sends before a call's result from the call to its client.
 //!
-//! The channel is made for this purpose: most calls never say anything, so an empty one costs a single
-//! allocation.
+//! It is a channel for this purpose only: most calls send no message, and an empty channel costs a
+//! single allocation.
 
 use std::{
     collections::VecDeque,
@@ -20,40 +20,45 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::client::Client;
 
-/// Progress and log messages that may wait for a client that reads slowly; more are dropped.
+/// Maximum number of progress and log messages that wait for a slow client. Further ones are
+/// dropped.
 const MAX_UNREAD: usize = 256;
 
 #[derive(Debug, Default)]
-struct Shared(Mutex<State>);
+struct Shared(Mutex<SinkState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SinkState {
     unread: VecDeque<String>,
     sinks: usize,
     dropped: u64,
-    /// The client is to come back for the rest after this time.
+    /// The client must reconnect after this time.
     parting: Option<Duration>,
-    /// The client has come back for the rest since the server closed its connection.
+    /// True if the client has reconnected since the server closed its connection.
     has_returned: bool,
-    /// The call, where it waits for that.
+    /// Wakes the call that waits for the client's return.
     call: Option<Waker>,
     reader: Option<Waker>,
-    /// Whether the reader waits for the end, too. One that does not is not woken by it.
+    /// True if the reader also waits for the end. Other readers are not woken by the end.
     awaits_end: bool,
 }
 
-impl State {
+impl SinkState {
     fn wait(&mut self, context: &Context<'_>, awaits_end: bool) {
         self.awaits_end = awaits_end;
         let waker = context.waker();
-        if !self.reader.as_ref().is_some_and(|it| it.will_wake(waker)) {
+        if !self
+            .reader
+            .as_ref()
+            .is_some_and(|reader| reader.will_wake(waker))
+        {
             self.reader = Some(waker.clone());
         }
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SinkState> {
         // Held for a few instructions, never across an await.
         self.0.lock()
     }
@@ -64,11 +69,11 @@ impl Shared {
 pub struct CallSink {
     shared: Arc<Shared>,
     pub client: Arc<Client>,
-    /// Log messages below this level are left out; `None` lets all pass.
+    /// Log messages below this level are dropped. `None`: see [`Self::accepts_level`].
     log_level: Option<LogLevel>,
 }
 
-/// The reading end of an [`CallSink`].
+/// The reading end of a [`CallSink`].
 #[derive(Debug)]
 pub struct CallStream(Arc<Shared>);
 
@@ -85,17 +90,17 @@ impl CallSink {
         (sink, messages)
     }
 
-    /// Whether the client wants a log message of this level. A legacy client without a wish sees all
-    /// (specification, logging: then the server decides), a modern one none.
-    pub(super) fn wants(&self, level: Option<LogLevel>) -> bool {
+    /// True if the client accepts a log message of this level. Without a requested level, a legacy
+    /// client gets all (specification, logging: the server decides then), and a modern client none.
+    pub(super) fn accepts_level(&self, level: Option<LogLevel>) -> bool {
         match (self.log_level, level) {
-            (Some(wanted), Some(level)) => level >= wanted,
+            (Some(minimum), Some(level)) => level >= minimum,
             (Some(_), None) => true,
             (None, _) => self.client.caller.logs_by_default(),
         }
     }
 
-    /// The client, with the level that it wants now.
+    /// The client, with its current log level.
     pub(super) fn caller(&self) -> Caller {
         Caller {
             log_level: self.log_level,
@@ -126,26 +131,27 @@ impl CallSink {
         false
     }
 
-    /// Asks the client; a question that it cannot be asked is given back.
+    /// Asks the client. A question that the client cannot be asked is returned as an error.
     pub(super) fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question> {
-        // A request is not dropped for a slow reader; how many there can be is bounded elsewhere.
+        // A request is never dropped for a slow reader. The number of requests is limited
+        // elsewhere.
         if let Some(request) = self.client.ask(server, question)? {
             self.push(request);
         }
         Ok(())
     }
 
-    /// The server has closed the connection on which it answers. With `retry`, the client's connection
-    /// may be closed, too, and the client is to come back after that time.
+    /// The server has closed the connection on which it answers. With `retry`, the client's
+    /// connection may be closed as well. The client must reconnect after that time.
     pub(super) fn part(&self, retry: Option<Duration>) {
         self.update(|state| {
-            // A return before now has nothing to do with this.
+            // A return before this moment does not count.
             state.has_returned = false;
             state.parting = retry.or(state.parting);
         });
     }
 
-    /// Resolves when the client has come back for the rest. Cancel-safe.
+    /// Resolves when the client has reconnected. Cancel-safe.
     pub(super) async fn client_returned(&self) {
         poll_fn(|context| {
             let mut state = self.shared.state();
@@ -159,11 +165,11 @@ impl CallSink {
     }
 
     fn push(&self, message: String) {
-        let message = self.client.shown(message);
+        let message = self.client.with_sealed_names(message);
         self.update(|state| state.unread.push_back(message));
     }
 
-    fn update(&self, change: impl FnOnce(&mut State)) {
+    fn update(&self, change: impl FnOnce(&mut SinkState)) {
         let reader = {
             let mut state = self.shared.state();
             change(&mut state);
@@ -207,7 +213,7 @@ impl CallStream {
         self.0.state().unread.is_empty()
     }
 
-    /// The next message; `None` when the call is over and everything has been read.
+    /// The next message. `None` when the call has ended and everything has been read.
     pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<String>> {
         let mut state = self.0.state();
         if let Some(message) = state.unread.pop_front() {
@@ -220,12 +226,13 @@ impl CallStream {
         Poll::Pending
     }
 
-    /// The server has parted since this was last asked, for so long.
+    /// The time after which the client must reconnect, if the server has parted since the last call
+    /// of this function.
     pub fn take_parting(&self) -> Option<Duration> {
         self.0.state().parting.take()
     }
 
-    /// Tells the call that its client has come back for the rest.
+    /// Notifies the call that its client has reconnected.
     pub fn tell_return(&self) {
         let call = {
             let mut state = self.0.state();
@@ -237,7 +244,7 @@ impl CallStream {
         }
     }
 
-    /// Resolves when the server has said something about the call, or parted.
+    /// Resolves when there is a message to read, or the server has parted.
     pub async fn readable(&self) {
         poll_fn(|context| {
             let mut state = self.0.state();
@@ -250,13 +257,13 @@ impl CallStream {
         .await;
     }
 
-    /// Cancel-safe.
+    /// The next message. Cancel-safe.
     pub async fn next(&mut self) -> Option<String> {
         poll_fn(|context| self.poll_next(context)).await
     }
 }
 
-/// The level of a log message, where it is one of the specification's.
+/// The level of a log message, if the specification has that level.
 pub fn log_level(frame: &Frame) -> Option<LogLevel> {
     frame
         .text_param("level")
@@ -295,7 +302,7 @@ mod tests {
         assert_eq!(count, MAX_UNREAD);
     }
 
-    /// Only a return after the server has closed its connection is a cue.
+    /// A return counts only after the server has closed its connection.
     #[tokio::test]
     async fn a_client_returns_from_the_last_parting_only() {
         let (sink, messages) = CallSink::new(Client::nobody(), None);
@@ -310,7 +317,7 @@ mod tests {
     #[test]
     fn a_log_level_leaves_out_what_is_below_it() {
         let (sink, _messages) = CallSink::new(Client::nobody(), Some(LogLevel::Warning));
-        assert!(!sink.wants(Some(LogLevel::Info)));
-        assert!(sink.wants(Some(LogLevel::Error)) && sink.wants(None));
+        assert!(!sink.accepts_level(Some(LogLevel::Info)));
+        assert!(sink.accepts_level(Some(LogLevel::Error)) && sink.accepts_level(None));
     }
 }

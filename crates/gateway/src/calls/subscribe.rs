@@ -1,5 +1,5 @@
-//! Subscribes a legacy client to a resource of a modern server. There is no such request, so the
-//! subscription becomes part of what the session listens to (2026-07-28, "Subscriptions").
+//! Subscribes a legacy client to a resource of a modern server. The modern era has no such request.
+//! Instead the session listens for the resource (2026-07-28, "Subscriptions").
 
 use std::pin::Pin;
 
@@ -10,33 +10,33 @@ use mainstay_core::{
 use mainstay_transport::{Declined, Frame, Session};
 
 use super::{
-    call::{AttemptError, Call},
+    call::{ActiveCall, AttemptError},
     request::Answer,
 };
 
-/// Whether a call changes what its session listens to.
-fn of_subscriptions(method: Option<Method>) -> bool {
+/// True if the call changes the subscriptions of its session.
+fn changes_subscriptions(method: Option<Method>) -> bool {
     matches!(
         method,
         Some(Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
     )
 }
 
-impl Call<'_> {
-    /// The era in which the server is asked. It is the client's own, except for subscriptions: the shared session
-    /// listens in its own era.
+impl ActiveCall<'_> {
+    /// The era of the server's session for this call: the client's own. Subscriptions need the
+    /// modern shared session, which listens for all clients.
     pub(super) fn era(&self) -> Era {
-        if of_subscriptions(self.request.frame.method()) {
+        if changes_subscriptions(self.request.frame.method()) {
             return Era::Modern;
         }
         self.sink.client.caller.era()
     }
 
-    /// Whether the session has this call made in its own way.
-    pub(super) fn is_heard_by(&self, session: &Session) -> bool {
+    /// True if the call is a subscription of a legacy client on a modern session.
+    pub(super) fn is_translated_subscription(&self, session: &Session) -> bool {
         self.sink.client.caller.era() == Era::Legacy
             && session.era() == Era::Modern
-            && of_subscriptions(self.request.frame.method())
+            && changes_subscriptions(self.request.frame.method())
     }
 
     pub(super) async fn subscribe(
@@ -55,11 +55,11 @@ impl Call<'_> {
             };
             match changed {
                 Ok(()) => Ok(Ok(())),
-                Err(Declined::Interrupted(why)) => Err(self.interrupted(why)),
+                Err(Declined::Interrupted(interruption)) => Err(self.interrupted(interruption)),
                 Err(refused) => Ok(Err(refused.to_string())),
             }
         };
-        let changed = self.meanwhile(changing, cancel).await;
+        let changed = self.wait_for(changing, cancel).await;
         let changed = changed.map_err(AttemptError::Final)??;
         let id = self.request.id();
         let text = match changed {

@@ -1,9 +1,9 @@
-//! A server answers a call with a task, and the client's revision has no tasks: Mainstay polls the task
-//! until it has ended (SEP-2663).
+//! Polls a task for a client whose revision has no tasks: the server answers a call with a task, and
+//! Mainstay waits until it ends (SEP-2663).
 //!
-//! Such a call is made without the extension first, because most servers then answer at once. A server
-//! that needs the extension refuses, and nothing has run. Then the extension is declared for the
-//! client.
+//! Such a call is first sent without the extension, because most servers then answer at once. A server
+//! that needs the extension refuses the call without running it. The call is then sent again with the
+//! extension declared.
 
 use std::{collections::HashSet, pin::Pin, sync::Arc, time::Duration};
 
@@ -20,30 +20,30 @@ use mainstay_transport::{Asker, Frame, Interruption, Session};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::call::{AttemptError, Call};
+use super::call::{ActiveCall, AttemptError};
 
-/// Between two attempts to ask a server that was lost.
+/// Pause before a lost server is queried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a server may take to hear that a task is not wanted any more.
+/// Time limit of a task's cancellation.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A server's task, and the client that it works for.
+/// A server's task, and its client.
 struct Task {
     id: String,
     session: Arc<Session>,
-    /// The client, with the extension.
+    /// The client, with the extension declared.
     caller: Caller,
-    /// The revision that the client speaks.
+    /// The revision of the client.
     client: Revision,
-    /// Questions that have been answered: a server may show them until it has read the answers.
+    /// Keys of answered questions. A server may repeat them until it has read the answers.
     answered: HashSet<String>,
     polls: u32,
 }
 
-impl Call<'_> {
-    /// Waits until a task ends. Its outcome is the call's response. The server is told when the client
-    /// stops waiting.
+impl ActiveCall<'_> {
+    /// Waits until a task ends, and returns its outcome as the call's response. If the client stops
+    /// waiting, cancels the task.
     pub(super) async fn await_task(
         &mut self,
         session: &Arc<Session>,
@@ -77,10 +77,10 @@ impl Call<'_> {
     ) -> Result<Frame, Failure> {
         loop {
             let state = frame.result().unwrap_or("{}");
-            self.tell_progress(task, state);
+            self.send_progress(task, state);
             let pause = match Progress::read(state) {
                 Ok(Progress::Completed(result)) => return Ok(frame.with_body(&result)),
-                Ok(Progress::Failed(error)) => return Ok(refusal(&frame, &error)),
+                Ok(Progress::Failed(error)) => return Ok(error_response(&frame, &error)),
                 Ok(Progress::Cancelled) => {
                     return Err(self.cancelled("the server gave its task up"));
                 }
@@ -91,18 +91,19 @@ impl Call<'_> {
                 }
                 Err(error) => return Err(self.unusable(&error.to_string())),
             };
-            // A task at work counts as progress.
+            // A working task counts as progress.
             self.deadline = (Instant::now() + pause + self.limit).min(self.hard_deadline);
             let sleep = tokio::time::sleep(pause);
-            self.meanwhile(sleep, cancel.as_mut()).await?;
+            self.wait_for(sleep, cancel.as_mut()).await?;
             let id = task.id.clone();
-            let get =
-                |own: &str, caller: &Caller| tasks::request(own, Method::TasksGet, &id, caller);
+            let get = |request_id: &str, caller: &Caller| {
+                tasks::request(request_id, Method::TasksGet, &id, caller)
+            };
             frame = self.ask_about(task, get, cancel.as_mut()).await?;
         }
     }
 
-    /// Asks the client what the task wants to know, once.
+    /// Asks the client the task's questions, each only once.
     async fn answer(
         &mut self,
         task: &mut Task,
@@ -117,16 +118,18 @@ impl Call<'_> {
         let round = self.round(task.client, required, cancel.as_mut()).await;
         let round = round.map_err(AttemptError::into_failure)?;
         let id = task.id.clone();
-        let update = |own: &str, caller: &Caller| tasks::update(own, &id, &round.responses, caller);
+        let update = |request_id: &str, caller: &Caller| {
+            tasks::update(request_id, &id, &round.responses, caller)
+        };
         self.ask_about(task, update, cancel).await?;
-        self.opened(&round);
+        self.notify_elicitations_complete(&round);
         let keys = round.responses.into_iter().map(|(key, _)| key);
         task.answered.extend(keys);
         Ok(())
     }
 
-    /// A request about the task and its result. It is made again for as long as the call lasts: asking
-    /// twice does no harm, and a task may outlive its connection.
+    /// Sends a request about the task, and repeats it after a loss until the call's deadline.
+    /// Repetition does no harm, and a task may outlive its connection.
     async fn ask_about(
         &mut self,
         task: &mut Task,
@@ -134,14 +137,14 @@ impl Call<'_> {
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Frame, Failure> {
         loop {
-            let asking = ask(&task.session, self.sink.client.asker, self.deadline, |id| {
+            let request = ask(&task.session, self.sink.client.asker, self.deadline, |id| {
                 render(id, &task.caller)
             });
-            match self.meanwhile(asking, cancel.as_mut()).await? {
+            match self.wait_for(request, cancel.as_mut()).await? {
                 Ok(answer) => {
                     return match answer.error() {
                         None => Ok(answer),
-                        Some(error) => Err(self.forgotten(error)),
+                        Some(error) => Err(self.unknown_task(error)),
                     };
                 }
                 Err(lost) => {
@@ -151,15 +154,16 @@ impl Call<'_> {
                 }
             }
             let pause = tokio::time::sleep(PAUSE);
-            self.meanwhile(pause, cancel.as_mut()).await?;
+            self.wait_for(pause, cancel.as_mut()).await?;
             let session = self.upstream.session(self.era(), self.deadline);
-            task.session = self.meanwhile(session, cancel.as_mut()).await??;
+            task.session = self.wait_for(session, cancel.as_mut()).await??;
         }
     }
 
-    /// Tells a client that limits silence that the task is at work.
-    fn tell_progress(&self, task: &mut Task, state: &str) {
-        // The server's own numbers, if it gave any, cannot be gone on with.
+    /// Sends progress to a client that requested it, because the client may limit the time without
+    /// messages.
+    fn send_progress(&self, task: &mut Task, state: &str) {
+        // Skip this if the server has sent progress itself: its numbers cannot be continued.
         if self.progressed {
             return;
         }
@@ -179,7 +183,7 @@ impl Call<'_> {
             .put(message::request(None, method, Some(&params.to_string())));
     }
 
-    /// The client stopped waiting for the task.
+    /// Cancels the task, because the client stopped waiting for it.
     fn give_up(&self, task: Task) {
         let asker = self.sink.client.asker;
         let cancelling = async move {
@@ -194,8 +198,8 @@ impl Call<'_> {
         self.calls.in_background(cancelling.in_current_span());
     }
 
-    /// The server does not know its task: it has lost it, or gave it up long ago.
-    fn forgotten(&self, error: &str) -> Failure {
+    /// The failure of a call whose task the server does not know any more.
+    fn unknown_task(&self, error: &str) -> Failure {
         self.request_probe();
         let name = &self.upstream.server().name;
         let message = format!(
@@ -218,8 +222,8 @@ async fn ask(
         .await
 }
 
-/// The answer of a call (a response) that came to this error (JSON text).
-fn refusal(answer: &Frame, error: &str) -> Frame {
+/// An error response (JSON text) with the id of this answer.
+fn error_response(answer: &Frame, error: &str) -> Frame {
     let id = match answer.envelope().kind {
         Kind::Response { id, .. } => answer.get(id),
         _ => "null",

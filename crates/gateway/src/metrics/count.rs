@@ -9,37 +9,37 @@ use mainstay_core::{failure::FailureKind, message::Method};
 
 use super::{Figures, Series};
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CallEnd {
     Ok,
-    /// Its result says that it is an error.
+    /// The result has `isError` set.
     ToolError,
     Failed(FailureKind),
 }
 
-/// A call that is being counted. Dropped before its end, it was cancelled.
+/// A call that is being counted. If it is dropped before its end, it counts as cancelled.
 #[derive(Debug)]
 pub struct Count {
     figures: Arc<Figures>,
     series: Arc<Series>,
-    begun: Instant,
+    started_at: Instant,
     is_sent: bool,
-    /// Whether its end has been counted.
+    /// True when the end of the call has been counted.
     is_over: bool,
 }
 
 impl Count {
-    /// A call has come, of this tool where it is one's. `is_offered` says whether the server has a tool
-    /// of a name.
+    /// Starts to count a call, for its tool if the call has one. `is_offered` returns true if the
+    /// server has a tool of this name.
     pub fn begin(
         figures: &Arc<Figures>,
         (method, tool): (Method, &str),
-        begun: Instant,
+        started_at: Instant,
         request_bytes: usize,
         is_offered: impl Fn(&str) -> bool,
     ) -> Self {
-        let series = figures.of(method, tool, is_offered);
+        let series = figures.series_of(method, tool, is_offered);
         series
             .request_bytes
             .fetch_add(request_bytes as u64, Relaxed);
@@ -47,18 +47,18 @@ impl Count {
         Self {
             figures: Arc::clone(figures),
             series,
-            begun,
+            started_at,
             is_sent: false,
             is_over: false,
         }
     }
 
-    /// Whether the tool has a series of its own: the server lists it.
-    pub fn is_of_tool(&self) -> bool {
-        self.figures.is_of_tool(&self.series)
+    /// True if the tool has its own series, because the server lists it.
+    pub fn has_own_series(&self) -> bool {
+        self.figures.is_series_of_tool(&self.series)
     }
 
-    /// The server has it, or does not after all.
+    /// Records that the call was sent to the server, or was not sent after all.
     pub fn sent(&mut self, is_sent: bool) {
         if self.is_sent == is_sent {
             return;
@@ -69,8 +69,8 @@ impl Count {
         self.figures.waiting.fetch_sub(step, Relaxed);
     }
 
-    /// It has ended, with an answer of so many bytes.
-    pub fn end(mut self, ended: Ended, queue: Duration, upstream: Duration, response_bytes: usize) {
+    /// Counts the end of the call. The response has this size.
+    pub fn end(mut self, end: CallEnd, queue: Duration, upstream: Duration, response_bytes: usize) {
         self.figures.queue.observe(queue);
         if self.is_sent {
             self.figures.upstream.observe(upstream);
@@ -78,10 +78,10 @@ impl Count {
         self.series
             .response_bytes
             .fetch_add(response_bytes as u64, Relaxed);
-        self.close(ended, queue + upstream);
+        self.close(end, queue + upstream);
     }
 
-    fn close(&mut self, ended: Ended, duration: Duration) {
+    fn close(&mut self, end: CallEnd, duration: Duration) {
         self.is_over = true;
         let depth = if self.is_sent {
             &self.figures.in_flight
@@ -89,15 +89,15 @@ impl Count {
             &self.figures.waiting
         };
         depth.fetch_sub(1, Relaxed);
-        match ended {
-            Ended::Ok => {}
-            Ended::ToolError => {
+        match end {
+            CallEnd::Ok => {}
+            CallEnd::ToolError => {
                 self.series.tool_errors.fetch_add(1, Relaxed);
             }
-            Ended::Failed(kind) => self.series.failures.add(kind),
+            CallEnd::Failed(kind) => self.series.failures.add(kind),
         }
-        // Before the call is counted: whoever reads it has its time as well.
-        self.figures.keep_longest(duration);
+        // Do this before the call is counted, so that a reader of the count also sees its duration.
+        self.figures.record_longest(duration);
         self.series.duration.observe(duration);
     }
 }
@@ -105,7 +105,10 @@ impl Count {
 impl Drop for Count {
     fn drop(&mut self) {
         if !self.is_over {
-            self.close(Ended::Failed(FailureKind::Cancelled), self.begun.elapsed());
+            self.close(
+                CallEnd::Failed(FailureKind::Cancelled),
+                self.started_at.elapsed(),
+            );
         }
     }
 }
@@ -133,10 +136,15 @@ mod tests {
         count.sent(false);
         assert_eq!(depths(), (1, 0));
         count.sent(true);
-        count.end(Ended::ToolError, Duration::ZERO, Duration::from_secs(2), 5);
+        count.end(
+            CallEnd::ToolError,
+            Duration::ZERO,
+            Duration::from_secs(2),
+            5,
+        );
         assert_eq!(depths(), (0, 0));
 
-        // Dropped, sent and not.
+        // Dropped calls: one that was not sent, and one that was.
         drop(begin(&figures));
         let mut count = begin(&figures);
         count.sent(true);
@@ -157,7 +165,7 @@ mod tests {
         let figures = Arc::new(Figures::default());
         let end = |millis| {
             let upstream = Duration::from_millis(millis);
-            begin(&figures).end(Ended::Ok, Duration::ZERO, upstream, 0);
+            begin(&figures).end(CallEnd::Ok, Duration::ZERO, upstream, 0);
         };
         let start = tokio::time::Instant::now();
         let p95 = |seconds| {

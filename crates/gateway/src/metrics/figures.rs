@@ -1,4 +1,4 @@
-//! The figures of one server, and of each of its tools.
+//! Counts and times of the calls of one server, and of each of its tools.
 
 use std::{
     sync::{
@@ -14,31 +14,32 @@ use mainstay_core::message::Method;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Failures, Histogram, Recent, Totals, window::Window};
+use super::{Failures, Histogram, Recent, Totals, window::CallWindow};
 
-/// Tools of one server that have figures of their own. Each is some twenty lines of `/metrics`, which a
-/// scraper has to store. A server with more tools is mostly described by its busiest ones.
+/// Maximum number of tools of one server with their own series. Each of them has some twenty lines
+/// in `/metrics`, which a scraper must store. The busiest tools usually suffice to describe a
+/// server.
 const MAX_TOOLS: usize = 64;
 
-/// The label of all other tools together, and of names that no tool has.
+/// The label of all other tools, and of names that no tool has.
 const OTHER: &str = "other";
 
-/// Figures of the calls of one method and, for `tools/call`, of one tool.
+/// Counts and times of the calls of one method, or of one tool.
 #[derive(Debug, Default)]
 pub struct Series {
     pub duration: Histogram,
     pub failures: Failures,
-    /// Results that say that they are errors.
+    /// Results with `isError` set.
     pub tool_errors: AtomicU64,
     pub request_bytes: AtomicU64,
     pub response_bytes: AtomicU64,
 }
 
-/// The tools that have been called, all of which their server has or had; `None` is counted with the
-/// others.
+/// The tools that have been called, if their server has or had them. `None`: the tool is counted in
+/// `other`.
 type Tools = HashMap<Arc<str>, Option<Arc<Series>>>;
 
-/// What is counted of a server's calls.
+/// Counts and times of a server's calls.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Replaced as a whole when a tool is called for the first time.
@@ -46,18 +47,19 @@ pub struct Figures {
     other: Arc<Series>,
     resources: Arc<Series>,
     prompts: Arc<Series>,
-    /// Calls that have not been sent.
+    /// Number of calls that have not been sent.
     pub(super) waiting: AtomicI64,
-    /// Calls that the server has.
+    /// Number of calls that were sent and not answered.
     pub(super) in_flight: AtomicI64,
-    /// How long calls waited for the server to be there.
+    /// Time that calls waited before they were sent.
     pub queue: Histogram,
-    /// How long the server had them.
+    /// Time that the server took for calls.
     pub upstream: Histogram,
-    /// The longest call that ended after the last reading.
+    /// Duration of the longest call that ended after the last reading.
     longest_micros: AtomicU64,
-    /// What was read of them before. Locked by the task that reads and by those who ask, never by calls.
-    window: Mutex<Window>,
+    /// Readings of the past minutes. Locked by the task that takes readings and by queries, never
+    /// by calls.
+    window: Mutex<CallWindow>,
 }
 
 impl Figures {
@@ -69,30 +71,30 @@ impl Figures {
         depth(&self.in_flight)
     }
 
-    /// Every series with its method and its tool, which other methods have not. What was never called
-    /// has none.
+    /// All series that have calls, with their method and tool. The tool is empty for other methods
+    /// than `tools/call`.
     pub fn series(&self) -> Vec<(Method, Arc<str>, Arc<Series>)> {
         let tools = self.tools.load();
-        let tools = tools
+        let called = tools
             .iter()
             .filter_map(|(tool, series)| Some((tool, series.as_ref()?)))
             .map(|(tool, series)| (Method::ToolsCall, Arc::clone(tool), Arc::clone(series)));
-        let rest = [
+        let other_series = [
             (Method::ToolsCall, OTHER, &self.other),
             (Method::ResourcesRead, "", &self.resources),
             (Method::PromptsGet, "", &self.prompts),
         ];
-        let rest = rest
+        let others = other_series
             .into_iter()
             .filter(|(.., series)| series.duration.read().count > 0)
             .map(|(method, tool, series)| (method, Arc::from(tool), Arc::clone(series)));
-        let mut all: Vec<_> = tools.chain(rest).collect();
+        let mut all: Vec<_> = called.chain(others).collect();
         all.sort_by(|one, other| (one.0.name(), &one.1).cmp(&(other.0.name(), &other.1)));
         all
     }
 
-    /// What was counted of all calls, and what of it in the last minute. `now` is not earlier than the last
-    /// reading.
+    /// The totals of all calls, and those of the last minute. `now` must not be earlier than the
+    /// last reading.
     pub fn recent(&self, now: Instant) -> (Totals, Recent) {
         let window = self.window.lock();
         let mut totals = self.totals();
@@ -100,7 +102,7 @@ impl Figures {
         (totals, window.recent(now, &totals))
     }
 
-    /// Reads what was counted, for the last minutes. Due every [`STEP`](super::STEP).
+    /// Takes a reading for the window. Due every [`STEP`](super::STEP).
     pub(super) fn take_reading(&self, now: Instant) {
         let mut window = self.window.lock();
         let mut totals = self.totals();
@@ -108,21 +110,24 @@ impl Figures {
         window.read(now, &totals);
     }
 
-    /// A call has taken so long.
-    pub(super) fn keep_longest(&self, duration: Duration) {
+    /// Updates the longest duration with that of a call.
+    pub(super) fn record_longest(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         if micros > self.longest_micros.load(Relaxed) {
             self.longest_micros.fetch_max(micros, Relaxed);
         }
     }
 
-    /// What was counted of all calls.
+    /// The totals of all calls.
     fn totals(&self) -> Totals {
         let tools = self.tools.load();
-        let tools = tools.values().flatten();
         let mut totals = Totals::default();
-        for series in tools.chain([&self.other, &self.resources, &self.prompts]) {
-            // Before the calls, each of which is counted after its error.
+        for series in tools
+            .values()
+            .flatten()
+            .chain([&self.other, &self.resources, &self.prompts])
+        {
+            // Read this before the calls, because each call is counted after its error.
             let failures: u64 = series.failures.read().map(|(_, count)| count).sum();
             totals.errors += failures + series.tool_errors.load(Relaxed);
             series.duration.add_to(&mut totals.durations);
@@ -131,9 +136,9 @@ impl Figures {
         totals
     }
 
-    /// The series that a call belongs to; `is_offered` says whether the server has a tool of a name,
-    /// and is asked when that is called for the first time: what a client makes up has no series.
-    pub(super) fn of(
+    /// The series of a call. `is_offered` returns true if the server has a tool of this name. It is
+    /// used only for the first call of a tool, so that names that a client makes up get no series.
+    pub(super) fn series_of(
         &self,
         method: Method,
         tool: &str,
@@ -144,22 +149,22 @@ impl Figures {
             Method::PromptsGet => Arc::clone(&self.prompts),
             _ => {
                 let series = match self.tools.load().get(tool) {
-                    Some(known) => known.clone(),
-                    None => self.first(tool, is_offered),
+                    Some(series) => series.clone(),
+                    None => self.add_tool(tool, is_offered),
                 };
                 series.unwrap_or_else(|| Arc::clone(&self.other))
             }
         }
     }
 
-    /// Whether a series is a tool's own.
-    pub(super) fn is_of_tool(&self, series: &Arc<Series>) -> bool {
-        let rest = [&self.other, &self.resources, &self.prompts];
-        !rest.iter().any(|rest| Arc::ptr_eq(rest, series))
+    /// True if the series belongs to one tool.
+    pub(super) fn is_series_of_tool(&self, series: &Arc<Series>) -> bool {
+        let others = [&self.other, &self.resources, &self.prompts];
+        !others.iter().any(|other| Arc::ptr_eq(other, series))
     }
 
     #[cold]
-    fn first(&self, tool: &str, is_offered: impl Fn(&str) -> bool) -> Option<Arc<Series>> {
+    fn add_tool(&self, tool: &str, is_offered: impl Fn(&str) -> bool) -> Option<Arc<Series>> {
         if tool == OTHER || !is_offered(tool) {
             return None;
         }
@@ -167,10 +172,10 @@ impl Figures {
             let mut tools = Tools::clone(tools);
             let labels = |tools: &Tools| tools.values().flatten().count();
             if labels(&tools) >= MAX_TOOLS {
-                // A server that changes its tools does not fill the places with those that are gone.
+                // Remove tools that the server does not offer any more.
                 tools.retain(|tool, _| is_offered(tool));
                 if labels(&tools) < MAX_TOOLS {
-                    // A tool without a place may ask for one again.
+                    // Let tools that found no room try again.
                     tools.retain(|_, series| series.is_some());
                 }
             }
@@ -184,7 +189,7 @@ impl Figures {
     }
 }
 
-/// A reader between two steps of a call may see one of them.
+/// The depth of a queue. Can be off by one while a call changes its state.
 fn depth(calls: &AtomicI64) -> u64 {
     u64::try_from(calls.load(Relaxed)).unwrap_or_default()
 }
@@ -200,38 +205,44 @@ mod tests {
         let figures = Figures::default();
         let tool = |number: usize| format!("tool_{number}");
         for number in 0..MAX_TOOLS * 2 {
-            figures.of(CALL, &tool(number), |_| true);
+            figures.series_of(CALL, &tool(number), |_| true);
         }
-        let other = figures.of(CALL, &tool(MAX_TOOLS), |_| true);
+        let other = figures.series_of(CALL, &tool(MAX_TOOLS), |_| true);
         assert!(Arc::ptr_eq(&other, &figures.other));
         assert_eq!(figures.series().len(), MAX_TOOLS);
-        let first = figures.of(CALL, &tool(0), |_| true);
-        assert!(Arc::ptr_eq(&first, &figures.of(CALL, &tool(0), |_| true)));
-        assert!(!Arc::ptr_eq(&first, &figures.of(CALL, &tool(1), |_| true)));
+        let first = figures.series_of(CALL, &tool(0), |_| true);
+        assert!(Arc::ptr_eq(
+            &first,
+            &figures.series_of(CALL, &tool(0), |_| true)
+        ));
+        assert!(!Arc::ptr_eq(
+            &first,
+            &figures.series_of(CALL, &tool(1), |_| true)
+        ));
     }
 
     #[test]
     fn the_places_of_tools_that_are_gone_are_free() {
         let figures = Figures::default();
         for number in 0..MAX_TOOLS {
-            figures.of(CALL, &format!("old_{number}"), |_| true);
+            figures.series_of(CALL, &format!("old_{number}"), |_| true);
         }
-        let new = figures.of(CALL, "new", |tool| tool == "new");
+        let new = figures.series_of(CALL, "new", |tool| tool == "new");
         assert!(!Arc::ptr_eq(&new, &figures.other));
         assert_eq!(figures.series().len(), 1);
     }
 
-    /// A tool that came when there was no place has one of those that become free.
+    /// A tool that found no room gets one that becomes free.
     #[test]
     fn who_found_no_place_is_not_without_one_for_ever() {
         let figures = Figures::default();
         for number in 0..MAX_TOOLS {
-            figures.of(CALL, &format!("old_{number}"), |_| true);
+            figures.series_of(CALL, &format!("old_{number}"), |_| true);
         }
-        let late = || figures.of(CALL, "late", |_| true);
+        let late = || figures.series_of(CALL, "late", |_| true);
         assert!(Arc::ptr_eq(&late(), &figures.other));
-        let stays = |tool: &str| ["new", "late"].contains(&tool);
-        figures.of(CALL, "new", stays);
+        let is_present = |tool: &str| ["new", "late"].contains(&tool);
+        figures.series_of(CALL, "new", is_present);
         assert!(!Arc::ptr_eq(&late(), &figures.other));
         assert_eq!(figures.series().len(), 2);
     }
@@ -240,7 +251,7 @@ mod tests {
     fn what_a_client_makes_up_is_no_label() {
         let figures = Figures::default();
         for name in ["made up", OTHER] {
-            let series = figures.of(CALL, name, |tool| tool == OTHER);
+            let series = figures.series_of(CALL, name, |tool| tool == OTHER);
             assert!(Arc::ptr_eq(&series, &figures.other), "{name}");
         }
         assert!(figures.series().is_empty(), "nothing has ended");

@@ -1,13 +1,13 @@
-//! A histogram of times made of atomics. Those of the `prometheus-client` crate take a lock for each
-//! observation.
+//! A histogram of times made of atomics. The histograms of the `prometheus-client` crate take a
+//! lock for each observation.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-/// The upper bounds of the buckets, in microseconds: from what Mainstay itself takes to the time limits
-/// of slow tools.
+/// The upper bounds of the buckets in microseconds: from the overhead of Mainstay itself to the
+/// time limits of slow tools.
 const BOUNDS: [u32; 16] = [
     100,
     250,
@@ -27,24 +27,24 @@ const BOUNDS: [u32; 16] = [
     300_000_000,
 ];
 
-/// The last one has no bound.
+/// Number of buckets. The last bucket has no bound.
 pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
 
-/// How long things took.
+/// Distribution of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
-    /// In microseconds: half a million years of calls.
+    /// The sum in microseconds: enough for half a million years of calls.
     sum: AtomicU64,
 }
 
-/// A histogram as of one moment.
+/// A histogram at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
-    /// Bound in seconds, and how many are within it and above the one before.
+    /// Bound in seconds, and number of observations up to this bound and above the previous one.
     pub buckets: Vec<(f64, u64)>,
     pub count: u64,
-    /// In seconds.
+    /// The sum of all observations, in seconds.
     pub sum: f64,
 }
 
@@ -56,7 +56,7 @@ impl Histogram {
         self.sum.fetch_add(micros, Relaxed);
     }
 
-    /// Adds its counts to those of others.
+    /// Adds the counts of the buckets to `counts`.
     pub(super) fn add_to(&self, counts: &mut [u64; BUCKETS]) {
         for (sum, bucket) in counts.iter_mut().zip(&self.buckets) {
             *sum += bucket.load(Relaxed);
@@ -68,7 +68,7 @@ impl Histogram {
         let counts = self.buckets.iter().map(|count| count.load(Relaxed));
         let buckets: Vec<_> = bounds.chain([f64::INFINITY]).zip(counts).collect();
         Times {
-            // The sum of the buckets, so that the two never differ.
+            // Derived from the buckets, so that the two never differ.
             count: buckets.iter().map(|(_, count)| count).sum(),
             sum: Duration::from_micros(self.sum.load(Relaxed)).as_secs_f64(),
             buckets,
@@ -76,8 +76,8 @@ impl Histogram {
     }
 }
 
-/// The time that this share of the counted took no longer than, as if those of a bucket were spread
-/// evenly over it. `None` if nothing was counted.
+/// The time that this share of the observations did not exceed, assuming an even distribution
+/// within each bucket. `None` without observations.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -85,12 +85,12 @@ impl Histogram {
 )]
 pub(super) fn quantile(counts: &[u64; BUCKETS], share: f64) -> Option<Duration> {
     let all: u64 = counts.iter().sum();
-    let wanted = all as f64 * share;
+    let target = all as f64 * share;
     let (mut below, mut from) = (0, 0.0);
     for (count, bound) in counts.iter().zip(BOUNDS) {
-        let (bound, in_it) = (f64::from(bound), *count as f64);
-        if *count > 0 && below as f64 + in_it >= wanted {
-            let part = (wanted - below as f64) / in_it;
+        let (bound, inside) = (f64::from(bound), *count as f64);
+        if *count > 0 && below as f64 + inside >= target {
+            let part = (target - below as f64) / inside;
             let micros = from + (bound - from) * part.clamp(0.0, 1.0);
             return Some(Duration::from_micros(micros as u64));
         }
@@ -112,8 +112,11 @@ mod tests {
             histogram.observe(Duration::from_micros(micros));
         }
         let read = histogram.read();
-        let of = |index: usize| read.buckets[index].1;
-        assert_eq!((of(0), of(1), of(15), of(16)), (2, 1, 1, 1));
+        let count_of = |index: usize| read.buckets[index].1;
+        assert_eq!(
+            (count_of(0), count_of(1), count_of(15), count_of(16)),
+            (2, 1, 1, 1)
+        );
         assert_eq!(read.count, 5);
         assert!((read.sum - 600.000_202).abs() < 1e-9, "{}", read.sum);
     }

@@ -1,9 +1,10 @@
-//! Figures of calls for `/metrics` and `GET /api/figures`. They are counted where calls end, and read when a scraper
-//! asks; for the last minutes they are read every five seconds.
+//! Metrics of calls for `/metrics` and `GET /api/figures`. They are counted at the end of each
+//! call, and read when a client requests them. For the past minutes they are read every five
+//! seconds.
 //!
-//! A call looks its tool up once and then touches atomics that only calls of its server share. Figures
-//! belong to their server and go with it. Figures that the rest of Mainstay can tell on request are not
-//! counted here (`rest::metrics`).
+//! A call looks up its tool once and then updates atomics that only calls of its server share. The
+//! counts belong to their server and disappear with it. Metrics that other parts of Mainstay can
+//! compute on request are not counted here (`rest::metrics`).
 
 mod count;
 mod figures;
@@ -16,17 +17,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mainstay_core::failure::FailureKind;
 
 pub use self::{
-    count::{Count, Ended},
+    count::{CallEnd, Count},
     figures::{Figures, Series},
     histogram::{Histogram, Times},
     readings::Readings,
     window::{Point, Recent, STEP, Totals},
 };
 
-/// The code of a result that says it is an error.
+/// The error code of a result with `isError` set.
 pub const TOOL_ERROR: &str = "tool_error";
 
-/// How often something failed, by the kind of failure.
+/// Number of failures, by kind.
 #[derive(Debug, Default)]
 pub struct Failures([AtomicU64; FailureKind::ALL.len()]);
 
@@ -35,7 +36,7 @@ impl Failures {
         self.0[kind as usize].fetch_add(1, Relaxed);
     }
 
-    /// The kinds that there were.
+    /// The kinds that occurred, with their numbers.
     pub fn read(&self) -> impl Iterator<Item = (FailureKind, u64)> {
         let counts = self.0.iter().map(|count| count.load(Relaxed));
         FailureKind::ALL

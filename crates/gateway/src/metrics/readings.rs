@@ -1,4 +1,5 @@
-//! Reads the counters of all servers every few seconds, so that whoever asks for the last minute has all of it.
+//! Reads the counters of all servers every few seconds, so that a query for the last minute gets
+//! complete data.
 
 use std::sync::Arc;
 
@@ -10,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Figures, window::STEP};
 
-/// Servers that are read in one piece; other tasks have their turn after each. A server takes less than a
+/// Number of servers that are read before the task yields to others. Each takes less than a
 /// microsecond.
-const PIECE: usize = 128;
+const CHUNK: usize = 128;
 
 /// The one task that reads the counters of all servers.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// Reads what `servers` names, until it is stopped or there is nothing to ask any more (`None`).
+    /// Reads the counters of `servers` until it is stopped, or `servers` returns `None`.
     pub fn start<F>(servers: F) -> Self
     where
         F: Fn() -> Option<Vec<Arc<Figures>>> + Send + 'static,
@@ -34,7 +35,7 @@ impl Readings {
         }
     }
 
-    /// Returns when no counter is read any more.
+    /// Stops the task, and returns when it has ended.
     pub async fn stop(self) {
         self.stop.cancel();
         if let Err(error) = self.task.await {
@@ -48,12 +49,12 @@ where
     F: Fn() -> Option<Vec<Arc<Figures>>>,
 {
     let mut ticks = interval_at(Instant::now() + STEP, STEP);
-    // After a delay there is one reading, not many of the same moment.
+    // After a delay, take one reading only, and not several at the same time.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while let Some(now) = stop.run_until_cancelled(ticks.tick()).await {
         let Some(servers) = servers() else { return };
-        for piece in servers.chunks(PIECE) {
-            for figures in piece {
+        for chunk in servers.chunks(CHUNK) {
+            for figures in chunk {
                 figures.take_reading(now);
             }
             yield_now().await;
@@ -68,7 +69,7 @@ mod tests {
     use mainstay_core::message::Method;
 
     use super::{
-        super::{Count, Ended},
+        super::{CallEnd, Count},
         *,
     };
 
@@ -77,9 +78,9 @@ mod tests {
         let figures = Arc::new(Figures::default());
         let all = Arc::downgrade(&figures);
         let readings = Readings::start(move || Some(vec![all.upgrade()?]));
-        let begun = std::time::Instant::now();
-        Count::begin(&figures, (Method::PromptsGet, ""), begun, 0, |_| false).end(
-            Ended::Ok,
+        let started_at = std::time::Instant::now();
+        Count::begin(&figures, (Method::PromptsGet, ""), started_at, 0, |_| false).end(
+            CallEnd::Ok,
             Duration::ZERO,
             Duration::from_millis(20),
             0,
@@ -92,7 +93,7 @@ mod tests {
         readings.stop().await;
     }
 
-    /// Whoever drops a gateway without stopping it leaves no task behind.
+    /// A gateway that is dropped without being stopped leaves no task behind.
     #[tokio::test(start_paused = true)]
     async fn nothing_is_read_when_the_servers_are_gone() {
         let readings = Readings::start(|| None);

@@ -1,6 +1,6 @@
-//! The calls of a server in the last minute, and how long they took in the last five. Calls pay nothing for it: one
-//! task reads the counters of all servers every few seconds (`readings`), and the difference to an earlier reading is
-//! what happened since.
+//! The calls of a server in the last minute, and their durations in the last five. This costs calls
+//! nothing: one task reads the counters of all servers every few seconds (`readings`), and the
+//! difference to an earlier reading is the number since then.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,30 +8,30 @@ use tokio::time::Instant;
 
 use super::histogram::{BUCKETS, quantile};
 
-/// The span that figures are about.
+/// The length of the window.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// Between two readings. A window is longer than a minute by no more than this.
+/// Interval of readings. A window is at most this much longer than a minute.
 pub const STEP: Duration = Duration::from_secs(5);
 
-/// Points of a series: five minutes.
+/// Maximum number of points in a series: five minutes.
 const MAX_POINTS: usize = 60;
 
-/// Counts of a server's calls: all of them since it has figures, or those of a span.
+/// Counts of a server's calls: since the server was added, or in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub calls: u64,
-    /// Failures, and results that say that they are errors.
+    /// Failures, and results with `isError` set.
     pub errors: u64,
-    /// Calls by their duration.
+    /// Number of calls in each bucket of durations.
     pub(super) durations: [u64; BUCKETS],
-    /// The longest call of those that ended after the last reading.
+    /// Duration of the longest call that ended after the last reading.
     pub(super) longest_micros: u64,
 }
 
 impl Totals {
-    /// What was counted since an earlier reading. Counters may have gone back: those of tools that are gone go with
-    /// them.
+    /// The counts since an earlier reading. Counters can go back, because those of a removed tool
+    /// are removed, too.
     fn since(&self, earlier: &Self) -> Self {
         let mut durations = self.durations;
         for (now, then) in durations.iter_mut().zip(earlier.durations) {
@@ -54,8 +54,8 @@ impl Totals {
         self.longest_micros = self.longest_micros.max(other.longest_micros);
     }
 
-    /// The time that this share of the calls took no longer than. A bucket tells it roughly, but no share took
-    /// longer than the longest call.
+    /// The time that this share of the calls did not exceed. Estimated from the buckets, but never
+    /// more than the longest call.
     fn quantile(&self, share: f64) -> Option<Duration> {
         let longest = Duration::from_micros(self.longest_micros);
         quantile(&self.durations, share).map(|time| time.min(longest))
@@ -66,20 +66,21 @@ impl Totals {
     }
 }
 
-/// What happened in a span that ends now.
+/// The calls of a span that ends now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recent {
-    /// How long ago the span began: a minute, or less if the server is not there for so long.
+    /// Length of the span: a minute, or less if the server is younger.
     pub span: Duration,
     pub calls: u64,
     pub errors: u64,
     pub p50: Option<Duration>,
     pub p95: Option<Duration>,
-    /// Of the last five to ten seconds.
+    /// The rate of the last five to ten seconds.
     pub calls_per_second: f64,
-    /// When a call was last answered without an error. It was then or up to [`STEP`] later.
+    /// Time of the last call without an error. The call was answered then or up to [`STEP`] later.
     pub answered: Option<Instant>,
-    /// The steps of the last five minutes that are over, from the first one with calls on; the newest last.
+    /// The complete steps of the last five minutes, from the first one with calls on. The newest is
+    /// last.
     pub series: Vec<Point>,
 }
 
@@ -87,12 +88,12 @@ pub struct Recent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub calls: u32,
-    /// The 95th percentile of their durations; zero if there was no call.
+    /// The 95th percentile of their durations. Zero without calls.
     pub p95_micros: u32,
 }
 
 impl Point {
-    fn of(counted: &Totals) -> Self {
+    fn new(counted: &Totals) -> Self {
         let p95 = counted.quantile(0.95).unwrap_or_default();
         Self {
             calls: u32::try_from(counted.calls).unwrap_or(u32::MAX),
@@ -101,23 +102,25 @@ impl Point {
     }
 }
 
-/// Readings of one server's counters. They take memory only for a server with calls in the last five minutes.
+/// Readings of one server's counters. Takes memory only for a server with calls in the last five
+/// minutes.
 #[derive(Debug)]
-pub struct Window {
-    /// When the counters were zero.
+pub struct CallWindow {
+    /// Time at which the counters were zero.
     since: Instant,
-    /// When they were read last, and what they were.
+    /// Time and values of the last reading.
     read_at: Instant,
     totals: Totals,
-    /// What was counted in the last minute, the oldest first: when each step began, and its calls. Each one ends where
-    /// the next begins. Before the first one there was no call, or a minute has passed since.
+    /// The steps of the last minute, the oldest first: the start of each step, and its calls. Each
+    /// step ends where the next one starts. Before the first one there was no call, or it is more
+    /// than a minute ago.
     steps: VecDeque<(Instant, Totals)>,
-    /// The first one has calls.
+    /// Points of the last five minutes. The first one has calls.
     series: VecDeque<Point>,
     answered: Option<Instant>,
 }
 
-impl Default for Window {
+impl Default for CallWindow {
     fn default() -> Self {
         let now = Instant::now();
         Self {
@@ -131,24 +134,24 @@ impl Default for Window {
     }
 }
 
-impl Window {
+impl CallWindow {
     /// Takes a reading. One is due every [`STEP`].
     pub fn read(&mut self, now: Instant, totals: &Totals) {
         let counted = totals.since(&self.totals);
-        let begun = std::mem::replace(&mut self.read_at, now);
+        let started_at = std::mem::replace(&mut self.read_at, now);
         self.totals = *totals;
         if self.series.is_empty() && counted.calls == 0 {
             return;
         }
         if counted.has_successes() {
-            self.answered = Some(begun);
+            self.answered = Some(started_at);
         }
-        self.steps.push_back((begun, counted));
+        self.steps.push_back((started_at, counted));
         let is_over = |(end, _): &(Instant, Totals)| now.saturating_duration_since(*end) >= WINDOW;
         while self.steps.get(1).is_some_and(is_over) {
             self.steps.pop_front();
         }
-        self.series.push_back(Point::of(&counted));
+        self.series.push_back(Point::new(&counted));
         if self.series.len() > MAX_POINTS {
             self.series.pop_front();
         }
@@ -160,32 +163,32 @@ impl Window {
         }
     }
 
-    /// What happened until now, with these counters.
+    /// The calls until now, with the present totals.
     pub fn recent(&self, now: Instant, totals: &Totals) -> Recent {
         let since = |at: Instant| now.saturating_duration_since(at);
         let mut counted = totals.since(&self.totals);
         let answered = counted.has_successes().then_some(self.read_at);
-        let mut begun = self.read_at;
+        let mut started_at = self.read_at;
         let mut last_calls = None;
-        for (step_begun, step) in self.steps.iter().rev() {
-            if since(begun) >= WINDOW {
+        for (step_started_at, step) in self.steps.iter().rev() {
+            if since(started_at) >= WINDOW {
                 break;
             }
-            if since(begun) >= STEP {
-                last_calls.get_or_insert((counted.calls, since(begun)));
+            if since(started_at) >= STEP {
+                last_calls.get_or_insert((counted.calls, since(started_at)));
             }
             counted.add(step);
-            begun = *step_begun;
+            started_at = *step_started_at;
         }
-        let (last_calls, last_span) = last_calls.unwrap_or((counted.calls, since(begun)));
+        let (last_calls, last_span) = last_calls.unwrap_or((counted.calls, since(started_at)));
         Recent {
-            // Where fewer steps are known, there was no call before them.
-            span: since(begun).max(WINDOW).min(since(self.since)),
+            // If there are fewer steps, there was no call before them.
+            span: since(started_at).max(WINDOW).min(since(self.since)),
             calls: counted.calls,
             errors: counted.errors,
             p50: counted.quantile(0.5),
             p95: counted.quantile(0.95),
-            // One call in the first moment is not a thousand in a second.
+            // One call in the first moment does not count as a rate of a thousand per second.
             calls_per_second: count(last_calls) / last_span.max(STEP).as_secs_f64(),
             answered: answered.or(self.answered),
             series: self.series.iter().copied().collect(),
@@ -208,7 +211,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// So many calls of one duration, a tenth of them errors.
+    /// Totals of calls of one duration, a tenth of them errors.
     fn totals(calls: u64) -> Totals {
         let mut durations = [0; BUCKETS];
         durations[3] = calls;
@@ -222,14 +225,14 @@ mod tests {
 
     /// A window that is read every five seconds, and its clock.
     struct Ticked {
-        window: Window,
+        window: CallWindow,
         start: Instant,
         seconds: u32,
     }
 
     impl Ticked {
         fn new() -> Self {
-            let window = Window::default();
+            let window = CallWindow::default();
             Self {
                 start: window.since,
                 window,
@@ -241,7 +244,7 @@ mod tests {
             self.start + SECOND * self.seconds
         }
 
-        /// A second passes, at whose end there were so many calls.
+        /// A second passes. At its end there were this many calls in all.
         fn second(&mut self, calls: u64) -> Recent {
             self.seconds += 1;
             if self.seconds.is_multiple_of(5) {
@@ -258,12 +261,12 @@ mod tests {
         for second in 1..=400 {
             let recent = ticked.second(second * 10);
             let rate = recent.calls_per_second;
-            let wanted = if second < 5 {
+            let expected = if second < 5 {
                 count(second) * 2.0
             } else {
                 10.0
             };
-            assert!((rate - wanted).abs() < 1e-9, "{second}: {rate}");
+            assert!((rate - expected).abs() < 1e-9, "{second}: {rate}");
             let covered = recent.span.as_secs();
             assert!(covered == second.min(covered) && covered < 65, "{covered}");
             assert!(second < 60 || covered >= 60, "{second}: {covered}");
@@ -280,7 +283,7 @@ mod tests {
         }
     }
 
-    /// All calls of the last minute count as long as it lasts, however they are spread over it.
+    /// All calls of the last minute count, however they are distributed over it.
     #[test]
     fn a_burst_and_a_rest_are_calls_of_the_last_minute() {
         let mut ticked = Ticked::new();
@@ -299,7 +302,7 @@ mod tests {
         assert_eq!(ticked.second(50).calls, 0);
     }
 
-    /// The first answer has the whole minute, and all minutes of a series.
+    /// The first query gets the whole minute, and all points of the series.
     #[test]
     fn nobody_has_to_ask_for_figures_to_be_there() {
         let mut ticked = Ticked::new();
@@ -316,7 +319,7 @@ mod tests {
         assert_eq!(counts, [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert!(recent.series[0].p95_micros > 500);
         assert_eq!(recent.series[1].p95_micros, 0);
-        // The call was answered in the step that began then.
+        // The call was answered in the step that started then.
         assert_eq!(recent.answered, Some(ticked.start + WINDOW));
     }
 
@@ -326,8 +329,8 @@ mod tests {
         for _ in 0..100 {
             ticked.second(0);
         }
-        let takes = |window: &Window| (window.steps.capacity(), window.series.capacity());
-        assert_eq!(takes(&ticked.window), (0, 0));
+        let capacities = |window: &CallWindow| (window.steps.capacity(), window.series.capacity());
+        assert_eq!(capacities(&ticked.window), (0, 0));
         for _ in 0..300 {
             ticked.second(1);
             assert!(ticked.seconds < 105 || ticked.window.series[0].calls == 1);
@@ -335,13 +338,13 @@ mod tests {
         for _ in 0..10 {
             ticked.second(1);
         }
-        assert_eq!(takes(&ticked.window), (0, 0));
-        // It is known that there was none in the last minute.
+        assert_eq!(capacities(&ticked.window), (0, 0));
+        // The server is known to have had no call in the last minute.
         let recent = ticked.second(4);
         assert_eq!((recent.span, recent.calls), (WINDOW, 3));
     }
 
-    /// The counters of tools that are gone go with them; what comes after it counts.
+    /// Counters of a removed tool disappear. Calls after that count.
     #[test]
     fn counters_that_go_back_lose_a_step_at_most() {
         let mut ticked = Ticked::new();
@@ -354,10 +357,10 @@ mod tests {
         assert_eq!(ticked.second(23).calls, 103);
     }
 
-    /// Readings that come late stretch a step, and lose nothing.
+    /// A late reading makes a longer step, and loses no call.
     #[test]
     fn a_late_reading_is_a_long_step() {
-        let mut window = Window::default();
+        let mut window = CallWindow::default();
         let start = window.since;
         window.read(start + SECOND * 5, &totals(10));
         window.read(start + SECOND * 50, &totals(30));
@@ -367,7 +370,7 @@ mod tests {
         assert_eq!((recent.calls, recent.span), (20, SECOND * 61));
     }
 
-    /// What says when a call was answered is never newer than the answer.
+    /// The time of the last answer is never later than the answer.
     #[test]
     fn only_calls_without_errors_are_answered() {
         let mut ticked = Ticked::new();
@@ -402,10 +405,18 @@ mod tests {
         }
         let mut counts = [0; BUCKETS];
         histogram.add_to(&mut counts);
-        let of = |share| quantile(&counts, share).expect("there were calls");
-        assert!((500..=1000).contains(&of(0.5).as_micros()), "{:?}", of(0.5));
-        assert!((25..=50).contains(&of(0.95).as_millis()), "{:?}", of(0.95));
-        // What has no bound is told by the last one.
+        let time_of = |share| quantile(&counts, share).expect("there were calls");
+        assert!(
+            (500..=1000).contains(&time_of(0.5).as_micros()),
+            "{:?}",
+            time_of(0.5)
+        );
+        assert!(
+            (25..=50).contains(&time_of(0.95).as_millis()),
+            "{:?}",
+            time_of(0.95)
+        );
+        // The last bucket has no bound, so its lower bound is reported.
         histogram.observe(Duration::from_hours(1));
         let mut counts = [0; BUCKETS];
         histogram.add_to(&mut counts);

@@ -10,18 +10,18 @@ use tokio::time::Instant;
 /// An announcement of the registry to its listeners.
 #[derive(Clone, Debug)]
 pub enum Announcement {
-    /// A list of a profile has changed; the new one had been published at that time.
+    /// A list of a profile has changed. Its new version was published at this time.
     ListChanged(ProfileName, ListKind, Instant),
-    /// There is no such profile any more.
+    /// The profile does not exist any more.
     ProfileGone(ProfileName),
-    /// A server says that a list of its own has changed.
+    /// The server has announced that one of its lists has changed.
     ServerListChanged(ServerName, ListKind),
-    /// A server has a new shared session, which knows nothing of log levels and subscriptions.
+    /// The server has a new shared session, without log level and subscriptions.
     Opened(ServerName),
-    /// Servers have come or gone.
+    /// Servers were added or removed.
     ServersChanged,
-    /// Other things are switched off for the clients of these names.
+    /// The switches of clients with these names have changed.
     Switched(Vec<String>),
-    /// A log message or a changed resource of a server.
+    /// A log message or a changed resource of the server.
     Notice(ServerName, Notice),
 }

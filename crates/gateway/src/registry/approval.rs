@@ -20,9 +20,9 @@ use super::{
 use crate::supervisor::Server;
 
 impl Registry {
-    /// Adds a server that an MCP client wants. A name that had another target before waits for approval,
-    /// whatever the entry says of itself: clients that know the name would send the new target what they
-    /// mean for the old one.
+    /// Adds a server that an MCP client requests. If the name had another target before, the server
+    /// must be approved, whatever its entry says: clients that know the name would send data for
+    /// the old target to the new one.
     pub fn propose(self: &Arc<Self>, mut new: Runtime, by: Arc<Origin>) -> Changing<Arc<Server>> {
         new.requested = Some(Requested {
             origin: by,
@@ -33,28 +33,28 @@ impl Registry {
             let name = new.config.name.clone();
             let mut desired = this.open_desired().await?;
             if !desired.targets.has_file() {
-                this.note_file(&mut desired).await;
+                this.record_file_targets(&mut desired).await;
             }
             new.formerly = desired.targets.other(&name, &new.target).await;
             if new.formerly.is_some() {
                 new.approval = Approval::Pending;
             }
             let word = Word::Entry(Arc::new(new));
-            this.say(&mut desired, &name, word, OnDuplicate::Refuse)
+            this.apply_word(&mut desired, &name, word, OnDuplicate::Refuse)
                 .await
         })
     }
 
-    /// Takes note of what the file's servers lead to.
-    pub(super) async fn note_file(&self, desired: &mut DesiredServers) {
+    /// Records the targets of the file's servers.
+    pub(super) async fn record_file_targets(&self, desired: &mut DesiredServers) {
         let (origin, text) = (self.origin.clone(), self.text());
-        let file = off_the_runtime(move || targets::of_file(origin.as_ref(), text.as_deref()));
+        let file = off_the_runtime(move || targets::file_targets(origin.as_ref(), text.as_deref()));
         desired.targets.set_file(file.await);
         let servers = desired.overlay.over(&desired.file);
         self.learn(desired, &servers);
     }
 
-    /// Takes note of what the servers lead to, and has it written down.
+    /// Records the targets of the servers, and saves them in the background.
     pub(super) fn learn(
         &self,
         desired: &mut DesiredServers,
@@ -66,9 +66,9 @@ impl Registry {
         }
     }
 
-    /// Lets a pending server be started, if it still is what `digest` was shown for; one that starts by
-    /// itself is being started then. What its references name is read now, and one that cannot be read
-    /// leaves the server pending. Returns what was approved, too.
+    /// Approves a pending server, so that it can be started, if `digest` is still the digest of its
+    /// entry. A server that connects at start is started. The entry's references are read now. If
+    /// one cannot be read, the server stays pending. Also returns what was approved.
     pub fn approve(
         self: &Arc<Self>,
         name: &str,
@@ -78,32 +78,32 @@ impl Registry {
         self.run_to_end(async move {
             let server = server?;
             let name = &server.name;
-            let shown = match this.standing(name) {
-                Standing::Pending(runtime) => as_shown(&runtime, digest.as_deref())?,
+            let pending = match this.standing(name) {
+                Standing::Pending(runtime) => with_digest(&runtime, digest.as_deref())?,
                 Standing::Configured | Standing::Ephemeral(_) => return Err(not_pending(name)),
             };
-            let entry = (*shown.entry).clone();
+            let entry = (*pending.entry).clone();
             let approved = this.read_entry(name.as_str(), entry, Approval::Given);
             let approved = Arc::new(approved.await?.runtime);
             let mut desired = this.open_desired().await?;
             match desired.overlay.word(name) {
-                // A client may have put another in its place meanwhile.
+                // A client may have replaced the entry meanwhile.
                 Some(Word::Entry(now)) if now.approval == Approval::Pending => {
-                    as_shown(now, digest.as_deref())?;
+                    with_digest(now, digest.as_deref())?;
                 }
                 _ => return Err(not_pending(name)),
             }
             let word = Word::Entry(Arc::clone(&approved));
             let server = this
-                .say(&mut desired, name, word, OnDuplicate::Replace)
+                .apply_word(&mut desired, name, word, OnDuplicate::Replace)
                 .await?;
             Ok((server, approved))
         })
     }
 }
 
-/// A pending server, if it is the one that this digest was shown for.
-fn as_shown(pending: &Arc<Runtime>, digest: Option<&str>) -> Result<Arc<Runtime>, Failure> {
+/// The pending server, if its digest is this one.
+fn with_digest(pending: &Arc<Runtime>, digest: Option<&str>) -> Result<Arc<Runtime>, Failure> {
     let name = &pending.config.name;
     let message = match digest {
         Some(digest) if digest == pending.digest() => return Ok(Arc::clone(pending)),

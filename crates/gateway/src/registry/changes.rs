@@ -1,7 +1,7 @@
-//! Changes which servers there are.
+//! Adds, removes and changes servers.
 //!
-//! A change that has begun runs to its end, even if its client has left: changes are tasks of the
-//! registry, one after the other. A server that is ending delays only changes of its own name.
+//! A change runs to its end, even if its client has left: changes are tasks of the registry, one
+//! after the other. A server that is ending delays only changes of its own name.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ struct Changes {
 }
 
 impl Changes {
-    /// Resolves when the servers that are gone have ended.
+    /// Resolves when the removed servers have ended.
     async fn complete(&self) {
         for (_, gone) in &self.removed {
             gone.cancelled().await;
@@ -51,8 +51,8 @@ impl Changes {
 }
 
 impl Registry {
-    /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused.
-    /// Nothing is looked at that the references of a pending one name.
+    /// Reads an entry that is not in the file as if it were. An invalid entry is refused. The
+    /// references of a pending entry are not read.
     pub async fn read_entry(
         &self,
         name: &str,
@@ -101,21 +101,21 @@ impl Registry {
         })
     }
 
-    /// Whether there is anything to say which servers there are.
+    /// True if there is any configuration, even one without servers.
     pub fn is_configured(&self) -> bool {
         !self.servers.load().list.is_empty()
             || self.text().is_some()
             || self.origin.as_ref().is_some_and(Origin::is_stated)
     }
 
-    /// Where a server's entry comes from.
+    /// The source of a server's entry.
     pub fn standing(&self, name: &ServerName) -> Standing {
         let servers = self.servers.load();
         let standing = servers.standings.get(name);
         standing.cloned().unwrap_or(Standing::Configured)
     }
 
-    /// Adds a server until the end of this run; one that starts by itself is being started then.
+    /// Adds a server for this run. If it connects at start, it is started.
     pub fn add(self: &Arc<Self>, new: Runtime) -> Changing<Arc<Server>> {
         self.enter(new, OnDuplicate::Refuse)
     }
@@ -131,7 +131,7 @@ impl Registry {
         self.run_to_end(async move {
             let name = new.config.name.clone();
             let mut desired = this.open_desired().await?;
-            this.say(
+            this.apply_word(
                 &mut desired,
                 &name,
                 Word::Entry(Arc::new(new)),
@@ -141,8 +141,8 @@ impl Registry {
         })
     }
 
-    /// Adds a server and connects it. One that cannot be connected is not kept, and what it
-    /// replaced is back.
+    /// Adds a server and connects it. If it cannot be connected, it is removed again, and an entry
+    /// that it replaced is restored.
     pub fn connect(
         self: &Arc<Self>,
         new: Runtime,
@@ -153,9 +153,9 @@ impl Registry {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
             let mut desired = this.open_desired().await?;
             let before = desired.overlay.word(&name).cloned();
-            let was_wanted = this.named(&name).is_some_and(|server| server.is_wanted());
+            let was_up = this.named(&name).is_some_and(|server| server.is_wanted());
             let server = this
-                .say(
+                .apply_word(
                     &mut desired,
                     &name,
                     Word::Entry(Arc::clone(&new)),
@@ -168,10 +168,10 @@ impl Registry {
             };
             let mut desired = this.desired.lock().await;
             // Another change may have come meanwhile.
-            let still = desired.overlay.word(&name);
-            if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
-                if !was_wanted {
-                    // It is down, and is not to be tried again with the entry that it gets back.
+            let word_now = desired.overlay.word(&name);
+            if matches!(word_now, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
+                if !was_up {
+                    // Keep it down, because the restored entry must not be connected.
                     server.operate(Operation::Stop).await.ok();
                 }
                 let DesiredServers { overlay, file, .. } = &mut *desired;
@@ -179,15 +179,15 @@ impl Registry {
                     Some(word) => overlay.say(&name, word, file),
                     None => overlay.forget(&name),
                 }
-                let changes = this.take_effect(&mut desired).await;
+                let changes = this.apply_desired(&mut desired).await;
                 drop(desired);
                 changes.complete().await;
-                if was_wanted {
-                    // As far as it can be.
+                if was_up {
+                    // The result does not matter: the former server may have been down as well.
                     server.operate(Operation::Start).await.ok();
                 }
             }
-            // It is not kept, and so not tried again.
+            // The failed entry is gone, so details about further attempts do not apply.
             let mut failure = failure.with("name", name.as_str());
             for detail in ["status", "attempt", "nextRetryMs"] {
                 failure.details.shift_remove(detail);
@@ -196,33 +196,33 @@ impl Registry {
         })
     }
 
-    /// Ends a server and forgets it: one of the file until a restart, or until the file says something
-    /// else of it. Returns when nothing of it is left.
+    /// Ends a server and removes it. A server of the file stays removed until a restart, or until
+    /// the file changes it. Returns when the server has ended.
     pub fn remove(self: &Arc<Self>, name: &str) -> Changing<()> {
         let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
             let server = server?;
             let mut desired = this.open_desired().await?;
             let DesiredServers { overlay, file, .. } = &mut *desired;
-            if file.iter().any(|known| known.name == server.name) {
+            if file.iter().any(|configured| configured.name == server.name) {
                 overlay.say(&server.name, Word::Removed, file);
             } else {
                 overlay.forget(&server.name);
             }
-            let changes = this.take_effect(&mut desired).await;
+            let changes = this.apply_desired(&mut desired).await;
             drop(desired);
             changes.complete().await;
             Ok(())
         })
     }
 
-    /// Enables a server until a restart; one that starts by itself is being started then. One that waits
-    /// for approval is refused: nothing but the approval helps.
+    /// Enables a server until a restart. If it connects at start, it is started. A server that
+    /// waits for approval is refused, because only the approval can start it.
     pub fn enable(self: &Arc<Self>, name: &str) -> Changing<Arc<Server>> {
         self.switch(name, true)
     }
 
-    /// Disables a server until a restart: it is stopped, and listed no longer.
+    /// Disables a server until a restart: it is stopped and no longer listed.
     pub fn disable(self: &Arc<Self>, name: &str) -> Changing<Arc<Server>> {
         self.switch(name, false)
     }
@@ -239,14 +239,14 @@ impl Registry {
                 Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
                 Some(Word::Removed | Word::Switched { .. }) | None => Word::Switched { enabled },
             };
-            this.say(&mut desired, &server.name, word, OnDuplicate::Replace)
+            this.apply_word(&mut desired, &server.name, word, OnDuplicate::Replace)
                 .await
         })
     }
 
-    /// Takes the servers of another configuration into force: what did not change keeps its sessions
-    /// and calls. Of `settled` it says all there is to say. Returns when the servers that are gone have
-    /// ended.
+    /// Applies another configuration. Servers that did not change keep their sessions and calls.
+    /// The overlay forgets the server `settled`, because the file has its final entry. Returns when
+    /// removed servers have ended.
     pub fn reload(
         self: &Arc<Self>,
         config: &Config,
@@ -254,7 +254,7 @@ impl Registry {
         settled: Option<&ServerName>,
     ) -> RunToEnd<()> {
         let (this, file) = (Arc::clone(self), config.servers.clone());
-        let rules = Rules::of(config);
+        let rules = Rules::new(config);
         let settled = settled.cloned();
         self.run_to_end(async move {
             let mut desired = this.desired.lock().await;
@@ -262,13 +262,13 @@ impl Registry {
                 return;
             }
             desired.file = file;
-            this.note_text(text);
+            this.set_text(text);
             this.profiles.set(rules);
             if let Some(name) = &settled {
                 desired.overlay.forget(name);
             }
-            this.note_file(&mut desired).await;
-            let changes = this.take_effect(&mut desired).await;
+            this.record_file_targets(&mut desired).await;
+            let changes = this.apply_desired(&mut desired).await;
             drop(desired);
             changes.complete().await;
             let Changes {
@@ -296,7 +296,7 @@ impl Registry {
         RunToEnd::begin(&self.operations, work)
     }
 
-    /// Locks the desired servers, unless the registry has stopped.
+    /// Locks the desired servers. Fails if the registry has stopped.
     pub(super) async fn open_desired(
         &self,
     ) -> Result<tokio::sync::MutexGuard<'_, DesiredServers>, Failure> {
@@ -308,8 +308,8 @@ impl Registry {
         Ok(desired)
     }
 
-    /// Notes a word and takes it into force; returns the server that it is about.
-    pub(super) async fn say(
+    /// Adds a word to the overlay and applies it. Returns the server.
+    pub(super) async fn apply_word(
         &self,
         desired: &mut DesiredServers,
         name: &ServerName,
@@ -320,29 +320,33 @@ impl Registry {
             return Err(duplicate(name));
         }
         desired.overlay.say(name, word, &desired.file);
-        self.take_effect(desired).await;
+        self.apply_desired(desired).await;
         self.server(name.as_str())
     }
 
     /// Starts, ends and configures servers until they are the desired ones.
-    async fn take_effect(&self, desired: &mut DesiredServers) -> Changes {
-        // Those that ended since are joined here, so that they do not pile up.
+    async fn apply_desired(&self, desired: &mut DesiredServers) -> Changes {
+        // Join the supervisors that have ended, so that they do not accumulate.
         while desired.supervisors.try_join_next().is_some() {}
         desired.leaving.retain(|_, gone| !gone.is_cancelled());
         let before = self.servers.load_full();
-        let wanted = desired.overlay.over(&desired.file);
-        self.events().keep_for(wanted.len());
-        self.learn(desired, &wanted);
+        let desired_servers = desired.overlay.over(&desired.file);
+        self.events().fit_to_servers(desired_servers.len());
+        self.learn(desired, &desired_servers);
         let mut changes = Changes::default();
-        let (mut list, mut standings) = (Vec::with_capacity(wanted.len()), HashMap::default());
-        for (config, standing) in &wanted {
+        let (mut list, mut standings) = (
+            Vec::with_capacity(desired_servers.len()),
+            HashMap::default(),
+        );
+        for (config, standing) in &desired_servers {
             if *standing != Standing::Configured {
                 standings.insert(config.name.clone(), standing.clone());
             }
             let server = match before.named(&config.name) {
                 Some(server) => Arc::clone(server),
                 None => {
-                    // Invariant 9: its processes, too, are gone before new ones come.
+                    // Invariant 9: the processes of the old server must have ended before new ones
+                    // start.
                     if let Some(gone) = desired.leaving.remove(&config.name) {
                         gone.cancelled().await;
                     }
@@ -350,7 +354,7 @@ impl Registry {
                         .publish(Some(&config.name), EventKind::ServerAdded {});
                     changes.added.push(config.name.clone());
                     let (config, fleet) = (Arc::new(config.clone()), Arc::clone(&self.fleet));
-                    // What was kept of the server is read from a file.
+                    // This reads the server's stored catalog from a file.
                     let supervised =
                         off_the_runtime(move || supervisor::supervise(config, fleet)).await;
                     watch(supervised, &mut desired.supervisors)
@@ -362,15 +366,15 @@ impl Registry {
         self.servers.store(Arc::clone(&after));
         // An error means that there is no listener.
         self.announcements.send(Announcement::ServersChanged).ok();
-        let gone = before.list.iter();
-        for server in gone.filter(|server| after.named(&server.name).is_none()) {
+        let is_gone = |server: &&Arc<Server>| after.named(&server.name).is_none();
+        for server in before.list.iter().filter(is_gone) {
             let end = self
                 .end_server(Arc::clone(server), &mut desired.supervisors)
                 .await;
             desired.leaving.insert(server.name.clone(), end.clone());
             changes.removed.push((server.name.clone(), end));
         }
-        for (config, _) in wanted {
+        for (config, _) in desired_servers {
             if let Some(server) = before.named(&config.name)
                 && **server.config() != config
             {
@@ -378,12 +382,12 @@ impl Registry {
                 server.configure(Arc::new(config)).await;
             }
         }
-        // A server may have gone or come without a session of its own to announce it.
+        // A removed or added server has no session that announces the change.
         self.merge().await;
         changes
     }
 
-    /// Tells a server to end; the token says when it has.
+    /// Ends a server. The token is cancelled when the server has ended.
     async fn end_server(&self, server: Arc<Server>, tasks: &mut JoinSet<()>) -> CancellationToken {
         server.end().await;
         let gone = CancellationToken::new();

@@ -1,4 +1,4 @@
-//! The desired servers: those of the file, and the changes at run time.
+//! The desired servers: the file's servers, with the changes at run time.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::targets::KnownTargets;
 use crate::supervisor::Server;
 
-/// Owns the supervisors, and knows what they were made of.
+/// Owns the supervisors, and has the desired servers.
 #[derive(Debug)]
 pub(super) struct DesiredServers {
     pub supervisors: JoinSet<()>,
@@ -25,9 +25,9 @@ pub(super) struct DesiredServers {
     pub overlay: Overlay,
     /// The present and former targets of servers' names.
     pub targets: KnownTargets,
-    /// Servers on their way out; each token is cancelled when nothing of its server is left.
+    /// Servers that are ending. Each token is cancelled when its server has ended.
     pub leaving: HashMap<ServerName, CancellationToken>,
-    /// Whether the registry has stopped, and takes no more.
+    /// True when the registry has stopped and accepts no more changes.
     pub closed: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct NewServer {
     pub warnings: Vec<String>,
 }
 
-/// What to do if there is a server of the same name.
+/// The behaviour if a server of the same name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDuplicate {
     Refuse,
@@ -50,7 +50,7 @@ pub fn duplicate(name: &ServerName) -> Failure {
     Failure::new(FailureKind::DuplicateName, message).with("name", name.as_str())
 }
 
-/// Logs a supervisor that fails. `tasks` has the supervisor until its end.
+/// Adds a supervisor's task to `tasks`, and logs its failure.
 pub(super) fn watch(
     (server, task): (Arc<Server>, JoinHandle<()>),
     tasks: &mut JoinSet<()>,

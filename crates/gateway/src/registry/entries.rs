@@ -1,4 +1,4 @@
-//! The entries in force, for supervisors that read the files again which an entry names.
+//! The entries in force, for supervisors that read the files again that an entry names.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 use super::servers::Servers;
 use crate::supervisor;
 
-/// Entries that are read again at the same time. Each reads its files side by side, and all readings of files are
-/// bounded together.
-const SIDE_BY_SIDE: usize = 4;
+/// Number of entries that are read again concurrently. Each of them reads its files concurrently,
+/// too, and a common limit applies to all reads of files.
+const CONCURRENT_ENTRIES: usize = 4;
 
-/// Where the entries of all servers stand. Clones share it.
+/// The sources of all servers' entries. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Entries(Arc<Sources>);
 
@@ -31,7 +31,7 @@ struct Sources {
     origin: Option<Origin>,
     /// The text of the file in force.
     text: Arc<ArcSwapOption<String>>,
-    /// Set once there are servers. Until then all of them are configured.
+    /// Set as soon as there are servers. Until then all servers count as configured.
     servers: OnceLock<Arc<ArcSwap<Servers>>>,
     turns: Arc<Semaphore>,
 }
@@ -42,12 +42,12 @@ impl Entries {
             origin,
             text,
             servers: OnceLock::new(),
-            turns: Arc::new(Semaphore::new(SIDE_BY_SIDE)),
+            turns: Arc::new(Semaphore::new(CONCURRENT_ENTRIES)),
         }))
     }
 
     pub fn set_servers(&self, servers: Arc<ArcSwap<Servers>>) {
-        // It is set once.
+        // This is called only once.
         self.0.servers.set(servers).ok();
     }
 }
@@ -75,14 +75,14 @@ impl Sources {
             Some(origin) => origin.entry(name, &entry, text, replaced),
             None => environment::entry_alone(name, &entry, replaced),
         };
-        // The text around the entry was read before.
+        // Errors in the text around the entry were reported when it was first read.
         let parsed = parsed.inspect_err(
             |error| tracing::debug!(server = %name, %error, "an entry was not read again"),
         );
         Some(parsed.ok()?.config)
     }
 
-    /// The entry of a server as it stands in the file, on the command line, or in the request that added it.
+    /// The entry of a server from the file, the command line, or the request that added the server.
     fn entry(&self, name: &ServerName, text: Option<&str>) -> Option<Entry> {
         let servers = self.servers.get().map(|servers| servers.load_full());
         let standing = servers.and_then(|servers| servers.standings.get(name).cloned());
@@ -91,8 +91,8 @@ impl Sources {
             Some(Standing::Pending(_)) => None,
             Some(Standing::Configured) | None => {
                 let origin = self.origin.as_ref()?;
-                let mut inline = origin.clients.inline.iter().rev();
-                if let Some(inline) = inline.find(|inline| inline.name == *name) {
+                let mut clients = origin.clients.inline.iter().rev();
+                if let Some(inline) = clients.find(|client| client.name == *name) {
                     return Some(inline.entry.clone());
                 }
                 let syntax = Syntax::of(&origin.path()?);

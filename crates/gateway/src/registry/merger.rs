@@ -17,24 +17,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     announcement::Announcement,
-    profiles::{Change, Profile, Profiles, Retired},
+    profiles::{Profile, ProfileChange, Profiles, Retired},
     servers::Servers,
 };
-use crate::supervisor::Report;
+use crate::supervisor::SupervisorReport;
 
-/// Reports that may wait for the registry.
+/// Maximum number of queued reports.
 pub(super) const MAX_REPORTS: usize = 256;
 
-/// How often Mainstay checks whether replaced catalogs have no reader any more, and frees them. A reader must not
-/// free one: thousands of tools take milliseconds.
+/// Interval at which Mainstay frees replaced catalogs that have no reader any more. Readers must
+/// not free them, because thousands of tools take milliseconds.
 const RETIREMENT: Duration = Duration::from_millis(100);
 
-/// The task that turns the servers' catalogs into the published ones.
+/// The task that merges the servers' catalogs and publishes the merged ones.
 pub(super) struct Merger {
     pub servers: Arc<ArcSwap<Servers>>,
-    /// The claims of servers, offered at present or not.
+    /// The claims of all servers, whether they are offered at present or not.
     pub claims: Arc<Claims>,
-    /// What all servers offer.
+    /// All servers as one profile.
     pub everything: Arc<Profile>,
     pub profiles: Arc<Profiles>,
     pub announcements: broadcast::Sender<Announcement>,
@@ -45,14 +45,14 @@ pub(super) struct Merger {
 impl Merger {
     pub async fn run(
         mut self,
-        mut reports: mpsc::Receiver<(ServerName, Report)>,
-        mut asked: mpsc::Receiver<oneshot::Sender<()>>,
+        mut reports: mpsc::Receiver<(ServerName, SupervisorReport)>,
+        mut merge_requests: mpsc::Receiver<oneshot::Sender<()>>,
         stop: CancellationToken,
     ) {
         let mut waiting = Vec::new();
         let mut free_at = Instant::now();
         loop {
-            let mut told = Vec::new();
+            let mut done_senders = Vec::new();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = sleep_until(free_at), if !self.retired.is_empty() => {
@@ -60,12 +60,12 @@ impl Merger {
                     free_at = Instant::now() + RETIREMENT;
                     continue;
                 }
-                // The registry holds a sender, too.
+                // Never closed: the registry holds a sender, too.
                 1.. = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
-                Some(merged) = asked.recv() => told.push(merged),
+                Some(merged) = merge_requests.recv() => done_senders.push(merged),
             }
             let has_retired = !self.retired.is_empty();
-            self.handle(waiting.drain(..), told).await;
+            self.handle(waiting.drain(..), done_senders).await;
             if !has_retired {
                 free_at = Instant::now() + RETIREMENT;
             }
@@ -82,38 +82,40 @@ impl Merger {
         .await;
     }
 
-    /// Reports that wait together cost one merge: it goes through what all servers offer, and with one
-    /// for each of them many servers that start at once would take quadratic time.
+    /// Handles reports that wait together with a single merge. A merge takes time for all servers,
+    /// so one merge per report would take quadratic time when many servers start at once.
     async fn handle(
         &mut self,
-        reports: impl Iterator<Item = (ServerName, Report)>,
-        mut told: Vec<oneshot::Sender<()>>,
+        reports: impl Iterator<Item = (ServerName, SupervisorReport)>,
+        mut done_senders: Vec<oneshot::Sender<()>>,
     ) {
-        let mut said = Vec::new();
+        let mut announced_lists = Vec::new();
         for (server, report) in reports {
             match report {
-                Report::CatalogChanged { announced, merged } => {
+                SupervisorReport::CatalogChanged { announced, merged } => {
                     for kind in announced {
                         self.announce(Announcement::ServerListChanged(server.clone(), kind));
-                        said.push((server.clone(), kind));
+                        announced_lists.push((server.clone(), kind));
                     }
-                    told.push(merged);
+                    done_senders.push(merged);
                 }
-                Report::Opened => self.announce(Announcement::Opened(server)),
-                Report::Notice(notice) => self.announce(Announcement::Notice(server, notice)),
+                SupervisorReport::Opened => self.announce(Announcement::Opened(server)),
+                SupervisorReport::Notice(notice) => {
+                    self.announce(Announcement::Notice(server, notice))
+                }
             }
         }
-        if told.is_empty() {
+        if done_senders.is_empty() {
             return;
         }
-        self.merge(&said).await;
-        for merged in told {
+        self.merge(&announced_lists).await;
+        for merged in done_senders {
             // The supervisor may have been stopped meanwhile.
             merged.send(()).ok();
         }
     }
 
-    async fn merge(&mut self, said: &[(ServerName, ListKind)]) {
+    async fn merge(&mut self, announced_lists: &[(ServerName, ListKind)]) {
         let merge = Merge {
             servers: self.servers.load_full(),
             claims: Arc::clone(&self.claims),
@@ -121,7 +123,7 @@ impl Merger {
             profiles: Arc::clone(&self.profiles),
             retired: std::mem::take(&mut self.retired),
         };
-        // Thousands of tools take longer than calls shall wait.
+        // Merging thousands of tools would delay calls.
         let Merged {
             claims,
             changes,
@@ -132,12 +134,12 @@ impl Merger {
         let mut changed = Vec::new();
         for change in changes {
             match change {
-                Change::Listed(profile, kind) => changed.push((profile, kind)),
-                Change::Gone(profile) => self.announce(Announcement::ProfileGone(profile)),
+                ProfileChange::Listed(profile, kind) => changed.push((profile, kind)),
+                ProfileChange::Gone(profile) => self.announce(Announcement::ProfileGone(profile)),
             }
         }
-        for (server, kind) in said {
-            for profile in self.profiles.concerned(server, *kind) {
+        for (server, kind) in announced_lists {
+            for profile in self.profiles.profiles_passing_on(server, *kind) {
                 if !changed.contains(&(profile.clone(), *kind)) {
                     changed.push((profile, *kind));
                 }
@@ -157,7 +159,7 @@ impl Merger {
 
 /// Drops the catalogs that have no other holder.
 fn free(retired: &mut Vec<Retired>) {
-    retired.retain(|it| Arc::strong_count(it) > 1);
+    retired.retain(|holder| Arc::strong_count(holder) > 1);
 }
 
 /// The input of one merge.
@@ -172,12 +174,12 @@ struct Merge {
 /// The result of one merge.
 struct Merged {
     claims: Arc<Claims>,
-    changes: Vec<Change>,
+    changes: Vec<ProfileChange>,
     retired: Vec<Retired>,
 }
 
 impl Merge {
-    /// Merges and publishes the present catalogs. The more tools there are, the longer it takes.
+    /// Merges and publishes the present catalogs. The time grows with the number of tools.
     fn run(self) -> Merged {
         let Self {
             servers,
@@ -200,15 +202,15 @@ impl Merge {
             })
             .collect();
         let rules = profiles.rules();
-        let shown = everything.shown();
-        let before = &shown.catalog;
+        let snapshot = everything.shown();
+        let before = &snapshot.catalog;
         let configured = servers.list.iter().map(|server| server.name.clone());
         let updated = claims.updated(configured.collect(), before.parts(), &parts);
-        let is_claimed_otherwise = updated.is_some();
+        let have_claims_changed = updated.is_some();
         let claims = updated.map_or(claims, Arc::new);
-        // A server that came back as it was costs nothing; the digests of its list are the same.
-        let is_same = profiles.is_merged_by(&rules) && before.parts() == parts;
-        if is_same && !is_claimed_otherwise {
+        // A server that came back with the same lists causes no merge. Their digests are equal.
+        let is_same = profiles.was_merged_with(&rules) && before.parts() == parts;
+        if is_same && !have_claims_changed {
             return Merged {
                 claims,
                 changes: Vec::new(),
@@ -216,12 +218,12 @@ impl Merge {
             };
         }
         warn_of_refused_names(&parts, before.parts());
-        let whole = Arc::new(rules.merge(parts, &shown.config, &claims));
+        let whole = Arc::new(rules.merge(parts, &snapshot.config, &claims));
         everything.publish(Arc::clone(&whole));
         let changes = profiles.merge(&rules, &whole, &mut retired);
-        // After what was shown of it, which is dropped first.
+        // The snapshot holds this catalog, so the snapshot must be dropped first.
         let before = Arc::clone(before);
-        retired.push(shown);
+        retired.push(snapshot);
         retired.push(before);
         free(&mut retired);
         Merged {
@@ -232,16 +234,15 @@ impl Merge {
     }
 }
 
-/// Says in the log which tools are hidden. Once, and not each time that something else
-/// changes.
+/// Logs which tools are hidden for their names. Each set of names is logged only once.
 fn warn_of_refused_names(parts: &[Part], before: &[Part]) {
     for part in parts {
         if part.refused_names().next().is_none() {
             continue;
         }
-        let known = before.iter().find(|known| known.server == part.server);
-        let known = known.into_iter().flat_map(Part::refused_names);
-        if part.refused_names().eq(known) {
+        let part_before = before.iter().find(|before| before.server == part.server);
+        let names_before = part_before.into_iter().flat_map(Part::refused_names);
+        if part.refused_names().eq(names_before) {
             continue;
         }
         tracing::warn!(

@@ -1,6 +1,6 @@
-//! Profiles, each with a catalog of its own.
+//! Profiles, each with its own catalog.
 //!
-//! Only the registry's merging task changes what they show. All others read a snapshot.
+//! Only the registry's merging task changes their snapshots. All others read a snapshot.
 
 use std::{any::Any, sync::Arc};
 
@@ -15,7 +15,7 @@ use mainstay_core::{
 
 use super::search::Index;
 
-/// The settings by which catalogs are merged.
+/// The settings with which catalogs are merged.
 #[derive(Debug)]
 pub(super) struct Rules {
     naming: Naming,
@@ -24,7 +24,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub fn of(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             naming: config.naming,
             max_name_length: config.max_name_length,
@@ -46,45 +46,46 @@ impl Rules {
     }
 }
 
-/// One endpoint, for as long as the configuration has it.
+/// One endpoint, as long as the configuration has it.
 #[derive(Debug)]
 pub struct Profile {
     pub name: ProfileName,
-    shown: ArcSwap<ProfileSnapshot>,
+    snapshot: ArcSwap<ProfileSnapshot>,
 }
 
 impl Profile {
-    /// The snapshot of now.
+    /// The present snapshot.
     pub fn shown(&self) -> Arc<ProfileSnapshot> {
-        self.shown.load_full()
+        self.snapshot.load_full()
     }
 
     pub fn has_server(&self, server: &ServerName) -> bool {
-        self.shown.load().config.has_server(server)
+        self.snapshot.load().config.has_server(server)
     }
 }
 
 impl Profile {
-    /// All servers, under the names of the merged catalog. No client connects to it; REST shows it.
+    /// All servers, with the names of the merged catalog. Only REST shows it; no client connects to
+    /// it.
     pub(super) fn of_everything(catalog: Arc<Catalog>) -> Arc<Self> {
         let config = config::Profile::everything(ProfileName::of_everything());
         profile_of(config, catalog, &[])
     }
 
-    /// Shows another catalog.
+    /// Publishes another catalog.
     pub(super) fn publish(&self, catalog: Arc<Catalog>) {
-        let config = self.shown.load().config.clone();
-        self.shown
+        let config = self.snapshot.load().config.clone();
+        self.snapshot
             .store(Arc::new(ProfileSnapshot::new(config, catalog, &[])));
     }
 }
 
-/// The default profile, which shows nothing yet.
+/// The default profile, with an empty catalog.
 impl Default for Profile {
     fn default() -> Self {
         Self {
             name: ProfileName::default(),
-            shown: ArcSwap::from_pointee(ProfileSnapshot {
+            snapshot: ArcSwap::from_pointee(ProfileSnapshot {
                 config: config::Profile::everything(ProfileName::default()),
                 catalog: Arc::default(),
                 index: Arc::default(),
@@ -93,21 +94,21 @@ impl Default for Profile {
     }
 }
 
-/// What the clients of a profile can see at a moment. It is replaced as a whole.
+/// The items that clients of a profile see at a moment. Replaced as a whole.
 #[derive(Debug)]
 pub struct ProfileSnapshot {
     pub config: config::Profile,
-    /// Everything that the profile has, shown in lists or not.
+    /// All items of the profile, whether or not lists show them.
     pub catalog: Arc<Catalog>,
-    /// The tools of the catalog, where clients can search them.
+    /// The tools of the catalog, if clients can search them.
     pub index: Arc<Index>,
 }
 
 impl ProfileSnapshot {
-    /// Takes as long as there are many tools that none of the `known` indexes has.
-    fn new(config: config::Profile, catalog: Arc<Catalog>, known: &[Arc<Index>]) -> Self {
+    /// Takes time for each tool that is not in one of the `indexes_before`.
+    fn new(config: config::Profile, catalog: Arc<Catalog>, indexes_before: &[Arc<Index>]) -> Self {
         let is_searched = config.own_tools.contains(&Group::Meta);
-        let index = is_searched.then(|| Arc::new(Index::of(&catalog, known)));
+        let index = is_searched.then(|| Arc::new(Index::new(&catalog, indexes_before)));
         Self {
             config,
             catalog,
@@ -115,12 +116,12 @@ impl ProfileSnapshot {
         }
     }
 
-    /// The groups of Mainstay's own tools that it offers.
+    /// The groups of Mainstay's own tools that the profile offers.
     pub fn own_tools(&self) -> &[Group] {
         &self.config.own_tools
     }
 
-    /// Whether the servers' items of this kind are shown, and so may be named by its clients.
+    /// True if the servers' items of this kind are visible, so that clients may name them.
     pub fn shows(&self, kind: ListKind) -> bool {
         match self.config.expose {
             Expose::Direct => true,
@@ -128,11 +129,11 @@ impl ProfileSnapshot {
         }
     }
 
-    /// The servers' items of a list, each as JSON text under its exposed key, and where it leads.
+    /// The servers' items of a list: the target of each, and its JSON text with the exposed key.
     pub fn items(&self, kind: ListKind) -> impl Iterator<Item = (&Target, &str)> {
-        let shown = if self.shows(kind) { usize::MAX } else { 0 };
+        let count = if self.shows(kind) { usize::MAX } else { 0 };
         let items = self.catalog.items(kind).iter().map(|item| &**item);
-        self.catalog.targets(kind).iter().zip(items).take(shown)
+        self.catalog.targets(kind).iter().zip(items).take(count)
     }
 
     /// The tool of a server that a client of this profile may call by this name.
@@ -148,14 +149,15 @@ impl ProfileSnapshot {
         self.catalog.prompt(name)
     }
 
-    fn lists_like(&self, other: &Self, kind: ListKind) -> bool {
-        let digest = |shown: &Self| shown.shows(kind).then(|| shown.catalog.digest(kind));
-        let own = kind != ListKind::Tools || self.own_tools() == other.own_tools();
-        own && digest(self) == digest(other)
+    fn has_same_list(&self, other: &Self, kind: ListKind) -> bool {
+        let digest = |snapshot: &Self| snapshot.shows(kind).then(|| snapshot.catalog.digest(kind));
+        let has_same_own_tools = kind != ListKind::Tools || self.own_tools() == other.own_tools();
+        has_same_own_tools && digest(self) == digest(other)
     }
 
-    /// Whether a server's announcement that a list has changed is to be passed on. It is believed even
-    /// if the list is the same. Where tools are left out, its meaning is unknown.
+    /// True if a server's announcement of a changed list must be passed on, even if the list has
+    /// the same items. Not if the profile selects tools, because the change may be in tools that it
+    /// leaves out.
     fn passes_on(&self, server: &ServerName, kind: ListKind) -> bool {
         let whole = kind != ListKind::Tools || self.config.tools.is_everything();
         whole && self.shows(kind) && self.config.has_server(server)
@@ -166,27 +168,27 @@ impl ProfileSnapshot {
 pub(super) type Retired = Arc<dyn Any + Send + Sync>;
 
 /// A change of a profile.
-pub(super) enum Change {
+pub(super) enum ProfileChange {
     Listed(ProfileName, ListKind),
     Gone(ProfileName),
 }
 
-/// All of them.
+/// All profiles.
 #[derive(Debug)]
 pub(super) struct Profiles {
     rules: ArcSwap<Rules>,
-    /// Those by which the catalogs were merged last.
+    /// The rules of the last merge.
     merged: ArcSwapOption<Rules>,
-    /// The one at `/mcp`, which no reload takes away.
+    /// The profile at `/mcp`, which no reload removes.
     pub default: Arc<Profile>,
-    /// In configuration order, that one first.
+    /// All profiles in configuration order, the default profile first.
     list: ArcSwap<Vec<Arc<Profile>>>,
 }
 
 impl Profiles {
-    /// All of them show `nothing` until the first merge.
+    /// All profiles have the catalog `nothing` until the first merge.
     pub fn new(config: &Config, nothing: &Arc<Catalog>) -> Self {
-        let rules = Rules::of(config);
+        let rules = Rules::new(config);
         let empty =
             |profile: &config::Profile| profile_of(profile.clone(), Arc::clone(nothing), &[]);
         let list: Vec<_> = rules.profiles.iter().map(empty).collect();
@@ -214,7 +216,7 @@ impl Profiles {
         list.iter().map(|profile| profile.name.clone()).collect()
     }
 
-    /// Other rules, for the next merge.
+    /// Sets other rules for the next merge.
     pub fn set(&self, rules: Rules) {
         self.rules.store(Arc::new(rules));
     }
@@ -223,81 +225,81 @@ impl Profiles {
         self.rules.load_full()
     }
 
-    /// Whether the catalogs were merged by these.
-    pub fn is_merged_by(&self, rules: &Arc<Rules>) -> bool {
+    /// True if the catalogs were merged with these rules.
+    pub fn was_merged_with(&self, rules: &Arc<Rules>) -> bool {
         let merged = self.merged.load();
         merged
             .as_ref()
             .is_some_and(|merged| Arc::ptr_eq(merged, rules))
     }
 
-    /// Merges what each profile has of all that there is; says what its clients are to be told. What is replaced
-    /// goes to `retired`.
+    /// Merges the catalog of each profile from the whole, and returns the changes for clients. Adds
+    /// replaced snapshots to `retired`.
     pub fn merge(
         &self,
         rules: &Arc<Rules>,
         whole: &Arc<Catalog>,
         retired: &mut Vec<Retired>,
-    ) -> Vec<Change> {
+    ) -> Vec<ProfileChange> {
         let before = self.list.load_full();
         let everything = config::Profile::everything(ProfileName::default());
-        let is_known_rule = self.is_merged_by(rules);
+        let has_same_rules = self.was_merged_with(rules);
         let mut changes = Vec::new();
         let mut indexes: Vec<Arc<Index>> = before
             .iter()
-            .map(|known| Arc::clone(&known.shown().index))
+            .map(|profile| Arc::clone(&profile.shown().index))
             .collect();
-        let list = rules.profiles.iter().map(|wanted| {
-            let known = before.iter().find(|known| known.name == wanted.name);
+        let list = rules.profiles.iter().map(|config| {
+            let existing = before.iter().find(|profile| profile.name == config.name);
             let parts: Vec<Part> = whole
                 .parts()
                 .iter()
-                .filter(|part| wanted.has_server(&part.server))
+                .filter(|part| config.has_server(&part.server))
                 .cloned()
                 .collect();
-            if let Some(known) = known.filter(|_| is_known_rule) {
-                let catalog = &known.shown.load().catalog;
+            if let Some(profile) = existing.filter(|_| has_same_rules) {
+                let catalog = &profile.snapshot.load().catalog;
                 if catalog.parts() == parts && Arc::ptr_eq(catalog.claims(), whole.claims()) {
-                    return Arc::clone(known);
+                    return Arc::clone(profile);
                 }
             }
-            let catalog = if wanted.selects_like(&everything) {
+            let catalog = if config.selects_like(&everything) {
                 Arc::clone(whole)
             } else {
-                Arc::new(rules.merge(parts, wanted, whole.claims()))
+                Arc::new(rules.merge(parts, config, whole.claims()))
             };
-            let Some(known) = known else {
-                warn_of_renames(wanted, &catalog, &Catalog::default());
-                let new = profile_of(wanted.clone(), catalog, &indexes);
+            let Some(profile) = existing else {
+                warn_of_renames(config, &catalog, &Catalog::default());
+                let new = profile_of(config.clone(), catalog, &indexes);
                 indexes.push(Arc::clone(&new.shown().index));
                 return new;
             };
-            let before = known.shown();
-            warn_of_renames(wanted, &catalog, &before.catalog);
-            let shown = ProfileSnapshot::new(wanted.clone(), catalog, &indexes);
-            indexes.push(Arc::clone(&shown.index));
+            let before = profile.shown();
+            warn_of_renames(config, &catalog, &before.catalog);
+            let snapshot = ProfileSnapshot::new(config.clone(), catalog, &indexes);
+            indexes.push(Arc::clone(&snapshot.index));
             let kinds = ListKind::ALL.into_iter();
-            let differing = kinds.filter(|kind| !shown.lists_like(&before, *kind));
-            changes.extend(differing.map(|kind| Change::Listed(known.name.clone(), kind)));
-            known.shown.store(Arc::new(shown));
+            let differing = kinds.filter(|kind| !snapshot.has_same_list(&before, *kind));
+            changes.extend(differing.map(|kind| ProfileChange::Listed(profile.name.clone(), kind)));
+            profile.snapshot.store(Arc::new(snapshot));
             retired.push(before);
-            Arc::clone(known)
+            Arc::clone(profile)
         });
         let list: Vec<_> = list.collect();
         let gone = before
             .iter()
-            .filter(|known| !list.iter().any(|kept| kept.name == known.name));
-        changes.extend(gone.map(|profile| Change::Gone(profile.name.clone())));
+            .filter(|profile| !list.iter().any(|retained| retained.name == profile.name));
+        changes.extend(gone.map(|profile| ProfileChange::Gone(profile.name.clone())));
         self.list.store(Arc::new(list));
         self.merged.store(Some(Arc::clone(rules)));
         changes
     }
 
-    /// The profiles that a server's changed list concerns.
-    pub fn concerned(&self, server: &ServerName, kind: ListKind) -> Vec<ProfileName> {
+    /// The profiles that pass on a server's announcement of this list.
+    pub fn profiles_passing_on(&self, server: &ServerName, kind: ListKind) -> Vec<ProfileName> {
         let list = self.list.load();
         list.iter()
-            .filter(|profile| profile.shown.load().passes_on(server, kind))
+            .filter(|profile| profile.snapshot.load().passes_on(server, kind))
             .map(|profile| profile.name.clone())
             .collect()
     }
@@ -310,11 +312,11 @@ fn profile_of(
 ) -> Arc<Profile> {
     Arc::new(Profile {
         name: config.name.clone(),
-        shown: ArcSwap::from_pointee(ProfileSnapshot::new(config, catalog, indexes)),
+        snapshot: ArcSwap::from_pointee(ProfileSnapshot::new(config, catalog, indexes)),
     })
 }
 
-/// Says which given names are not used: once, and not each time that something else changes.
+/// Logs which configured names are not used. Each set of names is logged only once.
 fn warn_of_renames(profile: &config::Profile, catalog: &Catalog, before: &Catalog) {
     if catalog.refused_renames().eq(before.refused_renames()) {
         return;

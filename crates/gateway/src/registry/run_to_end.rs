@@ -15,17 +15,17 @@ use tokio_util::task::TaskTracker;
 
 type Output = Box<dyn Any + Send>;
 
-/// Work that has begun. It runs to its end whether or not this is awaited; awaited, it gives the work's
-/// output, and panics if the work did.
+/// Work that was started, and runs to its end whether or not this future is awaited. The future
+/// returns the work's output, and panics if the work has panicked.
 ///
-/// Its task is of one type for all work, so that it is compiled once.
+/// All work has tasks of the same type, so that the task is compiled only once.
 #[derive(Debug)]
 pub struct RunToEnd<T> {
     task: JoinHandle<Output>,
     output: PhantomData<fn() -> T>,
 }
 
-/// A change under way.
+/// A running change.
 pub type Changing<T> = RunToEnd<Result<T, Failure>>;
 
 impl<T: Send + 'static> RunToEnd<T> {
@@ -63,9 +63,9 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_awaited_ends_too() {
         let tasks = TaskTracker::new();
-        let (tell, told) = oneshot::channel();
-        drop(RunToEnd::begin(&tasks, async move { tell.send(7) }));
-        assert_eq!(told.await, Ok(7));
+        let (sender, receiver) = oneshot::channel();
+        drop(RunToEnd::begin(&tasks, async move { sender.send(7) }));
+        assert_eq!(receiver.await, Ok(7));
     }
 
     #[tokio::test]

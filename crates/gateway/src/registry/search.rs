@@ -1,7 +1,7 @@
-//! Tools found by what they do: BM25 over names, descriptions and parameters.
+//! Finds tools by what they do: BM25 over names, descriptions and parameters.
 //!
-//! An index is built where the catalog is merged, before the catalog is published: no search waits for it. The
-//! tools of a server are a segment, which is built again only when one of them has changed.
+//! An index is built during the merge, before its catalog is published, so no search waits for it.
+//! The tools of a server are a segment, which is rebuilt only when one of them has changed.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -23,17 +23,17 @@ use mainstay_core::{
 };
 use serde_json::Value;
 
-/// Words of a query that count; a longer one says nothing more, and every word costs time.
+/// Maximum number of a query's words. Further ones add little, and every word costs time.
 const MAX_QUERY_WORDS: usize = 32;
 
-/// How often a tool's own name counts: more than a word of its description.
+/// Number of times that a tool's original name is counted, compared to a word of its description.
 const NAME_WEIGHT: usize = 3;
 
-/// How much the length of a description tells against it: little, since long ones come from careful
-/// authors (BM25 itself has 0.75).
+/// Weight of a description's length. Low, because careful authors write long descriptions (BM25
+/// itself has 0.75).
 const LENGTH_WEIGHT: f32 = 0.4;
 
-/// Nobody outside can tell which words have the same hash.
+/// Seeded at random, so that outsiders cannot predict which words have the same hash.
 static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// Words that say nothing about what a tool does.
@@ -44,40 +44,41 @@ const STOP_WORDS: &[&str] = &[
     "your",
 ];
 
-/// No stop word has more bytes.
+/// Maximum length of a stop word in bytes.
 const LONGEST_STOP_WORD: usize = 6;
 
-/// How fast a word that comes again loses weight (BM25's own).
+/// Saturation of repeated words (BM25's own value).
 const SATURATION: f32 = 1.2;
 
 /// The tools of one catalog, by their places in its list.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// With the place of its first tool, in the order of the list.
+    /// Each segment with the place of its first tool, in the order of the list.
     segments: Vec<(usize, Arc<Segment>)>,
     tools: usize,
-    /// Words of a tool, on the average.
+    /// Average number of words of a tool.
     average: f32,
 }
 
-/// Tools of one server that stand together in the list.
+/// Consecutive tools of one server in the list.
 #[derive(Debug)]
 struct Segment {
     server: ServerName,
     documents: Vec<Arc<Document>>,
-    /// Which tools have a word, by word and place in the segment.
+    /// The tools that have a word, sorted by word and place in the segment.
     postings: Vec<Posting>,
 }
 
-/// What there is to find of one tool.
+/// The searchable text of one tool.
 #[derive(Debug)]
 struct Document {
-    /// The hash of all that it is made of.
+    /// The hash of everything that the document is made of.
     key: u64,
-    /// Hashes of its words, and how often each comes.
+    /// Hashes of the words, and the count of each.
     words: Box<[(u32, u32)]>,
     length: u32,
-    /// What it is called, in words: who asks for a tool by its name gets it first.
+    /// The exposed and the original name, as words. A query for exactly a tool's name finds it
+    /// first.
     names: [Box<[u32]>; 2],
 }
 
@@ -88,7 +89,7 @@ struct Posting {
     count: u32,
 }
 
-/// A tool that is to be found.
+/// A tool that is indexed.
 struct Tool<'c> {
     exposed: &'c str,
     target: &'c Target,
@@ -97,7 +98,7 @@ struct Tool<'c> {
 }
 
 impl Document {
-    fn of(tool: &Tool<'_>) -> Self {
+    fn new(tool: &Tool<'_>) -> Self {
         let mut hashes = Vec::new();
         each_text(tool, &mut |text| {
             each_word(text, |word| hashes.push(hash(word)));
@@ -106,14 +107,14 @@ impl Document {
         let counts = hashes.chunk_by(|one, other| one == other);
         Self {
             key: tool.key,
-            words: counts.map(|of| (of[0], of.len() as u32)).collect(),
+            words: counts.map(|equal| (equal[0], equal.len() as u32)).collect(),
             length: hashes.len() as u32,
             names: [tool.exposed, &tool.target.original].map(hashed),
         }
     }
 }
 
-/// Words whose hashes are the same are rare, and then count as one.
+/// Words with the same hash are rare, and count as one word.
 fn hash(word: &str) -> u32 {
     HASHES.hash_one(word) as u32
 }
@@ -125,22 +126,25 @@ fn hashed(text: &str) -> Box<[u32]> {
 }
 
 impl Segment {
-    /// Of tools of one server. What has not changed is taken from segments that are `known`.
-    fn of(tools: &[Tool<'_>], known: &[&Arc<Self>]) -> Self {
-        let documents = known.iter().flat_map(|segment| &segment.documents);
-        let known: HashMap<u64, &Arc<Document>> =
+    /// Indexes tools of one server. Takes unchanged documents from the `others`.
+    fn new(tools: &[Tool<'_>], others: &[&Arc<Self>]) -> Self {
+        let documents = others.iter().flat_map(|segment| &segment.documents);
+        let unchanged: HashMap<u64, &Arc<Document>> =
             documents.map(|document| (document.key, document)).collect();
         let documents: Vec<Arc<Document>> = tools
             .iter()
-            .map(|tool| match known.get(&tool.key) {
+            .map(|tool| match unchanged.get(&tool.key) {
                 Some(document) => Arc::clone(document),
-                None => Arc::new(Document::of(tool)),
+                None => Arc::new(Document::new(tool)),
             })
             .collect();
         let mut postings = Vec::new();
         for (place, document) in (0..).zip(&documents) {
-            let words = document.words.iter();
-            postings.extend(words.map(|&(word, count)| Posting { word, place, count }));
+            postings.extend(document.words.iter().map(|&(word, count)| Posting {
+                word,
+                place,
+                count,
+            }));
         }
         postings.sort_unstable();
         postings.shrink_to_fit();
@@ -151,22 +155,22 @@ impl Segment {
         }
     }
 
-    fn is_of(&self, tools: &[Tool<'_>]) -> bool {
+    fn has_same_tools(&self, tools: &[Tool<'_>]) -> bool {
         let keys = self.documents.iter().map(|document| document.key);
         keys.eq(tools.iter().map(|tool| tool.key))
     }
 
-    /// The tools that have this word.
-    fn with(&self, word: u32) -> &[Posting] {
-        let from = self.postings.partition_point(|it| it.word < word);
+    /// The postings of this word.
+    fn postings_of(&self, word: u32) -> &[Posting] {
+        let from = self.postings.partition_point(|posting| posting.word < word);
         let found = &self.postings[from..];
-        &found[..found.partition_point(|it| it.word == word)]
+        &found[..found.partition_point(|posting| posting.word == word)]
     }
 }
 
 impl Index {
-    /// Takes the segments that `others` have from these.
-    pub fn of(catalog: &Catalog, others: &[Arc<Self>]) -> Self {
+    /// Indexes a catalog. Takes unchanged segments from the `others`.
+    pub fn new(catalog: &Catalog, others: &[Arc<Self>]) -> Self {
         let names = catalog.names(ListKind::Tools);
         let items = catalog.items(ListKind::Tools);
         let tools = names.zip(items).map(|((exposed, target), item)| Tool {
@@ -176,9 +180,9 @@ impl Index {
             key: HASHES.hash_one((exposed, &target.server, &target.original, item)),
         });
         let tools: Vec<Tool<'_>> = tools.collect();
-        let mut known: HashMap<&ServerName, Vec<&Arc<Segment>>> = HashMap::default();
+        let mut by_server: HashMap<&ServerName, Vec<&Arc<Segment>>> = HashMap::default();
         for (_, segment) in others.iter().flat_map(|other| &other.segments) {
-            known.entry(&segment.server).or_default().push(segment);
+            by_server.entry(&segment.server).or_default().push(segment);
         }
         let mut index = Self {
             tools: tools.len(),
@@ -186,13 +190,16 @@ impl Index {
         };
         let (mut first, mut words) = (0, 0);
         for tools in tools.chunk_by(|one, other| one.target.server == other.target.server) {
-            let known = known.get(&tools[0].target.server);
-            let known = known.map_or(&[][..], Vec::as_slice);
-            let segment = match known.iter().find(|segment| segment.is_of(tools)) {
+            let others = by_server.get(&tools[0].target.server);
+            let others = others.map_or(&[][..], Vec::as_slice);
+            let segment = match others.iter().find(|segment| segment.has_same_tools(tools)) {
                 Some(same) => Arc::clone(same),
-                None => Arc::new(Segment::of(tools, known)),
+                None => Arc::new(Segment::new(tools, others)),
             };
-            let lengths = segment.documents.iter().map(|it| u64::from(it.length));
+            let lengths = segment
+                .documents
+                .iter()
+                .map(|document| u64::from(document.length));
             words += lengths.sum::<u64>();
             index.segments.push((first, segment));
             first += tools.len();
@@ -201,16 +208,17 @@ impl Index {
         index
     }
 
-    /// Where the tools that fit the query stand in the catalog's list, the best first. Takes milliseconds where
-    /// there are thousands.
+    /// Returns the places in the catalog's list of the tools that match the query, the best first.
+    /// Takes milliseconds for thousands of tools.
     pub fn search(&self, query: &str) -> Vec<usize> {
         let query = hashed(query);
         let query = &query[..query.len().min(MAX_QUERY_WORDS)];
         let mut scores = vec![0_f32; self.tools];
         for &word in query {
-            let found = self.segments.iter();
-            let found: Vec<_> = found
-                .map(|(first, segment)| (*first, segment, segment.with(word)))
+            let found: Vec<_> = self
+                .segments
+                .iter()
+                .map(|(first, segment)| (*first, segment, segment.postings_of(word)))
                 .filter(|(_, _, postings)| !postings.is_empty())
                 .collect();
             let with: usize = found.iter().map(|(_, _, postings)| postings.len()).sum();
@@ -236,7 +244,7 @@ impl Index {
                 (is_named, score, place)
             })
             .collect();
-        // Equals stand as in the list, so that one query has one answer.
+        // Equal tools stay in the order of the list, so that the result is reproducible.
         found.sort_unstable_by(|(a_named, a_score, a), (b_named, b_score, b)| {
             let named = Reverse(a_named).cmp(&Reverse(b_named));
             named.then(b_score.total_cmp(a_score)).then(a.cmp(b))
@@ -244,7 +252,7 @@ impl Index {
         found.into_iter().map(|(_, _, place)| place).collect()
     }
 
-    /// How much a word says about a tool (BM25).
+    /// The weight of a word in a tool (BM25).
     fn weight(&self, segment: &Segment, posting: &Posting) -> f32 {
         let document = &segment.documents[posting.place as usize];
         let length = document.length as f32 / self.average;
@@ -254,7 +262,7 @@ impl Index {
     }
 }
 
-/// What there is to find of a tool, piece by piece.
+/// Passes each searchable text of a tool to `found`.
 fn each_text(tool: &Tool<'_>, found: &mut impl FnMut(&str)) {
     found(tool.target.server.as_str());
     found(tool.exposed);
@@ -270,7 +278,7 @@ fn each_text(tool: &Tool<'_>, found: &mut impl FnMut(&str)) {
     }
 }
 
-/// Names and descriptions of parameters, however deep they stand, and the values that they may have.
+/// Passes the names, descriptions and possible values of parameters at any depth to `found`.
 fn each_parameter(schema: &Value, found: &mut impl FnMut(&str)) {
     match schema {
         Value::Object(members) => {
@@ -301,9 +309,8 @@ fn each_parameter(schema: &Value, found: &mut impl FnMut(&str)) {
     }
 }
 
-/// Splits names as programmers write them, and words as people do:
-/// `getHTTPUrl_of files` → `get http url file`: parts of names, in lower case, without endings and
-/// without words that say nothing.
+/// Splits identifiers and prose into words: `getHTTPUrl_of files` → `get http url file`. The words
+/// are in lower case, stemmed, and without stop words.
 fn each_word(text: &str, mut found: impl FnMut(&str)) {
     let mut word = String::new();
     let mut end = |word: &mut String| {
@@ -317,12 +324,12 @@ fn each_word(text: &str, mut found: impl FnMut(&str)) {
     let mut before = ' ';
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
-        let begins = letter.is_uppercase()
+        let starts_word = letter.is_uppercase()
             && (before.is_lowercase()
                 || before.is_numeric()
                 || before.is_uppercase() && letters.peek().is_some_and(|next| next.is_lowercase()));
-        // Scripts without spaces are searched by the letter.
-        if begins || is_ideograph(letter) || is_ideograph(before) {
+        // In scripts without spaces, each letter is a word.
+        if starts_word || is_ideograph(letter) || is_ideograph(before) {
             end(&mut word);
         }
         if letter.is_ascii_alphanumeric() {
@@ -342,8 +349,8 @@ fn is_ideograph(letter: char) -> bool {
     matches!(letter, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Takes the endings of English from a word: `files`, `file` and `filing` are one. What it makes of other
-/// words does not matter, as long as it makes the same of them in queries.
+/// Removes English endings: `files`, `file` and `filing` become the same word. In other languages
+/// the result need not be a word, because queries are stemmed in the same way.
 fn stem(word: &mut String) {
     if !word.is_ascii() || word.len() <= 3 {
         return;
@@ -353,7 +360,9 @@ fn stem(word: &mut String) {
         word.push('y');
         return;
     }
-    let is_singular = ["ss", "us", "is"].iter().any(|it| word.ends_with(it));
+    let is_singular = ["ss", "us", "is"]
+        .iter()
+        .any(|ending| word.ends_with(ending));
     let plural = word.strip_suffix('s').filter(|_| !is_singular);
     let root = plural.unwrap_or(word);
     let mut endings = [("ing", 3), ("ed", 3), ("er", 4)].into_iter();

@@ -1,4 +1,4 @@
-//! The servers that there are, as a snapshot.
+//! The present servers, as a snapshot.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use mainstay_core::ids::ServerName;
 
 use crate::supervisor::Server;
 
-/// All servers; a snapshot, replaced as a whole by every change.
+/// All servers. A snapshot, which each change replaces as a whole.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
-    /// In configuration order.
+    /// All servers, in configuration order.
     pub list: Vec<Arc<Server>>,
     by_name: HashMap<ServerName, usize>,
     /// Standings of the servers that are not in the file.

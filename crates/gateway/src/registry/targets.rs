@@ -1,7 +1,8 @@
-//! Targets that servers' names have had, in this run and in earlier ones. A client that gives a known
-//! name another target would receive what was meant for the first, so that waits for approval.
+//! Targets that servers' names have had, in this run and in earlier ones. A client that gives a
+//! known name another target must wait for approval, because other clients would send data for the
+//! old target to the new one.
 //!
-//! The file lies beside the kept catalogs. Several Mainstays share it.
+//! The file is in the folder of the catalog files. Several Mainstays share it.
 
 use std::{
     collections::BTreeMap,
@@ -15,25 +16,26 @@ use mainstay_platform::{blocking::off_the_runtime, environment::Origin, state};
 
 use crate::supervisor::names_with_catalogs;
 
-/// No server has a name with a dot.
+/// Cannot collide with a catalog file, because no server's name has a dot.
 const FILE: &str = ".targets.json";
 const LOCK: &str = ".targets.lock";
 
-/// Names that are kept. Beyond this none is forgotten: every name counts as known then.
-const MAX_KEPT: usize = 10_000;
+/// Maximum number of names in the file. When it is full, no name is dropped: every new name then
+/// counts as known.
+const MAX_NAMES: usize = 10_000;
 
 /// The targets of names.
 type Targets = BTreeMap<ServerName, Target>;
 
-/// The targets of names in this run, and the folder that keeps those of all runs.
+/// The targets of names in this run, and the folder with those of all runs.
 #[derive(Debug, Default)]
 pub(super) struct KnownTargets {
     folder: Option<PathBuf>,
-    /// Targets of the file's servers, as it is in force.
+    /// Targets of the servers of the file in force.
     file: Option<Targets>,
     /// The latest target of every server of this run.
     learned: Targets,
-    /// The learned targets that are in no file yet.
+    /// The learned targets that are not in a file yet.
     unsaved: Targets,
 }
 
@@ -45,17 +47,17 @@ impl KnownTargets {
         }
     }
 
-    /// Takes note of the targets of the file's servers.
+    /// Sets the targets of the file's servers.
     pub fn set_file(&mut self, file: Targets) {
         self.file = Some(file);
     }
 
-    /// Whether that was done.
+    /// True after [`Self::set_file`].
     pub fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Takes note of the servers that there are; those that are pending are none.
+    /// Records the targets of the present servers, except pending ones.
     pub fn learn(&mut self, servers: &[(ServerConfig, Standing)]) {
         for (config, standing) in servers {
             let target = match standing {
@@ -63,8 +65,8 @@ impl KnownTargets {
                 Standing::Ephemeral(runtime) => runtime.target.clone(),
                 Standing::Configured => {
                     let file = self.file.as_ref();
-                    let known = file.and_then(|file| file.get(&config.name).cloned());
-                    known.unwrap_or_else(|| Target::of_config(config))
+                    let target = file.and_then(|file| file.get(&config.name).cloned());
+                    target.unwrap_or_else(|| Target::of_config(config))
                 }
             };
             if self.learned.get(&config.name) != Some(&target) {
@@ -74,7 +76,8 @@ impl KnownTargets {
         }
     }
 
-    /// Writes new targets down, if there are any. A failure is logged, and this run still knows them.
+    /// Saves new targets, if there are any. If this fails, it is logged, and the targets are known
+    /// in this run only.
     pub fn unsaved(&mut self) -> Option<impl Future<Output = ()> + use<>> {
         let new = std::mem::take(&mut self.unsaved);
         let folder = self.folder.clone().filter(|_| !new.is_empty())?;
@@ -85,7 +88,7 @@ impl KnownTargets {
         })
     }
 
-    /// A former target of this name, in any spelling, that is not this target.
+    /// A former target of this name, in any spelling, that differs from `target`.
     pub async fn other(&self, name: &ServerName, target: &Target) -> Option<Target> {
         let file = match self.folder.clone() {
             Some(folder) => off_the_runtime(move || read(&folder)).await,
@@ -102,17 +105,17 @@ impl KnownTargets {
         let spelling = folded(name);
         let mut others = targets
             .iter()
-            .filter(|(known, it)| folded(known) == spelling && !it.is(target));
+            .filter(|(former, formerly)| folded(former) == spelling && !formerly.is(target));
         // An equal spelling is the best match.
-        let exact = others.clone().find(|(known, _)| *known == name);
+        let exact = others.clone().find(|(former, _)| *former == name);
         let other = exact.or_else(|| others.next());
         let other = other.map(|(_, target)| target.clone());
         other.or_else(|| (full && !targets.contains_key(name)).then(Target::default))
     }
 }
 
-/// The targets of the servers that stand in a file, or on the command line.
-pub(super) fn of_file(origin: Option<&Origin>, text: Option<&String>) -> Targets {
+/// The targets of the servers in a file and on the command line.
+pub(super) fn file_targets(origin: Option<&Origin>, text: Option<&String>) -> Targets {
     let Some(origin) = origin else {
         return Targets::default();
     };
@@ -121,15 +124,19 @@ pub(super) fn of_file(origin: Option<&Origin>, text: Option<&String>) -> Targets
     let written = document
         .map(|document| document.entries())
         .unwrap_or_default();
-    let inline = origin.clients.inline.iter();
-    let inline = inline.map(|it| (it.name.clone(), it.entry.clone()));
-    let entries = written.into_iter().chain(inline);
+    let inline_entries = origin
+        .clients
+        .inline
+        .iter()
+        .map(|client| (client.name.clone(), client.entry.clone()));
+    let entries = written.into_iter().chain(inline_entries);
     entries
         .map(|(name, entry)| (name, Target::of_entry(&entry)))
         .collect()
 }
 
-/// The servers of earlier runs: those that never offered anything first, then the oldest first.
+/// The servers of earlier runs: first those that never offered anything, then the others, the
+/// oldest first.
 pub(super) fn former(folder: &Path) -> Vec<ServerName> {
     let listed = names_with_catalogs(folder);
     let mut targets = read_file(folder).unwrap_or_else(|error| {
@@ -146,28 +153,28 @@ pub(super) fn former(folder: &Path) -> Vec<ServerName> {
 #[derive(Default)]
 struct TargetsFile {
     targets: Targets,
-    /// Whether further names were not kept.
+    /// True if the file is full, so that further names were not stored.
     full: bool,
 }
 
 fn read(folder: &Path) -> io::Result<TargetsFile> {
     let mut targets = read_file(folder)?;
-    let full = targets.len() >= MAX_KEPT;
-    // A catalog may have been kept by a Mainstay that kept no targets.
+    let full = targets.len() >= MAX_NAMES;
+    // A Mainstay that stored no targets may have stored the catalog.
     for name in names_with_catalogs(folder) {
         targets.entry(name).or_default();
     }
     Ok(TargetsFile { targets, full })
 }
 
-/// Adds targets to those that are kept. Others may do the same, so there is a lock for it.
+/// Adds targets to the file, under a lock because other Mainstays may do the same.
 fn add(folder: &Path, new: Targets) -> io::Result<()> {
     let mut options = state::private_options();
     let lock = state::open_private(&folder.join(LOCK), options.write(true))?;
     lock.lock()?;
     let mut targets = read_file(folder)?;
     for (name, target) in new {
-        if targets.len() < MAX_KEPT || targets.contains_key(&name) {
+        if targets.len() < MAX_NAMES || targets.contains_key(&name) {
             targets.insert(name, target);
         }
     }

@@ -1,4 +1,4 @@
-//! Notices that the machine has slept.
+//! Detects that the machine has slept.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::servers::Servers;
 
-/// How often the clock is read, and the shortest time that counts as sleep.
+/// Interval at which the clock is read, and the shortest time that counts as sleep.
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
 const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// Tells every server when the machine has slept.
+/// Notifies every server when the machine has slept.
 pub(super) async fn wake(
     servers: Arc<ArcSwap<Servers>>,
     clock: SleepClock,

@@ -1,5 +1,5 @@
-//! Says what is wrong with a configuration that is proposed, and what would follow from it. Nothing is
-//! written.
+//! Checks a proposed configuration: returns its problems, and the plan that would follow. Writes
+//! nothing.
 
 use mainstay_config::{
     Plan, Syntax,
@@ -19,19 +19,19 @@ use serde_json::Value;
 
 use super::{Reloader, edit};
 
-/// All of a configuration, with placeholders for the secrets that the file has.
+/// A whole configuration, with placeholders for the secrets in the file.
 #[derive(Clone, Debug)]
 pub enum Proposal {
     Text(String),
     Value(Value),
 }
 
-/// What a proposal comes to.
+/// The result of checking a proposal.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// Errors first. Places are those of the text that was proposed; a value has none.
+    /// Errors first. Positions refer to the proposed text. A value has none.
     pub findings: Vec<Finding>,
-    /// What would be done; `None` where it would be refused.
+    /// The plan. `None` if the proposal would be refused.
     pub plan: Option<Plan>,
 }
 
@@ -48,38 +48,37 @@ pub enum Severity {
 }
 
 impl Finding {
-    fn of(severity: Severity, finding: &ConfigError) -> Self {
+    fn new(severity: Severity, finding: &ConfigError) -> Self {
         Self {
             severity,
             finding: finding.clone(),
         }
     }
 
-    /// Everything that was found in a file that can be used.
-    pub(super) fn all_of(loaded: &Loaded) -> Vec<Self> {
+    /// All findings of a usable file.
+    pub(super) fn of_loaded(loaded: &Loaded) -> Vec<Self> {
         let problems = loaded.config.problems();
-        let errors = problems.map(|(_, problem)| Self::of(Severity::Error, problem));
-        let warnings = loaded.warnings.iter();
-        let warnings = warnings.map(|warning| Self::of(Severity::Warning, warning));
-        errors.chain(warnings).collect()
+        let errors = problems.map(|(_, problem)| Self::new(Severity::Error, problem));
+        let warning = |warning| Self::new(Severity::Warning, warning);
+        errors.chain(loaded.warnings.iter().map(warning)).collect()
     }
 }
 
-/// A proposal that was read: what was found, and what it means if it can be used.
-struct Read {
+/// The findings of a proposal, and its configuration if it is valid.
+struct CheckedProposal {
     findings: Vec<Finding>,
     config: Option<Config>,
 }
 
 impl Reloader {
-    /// Checks a configuration as if it were to be written.
+    /// Checks a proposed configuration as if it were to be written.
     pub async fn check(&self, proposal: Proposal) -> Result<Checked, Failure> {
         let (origin, in_force, syntax) = (self.origin.clone(), self.registry.text(), self.syntax());
         let reading = off_the_runtime(move || {
             let file = edit::text_to_change(&origin, in_force.as_deref().map(String::as_str))?;
             read(&origin, &file, syntax, proposal)
         });
-        let Read { findings, config } = reading.await?;
+        let CheckedProposal { findings, config } = reading.await?;
         let plan = match config {
             None => None,
             Some(mut config) => {
@@ -92,7 +91,12 @@ impl Reloader {
     }
 }
 
-fn read(origin: &Origin, file: &str, syntax: Syntax, proposal: Proposal) -> Result<Read, Failure> {
+fn read(
+    origin: &Origin,
+    file: &str,
+    syntax: Syntax,
+    proposal: Proposal,
+) -> Result<CheckedProposal, Failure> {
     match proposal {
         Proposal::Value(value) => {
             let document = Document::read(file, syntax).map_err(edit::unusable)?;
@@ -102,19 +106,19 @@ fn read(origin: &Origin, file: &str, syntax: Syntax, proposal: Proposal) -> Resu
                 Err(unknown) => return Ok(refused(edit::unknown_secret(&unknown, None))),
             };
             document.become_value(&value).map_err(edit::unusable)?;
-            let mut read = parsed(origin, &document.to_string())?;
-            for finding in &mut read.findings {
+            let mut checked = parsed(origin, &document.to_string())?;
+            for finding in &mut checked.findings {
                 finding.finding.position = None;
             }
-            Ok(read)
+            Ok(checked)
         }
-        Proposal::Text(shown) => {
-            if Document::read(&shown, syntax).is_err() {
-                // Reading it says what is wrong.
-                return parsed(origin, &shown);
+        Proposal::Text(masked) => {
+            if Document::read(&masked, syntax).is_err() {
+                // The parser reports the syntax error.
+                return parsed(origin, &masked);
             }
-            match restored_text(&shown, file, syntax) {
-                Ok(restored) => of_text(origin, &shown, &restored),
+            match restored_text(&masked, file, syntax) {
+                Ok(restored) => checked_text(origin, &masked, &restored),
                 Err(NotRestored::Unreadable(error)) => Err(edit::unusable(error)),
                 Err(NotRestored::Unknown { secret, position }) => {
                     Ok(refused(edit::unknown_secret(&secret, Some(position))))
@@ -124,17 +128,21 @@ fn read(origin: &Origin, file: &str, syntax: Syntax, proposal: Proposal) -> Resu
     }
 }
 
-fn of_text(origin: &Origin, shown: &str, restored: &Restored) -> Result<Read, Failure> {
-    let mut read = parsed(origin, &restored.text)?;
-    for finding in &mut read.findings {
+fn checked_text(
+    origin: &Origin,
+    masked: &str,
+    restored: &Restored,
+) -> Result<CheckedProposal, Failure> {
+    let mut checked = parsed(origin, &restored.text)?;
+    for finding in &mut checked.findings {
         let position = &mut finding.finding.position;
-        *position = position.map(|position| restored.position_in(shown, position));
+        *position = position.map(|position| restored.position_in(masked, position));
     }
-    Ok(read)
+    Ok(checked)
 }
 
-fn refused(finding: ConfigError) -> Read {
-    Read {
+fn refused(finding: ConfigError) -> CheckedProposal {
+    CheckedProposal {
         findings: vec![Finding {
             severity: Severity::Error,
             finding,
@@ -143,20 +151,20 @@ fn refused(finding: ConfigError) -> Read {
     }
 }
 
-fn parsed(origin: &Origin, text: &str) -> Result<Read, Failure> {
+fn parsed(origin: &Origin, text: &str) -> Result<CheckedProposal, Failure> {
     match origin.parse(Some(text)) {
         Ok(loaded) => {
             let is_valid = loaded.config.problems().next().is_none();
-            Ok(Read {
-                findings: Finding::all_of(&loaded),
+            Ok(CheckedProposal {
+                findings: Finding::of_loaded(&loaded),
                 config: is_valid.then_some(loaded.config),
             })
         }
-        Err(LoadError::Invalid { errors, .. }) => Ok(Read {
+        Err(LoadError::Invalid { errors, .. }) => Ok(CheckedProposal {
             findings: errors
                 .0
                 .iter()
-                .map(|error| Finding::of(Severity::Error, error))
+                .map(|error| Finding::new(Severity::Error, error))
                 .collect(),
             config: None,
         }),

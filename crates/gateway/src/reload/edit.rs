@@ -1,5 +1,5 @@
-//! Changes the configuration file for a program. The change is validated before it is written, and
-//! takes effect when it is.
+//! Changes the configuration file. A change is validated before it is written, and takes effect at
+//! once.
 
 use std::{
     io,
@@ -25,7 +25,7 @@ use mainstay_platform::{
 };
 use serde_json::{Map, Value};
 
-use super::{Reloader, Trouble, save, text};
+use super::{ConfigTrouble, Reloader, save, text};
 use crate::registry::{Changing, OnDuplicate, duplicate};
 
 /// A change of the file.
@@ -35,36 +35,36 @@ pub enum Change {
         name: ServerName,
         entry: Entry,
         on_duplicate: OnDuplicate,
-        /// Only over the entry that has this digest ([`digest_of_entry`]).
+        /// Replaces the entry only if it has this digest ([`digest_of_entry`]).
         over: Option<String>,
     },
-    /// Gives these servers their entries, whatever is wrong with them: each shows what it lacks.
+    /// Writes the entries of these servers, even invalid ones. Each server then shows its problems.
     Import(Vec<(ServerName, Entry)>),
     Remove(ServerName),
     Switch {
         name: ServerName,
         enabled: bool,
     },
-    /// All of it.
+    /// Replaces the whole configuration.
     Whole(Value),
-    /// All of it as a text, comments included.
+    /// Replaces the whole text, comments included.
     Text(String),
 }
 
 /// A file's new text, and its configuration.
-pub(super) struct Changed {
+pub(super) struct ChangedFile {
     pub text: String,
     pub loaded: Loaded,
 }
 
-/// Where the version before a change is kept, and who makes the change.
+/// The state directory for the version before a change, and the author of the change.
 pub(super) struct Keeping {
     pub state: Option<StateDir>,
     pub by: ChangedBy,
 }
 
 impl Keeping {
-    /// Of a command that has no daemon.
+    /// A change by a command without a daemon.
     pub fn of_command() -> Self {
         Self {
             state: StateDir::locate(&Process).ok(),
@@ -74,12 +74,13 @@ impl Keeping {
 }
 
 impl Reloader {
-    /// Changes the file, and takes it into force. Placeholders mean the secrets that the file has.
+    /// Changes the file, and applies it. Placeholders stand for the secrets in the file.
     pub fn write(self: &Arc<Self>, change: Change, by: ChangedBy) -> Changing<Plan> {
         self.write_over(change, None, by)
     }
 
-    /// The same, if the file still has the text of this digest ([`super::FileText::digest`]).
+    /// Like [`Self::write`], but only if the file's text still has this digest
+    /// ([`super::FileText::digest`]).
     pub fn write_if_unchanged(
         self: &Arc<Self>,
         change: Change,
@@ -104,27 +105,30 @@ impl Reloader {
                     change_and_save(&origin, in_force, change, digest.as_deref(), &keeping);
                 Ok((changed?, ()))
             };
-            let (plan, ()) = this.take_written(write, settled.as_ref()).await?;
+            let (plan, ()) = this.apply_written(write, settled.as_ref()).await?;
             Ok(plan)
         })
     }
 
-    /// Has `write`, which is given the text in force, write the file, and takes it into force.
-    pub(super) async fn take_written<T: Send + 'static>(
+    /// Calls `write` with the text in force to write the file, and applies the file.
+    pub(super) async fn apply_written<T: Send + 'static>(
         &self,
-        write: impl FnOnce(Option<&str>) -> Result<(Changed, T), Failure> + Send + 'static,
+        write: impl FnOnce(Option<&str>) -> Result<(ChangedFile, T), Failure> + Send + 'static,
         settled: Option<&ServerName>,
     ) -> Result<(Plan, T), Failure> {
         let mut current = self.current.lock().await;
         let in_force = self.registry.text();
         let written = off_the_runtime(move || write(in_force.as_deref().map(String::as_str)));
-        let (Changed { text, mut loaded }, beside) = written.await?;
-        self.set_trouble(Trouble::of_files(&current, &mut loaded.config));
+        let (ChangedFile { text, mut loaded }, output) = written.await?;
+        self.set_trouble(ConfigTrouble::from_missing_files(
+            &current,
+            &mut loaded.config,
+        ));
         let plan = Plan::between(&current, &loaded.config);
-        self.take(&mut current, Some(text), loaded.config, settled)
+        self.apply(&mut current, Some(text), loaded.config, settled)
             .await;
         tracing::info!(%plan, "the configuration was written");
-        Ok((plan, beside))
+        Ok((plan, output))
     }
 
     /// The configuration in force, as the file has it.
@@ -137,7 +141,7 @@ impl Reloader {
             .map_err(unusable)
     }
 
-    /// A server's entry as the file has it, and where it stands there (RFC 6901).
+    /// A server's entry in the file, and its place there (RFC 6901).
     pub fn entry(&self, name: &ServerName) -> Option<(String, Entry)> {
         let document = Document::read(&self.registry.text()?, self.syntax()).ok()?;
         Some((document.pointer(name)?, document.entry(name)?))
@@ -157,7 +161,7 @@ impl Change {
     }
 }
 
-/// Changes the file of this origin, where no daemon has it in force; returns what it means then.
+/// Changes the file of this origin without a daemon. Returns the new configuration.
 pub fn change_file(origin: &Origin, change: Change) -> Result<Loaded, Failure> {
     let keeping = Keeping::of_command();
     Ok(change_and_save(origin, None, change, None, &keeping)?.loaded)
@@ -169,8 +173,8 @@ fn change_and_save(
     change: Change,
     digest: Option<&str>,
     keeping: &Keeping,
-) -> Result<Changed, Failure> {
-    let path = place(origin)?;
+) -> Result<ChangedFile, Failure> {
+    let path = config_path(origin)?;
     let text = text_to_change(origin, in_force)?;
     if digest.is_some_and(|digest| digest != text::digest(&text)) {
         let message = format!("{} has changed since it was read", path.display());
@@ -181,15 +185,15 @@ fn change_and_save(
     Ok(changed)
 }
 
-/// The path of the file, whether it is there or not.
-pub(super) fn place(origin: &Origin) -> Result<PathBuf, Failure> {
+/// The path of the file, whether or not it exists.
+pub(super) fn config_path(origin: &Origin) -> Result<PathBuf, Failure> {
     origin.path().ok_or_else(|| {
         let message = "there is no place for a configuration: neither MAINSTAY_HOME nor a home folder is known";
         Failure::new(FailureKind::NotSaved, message)
     })
 }
 
-/// The text of the file. One that has gone is written with what is in force.
+/// The text of the file. If it is missing, the text in force.
 pub(super) fn text_to_change(origin: &Origin, in_force: Option<&str>) -> Result<String, Failure> {
     Ok(match (origin.text(), in_force) {
         (Ok(Some(text)), _) => text,
@@ -206,7 +210,7 @@ pub(super) fn text_to_change(origin: &Origin, in_force: Option<&str>) -> Result<
     })
 }
 
-/// Makes a configuration without servers, and the schema that it names.
+/// Creates a configuration without servers, and the schema that it names.
 pub fn create_file(path: &Path) -> Result<(), Failure> {
     write(path, edit::NEW, &Keeping::of_command())
 }
@@ -230,16 +234,16 @@ pub(super) fn unsaved(path: &Path, error: &io::Error) -> Failure {
     Failure::new(FailureKind::NotSaved, message)
 }
 
-/// The text after the change, if it can be used.
-fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Changed, Failure> {
+/// The text after the change. Fails if the configuration would be invalid.
+fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<ChangedFile, Failure> {
     let document = Document::read(text, Syntax::of(path)).map_err(unusable)?;
-    let about = change.name().cloned();
+    let changed_name = change.name().cloned();
     let is_import = matches!(change, Change::Import(_));
-    let mut given = None;
+    let mut submitted = None;
     match change {
-        Change::Text(shown) => {
-            let restored = text::restored(&shown, text, Syntax::of(path))?;
-            given = Some((shown, restored));
+        Change::Text(masked) => {
+            let restored = text::restored(&masked, text, Syntax::of(path))?;
+            submitted = Some((masked, restored));
             Ok(())
         }
         Change::Import(entries) => entries
@@ -278,16 +282,18 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
         }
     }
     .map_err(unusable)?;
-    let text = match &given {
+    let text = match &submitted {
         Some((_, Some(restored))) => restored.text.clone(),
-        Some((shown, None)) => shown.clone(),
+        Some((masked, None)) => masked.clone(),
         None => document.to_string(),
     };
-    // Lines and columns are those of the text that was given; a value has none.
+    // Positions refer to the text of the request. A value has none.
     let refused = |errors: Vec<ConfigError>| {
         let placed = errors.into_iter().map(|error| {
-            let position = match (&given, error.position) {
-                (Some((shown, Some(restored))), Some(at)) => Some(restored.position_in(shown, at)),
+            let position = match (&submitted, error.position) {
+                (Some((masked, Some(restored))), Some(at)) => {
+                    Some(restored.position_in(masked, at))
+                }
                 (Some((_, None)), at) => at,
                 _ => None,
             };
@@ -301,23 +307,24 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
         LoadError::Invalid { errors, .. } => refused(errors.0),
         other => other.failure(),
     })?;
-    let problems = loaded
+    let problems: Vec<_> = loaded
         .config
         .problems()
-        .filter(|(name, _)| about.as_ref().is_none_or(|about| about == *name));
-    let problems: Vec<_> = problems.map(|(_, problem)| problem.clone()).collect();
+        .filter(|(name, _)| changed_name.as_ref().is_none_or(|changed| changed == *name))
+        .map(|(_, problem)| problem.clone())
+        .collect();
     if !is_import && !problems.is_empty() {
         return Err(refused(problems));
     }
-    Ok(Changed { text, loaded })
+    Ok(ChangedFile { text, loaded })
 }
 
 /// A value with the secrets that its placeholders stand for.
 pub fn restored(value: &Value, file: &Value) -> Result<Value, Failure> {
-    masking::unmasked(value, file).map_err(|secret| unknown(&secret, None))
+    masking::unmasked(value, file).map_err(|secret| unknown_secret_failure(&secret, None))
 }
 
-/// A placeholder that stands for nothing in the file.
+/// The error for a placeholder without a secret in the file.
 pub(super) fn unknown_secret(
     secret: &UnknownSecret,
     position: Option<(usize, usize)>,
@@ -331,13 +338,16 @@ pub(super) fn unknown_secret(
     }
 }
 
-pub(super) fn unknown(secret: &UnknownSecret, position: Option<(usize, usize)>) -> Failure {
+pub(super) fn unknown_secret_failure(
+    secret: &UnknownSecret,
+    position: Option<(usize, usize)>,
+) -> Failure {
     let message = format!("Invalid configuration: {secret}");
     let finding = unknown_secret(secret, position).told();
     Failure::new(FailureKind::InvalidConfig, message).with("findings", vec![finding])
 }
 
-/// In a file given by `--mcp-clients-config` each server says its transport.
+/// In a file given by `--mcp-clients-config`, each server states its transport.
 fn state_transport(
     origin: &Origin,
     text: &str,
@@ -354,14 +364,14 @@ fn state_transport(
     let ServerConfig { launch, .. } = parsed.config;
     match launch {
         Launch::Stdio(_) => entry.insert("transport".to_owned(), "stdio".into()),
-        // As detection would find it: either of the two.
+        // Let the transport be detected, as for an entry without one.
         Launch::Http(_) => entry.insert("transport".to_owned(), "remote".into()),
         Launch::Broken(_) | Launch::Unapproved => None,
     };
     Ok(())
 }
 
-/// The entry of a server is not the one that was read.
+/// The failure for an entry that has changed since it was read.
 pub fn entry_changed(name: &ServerName) -> Failure {
     let message = format!("The entry of server '{name}' has changed since it was read");
     Failure::new(FailureKind::ConfigChanged, message).of_server(name)

@@ -10,26 +10,27 @@ use std::{
 use mainstay_config::edit::SCHEMA_FILE;
 use mainstay_platform::{encoding::Encoding, state};
 
-/// Writes the file whole: a reader has the old content or the new, and so does the disk after a power
-/// cut. Only its owner can read it, because it may hold secrets. Reads it back at the end.
+/// Writes the file as a whole: readers, and the disk after a power cut, have the old content or the
+/// new one. Only its owner can read the file, because it may contain secrets. Reads it back at the
+/// end.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     save_as(path, |encoding| encoding.encode(text))
 }
 
-/// The same, byte for byte.
+/// Like [`save`], but writes these bytes unchanged.
 pub fn save_bytes(path: &Path, bytes: &[u8]) -> io::Result<()> {
     save_as(path, |_| bytes.to_vec())
 }
 
 fn save_as(path: &Path, bytes: impl FnOnce(Encoding) -> Vec<u8>) -> io::Result<()> {
-    // What a link leads to is written, and the link stays.
+    // Write the target of a link, and leave the link in place.
     let path = match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
         found => found?,
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     state::create_private_dir(folder)?;
-    // A file in UTF-16 stays so: the programs that write it expect that.
+    // Keep UTF-16, because the programs that wrote the file expect it.
     let bytes = bytes(Encoding::of_file(&path)?);
     state::write_private(&path, &bytes)?;
     #[cfg(unix)]
@@ -41,12 +42,12 @@ fn save_as(path: &Path, bytes: impl FnOnce(Encoding) -> Vec<u8>) -> io::Result<(
     }
 }
 
-/// Writes the schema of the configuration beside it, where it is not there yet. A configuration does
-/// without one, so a failure is logged only.
+/// Writes the schema beside the configuration, if it is not there yet. A failure is only logged,
+/// because a configuration works without its schema.
 pub fn schema_beside(path: &Path) {
     let schema = path.with_file_name(SCHEMA_FILE);
     let text = mainstay_config::schema_text();
-    if fs::read_to_string(&schema).is_ok_and(|known| known == text) {
+    if fs::read_to_string(&schema).is_ok_and(|existing| existing == text) {
         return;
     }
     if let Err(error) = state::write_private(&schema, text.as_bytes()) {
@@ -60,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// Mode 0600 whatever it was before, a link that stays one, and nothing left beside it.
+    /// The mode is 0600 whatever it was before, a link stays a link, and no other file is left.
     #[test]
     fn the_file_is_its_owners_and_a_link_stays() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(fs::read(&path).expect("there"), expected);
     }
 
-    /// The file is made by the first save, and its folder with it.
+    /// The first save creates the file and its folder.
     #[test]
     fn the_first_save_makes_the_folder() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -101,9 +102,9 @@ mod tests {
     #[test]
     fn a_save_that_fails_leaves_nothing() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let taken = folder.path().join("config.json");
-        fs::create_dir(&taken).expect("made");
-        save(&taken, "{}").expect_err("a folder is there");
+        let occupied = folder.path().join("config.json");
+        fs::create_dir(&occupied).expect("made");
+        save(&occupied, "{}").expect_err("a folder is there");
         assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 1);
     }
 }

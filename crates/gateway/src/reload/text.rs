@@ -13,36 +13,36 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Reloader, edit};
 
-/// A file as it is now.
+/// The present content of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileText {
-    /// With placeholders for its secrets.
+    /// The text, with placeholders for its secrets.
     pub text: String,
     pub path: String,
-    /// Of the text with its secrets.
+    /// The digest of the text with its secrets.
     pub digest: String,
 }
 
 impl Reloader {
-    /// The text of the file, as a change would find it. A file that is no JSON is refused: nobody could say
-    /// which parts of it are secret.
+    /// The text that a change would be applied to. A file with a syntax error is refused, because
+    /// its secrets cannot be found.
     pub async fn file_text(&self) -> Result<FileText, Failure> {
         let (origin, in_force, syntax) = (self.origin.clone(), self.registry.text(), self.syntax());
         off_the_runtime(move || {
-            let path = edit::place(&origin)?;
+            let path = edit::config_path(&origin)?;
             let in_force = in_force.as_deref().map(String::as_str);
             let text = edit::text_to_change(&origin, in_force)?;
-            let shown = masked_text(&text, syntax).map_err(edit::unusable)?;
+            let masked = masked_text(&text, syntax).map_err(edit::unusable)?;
             Ok(FileText {
                 digest: digest(&text),
-                text: shown,
+                text: masked,
                 path: path.display().to_string(),
             })
         })
         .await
     }
 
-    /// Every entry of the file as a change would find it, with its secrets, and [`FileText::digest`].
+    /// The entries that a change would be applied to, with their secrets, and [`FileText::digest`].
     pub async fn file_entries(&self) -> Result<(Vec<(ServerName, Entry)>, String), Failure> {
         let (origin, in_force, syntax) = (self.origin.clone(), self.registry.text(), self.syntax());
         off_the_runtime(move || {
@@ -55,7 +55,7 @@ impl Reloader {
     }
 }
 
-/// By what a text is told from another.
+/// A digest that identifies a text.
 pub(super) fn digest(text: &str) -> String {
     let digest = Sha256::digest(text);
     digest.iter().fold(String::new(), |mut hex, byte| {
@@ -65,21 +65,21 @@ pub(super) fn digest(text: &str) -> String {
     })
 }
 
-/// A text with the secrets that the file has. `None` for one that is no JSON: reading it says what is
-/// wrong.
+/// Replaces the placeholders in a text by the secrets of the file. `None` for a text with a syntax
+/// error, which the parser reports.
 pub(super) fn restored(
-    shown: &str,
+    masked: &str,
     file: &str,
     syntax: Syntax,
 ) -> Result<Option<Restored>, Failure> {
-    if Document::read(shown, syntax).is_err() {
+    if Document::read(masked, syntax).is_err() {
         return Ok(None);
     }
-    match restored_text(shown, file, syntax) {
+    match restored_text(masked, file, syntax) {
         Ok(restored) => Ok(Some(restored)),
         Err(NotRestored::Unreadable(error)) => Err(edit::unusable(error)),
         Err(NotRestored::Unknown { secret, position }) => {
-            Err(edit::unknown(&secret, Some(position)))
+            Err(edit::unknown_secret_failure(&secret, Some(position)))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The earlier versions of the configuration: shown, and restored.
+//! Shows and restores earlier versions of the configuration.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use similar::TextDiff;
 
 use super::{
     Reloader,
-    edit::{self, Changed, Keeping},
+    edit::{self, ChangedFile, Keeping},
     save,
 };
 use crate::registry::Changing;
@@ -25,7 +25,8 @@ use crate::registry::Changing;
 /// Lines around a change that are shown with it.
 const AROUND: usize = 3;
 
-/// How long the smallest difference of two versions is looked for; a larger one comes at once.
+/// Time limit for finding the smallest difference of two versions. After it, a larger difference is
+/// used.
 const MAX_COMPARING: Duration = Duration::from_millis(500);
 
 /// The versions of a file.
@@ -33,7 +34,7 @@ const MAX_COMPARING: Duration = Duration::from_millis(500);
 pub struct History {
     /// The newest first.
     pub versions: Vec<Version>,
-    /// Whether the file is not the newest of them.
+    /// True if the file differs from the newest version.
     pub is_changed: bool,
 }
 
@@ -41,21 +42,22 @@ pub struct History {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownVersion {
     pub version: Version,
-    /// With placeholders for secrets. `None` for one that is no JSON: nobody could say what is secret in it.
+    /// The text, with placeholders for secrets. `None` if it has a syntax error, because its
+    /// secrets cannot be found.
     pub text: Option<String>,
-    /// What the version before had and this one has, line by line. `None` where there is none before, or a
-    /// text cannot be shown.
+    /// The difference to the previous version, as a unified diff. `None` without a previous
+    /// version, or if a text cannot be shown.
     pub difference: Option<String>,
 }
 
-/// What an undo did.
+/// The result of an undo.
 #[derive(Clone, Debug)]
 pub struct Undone {
     /// The version whose content the file has again.
     pub restored: u64,
-    /// The number under which the file is in its history now.
+    /// The number of the file's new version.
     pub version: u64,
-    /// What is done to the servers.
+    /// The changes of the servers.
     pub plan: Plan,
 }
 
@@ -67,7 +69,7 @@ pub fn history_of(history: &ConfigHistory) -> Result<History, StateError> {
     })
 }
 
-/// A version with its text; `None` if it is not kept.
+/// A version with its text. `None` if it is not stored.
 pub fn show_version(
     history: &ConfigHistory,
     number: u64,
@@ -76,10 +78,10 @@ pub fn show_version(
         return Ok(None);
     };
     let syntax = Syntax::of(&version.path);
-    let shown = |bytes| masked_text(&Encoding::decode(bytes)?, syntax).ok();
-    let text = shown(bytes);
+    let masked = |bytes| masked_text(&Encoding::decode(bytes)?, syntax).ok();
+    let text = masked(bytes);
     let before = history.before(number)?;
-    let difference = match (before.and_then(|(_, bytes)| shown(bytes)), &text) {
+    let difference = match (before.and_then(|(_, bytes)| masked(bytes)), &text) {
         (Some(before), Some(text)) => Some(difference(&before, text)),
         _ => None,
     };
@@ -99,7 +101,7 @@ fn difference(before: &str, after: &str) -> String {
         .to_string()
 }
 
-/// Has `write` change a configuration's file for a command, and keeps its versions.
+/// Calls `write` to change a configuration's file for a command, and stores its versions.
 pub fn change_around<T, E>(path: &Path, write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let Keeping { state, by } = Keeping::of_command();
     match state {
@@ -108,7 +110,7 @@ pub fn change_around<T, E>(path: &Path, write: impl FnOnce() -> Result<T, E>) ->
     }
 }
 
-/// Restores a version of the file of this origin, where no daemon has it in force.
+/// Restores a version of the file of this origin without a daemon.
 pub fn undo_file(
     origin: &Origin,
     history: &ConfigHistory,
@@ -135,14 +137,14 @@ fn restore(
     version: Option<u64>,
     force: bool,
     by: ChangedBy,
-) -> Result<Restored<Changed>, Failure> {
-    let path = edit::place(origin)?;
+) -> Result<Restored<ChangedFile>, Failure> {
+    let path = edit::config_path(origin)?;
     history.restore(by, version, force, |bytes| {
         let text = Encoding::decode(bytes.to_vec()).unwrap_or_default();
-        // A server that lacks something shows it, as it did then.
+        // A server that lacks something shows it, as before.
         let loaded = origin.parse(Some(&text)).map_err(|error| error.failure())?;
         save::save_bytes(&path, bytes).map_err(|error| edit::unsaved(&path, &error))?;
-        Ok(Changed { text, loaded })
+        Ok(ChangedFile { text, loaded })
     })
 }
 
@@ -155,11 +157,11 @@ impl Reloader {
 
     /// A version with its text.
     pub async fn show_version(&self, number: u64) -> Result<Option<ShownVersion>, StateError> {
-        let shown = self.with_history(move |history| show_version(history, number));
-        shown.await.unwrap_or(Ok(None))
+        let reading = self.with_history(move |history| show_version(history, number));
+        reading.await.unwrap_or(Ok(None))
     }
 
-    /// Restores the version before the last change, or this one, and takes it into force.
+    /// Restores the version before the last change, or this one, and applies it.
     pub fn undo(
         self: &Arc<Self>,
         version: Option<u64>,
@@ -170,13 +172,13 @@ impl Reloader {
         self.registry.run_to_end(async move {
             let (state, origin) = (this.history.clone(), this.origin.clone());
             let write = move |_: Option<&str>| {
-                let kept = state.zip(origin.path());
-                let (state, path) = kept.ok_or_else(no_history)?;
+                let files = state.zip(origin.path());
+                let (state, path) = files.ok_or_else(no_history)?;
                 let history = ConfigHistory::of(&state, &path);
                 let restored = restore(&origin, &history, version, force, by)?;
                 Ok((restored.done, (restored.restored, restored.version)))
             };
-            let (plan, (restored, version)) = this.take_written(write, None).await?;
+            let (plan, (restored, version)) = this.apply_written(write, None).await?;
             Ok(Undone {
                 restored,
                 version,
@@ -191,7 +193,7 @@ fn no_history() -> Failure {
     Failure::new(FailureKind::VersionNotFound, message)
 }
 
-/// A version that is not kept.
+/// The failure for a version that is not stored.
 pub fn unknown_version(number: u64) -> Failure {
     let message = format!("version {number} of the configuration is not kept");
     Failure::new(FailureKind::VersionNotFound, message)

@@ -1,9 +1,9 @@
-//! Notices changes of the configuration's file, wherever its name leads: to a file, or by links to one
-//! in another folder, which may be renamed and replaced with all that is in it.
+//! Detects changes of the configuration's file. Its name may lead by links to a file in another
+//! folder, which may be renamed and replaced as a whole.
 //!
-//! The system tells of changes in folders, and follows a folder that is renamed, not its name. So the
-//! name is looked at as well, every [`PERIOD`]. All of it happens on a thread of its own: a look at a
-//! mount that hangs takes as long as it hangs.
+//! The system reports changes in folders, and follows a renamed folder instead of its name. So the
+//! name is also checked every [`PERIOD`]. This runs on its own thread, because a check on a mount
+//! that hangs never returns.
 
 use std::{
     fs::Metadata,
@@ -17,7 +17,7 @@ use std::{
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::ModifyKind};
 use tokio::sync::mpsc;
 
-/// How often the file is looked at.
+/// Interval of checks of the file.
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// Ends the watch when it is dropped.
@@ -26,7 +26,7 @@ pub struct Watching(Sender<Wake>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wake {
-    /// The system tells of a change.
+    /// The system has reported a change.
     Event,
     End,
 }
@@ -38,12 +38,12 @@ impl Drop for Watching {
     }
 }
 
-/// Watches the file of this name. Each change is told, several may be told as one.
+/// Watches the file of this name, and reports its changes. Several changes may be reported as one.
 pub fn start(path: &Path, changed: mpsc::Sender<()>) -> io::Result<Watching> {
     let path = std::path::absolute(path)?;
     let (wake, wakes) = channel();
     let events = wake.clone();
-    // Not joined: it ends with the look that it is at, which may hang.
+    // Not joined: the thread ends after its present check, which may hang.
     thread::Builder::new()
         .name("config".to_owned())
         .spawn(move || run(&path, &events, &wakes, &changed))?;
@@ -51,8 +51,8 @@ pub fn start(path: &Path, changed: mpsc::Sender<()>) -> io::Result<Watching> {
 }
 
 fn run(path: &Path, events: &Sender<Wake>, wakes: &Receiver<Wake>, changed: &mpsc::Sender<()>) {
-    let mut known = Look::at(path);
-    let mut watcher = watch(&known, events);
+    let mut last_look = Look::at(path);
+    let mut watcher = watch(&last_look, events);
     loop {
         let is_event = match wakes.recv_timeout(PERIOD) {
             Ok(Wake::Event) => true,
@@ -60,34 +60,34 @@ fn run(path: &Path, events: &Sender<Wake>, wakes: &Receiver<Wake>, changed: &mps
             Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => return,
         };
         let look = Look::at(path);
-        if look.folders != known.folders || look.names != known.names {
-            // The old one goes first, and with it what it knows of the old folder.
+        if look.folders != last_look.folders || look.names != last_look.names {
+            // Drop the old watcher first, because it still watches the old folder.
             drop(watcher);
             watcher = watch(&look, events);
         }
-        // A change within the clock's step shows by the event alone.
-        if is_event || look != known {
-            // Full: the file is about to be read anyway.
+        // A change within the clock's resolution is visible only by its event.
+        if is_event || look != last_look {
+            // If the channel is full, the file is about to be read anyway.
             changed.try_send(()).ok();
         }
-        known = look;
+        last_look = look;
     }
 }
 
-/// What a name leads to at a moment.
+/// The files and folders that a name leads to at one moment.
 #[derive(Debug, PartialEq, Eq)]
 struct Look {
-    /// The file, links followed.
+    /// The file, with links followed.
     file: Option<Mark>,
     /// The name itself, which may be a link.
     link: Option<Mark>,
-    /// The folder of the name and that of the file, each with what it is.
+    /// The folder of the name and the folder of the file, each with its identity.
     folders: Vec<(PathBuf, Option<Identity>)>,
-    /// The file under both its names.
+    /// The path of the name, and the path of the file.
     names: Vec<PathBuf>,
 }
 
-/// By what a file is told from another, and from itself before a change.
+/// Identifies a file and its content.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     identity: Identity,
@@ -101,7 +101,11 @@ type Identity = (u64, u64);
 impl Look {
     fn at(path: &Path) -> Self {
         let mut names = vec![path.to_owned()];
-        names.extend(std::fs::canonicalize(path).ok().filter(|it| it != path));
+        names.extend(
+            std::fs::canonicalize(path)
+                .ok()
+                .filter(|target| target != path),
+        );
         let folder = |name: &PathBuf| name.parent().unwrap_or(Path::new("/")).to_owned();
         let mut folders: Vec<PathBuf> = names.iter().map(folder).collect();
         folders.dedup();
@@ -110,8 +114,8 @@ impl Look {
             (folder, found.as_ref().map(identity))
         };
         Self {
-            file: Mark::of(std::fs::metadata(path)),
-            link: Mark::of(std::fs::symlink_metadata(path)),
+            file: Mark::from_metadata(std::fs::metadata(path)),
+            link: Mark::from_metadata(std::fs::symlink_metadata(path)),
             folders: folders.into_iter().map(identified).collect(),
             names,
         }
@@ -119,7 +123,7 @@ impl Look {
 }
 
 impl Mark {
-    fn of(found: io::Result<Metadata>) -> Option<Self> {
+    fn from_metadata(found: io::Result<Metadata>) -> Option<Self> {
         let found = found.ok()?;
         Some(Self {
             identity: identity(&found),
@@ -136,43 +140,44 @@ fn identity(found: &Metadata) -> Identity {
     (found.dev(), found.ino())
 }
 
-/// The time at which it was made stands for what other systems do not tell.
+/// Other systems have no inode here, so the time of creation identifies a file.
 #[cfg(not(unix))]
 fn identity(found: &Metadata) -> Identity {
-    let made = found.created().ok();
-    let since = made.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let created = found.created().ok();
+    let since = created.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
     since.map_or((0, 0), |since| {
         (since.as_secs(), since.subsec_nanos().into())
     })
 }
 
-/// Asks the system for what happens in the folders, for many editors replace the file. Where it cannot
-/// tell, the looks are all there is.
+/// Watches the folders, because many editors replace the file. `None` if the system cannot watch
+/// them. Then only the periodic checks find changes.
 fn watch(look: &Look, events: &Sender<Wake>) -> Option<RecommendedWatcher> {
     let (names, events) = (look.names.clone(), events.clone());
     let folders: Vec<PathBuf> = look.folders.iter().map(|(path, _)| path.clone()).collect();
     let gone = folders.clone();
-    let tell = move |event: notify::Result<notify::Event>| {
+    let handle = move |event: notify::Result<notify::Event>| {
         let Ok(event) = event else { return };
         let is_of_file = !event.kind.is_access()
             && event.paths.iter().any(|path| {
-                let mut names = names.iter();
-                names.any(|name| name.file_name() == path.file_name())
+                names
+                    .iter()
+                    .any(|name| name.file_name() == path.file_name())
             });
-        let moves = matches!(
+        let is_move = matches!(
             event.kind,
             EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
         );
-        if is_of_file || moves && event.paths.iter().any(|path| gone.contains(path)) {
-            // The thread has ended.
+        if is_of_file || is_move && event.paths.iter().any(|path| gone.contains(path)) {
+            // The thread may have ended.
             events.send(Wake::Event).ok();
         }
     };
-    let watching = notify::recommended_watcher(tell).and_then(|mut watcher| {
+    let watching = notify::recommended_watcher(handle).and_then(|mut watcher| {
         for folder in &folders {
             match watcher.watch(folder, RecursiveMode::NonRecursive) {
                 Err(error) if folder.exists() => return Err(error),
-                // It is watched when it is there.
+                // A missing folder is watched when it exists.
                 _ => {}
             }
         }

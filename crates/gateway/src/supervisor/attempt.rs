@@ -1,4 +1,5 @@
-//! One attempt to open a session: its turn, its connection, its end.
+//! One attempt to open a session: it waits for its turn, connects, and lasts until the session
+//! ends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,28 +14,28 @@ use mainstay_transport::{self as transport, Opening, Running, Session, SignsOfWo
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    entries::{Known, Reread},
+    entries::{CurrentEntry, Reread},
     fleet::Fleet,
-    pace::{Slot, Wish},
+    pace::{Slot, Urgency},
     session_key::SessionKey,
 };
 
-/// How an attempt gets on.
-pub enum Progress {
-    /// The files that its entry names have other values than this configuration had.
+/// A report about the progress of an attempt.
+pub enum AttemptProgress {
+    /// The files that the entry names have changed. Has the configuration before and after.
     Refreshed(Arc<ServerConfig>, Box<ServerConfig>),
-    /// Its turn has come.
+    /// The attempt's turn has come.
     Begun,
-    /// Its processes were seen at work.
+    /// Its processes showed a sign of work at this time.
     AtWork(Instant),
     Opened(Arc<Session>),
 }
 
-/// How an attempt, or the session that came of it, ended.
+/// The end of an attempt, or of the session that it opened.
 #[derive(Debug)]
 pub struct Ending {
     pub loss: Loss,
-    /// The eras of the server, as far as a refusal shows them.
+    /// The server's eras, as far as a refusal shows them.
     pub eras: Eras,
 }
 
@@ -50,49 +51,50 @@ impl From<Unopened> for Ending {
     }
 }
 
-/// What an attempt is to open, and how.
-pub struct Attempt {
-    pub known: Known,
+/// The data of one attempt.
+pub struct SessionAttempt {
+    pub entry: CurrentEntry,
     pub opening: Opening,
-    pub wish: Wish,
-    /// The supervisor ends a start after this time without a sign of work.
+    pub urgency: Urgency,
+    /// Time without a sign of work after which the supervisor ends a start.
     pub silence: Duration,
 }
 
-/// One attempt, from its turn to the end of its session.
+/// Runs one attempt, from its turn to the end of its session.
 pub async fn connect(
     fleet: Arc<Fleet>,
-    attempt: Attempt,
-    which: SessionKey,
+    attempt: SessionAttempt,
+    key: SessionKey,
     epoch: Epoch,
-    progress: mpsc::Sender<(SessionKey, Epoch, Progress)>,
+    progress: mpsc::Sender<(SessionKey, Epoch, AttemptProgress)>,
 ) -> Ending {
-    let Attempt {
-        known,
+    let SessionAttempt {
+        entry,
         mut opening,
-        wish,
+        urgency,
         silence,
     } = attempt;
     let stopped = || Loss::Disconnected("stopped".to_owned()).into();
     let reread = tokio::select! {
-        reread = known.reread() => reread,
+        reread = entry.reread() => reread,
         () = opening.stop.close.cancelled() => return stopped(),
     };
     match reread {
-        Reread::Same => {}
-        Reread::Other(read) => {
-            opening.log.protect_both(&read, Some(&known.config));
+        Reread::Unchanged => {}
+        Reread::Changed(read) => {
+            opening.log.protect_both(&read, Some(&entry.config));
             opening
                 .log
                 .note("the files that its entry names have other values now");
             opening.launch = read.launch.clone();
-            let read = Progress::Refreshed(Arc::clone(&known.config), Box::new(read));
-            progress.send((which, epoch, read)).await.ok();
+            let read = AttemptProgress::Refreshed(Arc::clone(&entry.config), Box::new(read));
+            progress.send((key, epoch, read)).await.ok();
         }
-        // An old value is not used: where it was withdrawn, the reason would be another one.
+        // Do not use an old value: if it was withdrawn, the attempt would fail for a misleading
+        // reason.
         Reread::Broken(read) => {
-            // The problem is shown as it is.
-            opening.log.protect_both(&read, Some(&known.config));
+            // The text of the problem becomes the reason, unchanged.
+            opening.log.protect_both(&read, Some(&entry.config));
             let problem = read.problems().next().map(ToString::to_string);
             let reason = problem.unwrap_or_default();
             let loss = Loss::CannotSpawn(reason);
@@ -100,24 +102,29 @@ pub async fn connect(
             return loss.into();
         }
     }
-    drop(known);
+    drop(entry);
     if fleet.pace.package_is_taken(&opening.launch) {
         opening
             .log
             .note("waits for another start that fetches the same package");
     }
     let slot = tokio::select! {
-        slot = fleet.pace.turn(&opening.launch, wish) => slot,
+        slot = fleet.pace.turn(&opening.launch, urgency) => slot,
         () = opening.stop.close.cancelled() => return stopped(),
     };
-    // Their reader ends after all connections.
-    progress.send((which, epoch, Progress::Begun)).await.ok();
+    // The receiver outlives all connections.
+    progress
+        .send((key, epoch, AttemptProgress::Begun))
+        .await
+        .ok();
     let log = Arc::clone(&opening.log);
     let opened = match slot {
         Some(slot) => {
             let at_work = |at| {
-                // Where the queue is full, the next sign of work follows soon.
-                progress.try_send((which, epoch, Progress::AtWork(at))).ok();
+                // If the channel is full, drop the report. Another sign of work follows soon.
+                progress
+                    .try_send((key, epoch, AttemptProgress::AtWork(at)))
+                    .ok();
             };
             start(opening, slot, silence, at_work).await
         }
@@ -132,7 +139,7 @@ pub async fn connect(
     };
     log.note("connected");
     progress
-        .send((which, epoch, Progress::Opened(Arc::new(session))))
+        .send((key, epoch, AttemptProgress::Opened(Arc::new(session))))
         .await
         .ok();
     let loss = running.await;
@@ -140,8 +147,8 @@ pub async fn connect(
     loss.into()
 }
 
-/// Starts a process, and observes it until its handshake is done or it has ended. It keeps its slot
-/// until then, or until it waits or hangs.
+/// Starts a process, and observes it until its handshake is done or it has ended. The start holds
+/// its slot until then, or until the process waits or hangs.
 async fn start(
     opening: Opening,
     mut slot: Slot,
@@ -150,7 +157,8 @@ async fn start(
 ) -> Result<(Session, Running), Unopened> {
     let signs = Arc::clone(&opening.signs);
     let mut watch = Watch::new(silence, Instant::now().into_std());
-    // On the heap, which it leaves when it is done: the attempt lasts as long as its session.
+    // Boxed, so that this memory is freed when the handshake is done: the attempt lasts as long as
+    // its session.
     let mut opened = Box::pin(transport::open(opening));
     loop {
         let sight = tokio::select! {

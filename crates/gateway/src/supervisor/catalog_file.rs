@@ -1,5 +1,6 @@
-//! The file in which a server's catalog and eras are kept between runs. Catalogs: a client that lists while
-//! its servers still start gets the last ones. Eras: a server is not asked again which eras it speaks.
+//! The file in which a server's catalog and eras are stored between runs. A client that lists while
+//! its servers still start gets the stored catalogs. Mainstay need not detect a server's eras
+//! again.
 
 use std::{
     fs,
@@ -16,14 +17,14 @@ use mainstay_core::{
 use mainstay_platform::state;
 use mainstay_transport::MAX_LIST_BYTES;
 
-/// The most bytes of a file: the lists, and the text around them.
+/// Maximum size of a file: the lists, and the text around them.
 const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
 
-/// Of a server's file.
+/// File extension of a catalog file.
 const EXTENSION: &str = "json";
 
-/// The file of one server. It says how the server was reached, so that a server that is reached in another way
-/// now does not get this catalog.
+/// The file of one server. It has a digest of the launch, so that a server that is now reached in
+/// another way does not get this catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogFile {
     server: ServerName,
@@ -40,24 +41,24 @@ impl CatalogFile {
         }
     }
 
-    /// What the server offered last; `None` if the file cannot be read, or is about a server that was reached
-    /// in another way.
+    /// Reads what the server offered last. `None` if the file cannot be read, or if the server was
+    /// reached in another way then.
     pub fn load(&self) -> Option<KeptCatalog> {
         let text = self.text()?;
-        let kept = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
+        let catalog = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
             .inspect_err(|error| tracing::warn!(server = %self.server, path = %self.path.display(), %error, "a kept catalog is unusable"))
             .ok()?;
-        (kept.launch == self.launch).then_some(kept)
+        (catalog.launch == self.launch).then_some(catalog)
     }
 
-    /// The file, unless it is too large. There is none before the first save.
+    /// The text of the file, unless it is too large. There is no file before the first save.
     fn text(&self) -> Option<String> {
         let mut options = state::private_options();
         let file = state::open_private(&self.path, options.create(false).read(true)).ok()?;
         let mut text = String::new();
-        let most = MAX_BYTES as u64;
-        // One byte more tells a file that is too large.
-        file.take(most + 1).read_to_string(&mut text).ok()?;
+        let limit = MAX_BYTES as u64;
+        // Read one byte more than allowed, to detect a file that is too large.
+        file.take(limit + 1).read_to_string(&mut text).ok()?;
         if text.len() > MAX_BYTES {
             tracing::warn!(server = %self.server, path = %self.path.display(), limit = MAX_BYTES, "a kept catalog is too large");
             return None;
@@ -65,7 +66,7 @@ impl CatalogFile {
         Some(text)
     }
 
-    /// Readers see the old file or the new one, whole.
+    /// Replaces the file as a whole. Readers see the old content or the new one.
     pub fn save(
         &self,
         declared: &Declarations,
@@ -80,19 +81,19 @@ impl CatalogFile {
     }
 }
 
-/// The declarations (`initialize` parameters) for which a server offered one catalog, as digests: some
-/// servers offer more to clients that declare more. The last few, the newest at the end.
+/// Digests of the declarations (`initialize` parameters) for which a server offered one catalog.
+/// Some servers offer more to clients that declare more. Has the last few, the newest at the end.
 #[derive(Clone, Debug, Default)]
 pub struct Declarations(Vec<String>);
 
 impl Declarations {
-    /// Several clients may take turns with one server.
-    const MOST: usize = 8;
+    /// Maximum number of declarations. Several clients may take turns with one server.
+    const MAX: usize = 8;
 
-    /// The eras in a file, which other programs may have written.
-    pub fn read(mut kept: Vec<String>) -> Self {
-        kept.truncate(Self::MOST);
-        Self(kept)
+    /// Declarations from a file. Other programs may have written it, so the number is limited.
+    pub fn read(mut digests: Vec<String>) -> Self {
+        digests.truncate(Self::MAX);
+        Self(digests)
     }
 
     pub fn contain(&self, initialize: &str) -> bool {
@@ -100,28 +101,28 @@ impl Declarations {
     }
 
     pub fn add(&mut self, initialize: &str) {
-        if self.0.len() == Self::MOST {
+        if self.0.len() == Self::MAX {
             self.0.remove(0);
         }
         self.0.push(catalog::digest_of(&[initialize]));
     }
 }
 
-/// The servers that have a file here, whether or not they are still configured.
+/// The servers that have a file in this folder, whether or not they are still configured.
 pub fn names(folder: &Path) -> Vec<ServerName> {
-    // A folder that cannot be read has just been reported.
+    // If the folder cannot be read, that has already been reported.
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = files.filter_map(|file| {
         let path = PathBuf::from(file.file_name());
-        let is_kept = path
+        let is_catalog = path
             .extension()
             .is_some_and(|extension| extension == EXTENSION);
-        ServerName::new(path.file_stem().filter(|_| is_kept)?.to_str()?).ok()
+        ServerName::new(path.file_stem().filter(|_| is_catalog)?.to_str()?).ok()
     });
     names.take(MAX_FORMER).collect()
 }
 
-/// Tells launches apart without showing their secrets.
+/// A digest that tells launches apart without showing their secrets.
 fn fingerprint(launch: &Launch) -> String {
     let parts: Vec<&str> = match launch {
         Launch::Stdio(launch) => std::iter::once(launch.command.as_str())
@@ -140,32 +141,32 @@ mod tests {
     #[test]
     fn a_file_that_is_too_large_is_not_read() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let kept = CatalogFile {
+        let file = CatalogFile {
             server: ServerName::new("x").expect("a name"),
             path: folder.path().join("x.json"),
             launch: "l".to_owned(),
         };
-        assert!(kept.load().is_none());
+        assert!(file.load().is_none());
         let catalog = ServerCatalog::default();
         let declared = Declarations::default();
-        kept.save(&declared, &catalog, Eras::UNKNOWN)
+        file.save(&declared, &catalog, Eras::UNKNOWN)
             .expect("saved");
-        assert!(kept.load().is_some());
-        let mut text = std::fs::read_to_string(&kept.path).expect("readable");
+        assert!(file.load().is_some());
+        let mut text = std::fs::read_to_string(&file.path).expect("readable");
         text.push_str(&" ".repeat(MAX_BYTES - text.len()));
-        std::fs::write(&kept.path, &text).expect("written");
-        assert!(kept.load().is_some());
-        std::fs::write(&kept.path, text + " ").expect("written");
-        assert!(kept.load().is_none());
+        std::fs::write(&file.path, &text).expect("written");
+        assert!(file.load().is_some());
+        std::fs::write(&file.path, text + " ").expect("written");
+        assert!(file.load().is_none());
     }
 
     #[test]
     fn the_last_few_declarations_are_known() {
         let mut declared = Declarations::default();
-        for n in 0..=Declarations::MOST {
+        for n in 0..=Declarations::MAX {
             declared.add(&n.to_string());
         }
         assert!(!declared.contain("0"));
-        assert!((1..=Declarations::MOST).all(|n| declared.contain(&n.to_string())));
+        assert!((1..=Declarations::MAX).all(|n| declared.contain(&n.to_string())));
     }
 }

@@ -1,5 +1,6 @@
-//! Has starts of one package take turns while its cache is cold. `npx` and `uvx` fetch a package when they start it, and
-//! several at once break what the others have fetched. Once a start had its handshake, the package is there.
+//! Lets starts of the same package take turns while the package is not cached. `npx` and `uvx`
+//! fetch a package when they start it, and concurrent fetches break each other's files. After a
+//! start's handshake the package is cached.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -7,21 +8,21 @@ use mainstay_core::{config::StdioLaunch, programs::CachedPackage};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-/// Packages that are remembered. Starts of more take no turns.
+/// Maximum number of remembered packages. Starts of further packages take no turns.
 const MAX_PACKAGES: usize = 4096;
 
-/// How long a start may keep others of its package waiting. A server that never has its handshake does not keep the
-/// others from theirs.
+/// Time for which a start may block others of its package. After that, a server that never has its
+/// handshake no longer blocks them.
 const LONGEST_TURN: Duration = Duration::from_mins(3);
 
-/// The packages of this run.
+/// The packages that servers of this run start.
 #[derive(Debug, Default)]
-pub struct ColdPackages(Mutex<HashMap<CachedPackage, Package>>);
+pub struct ColdPackages(Mutex<HashMap<CachedPackage, PackageState>>);
 
 #[derive(Clone, Debug, Default)]
-struct Package {
+struct PackageState {
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// A start of it had its handshake.
+    /// True after the handshake of a start of this package.
     is_warm: bool,
 }
 
@@ -35,33 +36,33 @@ pub struct ColdTurn {
 }
 
 impl ColdPackages {
-    fn packages(&self) -> MutexGuard<'_, HashMap<CachedPackage, Package>> {
+    fn packages(&self) -> MutexGuard<'_, HashMap<CachedPackage, PackageState>> {
         // Held for a map operation, never across an await.
         self.0.lock()
     }
 
-    /// The package of a start that may have to wait for its turn, and the queue.
-    fn cold(&self, launch: &StdioLaunch) -> Option<(CachedPackage, Package)> {
+    /// The package of a start, if it is not cached yet.
+    fn cold(&self, launch: &StdioLaunch) -> Option<(CachedPackage, PackageState)> {
         let package = CachedPackage::of(&launch.command, &launch.args)?;
         let mut packages = self.packages();
         if packages.len() >= MAX_PACKAGES && !packages.contains_key(&package) {
             return None;
         }
-        let known = packages.entry(package.clone()).or_default().clone();
-        (!known.is_warm).then_some((package, known))
+        let state = packages.entry(package.clone()).or_default().clone();
+        (!state.is_warm).then_some((package, state))
     }
 
-    /// Whether another start of its package keeps this one waiting.
+    /// True if the start must wait for another start of its package.
     pub fn is_taken(&self, launch: &StdioLaunch) -> bool {
         let cold = self.cold(launch);
-        cold.is_some_and(|(_, known)| known.turn.try_lock().is_err())
+        cold.is_some_and(|(_, state)| state.turn.try_lock().is_err())
     }
 
-    /// Resolves when no other start fetches this one's package; to `None` where that does not matter.
+    /// Resolves when no other start fetches this package. `None` if the start needs no turn.
     pub async fn turn(self: &Arc<Self>, launch: &StdioLaunch) -> Option<ColdTurn> {
-        let (package, known) = self.cold(launch)?;
-        let turn = known.turn.lock_owned().await;
-        let is_warm = |known: &Package| known.is_warm;
+        let (package, state) = self.cold(launch)?;
+        let turn = state.turn.lock_owned().await;
+        let is_warm = |state: &PackageState| state.is_warm;
         if self.packages().get(&package).is_some_and(is_warm) {
             return None;
         }
@@ -75,14 +76,14 @@ impl ColdPackages {
 }
 
 impl ColdTurn {
-    /// Its start had its handshake: the package is there.
+    /// Marks the package as cached, after the start's handshake.
     pub fn succeeded(self) {
-        if let Some(known) = self.packages.packages().get_mut(&self.package) {
-            known.is_warm = true;
+        if let Some(state) = self.packages.packages().get_mut(&self.package) {
+            state.is_warm = true;
         }
     }
 
-    /// Whether it has lasted so long that others are let in.
+    /// True if the turn has lasted so long that other starts may begin.
     pub fn is_over(&self) -> bool {
         self.since.elapsed() >= LONGEST_TURN
     }
@@ -113,7 +114,7 @@ mod tests {
         assert!((&mut second).now_or_never().is_none());
         assert!(packages.turn(&npx("b")).await.is_some(), "another package");
         assert!(packages.turn(&StdioLaunch::default()).await.is_none());
-        // It failed: the next one fetches.
+        // The first start failed, so the next one fetches.
         drop(first);
         let second = second.await.expect("a turn");
         assert!((&mut third).now_or_never().is_none());

@@ -14,40 +14,40 @@ use super::{
 /// An operator's command for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Up; nothing happens where it is.
+    /// Starts the server. Does nothing if it is up.
     Start,
     Stop,
-    /// Up with a new session, whatever there is.
+    /// Opens a new session, whatever the state is.
     Reconnect,
 }
 
 /// A command to the supervisor of a server.
 #[derive(Debug)]
-pub enum Command {
+pub enum SupervisorCommand {
     /// A call waits for the shared session.
     CallWaiting,
     /// A call was answered after calls that failed.
     CallAnswered,
-    /// A call went in a way that makes its session suspect: probe it now.
+    /// A call failed in a way that makes its session suspect. Probe the session now.
     RequestProbe(SessionKey),
-    /// The machine slept.
+    /// The machine has resumed from sleep.
     Resumed,
-    /// The answer is the attempt to look at.
+    /// Replies with the epoch of the attempt to wait for.
     Operate(Operation, oneshot::Sender<Epoch>),
     Configure(Arc<ServerConfig>),
     OpenIsolated(OpenIsolated),
-    /// Clients are done with their sessions: see [`Usage`].
+    /// Clients have released their isolated sessions: see [`Usage`].
     ReleaseIsolated,
-    /// Ends everything, and the supervisor with it.
+    /// Ends all sessions, and then the supervisor.
     End,
 }
 
-/// A client waits for its isolated session.
+/// The request for an isolated session, while a client waits for it.
 #[derive(Debug)]
 pub struct OpenIsolated {
     pub id: IsolatedSessionId,
     pub usage: Arc<Usage>,
-    /// Whether `maxSessions` is for it.
+    /// True if the session counts for `maxSessions`.
     pub counts: bool,
     pub initialize: Arc<str>,
     pub listener: Arc<dyn Listener>,

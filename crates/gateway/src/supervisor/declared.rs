@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{fleet::Fleet, sole::Sole};
 
-/// Declared capabilities in an event; honest ones have a few hundred bytes.
+/// Maximum size in bytes of declared capabilities in an event. Real ones have a few hundred bytes.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
 /// The capabilities that the server declared, for an event.
@@ -26,15 +26,17 @@ pub fn capabilities(session: &Session) -> Value {
         .unwrap_or_default()
 }
 
-/// The `initialize` parameters of the shared session, as far as the one client is known.
+/// The `initialize` parameters of the shared session, with the capabilities of the only client if
+/// they are known.
 pub fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
     let declared = fleet.sole.as_ref().and_then(Sole::declared);
     let sole = declared.as_ref().map(|declared| &*declared.capabilities);
     initialize(config, sole)
 }
 
-/// The `initialize` parameters of a shared session. It declares the questions that the operator lets servers
-/// ask or has answered already, and those that the one client takes if there is only one.
+/// The `initialize` parameters of a shared session. Declares the questions that the operator
+/// forwards, queues or has answered in the configuration. With only one client, declares also the
+/// questions that this client takes.
 pub fn initialize(config: &ServerConfig, sole: Option<&ClientCapabilities>) -> Arc<str> {
     let has_roots = !config.roots.is_empty();
     let capabilities = match (config.server_requests, sole) {
@@ -55,7 +57,7 @@ pub fn initialize(config: &ServerConfig, sole: Option<&ClientCapabilities>) -> A
     transport::own_initialize(revision, &capabilities)
 }
 
-/// Whether questions of the shared session go to the clients that share it.
+/// True if questions of the shared session go to the clients that share it.
 pub fn is_forwarded(config: &ServerConfig) -> bool {
     matches!(
         config.server_requests,
@@ -63,8 +65,8 @@ pub fn is_forwarded(config: &ServerConfig) -> bool {
     )
 }
 
-/// Whether a server may be asked for another revision than [`initialize`] names. `"protocol": "legacy"` means any
-/// revision that opens that way.
+/// True if a server may be asked for another revision than [`initialize`] names. `"protocol":
+/// "legacy"` stands for all legacy revisions.
 pub fn steps_down(config: &ServerConfig) -> bool {
     match config.protocol {
         Protocol::Auto => true,

@@ -1,4 +1,5 @@
-//! Reads servers' entries again before each attempt: the files that they name may have been replaced since.
+//! Reads a server's entry again before each attempt, because the files that it names may have
+//! changed.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -8,52 +9,52 @@ use mainstay_core::{
     ids::ServerName,
 };
 
-/// The entries in force.
+/// The source of the entries in force.
 pub trait Entries: Debug + Send + Sync {
-    /// Reads an entry with the files that it names, in bounded time. `None` if there is nothing to read again. The
-    /// problems of what is returned say which files cannot be read.
+    /// Reads an entry with the files that it names, in bounded time. `None` if there is nothing to
+    /// read. Files that cannot be read are problems of the returned configuration.
     fn read_again(&self, name: &ServerName) -> BoxFuture<'static, Option<ServerConfig>>;
 }
 
-/// The configuration of an attempt.
+/// The configuration of an attempt, and the means to read its entry again.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct CurrentEntry {
     pub config: Arc<ServerConfig>,
-    /// Where its entry can be read again.
+    /// The source from which the entry can be read again.
     pub entries: Option<Arc<dyn Entries>>,
 }
 
-/// What came of reading an entry again.
+/// The result of reading an entry again.
 pub enum Reread {
-    Same,
-    /// The configuration with the values that the files have now.
-    Other(ServerConfig),
-    /// It has problems that it did not have, such as a file that cannot be read.
+    Unchanged,
+    /// The configuration with the current values of the files.
+    Changed(ServerConfig),
+    /// The configuration, with new problems such as a file that cannot be read.
     Broken(ServerConfig),
 }
 
-impl Known {
-    /// Reads the files again that the entry names, if there are any.
+impl CurrentEntry {
+    /// Reads the files that the entry names again, if there are any.
     pub async fn reread(&self) -> Reread {
-        let known = &*self.config;
-        let Some(entries) = self.entries.as_ref().filter(|_| known.reads_files) else {
-            return Reread::Same;
+        let config = &*self.config;
+        let Some(entries) = self.entries.as_ref().filter(|_| config.reads_files) else {
+            return Reread::Unchanged;
         };
-        let Some(read) = entries.read_again(&known.name).await else {
-            return Reread::Same;
+        let Some(read) = entries.read_again(&config.name).await else {
+            return Reread::Unchanged;
         };
         let is_broken = read.problems().next().is_some();
-        let read = known.refreshed(read);
+        let read = config.refreshed(read);
         let has_same_values =
-            read.launch == known.launch && read.health_check_url == known.health_check_url;
-        // What was wrong before is told with its place in the file.
-        let is_told = is_broken && matches!(known.launch, Launch::Broken(_));
-        if is_told || has_same_values {
-            Reread::Same
+            read.launch == config.launch && read.health_check_url == config.health_check_url;
+        // The problems of a broken launch have been reported with their place in the configuration.
+        let is_reported = is_broken && matches!(config.launch, Launch::Broken(_));
+        if is_reported || has_same_values {
+            Reread::Unchanged
         } else if is_broken {
             Reread::Broken(read)
         } else {
-            Reread::Other(read)
+            Reread::Changed(read)
         }
     }
 }

@@ -13,18 +13,18 @@ use super::{
     queue::Queue,
     sole::{Asks, Sole},
 };
-use crate::{events::Events, history::History};
+use crate::{events::Events, history::StatusHistory};
 
 /// A supervisor's report to the registry.
 #[derive(Debug)]
-pub enum Report {
-    /// The server's catalog may differ. `announced` are the lists that it said have changed;
-    /// `merged` resolves when the merged catalog has them.
+pub enum SupervisorReport {
+    /// The server's catalog may have changed. `announced` are the lists that the server announced
+    /// as changed. `merged` resolves when the merged catalog includes the change.
     CatalogChanged {
         announced: Vec<ListKind>,
         merged: oneshot::Sender<()>,
     },
-    /// A new shared session is up: it knows nothing of log levels and subscriptions.
+    /// A new shared session is up. It has no log level and no subscriptions yet.
     Opened,
     /// A log message, a changed resource, or another notification that belongs to no call.
     Notice(Notice),
@@ -34,30 +34,30 @@ pub enum Report {
 #[derive(Debug)]
 pub struct Fleet {
     pub pace: Pace,
-    pub reports: mpsc::Sender<(ServerName, Report)>,
+    pub reports: mpsc::Sender<(ServerName, SupervisorReport)>,
     pub events: Events,
-    /// Where changes of servers' statuses are put on record.
-    pub history: History,
+    /// Records changes of servers' statuses.
+    pub history: StatusHistory,
     pub logs: Logs,
-    /// Where catalogs are kept between runs.
+    /// The folder of the catalog files.
     pub catalogs: Option<PathBuf>,
     pub lineage: Lineage,
-    /// Memory for long lists.
+    /// Memory for long lists, shared by all servers.
     pub reserve: Reserve,
     /// Questions of servers that no client could be asked.
     pub queue: Arc<Queue>,
-    /// The one client, where there can be no other.
+    /// The only client, if there cannot be several.
     pub sole: Option<Sole>,
-    /// Where entries can be read again.
+    /// The source from which entries can be read again.
     pub entries: Option<Arc<dyn Entries>>,
-    /// The file with the servers' entries, if its changes take effect at once.
+    /// The file with the servers' entries, if Mainstay applies its changes at once.
     pub watched_file: Option<PathBuf>,
-    /// Servers whose entries stand on the command line.
+    /// Servers whose entries are on the command line.
     pub inline: BTreeSet<ServerName>,
 }
 
 impl Fleet {
-    /// Where the configuration has the entry of a server.
+    /// The place of a server's entry in the configuration.
     pub fn entry_place(&self, server: &ServerName) -> EntryPlace {
         match &self.watched_file {
             _ if self.inline.contains(server) => EntryPlace::CommandLine,
@@ -66,15 +66,16 @@ impl Fleet {
         }
     }
 
-    /// Asks the one client, where there is only one.
-    pub fn sole_asks(&self) -> Option<Arc<dyn Asks>> {
-        self.sole.as_ref()?.declared()?.asks
+    /// The means to ask the only client, if there is only one and it can be asked.
+    pub fn sole_asker(&self) -> Option<Arc<dyn Asks>> {
+        self.sole.as_ref()?.declared()?.asker
     }
 
-    /// Whether the one client has roots, and is asked for them by the answers to its calls.
-    pub fn sole_tells_roots_in_calls(&self) -> bool {
+    /// True if the only client has roots and can be asked for them only in results of its calls.
+    pub fn sole_gives_roots_in_calls(&self) -> bool {
         let declared = self.sole.as_ref().and_then(Sole::declared);
-        declared
-            .is_some_and(|it| it.asks.is_none() && it.capabilities.allows(Method::RootsList, "{}"))
+        declared.is_some_and(|client| {
+            client.asker.is_none() && client.capabilities.allows(Method::RootsList, "{}")
+        })
     }
 }

@@ -1,6 +1,7 @@
-//! Requests of a server for roots that came while its client could not be asked: a client of 2026-07-28 is asked by
-//! the answers to its calls, and its first request is mostly for a list. Its next call asks first, and is sent when
-//! the client has answered. A request waits [`PATIENCE_WITH_PROGRAMS`] for a call, and as long for the answer.
+//! Holds a server's requests for roots while its client cannot be asked. A client of 2026-07-28 can
+//! be asked only in results of its calls, and its first request is mostly for a list. The client's
+//! next call asks the held requests first, and is sent to the server when the client has answered.
+//! A request waits [`PATIENCE_WITH_PROGRAMS`] for a call, and as long for the answer.
 
 use std::{
     convert::Infallible,
@@ -19,10 +20,10 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-/// Requests that wait; those of a server that makes more are refused.
+/// Maximum number of held requests in a session. Further requests are refused.
 const MAX_HELD: usize = 16;
 
-/// Those of one session.
+/// The held requests of one session.
 #[derive(Debug, Default)]
 pub struct HeldRequests {
     waiting: Mutex<Vec<(Instant, Question)>>,
@@ -34,7 +35,7 @@ impl HeldRequests {
         self.has_any.load(Ordering::Relaxed)
     }
 
-    /// Keeps a request for the next call. It is refused if none comes in time.
+    /// Holds a request for the next call. The request is refused if no call comes in time.
     pub fn keep(self: &Arc<Self>, request: Question) {
         let until = Instant::now() + PATIENCE_WITH_PROGRAMS;
         {
@@ -49,15 +50,16 @@ impl HeldRequests {
         tokio::spawn(async move {
             sleep_until(until).await;
             if let Some(held) = held.upgrade() {
-                drop(held.take(|limit| limit <= until));
+                drop(held.take_if(|limit| limit <= until));
             }
         });
     }
 
-    /// Has a call ask its client, and waits until it has answered. What it cannot be asked is refused.
+    /// Asks the client by means of a call, and waits until it has answered. Requests that the
+    /// client cannot be asked are refused.
     pub async fn ask_by(&self, ask: impl Fn(Question) -> Result<(), Question>) {
         let (open, mut answered) = mpsc::channel(1);
-        for mut request in self.take(|_| true) {
+        for mut request in self.take_if(|_| true) {
             request.noted(Some(Box::new(Open {
                 _open: open.clone(),
             })));
@@ -67,16 +69,18 @@ impl HeldRequests {
         timeout(PATIENCE_WITH_PROGRAMS, answered.recv()).await.ok();
     }
 
-    fn take(&self, is_meant: impl Fn(Instant) -> bool) -> Vec<Question> {
+    fn take_if(&self, is_due: impl Fn(Instant) -> bool) -> Vec<Question> {
         let mut waiting = self.waiting.lock();
-        let taken = waiting.extract_if(.., |(until, _)| is_meant(*until));
-        let taken = taken.map(|(_, request)| request).collect();
+        let requests = waiting
+            .extract_if(.., |(until, _)| is_due(*until))
+            .map(|(_, request)| request)
+            .collect();
         self.has_any.store(!waiting.is_empty(), Ordering::Relaxed);
-        taken
+        requests
     }
 }
 
-/// Dropped with its request, once that is answered or refused.
+/// Dropped together with its request, once that is answered or refused.
 #[derive(Debug)]
 struct Open {
     _open: mpsc::Sender<Infallible>,

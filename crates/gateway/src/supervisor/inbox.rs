@@ -10,32 +10,32 @@ use mainstay_transport::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-/// Notifications of a server that may wait to be handled.
+/// Maximum number of queued notifications of a server.
 const MAX_NOTICES: usize = 1024;
 
-/// Brings the shared session's notices to the supervisor's task.
+/// The sending end: queues the shared session's messages outside of calls.
 #[derive(Debug)]
 pub struct Inbox {
     server: ServerName,
     log: Arc<ServerLog>,
-    // A channel has room for many from the beginning: boxed, they are small.
+    // Boxed, because a channel allocates its slots in blocks.
     unsolicited: mpsc::Sender<Box<Unsolicited>>,
     waiting: Arc<Waiting>,
     full: Mutex<Throttle>,
 }
 
-/// The task's end of the inbox.
+/// The receiving end, for the supervisor's task.
 #[derive(Debug)]
-pub struct Unread {
+pub struct InboxReader {
     unsolicited: mpsc::Receiver<Box<Unsolicited>>,
     waiting: Arc<Waiting>,
 }
 
-/// Announcements that wait to be handled: one of each is as good as a thousand.
+/// Announcements in the queue. A second one of the same kind adds nothing.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<HashSet<Announcement>>);
 
-/// A list that changed, or a resource.
+/// The method that announces a changed list, or a changed resource with its URI.
 type Announcement = (Method, Option<String>);
 
 impl Waiting {
@@ -52,7 +52,7 @@ pub enum Unsolicited {
     Question(Question),
 }
 
-/// The announcement of a notice, if a second one of the same kind adds nothing.
+/// The announcement in a notice. `None` if a second such notice would add information.
 fn announcement(notice: &Notice) -> Option<Announcement> {
     let method = notice.method;
     if method == Method::ResourceUpdated {
@@ -63,7 +63,7 @@ fn announcement(notice: &Notice) -> Option<Announcement> {
 }
 
 impl Inbox {
-    pub fn new(server: ServerName, log: Arc<ServerLog>) -> (Self, Unread) {
+    pub fn new(server: ServerName, log: Arc<ServerLog>) -> (Self, InboxReader) {
         let (sender, receiver) = mpsc::channel(MAX_NOTICES);
         let waiting = Arc::new(Waiting::default());
         let inbox = Self {
@@ -73,16 +73,16 @@ impl Inbox {
             waiting: Arc::clone(&waiting),
             full: Mutex::default(),
         };
-        let unread = Unread {
+        let reader = InboxReader {
             unsolicited: receiver,
             waiting,
         };
-        (inbox, unread)
+        (inbox, reader)
     }
 }
 
-impl Unread {
-    /// The next message. Its announcement may be made again from now on. Cancel-safe.
+impl InboxReader {
+    /// The next message. Removes its announcement, so that a new one can be queued. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Unsolicited> {
         let unsolicited = *self.unsolicited.recv().await?;
         if let Unsolicited::Notice(notice) = &unsolicited
@@ -95,7 +95,7 @@ impl Unread {
 }
 
 impl Listener for Inbox {
-    /// A full queue drops the notice: a server must not be held up by its readers.
+    /// Drops the notice if the queue is full, so that slow readers do not block the server.
     fn hear(&self, notice: Notice) {
         let announcement = announcement(&notice);
         if let Some(announcement) = &announcement
@@ -122,7 +122,7 @@ impl Listener for Inbox {
         }
     }
 
-    /// One that finds the queue full is refused: it is dropped.
+    /// Drops the question if the queue is full, which refuses it.
     fn ask(&self, question: Question) {
         let question = Box::new(Unsolicited::Question(question));
         self.unsolicited.try_send(question).ok();
@@ -147,7 +147,7 @@ mod tests {
     async fn an_announcement_that_waits_is_as_good_as_a_thousand() {
         let server = ServerName::new("x").expect("a name");
         let log = Logs::default().server(&server);
-        let (inbox, mut unread) = Inbox::new(server, Arc::clone(&log));
+        let (inbox, mut reader) = Inbox::new(server, Arc::clone(&log));
         for _ in 0..1000 {
             inbox.hear(notice(Method::ToolsChanged, "{}"));
             inbox.hear(notice(Method::PromptsChanged, "{}"));
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(log.diagnostics().merged_notifications, 4 * 999);
         let mut waiting = Vec::new();
         for _ in 0..4 {
-            let Some(Unsolicited::Notice(notice)) = unread.recv().await else {
+            let Some(Unsolicited::Notice(notice)) = reader.recv().await else {
                 panic!("a notice");
             };
             waiting.push(notice.method);
@@ -176,10 +176,10 @@ mod tests {
                 updated
             ]
         );
-        // What is announced from here on is news again.
+        // A later announcement is queued again.
         inbox.hear(notice(Method::ToolsChanged, "{}"));
-        assert!(unread.recv().await.is_some());
-        // What cannot be merged is bounded.
+        assert!(reader.recv().await.is_some());
+        // Notices that cannot be merged are limited in number.
         for _ in 0..MAX_NOTICES + 10 {
             inbox.hear(notice(Method::LogMessage, "{}"));
         }

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    command::{Command, OpenIsolated},
+    command::{OpenIsolated, SupervisorCommand},
     held_requests::HeldRequests,
     server::Server,
     session_key::{IsolatedSessionId, SessionKey},
@@ -27,25 +27,25 @@ use super::{
     usage::{Usage, UseGuard},
 };
 
-/// One client's own upstream session: opened at its first use, opened anew when it was lost or made
-/// room for another, closed when this handle is dropped.
+/// One client's own upstream session. It is opened at its first use, reopened after it was lost or
+/// closed to make room for another, and closed when this handle is dropped.
 #[derive(Debug)]
 pub struct IsolatedSession {
     pub server: Arc<Server>,
-    /// What its client has set, whichever upstream session it is at present.
+    /// The client's settings. They outlive each single upstream session.
     pub settings: Arc<SessionSettings>,
     pub held_requests: Arc<HeldRequests>,
     id: IsolatedSessionId,
     usage: Arc<Usage>,
-    /// Whether `maxSessions` is for it.
+    /// True if the session counts for `maxSessions`.
     counts: bool,
     initialize: Arc<str>,
     listener: Arc<dyn Listener>,
-    /// Whether its supervisor has ever been asked for a session.
-    asked: AtomicBool,
-    /// Whether there was a session before.
+    /// True if a session was ever requested from the supervisor.
+    was_requested: AtomicBool,
+    /// True if the session was open before.
     opened: AtomicBool,
-    /// A queue: one caller restores a new session, the others wait until it is restored.
+    /// One caller restores the settings of a new session. The others wait for this lock.
     restoring: Mutex<()>,
 }
 
@@ -67,13 +67,13 @@ impl IsolatedSession {
             counts,
             initialize,
             listener,
-            asked: AtomicBool::new(false),
+            was_requested: AtomicBool::new(false),
             opened: AtomicBool::new(false),
             restoring: Mutex::default(),
         }
     }
 
-    /// Keeps the session from making room for another while the guard is there.
+    /// Prevents the session from being closed to make room while the guard exists.
     pub fn begin(&self) -> UseGuard {
         self.usage.begin()
     }
@@ -83,8 +83,8 @@ impl IsolatedSession {
         self.usage.live_session()
     }
 
-    /// The live session; opens one if there is none. A caller that uses it for more than its handshake
-    /// holds a [`UseGuard`] of it from before to the end.
+    /// The live session. Opens one if there is none. A caller that uses the session for more than
+    /// its handshake must hold a [`UseGuard`] from before this call until it is done.
     pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
@@ -101,7 +101,7 @@ impl IsolatedSession {
 
     async fn open(&self) -> Result<Arc<Session>, Failure> {
         let (reply, answer) = oneshot::channel();
-        let open = Command::OpenIsolated(OpenIsolated {
+        let open = SupervisorCommand::OpenIsolated(OpenIsolated {
             id: self.id,
             usage: Arc::clone(&self.usage),
             counts: self.counts,
@@ -109,7 +109,7 @@ impl IsolatedSession {
             listener: Arc::clone(&self.listener),
             reply,
         });
-        self.asked.store(true, Ordering::Relaxed);
+        self.was_requested.store(true, Ordering::Relaxed);
         let sent = self.server.commands.send(open).await;
         sent.map_err(|_| shutting_down())?;
         let session = answer.await.map_err(|_| shutting_down())??;
@@ -120,12 +120,12 @@ impl IsolatedSession {
         self.settings.restore(&session).await;
         self.usage.set_current(Arc::clone(&session));
         if self.opened.swap(true, Ordering::Relaxed) {
-            self.settings.tell_missed(&session, &self.listener);
+            self.settings.notify_missed(&session, &self.listener);
         }
         Ok(session)
     }
 
-    /// Asks for log messages from this level on, in the session that is open and in those to come.
+    /// Requests log messages from this level on, for the open session and later ones.
     pub async fn set_log_level(&self, level: LogLevel) {
         self.settings.set_log_level(level);
         let _use = self.begin();
@@ -134,29 +134,33 @@ impl IsolatedSession {
         }
     }
 
-    /// Probes this session at once.
+    /// Requests an immediate probe of this session.
     pub fn request_probe(&self) {
         self.server
-            .tell(Command::RequestProbe(SessionKey::Isolated(self.id)));
+            .send_command(SupervisorCommand::RequestProbe(SessionKey::Isolated(
+                self.id,
+            )));
     }
 
-    /// Closes the session, if one is open; the next use opens another.
+    /// Closes the session, if it is open. The next use opens another.
     pub fn close(&self) {
-        if self.asked.load(Ordering::Relaxed) {
+        if self.was_requested.load(Ordering::Relaxed) {
             self.usage.release(true);
-            self.server.tell(Command::ReleaseIsolated);
+            self.server.send_command(SupervisorCommand::ReleaseIsolated);
         }
     }
 
-    /// Closes the session if it has been idle for so long.
+    /// Closes the session if it has been idle for at least this time.
     pub fn close_idle(&self, idle: Duration) {
-        if self.is_idle(idle) && self.usage.close_if_unused() && self.asked.load(Ordering::Relaxed)
+        if self.is_idle(idle)
+            && self.usage.close_if_unused()
+            && self.was_requested.load(Ordering::Relaxed)
         {
-            self.server.tell(Command::ReleaseIsolated);
+            self.server.send_command(SupervisorCommand::ReleaseIsolated);
         }
     }
 
-    /// Whether it has been idle for so long.
+    /// True if the session has been idle for at least this time.
     pub fn is_idle(&self, idle: Duration) -> bool {
         self.usage.is_idle(idle)
     }

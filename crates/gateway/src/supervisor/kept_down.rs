@@ -1,8 +1,8 @@
-//! Servers that nothing may start.
+//! Servers that must not be started.
 
 use mainstay_core::config::{Launch, ServerConfig};
 
-/// Why nothing may start a server.
+/// The reason why a server must not be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptDown {
     /// An MCP client added it, and no person has approved it yet.
@@ -11,8 +11,8 @@ pub enum KeptDown {
 }
 
 impl KeptDown {
-    /// Why nothing may start a server of this configuration, if nothing may.
-    pub fn of(config: &ServerConfig) -> Option<Self> {
+    /// The reason why a server with this configuration must not be started, if there is one.
+    pub fn for_config(config: &ServerConfig) -> Option<Self> {
         match &config.launch {
             Launch::Unapproved => Some(Self::Unapproved),
             _ if !config.enabled => Some(Self::Disabled),
@@ -20,7 +20,7 @@ impl KeptDown {
         }
     }
 
-    /// The word that stands for its status.
+    /// The word that replaces the server's status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unapproved => "pending",

@@ -1,5 +1,5 @@
-//! The legacy session beside a modern shared one. An HTTP server that speaks both eras is spoken to in
-//! the era of each caller (docs/dev/design.md, "Eras").
+//! The legacy session in addition to a modern shared session. A client of each era gets the session
+//! of its era from an HTTP server that speaks both (docs/dev/design.md, "Eras").
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::{isolated_session::IsolatedSession, server::Server};
 
-/// Opened at the first legacy call.
+/// The legacy session, opened at the first legacy call.
 #[derive(Debug, Default)]
 pub struct LegacyTwin(Mutex<Option<Arc<IsolatedSession>>>);
 
 impl LegacyTwin {
-    /// The session; `None` where the server has none to give, and the modern one must do.
+    /// The session. `None` if the server gives none, so that the caller uses the modern session.
     pub async fn session(&self, server: &Arc<Server>, deadline: Instant) -> Option<Arc<Session>> {
         if server.eras().legacy == Some(false) {
             return None;
@@ -32,7 +32,7 @@ impl LegacyTwin {
             .ok()
     }
 
-    /// Forgets it, which closes it.
+    /// Drops the session, which closes it.
     pub fn close(&self) {
         self.slot().take();
     }

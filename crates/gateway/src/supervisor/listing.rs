@@ -15,46 +15,47 @@ use tokio::time::timeout;
 
 use super::shares::{Shares, mib};
 
-/// Pages that are followed per list; a server that offers more is cut off there, with a warning.
+/// Maximum number of pages of a list. A longer list is cut off there, with a warning.
 const MAX_PAGES: usize = 1000;
 
-/// The time limit of one page. The time limit of calls does not hold for lists.
+/// Time limit of one page. The time limit of calls does not apply to lists.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// How much is shown of an error with which a server refuses a list.
+/// Maximum number of bytes that are shown of a server's error.
 const MAX_ERROR: usize = 1024;
 
 /// The result of a listing.
 #[derive(Debug)]
-pub struct Listed {
-    /// The very one that was known before, where nothing has changed.
+pub struct ListingResult {
+    /// The previous catalog itself (the same `Arc`) if nothing has changed.
     pub catalog: Arc<ServerCatalog>,
-    /// The event to publish if tools have come or gone.
+    /// The event to publish if tools were added or removed.
     pub tools_changed: Option<EventKind>,
-    pub lists: Vec<(ListKind, Outcome)>,
-    /// The memory of all lists, including those that were not read again.
+    pub lists: Vec<(ListKind, ListOutcome)>,
+    /// The memory of all lists, including those that were not read.
     pub shares: Shares,
 }
 
 /// The outcome of reading one list.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ListOutcome {
     Read,
-    /// The catalog has the items up to a bound, or the last good state where there were none.
+    /// The list was cut off at a limit. The catalog has the items up to the limit, or the last
+    /// complete list if there were none.
     Cut(String),
-    /// The list could not be read; the catalog has its last good state.
+    /// The list could not be read. The catalog keeps the last complete list.
     Failed(String),
 }
 
-/// Lists everything, or only `kinds`, over what was known before. A list that fails keeps its last
-/// good state: green means evidence, and a list that fails is not an empty list.
+/// Reads these lists. The other lists are taken from the catalog before. A list that cannot be read
+/// keeps its last complete state: a failure is no empty list.
 pub async fn list(
     session: &Session,
     server: &ServerName,
     kinds: &[ListKind],
     before: Option<Arc<ServerCatalog>>,
     mut shares: Shares,
-) -> Listed {
+) -> ListingResult {
     let capabilities = session.greeting.capabilities;
     let instructions = session.greeting.instructions.clone();
     let (mut read, mut budgets, mut ends) = (Vec::new(), Vec::new(), Vec::new());
@@ -83,22 +84,22 @@ pub async fn list(
     let bytes = items.map(Item::size).sum();
     let renewing = move || renewed(before.as_ref(), capabilities, instructions, read);
     let (catalog, tools_changed) = off_the_runtime_if_long(bytes, renewing).await;
-    // Not before everything is read: the bound is on what is read, too.
+    // Not before all lists are read: the limit applies also to the reading.
     for (kind, budget) in budgets {
         budget.shrink_to(catalog.size(kind));
     }
     let outcome = |(kind, end)| match end {
-        Ok(None) => (kind, Outcome::Read),
+        Ok(None) => (kind, ListOutcome::Read),
         Ok(Some(limit)) => {
             let limit: ListLimit = limit;
             let reason = limit.describe(kind, catalog.list(kind).len(), &shares);
             tracing::warn!(%server, reason, "a list is cut off");
-            (kind, Outcome::Cut(reason))
+            (kind, ListOutcome::Cut(reason))
         }
-        Err(reason) => (kind, Outcome::Failed(reason)),
+        Err(reason) => (kind, ListOutcome::Failed(reason)),
     };
     let lists = ends.into_iter().map(outcome).collect();
-    Listed {
+    ListingResult {
         catalog,
         tools_changed,
         lists,
@@ -119,7 +120,10 @@ fn renewed(
         ..ServerCatalog::default()
     };
     for kind in ListKind::ALL {
-        let items = match read.iter_mut().find(|(known, _)| *known == kind) {
+        let items = match read
+            .iter_mut()
+            .find(|(listed_kind, _)| *listed_kind == kind)
+        {
             Some((_, items)) => std::mem::take(items),
             None => before
                 .as_ref()
@@ -130,8 +134,8 @@ fn renewed(
     if let Some(same) = before.filter(|before| ***before == catalog) {
         return (Arc::clone(same), None);
     }
-    let known = before.into_iter().flat_map(|before| tool_names(before));
-    let tools_changed = EventKind::tools_changed(known, tool_names(&catalog));
+    let names_before = before.into_iter().flat_map(|before| tool_names(before));
+    let tools_changed = EventKind::tools_changed(names_before, tool_names(&catalog));
     (Arc::new(catalog), tools_changed)
 }
 
@@ -143,14 +147,14 @@ fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
 #[derive(Debug)]
 enum ListLimit {
     Pages,
-    /// The limit of this server's lists together.
+    /// The limit of all lists of one server.
     Server,
-    /// The limit of all servers' long lists together.
+    /// The limit of the long lists of all servers.
     Fleet,
 }
 
 impl ListLimit {
-    fn of(budget: &Budget) -> Self {
+    fn exceeded(budget: &Budget) -> Self {
         if budget.was_refused_by_reserve() {
             Self::Fleet
         } else {
@@ -174,7 +178,7 @@ impl ListLimit {
     }
 }
 
-/// Why a list could not be read.
+/// The reason that a list could not be read.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
     #[error("no answer within {} s", PAGE_LIMIT.as_secs())]
@@ -187,11 +191,11 @@ enum ListError {
     NotAList(#[from] catalog::NotAList),
 }
 
-/// The items of a list, as far as it was read.
+/// The items of a list that were read.
 #[derive(Debug)]
 struct Pages {
     items: Vec<catalog::Item>,
-    /// Where it was cut off.
+    /// The limit at which the list was cut off.
     cut: Option<ListLimit>,
 }
 
@@ -205,13 +209,13 @@ async fn pages(
     let mut params = None::<String>;
     let mut cursors = HashSet::new();
     for _ in 0..MAX_PAGES {
-        let asking = session.ask_within(kind.method(), params.as_deref(), budget);
-        let answer = match timeout(PAGE_LIMIT, asking).await {
+        let request = session.ask_within(kind.method(), params.as_deref(), budget);
+        let answer = match timeout(PAGE_LIMIT, request).await {
             Err(_) => return Err(ListError::Timeout),
             Ok(Err(error)) => match error.kind {
-                // `maxMessageBytes` may be less than what is left.
+                // `maxMessageBytes` may be less than the rest of the budget.
                 InterruptionKind::TooLarge(limit) if limit == budget.limit() => {
-                    let cut = Some(ListLimit::of(budget));
+                    let cut = Some(ListLimit::exceeded(budget));
                     return Ok(Pages { items, cut });
                 }
                 _ => return Err(error.into()),
@@ -219,21 +223,21 @@ async fn pages(
             Ok(Ok(answer)) => answer,
         };
         let Some(result) = answer.result() else {
-            // A server may have resources and know no templates.
+            // A server may have resources and no method for templates.
             if answer.error_code() == Some(code::METHOD_NOT_FOUND) {
                 return Ok(Pages { items, cut: None });
             }
             let error = answer.error().unwrap_or_default().to_owned();
             return Err(ListError::Refused(message::shortened(error, MAX_ERROR)));
         };
-        let (bytes, most) = (result.len(), budget.left() / ITEM_OVERHEAD);
-        let reading = move || catalog::page(kind, answer.result().unwrap_or_default(), most);
+        let (bytes, max_items) = (result.len(), budget.left() / ITEM_OVERHEAD);
+        let reading = move || catalog::page(kind, answer.result().unwrap_or_default(), max_items);
         let page = off_the_runtime_if_long(bytes, reading).await?;
         if page.unusable > 0 {
             tracing::warn!(%server, count = page.unusable, "{} without a name were skipped", kind.member());
         }
         if !budget.take(page.items.len() * ITEM_OVERHEAD) {
-            let cut = Some(ListLimit::of(budget));
+            let cut = Some(ListLimit::exceeded(budget));
             return Ok(Pages { items, cut });
         }
         items.extend(page.items);
@@ -268,7 +272,8 @@ mod tests {
         page.expect("a list").items
     }
 
-    /// What was not read stays; what has not changed is the very same, so that nothing is merged.
+    /// Lists that were not read are unchanged. A catalog without changes is the same `Arc`, so
+    /// nothing is merged.
     #[test]
     fn a_catalog_is_renewed_where_it_has_changed() {
         let read = |before: Option<&Arc<ServerCatalog>>, names: Option<&[&str]>| {
@@ -276,22 +281,22 @@ mod tests {
             let read = read.into_iter().collect();
             renewed(before, Capabilities::default(), None, read)
         };
-        let (first, told) = read(None, Some(&["a", "b"]));
+        let (first, event) = read(None, Some(&["a", "b"]));
         assert!(matches!(
-            told,
+            event,
             Some(EventKind::ToolsChanged { count: 2, .. })
         ));
         for names in [Some(&["a", "b", "a"][..]), None] {
-            let (same, told) = read(Some(&first), names);
+            let (same, event) = read(Some(&first), names);
             assert!(Arc::ptr_eq(&same, &first), "{names:?}");
-            assert_eq!(told, None);
+            assert_eq!(event, None);
         }
-        let (second, told) = read(Some(&first), Some(&["b", "c"]));
+        let (second, event) = read(Some(&first), Some(&["b", "c"]));
         let expected = EventKind::ToolsChanged {
             added: vec!["c".to_owned()],
             removed: vec!["a".to_owned()],
             count: 2,
         };
-        assert_eq!((second.tools.len(), told), (2, Some(expected)));
+        assert_eq!((second.tools.len(), event), (2, Some(expected)));
     }
 }

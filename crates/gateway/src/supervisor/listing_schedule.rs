@@ -1,4 +1,4 @@
-//! Plans when a server's lists are read, and remembers the trouble with them.
+//! Schedules when a server's lists are read, and remembers the trouble with them.
 
 use std::time::Duration;
 
@@ -10,69 +10,69 @@ use mainstay_core::{
 use tokio::{task::JoinSet, time::Instant};
 use tracing::Instrument as _;
 
-use super::listing::{Listed, Outcome};
+use super::listing::{ListOutcome, ListingResult};
 
-/// A server that changes its lists in a burst is listed once.
+/// Delay after an announcement, so that a burst of announcements causes one listing.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// How often in a row a list is read as soon as the server says that it has changed. A list that goes on changing
-/// is read after a pause since it was read last, then after twice the pause, and so on: a server may announce a
-/// change whenever it is listed.
+/// Number of listings in a row that follow an announcement at once. After them, a list that is
+/// still announced is read after a pause, which doubles each time. A server may announce a change
+/// whenever it is listed.
 const PROMPT_LISTINGS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_mins(1);
 
-/// An announcement while a list is read, or so soon after, may be nothing but an echo of the reading. A later one is a
-/// change of its own, and each such time that has passed makes up for one reading.
+/// An announcement during a listing, or within this time after it, may be caused by the listing. A
+/// later one is a real change. Each such period without an announcement reduces `in_row` by one.
 const ECHO: Duration = Duration::from_secs(2);
 
-/// A list that the server has not announced for so long has settled. Longer than the longest pause, after which a
-/// server that announces at each listing does it again.
+/// A list has settled if the server has not announced it for this time. Longer than the longest
+/// pause, because a server that announces at each listing is quiet during the pause.
 const QUIET: Duration = Duration::from_mins(2);
 
-/// Lists that could not be read are read again after this time, then after twice as long, and so on.
+/// First delay before lists that could not be read are read again. It doubles each time.
 const RETRY: Duration = Duration::from_secs(10);
 const MAX_RETRY: Duration = Duration::from_mins(10);
 
 const KINDS: usize = ListKind::ALL.len();
 
-/// When to list, and the listing that runs.
+/// The schedule of listings, and the listing that runs.
 #[derive(Default)]
 pub struct Listings {
-    running: JoinSet<Done>,
-    stale: [Stale; KINDS],
-    paces: [Pace; KINDS],
-    troubles: Troubles,
+    running: JoinSet<FinishedListing>,
+    stale: [StaleList; KINDS],
+    paces: [ListPace; KINDS],
+    troubles: ListTroubles,
 }
 
-/// Why a list is to be read, if it is.
+/// The times at which a list became due, if it is due.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stale {
-    /// When the server first said that it has changed since it was read.
+struct StaleList {
+    /// Time of the first announcement since the list was read.
     announced: Option<Instant>,
-    /// When it is read again because it could not be read.
+    /// Time of the next retry, if the list could not be read.
     retry: Option<Instant>,
 }
 
-/// How often a list is announced and read.
+/// The history of one list's announcements and listings.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
-    /// How often in a row it was read because the server announced it.
+struct ListPace {
+    /// Number of listings in a row that followed an announcement.
     in_row: u32,
     announced: Option<Instant>,
-    /// When it was read last.
+    /// Time at which the list was read last.
     listed: Option<Instant>,
-    /// How often in a row it could not be read.
+    /// Number of failures in a row.
     failures: u32,
 }
 
-impl Pace {
-    /// The server has gone on announcing it for long.
+impl ListPace {
+    /// True if the server has announced the list too often in a row.
     fn is_unsettled(&self) -> bool {
         self.in_row > PROMPT_LISTINGS
     }
 
-    /// The least time between two readings.
+    /// Minimum time between two listings.
     fn pause(&self) -> Duration {
         match self.in_row.checked_sub(PROMPT_LISTINGS) {
             None | Some(0) => Duration::ZERO,
@@ -80,13 +80,13 @@ impl Pace {
         }
     }
 
-    /// When it counts as settled, if it is not announced again.
+    /// Time at which the list counts as settled, if it is not announced before.
     fn settles_at(&self) -> Option<Instant> {
         self.announced.map(|at| at + QUIET)
     }
 }
 
-/// A time that doubles each time, up to the longest.
+/// The backoff: a delay that doubles each time, up to `longest`.
 fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     let factor = 2_u32.saturating_pow(times.saturating_sub(1));
     first.saturating_mul(factor).min(longest)
@@ -94,33 +94,33 @@ fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
 
 /// Trouble with the lists of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ListTrouble {
     pub reason: String,
-    /// Whether the server counts as degraded. It does not while its tools can be listed, even if another list
-    /// cannot.
+    /// True if the server counts as degraded. It does not if its tools can be listed and only
+    /// another list cannot.
     pub degrades: bool,
 }
 
 /// The trouble with each list of a server, until that list is read again.
 #[derive(Debug, Default)]
-struct Troubles {
-    by_kind: [Option<Trouble>; KINDS],
-    /// How many tools the server had before it listed none (invariant 8).
+struct ListTroubles {
+    by_kind: [Option<ListTrouble>; KINDS],
+    /// Number of tools that the server had before it listed none (invariant 8).
     tools_gone: Option<usize>,
 }
 
 /// A listing that has ended.
 #[derive(Debug)]
-pub struct Done {
-    /// The attempt whose session was asked.
+pub struct FinishedListing {
+    /// The attempt whose session was listed.
     pub epoch: Epoch,
-    pub listed: Listed,
-    /// The lists that the server had said have changed.
+    pub listed: ListingResult,
+    /// The lists that the server had announced as changed.
     pub announced: Vec<ListKind>,
 }
 
 impl Listings {
-    /// The server says that a list has changed.
+    /// Handles the server's announcement that a list has changed.
     pub fn announced(&mut self, kind: ListKind) {
         let now = Instant::now();
         let is_reading = !self.running.is_empty();
@@ -138,8 +138,8 @@ impl Listings {
         self.stale[kind as usize].announced.get_or_insert(now);
     }
 
-    /// When this list is to be read.
-    fn due_of(&self, kind: ListKind) -> Option<Instant> {
+    /// Time at which this list is to be read.
+    fn list_due(&self, kind: ListKind) -> Option<Instant> {
         let (stale, pace) = (self.stale[kind as usize], self.paces[kind as usize]);
         let announced = stale.announced.map(|at| {
             let paced = pace.listed.map(|listed| listed + pace.pause());
@@ -148,12 +148,12 @@ impl Listings {
         announced.into_iter().chain(stale.retry).min()
     }
 
-    /// Whether the server announces this list again and again. What it changes is told rarely then.
+    /// True if the server announces this list too often. Its changes are then published rarely.
     pub fn is_unsettled(&self, kind: ListKind) -> bool {
         self.paces[kind as usize].is_unsettled()
     }
 
-    /// Whether a list has settled by now that had been announced again and again.
+    /// Marks lists as settled that were unsettled and have been quiet. True if there was one.
     pub fn settle(&mut self) -> bool {
         let now = Instant::now();
         let mut has_settled = false;
@@ -166,21 +166,21 @@ impl Listings {
         has_settled
     }
 
-    /// Takes note of the outcome of reading lists. The server `had` so many tools before, and `has` so many now.
+    /// Records the outcome of a listing. `had` and `has` are the numbers of tools before and now.
     /// Returns the trouble with the lists.
     pub fn settled(
         &mut self,
-        lists: &[(ListKind, Outcome)],
+        lists: &[(ListKind, ListOutcome)],
         had: usize,
         has: usize,
-    ) -> Option<Trouble> {
+    ) -> Option<ListTrouble> {
         for (kind, outcome) in lists {
             let (reason, degrades) = match outcome {
-                Outcome::Read => (None, false),
-                Outcome::Cut(reason) => (Some(reason), true),
-                Outcome::Failed(reason) => (Some(reason), *kind == ListKind::Tools || has == 0),
+                ListOutcome::Read => (None, false),
+                ListOutcome::Cut(reason) => (Some(reason), true),
+                ListOutcome::Failed(reason) => (Some(reason), *kind == ListKind::Tools || has == 0),
             };
-            self.troubles.by_kind[*kind as usize] = reason.map(|reason| Trouble {
+            self.troubles.by_kind[*kind as usize] = reason.map(|reason| ListTrouble {
                 reason: reason.clone(),
                 degrades,
             });
@@ -189,7 +189,7 @@ impl Listings {
         for (kind, outcome) in lists {
             let pace = &mut self.paces[*kind as usize];
             pace.listed = Some(now);
-            if matches!(outcome, Outcome::Failed(_)) {
+            if matches!(outcome, ListOutcome::Failed(_)) {
                 pace.failures = pace.failures.saturating_add(1);
                 let retry = now + doubled(RETRY, pace.failures, MAX_RETRY);
                 self.stale[*kind as usize].retry = Some(retry);
@@ -205,16 +205,16 @@ impl Listings {
         self.trouble()
     }
 
-    /// The trouble with the lists as of now: the first that degrades the server, or else the first.
-    pub fn trouble(&self) -> Option<Trouble> {
-        let gone = self.troubles.tools_gone.map(|had| Trouble {
+    /// The present trouble with the lists: the first that degrades the server, else the first.
+    pub fn trouble(&self) -> Option<ListTrouble> {
+        let gone = self.troubles.tools_gone.map(|had| ListTrouble {
             reason: format!("it lists no tools; it had {had}"),
             degrades: true,
         });
         let unsettled = ListKind::ALL
             .into_iter()
             .filter(|kind| self.is_unsettled(*kind));
-        let unsettled = unsettled.map(|kind| Trouble {
+        let unsettled = unsettled.map(|kind| ListTrouble {
             reason: format!(
                 "it says again and again that its {} have changed; they are read every {} s at most",
                 kind.member(),
@@ -222,28 +222,28 @@ impl Listings {
             ),
             degrades: false,
         });
-        let mut known: Vec<_> = self.troubles.by_kind.iter().flatten().cloned().collect();
-        known.extend(gone);
-        known.extend(unsettled);
-        known.sort_by_key(|trouble| !trouble.degrades);
-        known.into_iter().next()
+        let mut troubles: Vec<_> = self.troubles.by_kind.iter().flatten().cloned().collect();
+        troubles.extend(gone);
+        troubles.extend(unsettled);
+        troubles.sort_by_key(|trouble| !trouble.degrades);
+        troubles.into_iter().next()
     }
 
-    /// Whether it is known that this list cannot be read, and why.
-    pub fn is_known(&self, kind: ListKind, reason: &str) -> bool {
-        let known = self.troubles.by_kind[kind as usize].as_ref();
-        known.is_some_and(|trouble| trouble.reason == reason)
+    /// True if this list failed for the same reason before.
+    pub fn is_known_failure(&self, kind: ListKind, reason: &str) -> bool {
+        let trouble = self.troubles.by_kind[kind as usize].as_ref();
+        trouble.is_some_and(|trouble| trouble.reason == reason)
     }
 
-    /// When [`Listings::take_due`] has something, or a list settles. Nothing is read while a listing runs: an older
-    /// result must not overwrite a newer one.
+    /// Time at which [`Listings::take_due`] returns lists, or a list settles. No list is due while
+    /// a listing runs, so that an older result cannot overwrite a newer one.
     pub fn due(&self) -> Option<Instant> {
         let unsettled = self.paces.iter().filter(|pace| pace.is_unsettled());
         let due = ListKind::ALL
             .into_iter()
-            .filter_map(|kind| self.due_of(kind));
+            .filter_map(|kind| self.list_due(kind));
         due.filter(|_| self.running.is_empty())
-            .chain(unsettled.filter_map(Pace::settles_at))
+            .chain(unsettled.filter_map(ListPace::settles_at))
             .min()
     }
 
@@ -253,7 +253,7 @@ impl Listings {
         if !self.running.is_empty() {
             return None;
         }
-        let is_due = |kind: &ListKind| self.due_of(*kind).is_some_and(|due| due <= now);
+        let is_due = |kind: &ListKind| self.list_due(*kind).is_some_and(|due| due <= now);
         let due: Vec<ListKind> = ListKind::ALL.into_iter().filter(is_due).collect();
         let mut announced = Vec::new();
         for kind in &due {
@@ -267,8 +267,8 @@ impl Listings {
         (!due.is_empty()).then_some((due, announced))
     }
 
-    /// A new session begins. Listings of the session before are dropped. A server that announced its lists again and
-    /// again may go on.
+    /// Drops the listings of the session before. Unsettled lists stay unsettled, because the server
+    /// may go on.
     pub fn reset(&mut self) {
         self.running.abort_all();
         self.stale = Default::default();
@@ -277,12 +277,13 @@ impl Listings {
         }
     }
 
-    pub fn start(&mut self, listing: impl Future<Output = Done> + Send + 'static) {
+    pub fn start(&mut self, listing: impl Future<Output = FinishedListing> + Send + 'static) {
         self.running.spawn(listing.in_current_span().boxed());
     }
 
-    /// Resolves only while a listing runs, and to `None` if it was given up. Cancel-safe.
-    pub async fn done(&mut self, server: &ServerName) -> Option<Done> {
+    /// The listing that has ended. Never resolves while none runs. `None` if the listing was
+    /// aborted or panicked. Cancel-safe.
+    pub async fn done(&mut self, server: &ServerName) -> Option<FinishedListing> {
         match self.running.join_next().await {
             Some(Ok(done)) => Some(done),
             Some(Err(error)) if error.is_panic() => {
@@ -305,7 +306,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_keeps_failing_is_read_ever_less_often() {
-        let failed = [(ListKind::Resources, Outcome::Failed("no".to_owned()))];
+        let failed = [(ListKind::Resources, ListOutcome::Failed("no".to_owned()))];
         let mut listings = Listings::default();
         let mut waits = Vec::new();
         for _ in 0..8 {
@@ -321,16 +322,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_change_does_not_wait_for_a_list_that_failed() {
-        let failed = [(ListKind::Resources, Outcome::Failed("no".to_owned()))];
+        let failed = [(ListKind::Resources, ListOutcome::Failed("no".to_owned()))];
         let mut listings = Listings::default();
         listings.settled(&failed, 1, 1);
         listings.announced(ListKind::Tools);
         assert_eq!(listings.due(), Some(Instant::now() + DEBOUNCE));
     }
 
-    const READ: [(ListKind, Outcome); 1] = [(ListKind::Tools, Outcome::Read)];
+    const READ: [(ListKind, ListOutcome); 1] = [(ListKind::Tools, ListOutcome::Read)];
 
-    /// Reads a list at once that is announced at each reading; returns the time until each reading.
+    /// Simulates a server that announces the list at each listing. Returns the delay of each
+    /// listing.
     async fn waits(listings: &mut Listings, times: usize) -> Vec<Duration> {
         let mut waits = Vec::new();
         for _ in 0..times {
@@ -378,7 +380,7 @@ mod tests {
         assert_eq!(waits(&mut listings, 2).await, [DEBOUNCE; 2]);
     }
 
-    /// A person, or a program, that changes a list every few seconds is no echo of the readings.
+    /// Changes every few seconds are no echo of the listings.
     #[tokio::test(start_paused = true)]
     async fn changes_that_are_no_echo_are_read_at_once() {
         for apart in [2 * ECHO, MAX_PAUSE] {
@@ -392,7 +394,7 @@ mod tests {
         }
     }
 
-    /// An announcement that comes while the list is read is an echo, however long the pause before was.
+    /// An announcement during a listing is an echo, however long the pause before was.
     #[tokio::test(start_paused = true)]
     async fn an_announcement_during_a_reading_is_an_echo() {
         let mut listings = Listings::default();

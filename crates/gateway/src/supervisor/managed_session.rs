@@ -13,10 +13,10 @@ use mainstay_transport::{Listener, Session, Stop};
 use tokio::time::Instant;
 
 pub struct ManagedSession {
-    life: Lifecycle,
+    lifecycle: Lifecycle,
     pub policy: Policy,
     pub stop: Stop,
-    /// While it is up.
+    /// The session, while it is up.
     pub session: Option<Arc<Session>>,
     /// The `initialize` parameters that open it.
     pub initialize: Arc<str>,
@@ -28,7 +28,7 @@ pub struct ManagedSession {
 impl ManagedSession {
     pub fn new(policy: Policy, initialize: Arc<str>, listener: Arc<dyn Listener>) -> Self {
         Self {
-            life: Lifecycle::default(),
+            lifecycle: Lifecycle::default(),
             policy,
             stop: Stop::default(),
             session: None,
@@ -38,41 +38,41 @@ impl ManagedSession {
         }
     }
 
-    /// This with epochs that are all later than `past`.
+    /// The same session with epochs that are all later than `past`.
     #[must_use]
     pub fn after(self, past: Epoch) -> Self {
         Self {
-            life: Lifecycle::after(past),
+            lifecycle: Lifecycle::after(past),
             ..self
         }
     }
 
     pub fn step(&mut self, event: Event) -> Option<Effect> {
-        let life = std::mem::take(&mut self.life);
-        let (life, effect) = life.step(event, Instant::now().into_std(), &self.policy);
-        self.life = life;
+        let lifecycle = std::mem::take(&mut self.lifecycle);
+        let (lifecycle, effect) = lifecycle.step(event, Instant::now().into_std(), &self.policy);
+        self.lifecycle = lifecycle;
         effect
     }
 
     pub fn status(&self) -> Status {
-        self.life.status(&self.policy)
+        self.lifecycle.status(&self.policy)
     }
 
     pub fn epoch(&self) -> Epoch {
-        self.life.epoch()
+        self.lifecycle.epoch()
     }
 
     pub fn deadline(&self) -> Option<Instant> {
-        let deadline = self.life.deadline(&self.policy).map(Instant::from_std);
-        deadline.map(|deadline| shared_tick(deadline, self.life.leeway(&self.policy)))
+        let deadline = self.lifecycle.deadline(&self.policy).map(Instant::from_std);
+        deadline.map(|deadline| shared_tick(deadline, self.lifecycle.leeway(&self.policy)))
     }
 }
 
-/// Work that may wait is done at the next tick, which is the same for all servers: to wake up the daemon costs more
-/// than a probe.
+/// Interval of the ticks at which timers with a leeway fire. The ticks are the same for all
+/// servers, because waking the daemon costs more than a probe.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The first tick from `due` on, if there is one within the leeway; else `due`.
+/// The first tick from `due` on, if it is within the leeway; else `due`.
 fn shared_tick(due: Instant, leeway: Duration) -> Instant {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let since = due.saturating_duration_since(*START).as_micros();
@@ -95,7 +95,7 @@ mod tests {
             let together = shared_tick(due, TICK);
             let (next, together) = (tick + TICK, together + ms(1));
             assert!(together > next && together < next + ms(2), "{wait}");
-            // It is not late for it.
+            // With too little leeway, the timer fires when it is due.
             assert_eq!(shared_tick(due, ms(999 - wait)), due, "{wait}");
         }
     }

@@ -38,7 +38,7 @@ pub use self::{
     catalog_file::names as names_with_catalogs,
     command::Operation,
     entries::Entries,
-    fleet::{Fleet, Report},
+    fleet::{Fleet, SupervisorReport},
     held_requests::HeldRequests,
     isolated_session::IsolatedSession,
     kept_down::KeptDown,

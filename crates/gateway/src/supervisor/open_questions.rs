@@ -1,4 +1,4 @@
-//! The open questions of all servers, for people to see: who is asked what, and since when.
+//! The open questions of all servers, for people to see.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,18 +10,18 @@ use mainstay_core::{ids::ServerName, principal::Principal};
 use mainstay_transport::{Note, Question};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Questions that are shown at once. More are asked all the same, and are not shown.
-const MAX_SHOWN: usize = 4096;
+/// Maximum number of listed questions. Further questions are asked, but not listed.
+const MAX_LISTED: usize = 4096;
 
-/// Who answers a question.
+/// The client or person that answers a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answerer {
-    /// A client, by the name that it declared and its principal.
+    /// A client, with the name that it declared and its principal.
     Client {
         name: Option<String>,
         principal: Principal,
     },
-    /// A person, by `mainstay requests`.
+    /// A person, with `mainstay requests`.
     Operator,
 }
 
@@ -34,96 +34,96 @@ pub struct OpenQuestion {
     pub asked_at: SystemTime,
 }
 
-/// The open questions, by their servers and in their order.
+/// The open questions of each server, in their order.
 #[derive(Debug, Default)]
-pub struct OpenQuestions(Mutex<State>);
+pub struct OpenQuestions(Mutex<QuestionList>);
 
 #[derive(Debug, Default)]
-struct State {
+struct QuestionList {
     last: u64,
-    shown: usize,
+    count: usize,
     by_server: HashMap<ServerName, BTreeMap<u64, OpenQuestion>>,
 }
 
 impl OpenQuestions {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn list(&self) -> MutexGuard<'_, QuestionList> {
         // Held for a map operation, never across an await.
         self.0.lock()
     }
 
-    /// Shows a question until it is answered, dropped, or shown as another's.
+    /// Lists a question until it is answered, dropped, or listed again with another answerer.
     pub fn show(
         self: &Arc<Self>,
         server: &ServerName,
         answerer: Answerer,
         question: &mut Question,
     ) {
-        // It may be shown as another's, and would find the list locked.
+        // Remove the question's earlier place first: its drop locks the list.
         question.noted(None);
-        let mut state = self.state();
-        if state.shown >= MAX_SHOWN {
+        let mut list = self.list();
+        if list.count >= MAX_LISTED {
             tracing::debug!(%server, "an open question is not shown: too many are");
             return;
         }
-        state.shown += 1;
-        state.last += 1;
-        let id = state.last;
+        list.count += 1;
+        list.last += 1;
+        let id = list.last;
         let open = OpenQuestion {
             server: server.clone(),
             method: question.frame().method_name(),
             answerer,
             asked_at: SystemTime::now(),
         };
-        let of_server = state.by_server.entry(server.clone()).or_default();
-        of_server.insert(id, open);
-        drop(state);
-        question.noted(Some(Box::new(Shown {
+        let server_questions = list.by_server.entry(server.clone()).or_default();
+        server_questions.insert(id, open);
+        drop(list);
+        question.noted(Some(Box::new(ListedQuestion {
             questions: Arc::clone(self),
             server: server.clone(),
             id,
         })));
     }
 
-    /// The open questions of one server: the oldest, and how many there are.
+    /// The oldest open question of one server, and the number of its open questions.
     pub fn oldest_of(&self, server: &ServerName) -> Option<(OpenQuestion, usize)> {
-        let state = self.state();
-        let of_server = state.by_server.get(server)?;
-        let (_, oldest) = of_server.first_key_value()?;
-        Some((oldest.clone(), of_server.len()))
+        let list = self.list();
+        let server_questions = list.by_server.get(server)?;
+        let (_, oldest) = server_questions.first_key_value()?;
+        Some((oldest.clone(), server_questions.len()))
     }
 
-    /// Those that clients are to answer, oldest first.
+    /// The questions that clients must answer, oldest first.
     pub fn of_clients(&self) -> Vec<OpenQuestion> {
-        let state = self.state();
-        let all = state.by_server.values().flatten();
+        let list = self.list();
+        let all = list.by_server.values().flatten();
         let mut all: Vec<_> = all
             .filter(|(_, open)| open.answerer != Answerer::Operator)
             .map(|(id, open)| (*id, open.clone()))
             .collect();
-        drop(state);
+        drop(list);
         all.sort_unstable_by_key(|(id, _)| *id);
         all.into_iter().map(|(_, open)| open).collect()
     }
 }
 
-/// Takes a question out of the list when it is dropped.
+/// A question's place in the list. Dropping it removes the question.
 #[derive(Debug)]
-struct Shown {
+struct ListedQuestion {
     questions: Arc<OpenQuestions>,
     server: ServerName,
     id: u64,
 }
 
-impl Note for Shown {}
+impl Note for ListedQuestion {}
 
-impl Drop for Shown {
+impl Drop for ListedQuestion {
     fn drop(&mut self) {
-        let mut state = self.questions.state();
-        state.shown -= 1;
-        if let Some(of_server) = state.by_server.get_mut(&self.server) {
-            of_server.remove(&self.id);
-            if of_server.is_empty() {
-                state.by_server.remove(&self.server);
+        let mut list = self.questions.list();
+        list.count -= 1;
+        if let Some(server_questions) = list.by_server.get_mut(&self.server) {
+            server_questions.remove(&self.id);
+            if server_questions.is_empty() {
+                list.by_server.remove(&self.server);
             }
         }
     }
@@ -165,19 +165,19 @@ mod tests {
         first.result("{}");
         drop(second);
         assert!(questions.oldest_of(&server).is_none());
-        assert_eq!(questions.state().shown, 0);
+        assert_eq!(questions.list().count, 0);
     }
 
     #[test]
     fn what_is_shown_is_bounded() {
         let questions = Arc::<OpenQuestions>::default();
         let server = ServerName::new("x").expect("a name");
-        let mut all: Vec<_> = (0..MAX_SHOWN + 2).map(|_| question(&server)).collect();
+        let mut all: Vec<_> = (0..MAX_LISTED + 2).map(|_| question(&server)).collect();
         for question in &mut all {
             questions.show(&server, Answerer::Operator, question);
         }
-        assert_eq!(questions.oldest_of(&server).expect("many").1, MAX_SHOWN);
+        assert_eq!(questions.oldest_of(&server).expect("many").1, MAX_LISTED);
         drop(all);
-        assert_eq!(questions.state().shown, 0);
+        assert_eq!(questions.list().count, 0);
     }
 }

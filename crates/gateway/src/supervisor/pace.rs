@@ -1,4 +1,5 @@
-//! Paces the attempts of all servers: turns on the network, and slots for starting processes.
+//! Limits the attempts of all servers: their rate over the network, and the number of processes
+//! that start at once.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::cold_packages::{ColdPackages, ColdTurn};
 
-/// When an attempt may begin.
+/// Decides when an attempt may begin.
 #[derive(Debug)]
 pub struct Pace {
     pub turns: Arc<AttemptLimiter>,
@@ -20,20 +21,20 @@ pub struct Pace {
     packages: Arc<ColdPackages>,
 }
 
-/// How soon a session is wanted.
+/// The urgency of an attempt.
 #[derive(Debug)]
-pub struct Wish {
+pub struct Urgency {
     pub rank: Rank,
-    /// Turns true when a caller asks for the server while its start waits.
-    pub asked: Option<watch::Receiver<bool>>,
+    /// Turns true when a caller requests the server while its start waits.
+    pub requested: Option<watch::Receiver<bool>>,
 }
 
-impl Wish {
-    /// Resolves when the start is to go before others.
+impl Urgency {
+    /// Resolves when the start takes precedence over others.
     async fn is_pressing(&mut self) {
-        if let Some(asked) = &mut self.asked
+        if let Some(requested) = &mut self.requested
             && self.rank != Rank::Asked
-            && asked.wait_for(|asked| *asked).await.is_ok()
+            && requested.wait_for(|requested| *requested).await.is_ok()
         {
             return;
         }
@@ -42,7 +43,8 @@ impl Wish {
 }
 
 impl Pace {
-    /// At most so many attempts over the network per second, and processes starting at once.
+    /// `attempts_per_second` limits attempts over the network. `concurrent_starts` is the number of
+    /// processes that may start at once; `None` derives it from the cores.
     pub fn new(attempts_per_second: u32, concurrent_starts: Option<usize>) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let limit = match concurrent_starts {
@@ -56,7 +58,7 @@ impl Pace {
         }
     }
 
-    /// Whether another start that fetches the same package keeps this one waiting.
+    /// True if another start that fetches the same package blocks this one.
     pub fn package_is_taken(&self, launch: &Launch) -> bool {
         match launch {
             Launch::Stdio(launch) => self.packages.is_taken(launch),
@@ -64,16 +66,16 @@ impl Pace {
         }
     }
 
-    /// Resolves when an attempt may begin. A process has a slot for its start.
-    pub async fn turn(&self, launch: &Launch, mut wish: Wish) -> Option<Slot> {
+    /// Resolves when an attempt may begin. Returns the slot of a process start.
+    pub async fn turn(&self, launch: &Launch, mut urgency: Urgency) -> Option<Slot> {
         match launch {
             Launch::Stdio(launch) => {
                 let cold = self.packages.turn(launch).await;
-                let waiting = WaitingStart::take(&self.starts, wish.rank);
+                let waiting = WaitingStart::take(&self.starts, urgency.rank);
                 let mut slot = tokio::select! {
                     biased;
                     slot = waiting.slot() => slot,
-                    () = wish.is_pressing() => WaitingStart::take(&self.starts, Rank::Asked).slot().await,
+                    () = urgency.is_pressing() => WaitingStart::take(&self.starts, Rank::Asked).slot().await,
                 };
                 slot.cold = cold;
                 Some(slot)
@@ -87,7 +89,8 @@ impl Pace {
     }
 }
 
-/// The slots, and the starts that wait for one: those of a better rank first, and each in its order.
+/// The slots, and the starts that wait for one: better ranks first, and the oldest of each rank
+/// first.
 #[derive(Debug)]
 struct Starts(Mutex<Queue>);
 
@@ -114,7 +117,7 @@ impl Starts {
         self.0.lock()
     }
 
-    /// The start that is next, if there is room. It has its slot from now on.
+    /// Takes the next start out of the queue, if there is room, and occupies a slot for it.
     fn next(&self) -> Option<oneshot::Sender<Slot>> {
         let mut queue = self.queue();
         let ((rank, _), _) = queue.waiting.first_key_value()?;
@@ -133,13 +136,13 @@ impl Starts {
                 load: Load::Computes,
                 cold: None,
             };
-            // An attempt that has just been given up drops its slot.
+            // An attempt that was just aborted drops its slot.
             next.send(slot).ok();
         }
     }
 }
 
-/// A start that waits for a slot. Dropping it takes it out of the queue.
+/// A start that waits for a slot. Dropping it removes it from the queue.
 struct WaitingStart {
     starts: Arc<Starts>,
     ticket: Ticket,
@@ -179,24 +182,24 @@ impl Drop for WaitingStart {
     }
 }
 
-/// Held while a process starts.
+/// Permission to start a process. Held until the handshake.
 #[derive(Debug)]
 pub struct Slot {
     starts: Arc<Starts>,
     load: Load,
-    /// Its turn among the starts that fetch the same package.
+    /// The turn among the starts that fetch the same package.
     cold: Option<ColdTurn>,
 }
 
 impl Slot {
-    /// The start had its handshake.
+    /// The start had its handshake: its package is cached.
     pub fn succeeded(mut self) {
         if let Some(cold) = self.cold.take() {
             cold.succeeded();
         }
     }
 
-    /// Sets the load of the start. One that waits or hangs makes room for others.
+    /// Sets the load of the start. A start that waits or hangs makes room for others.
     pub fn settle(&mut self, load: Load) {
         self.cold.take_if(|cold| cold.is_over());
         if self.load == load {
@@ -232,12 +235,15 @@ mod tests {
         Launch::Stdio(StdioLaunch::default())
     }
 
-    fn wish(rank: Rank) -> Wish {
-        Wish { rank, asked: None }
+    fn urgency(rank: Rank) -> Urgency {
+        Urgency {
+            rank,
+            requested: None,
+        }
     }
 
     async fn turn(pace: &Pace) -> Slot {
-        let slot = pace.turn(&stdio(), wish(Rank::New)).await;
+        let slot = pace.turn(&stdio(), urgency(Rank::New)).await;
         slot.expect("a process has a slot")
     }
 
@@ -256,7 +262,7 @@ mod tests {
         turn(&pace).await;
     }
 
-    /// One that was given up leaves no slot behind, wherever it was.
+    /// A start that is aborted leaves no slot behind, whatever its state was.
     #[tokio::test]
     async fn a_turn_that_is_given_up_is_another_s() {
         let pace = Pace::new(50, Some(1));
@@ -265,7 +271,7 @@ mod tests {
         assert!((&mut waits).now_or_never().is_none());
         let mut next = Box::pin(turn(&pace));
         assert!((&mut next).now_or_never().is_none());
-        // It has its slot now, and has not seen it.
+        // The second start has been granted its slot, and has not received it.
         drop(held);
         drop(waits);
         assert!(next.now_or_never().is_some());
@@ -276,25 +282,25 @@ mod tests {
     async fn who_is_asked_for_or_known_goes_first() {
         let pace = Pace::new(50, Some(1));
         let mut held = Some(turn(&pace).await);
-        let (asks, asked) = watch::channel(false);
+        let (request, requested) = watch::channel(false);
         let launch = stdio();
-        let wishes = [
-            wish(Rank::New),
-            wish(Rank::New),
-            wish(Rank::Known),
-            Wish {
+        let urgencies = [
+            urgency(Rank::New),
+            urgency(Rank::New),
+            urgency(Rank::Known),
+            Urgency {
                 rank: Rank::New,
-                asked: Some(asked),
+                requested: Some(requested),
             },
         ];
-        let mut turns: Vec<_> = wishes
+        let mut turns: Vec<_> = urgencies
             .into_iter()
-            .map(|wish| Box::pin(pace.turn(&launch, wish)))
+            .map(|urgency| Box::pin(pace.turn(&launch, urgency)))
             .collect();
         for turn in &mut turns {
             assert!(turn.now_or_never().is_none());
         }
-        asks.send_replace(true);
+        request.send_replace(true);
         assert!((&mut turns[3]).now_or_never().is_none());
         for expected in [3, 2, 0, 1] {
             held.take();
@@ -305,10 +311,10 @@ mod tests {
                     break;
                 }
             }
-            // The others wait still.
+            // The others still wait.
             let mut rest = [3, 2, 0, 1]
                 .into_iter()
-                .skip_while(|it| *it != expected)
+                .skip_while(|number| *number != expected)
                 .skip(1);
             assert!(rest.all(|number| (&mut turns[number]).now_or_never().is_none()));
         }

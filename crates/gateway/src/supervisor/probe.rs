@@ -19,21 +19,21 @@ use tracing::Instrument as _;
 
 use super::session_key::SessionKey;
 
-/// A server that answers within this time is not looked at otherwise. Most do, and reading what its
-/// processes have spent costs more than the probe.
+/// Time for an answer before the server's CPU time is read. Most servers answer within it, and
+/// reading the CPU time of their processes costs more than the probe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The probes of one server that are out.
+/// The running probes of one server.
 #[derive(Default)]
 pub struct Probes(JoinSet<(SessionKey, Epoch, Outcome)>);
 
 impl Probes {
-    /// Starts a probe of one session. A probe that panics counts as a failed one: the lifecycle sends
-    /// the next probe only after it has heard of the last.
+    /// Starts a probe of one session. A probe that panics counts as failed, because the lifecycle
+    /// sends no next probe before it has the outcome of this one.
     pub fn start(
         &mut self,
         server: ServerName,
-        which: SessionKey,
+        key: SessionKey,
         epoch: Epoch,
         probe: impl Future<Output = Outcome> + Send + 'static,
     ) {
@@ -41,18 +41,18 @@ impl Probes {
             let outcome = AssertUnwindSafe(probe).catch_unwind().await;
             let outcome = outcome.unwrap_or_else(|_| {
                 // The panic hook has logged the message and the place of the panic.
-                tracing::error!(%server, ?which, %epoch, "a probe panicked");
+                tracing::error!(%server, which = ?key, %epoch, "a probe panicked");
                 Outcome::Failed("the probe failed by a fault in Mainstay".to_owned())
             });
-            (which, epoch, outcome)
+            (key, epoch, outcome)
         };
         self.0.spawn(probing.in_current_span().boxed());
     }
 
-    /// The next outcome; never resolves while no probe is out. Cancel-safe.
+    /// The next outcome. Never resolves while no probe runs. Cancel-safe.
     pub async fn next(&mut self) -> (SessionKey, Epoch, Outcome) {
         while let Some(probed) = self.0.join_next().await {
-            // An error means that the probe was aborted, which happens in `shutdown` only.
+            // An error means that the probe was aborted, which happens only in `shutdown`.
             if let Ok(probed) = probed {
                 return probed;
             }
@@ -65,13 +65,14 @@ impl Probes {
     }
 }
 
-/// One probe, from the question to its outcome; takes at most twice the policy's timeout.
+/// Runs one probe and returns its outcome. Takes at most twice the policy's timeout.
 pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>) -> Outcome {
-    // A ping has killed a single-flight server's running call; the call's own deadline watches it.
+    // A `ping` can kill the running call of a server that handles one request at a time. That call
+    // has its own deadline.
     if session.liveness.may_be_at_work() {
         return Outcome::Busy;
     }
-    // A page that is served does not show that calls are answered.
+    // A health page does not show that calls are answered.
     let url = url.filter(|_| !session.liveness.is_stalled());
     let asked_at = Instant::now();
     let _waiting = session.liveness.probe();
@@ -96,12 +97,12 @@ pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>
     }
 }
 
-/// `None` if the server is well.
+/// Sends the probe's request. `None` if the server is well.
 async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Option<Outcome> {
     let method = match (policy.method, url) {
         (ProbeMethod::Http, Some(url)) => {
             return match url.get().await {
-                // The server is there, and has no such page: a wrong URL is not a death.
+                // A server without this page is up: a wrong URL does not make it unhealthy.
                 Ok(200..300 | 404 | 405) => None,
                 Ok(status) => Some(Outcome::Failed(format!(
                     "HTTP {status} from the health URL"
@@ -114,11 +115,11 @@ async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Opt
     };
     let asked_at = Instant::now();
     let answer = session.ask(method, None).await;
-    // A server that refuses `ping` has proved by a list that its session lives.
+    // If a server refuses `ping`, and a message arrived since, its session is alive.
     judge(&answer).filter(|_| !(is_refusal(&answer) && session.liveness.is_heard_since(asked_at)))
 }
 
-/// Whether the question was refused as a whole.
+/// True if the request was refused as a whole.
 fn is_refusal(answer: &Result<Frame, Interruption>) -> bool {
     match answer {
         Ok(frame) => frame.error().is_some(),
@@ -126,8 +127,8 @@ fn is_refusal(answer: &Result<Frame, Interruption>) -> bool {
     }
 }
 
-/// The outcome that an answer stands for. An answer to the question proves life: an error such as −32601 does,
-/// too. Anything else speaks against the server, also an error that names no request.
+/// The outcome for an answer. An answer to the request proves life, even an error such as −32601.
+/// Everything else is a failure, including an error without a request id.
 fn judge(answer: &Result<Frame, Interruption>) -> Option<Outcome> {
     match answer {
         Ok(frame) if frame.names_nothing() => Some(Outcome::Broken(Fault {
@@ -166,17 +167,17 @@ fn excuse(session: &Session, spent: Duration, during: Duration) -> Option<Excuse
 mod tests {
     use super::*;
 
-    /// A probe whose outcome never comes would keep the session from ever being probed again.
+    /// A probe without an outcome would prevent all later probes of the session.
     #[tokio::test]
     async fn a_probe_that_panics_is_a_failed_probe() {
         let server = || ServerName::new("x").expect("a name");
         let mut probes = Probes::default();
         let panics = async { panic!("as a probe should not") };
         probes.start(server(), SessionKey::Shared, Epoch(7), panics);
-        let (which, epoch, outcome) = probes.next().await;
-        assert_eq!((which, epoch), (SessionKey::Shared, Epoch(7)));
+        let (key, epoch, outcome) = probes.next().await;
+        assert_eq!((key, epoch), (SessionKey::Shared, Epoch(7)));
         assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
-        // The set goes on: the next probe is heard of.
+        // The set continues to work: the next probe has an outcome.
         probes.start(server(), SessionKey::Shared, Epoch(7), async {
             Outcome::Busy
         });

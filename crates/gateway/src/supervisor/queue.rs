@@ -1,4 +1,4 @@
-//! Requests of servers that wait for an answer by hand, because no client could be asked
+//! Requests of servers that wait for a person's answer, because no client could be asked
 //! (`serverRequests: "queue"`).
 
 use std::{
@@ -21,56 +21,56 @@ use tokio_util::task::AbortOnDropHandle;
 use super::open_questions::{Answerer, OpenQuestions};
 use crate::events::Events;
 
-/// How long a request waits.
+/// Time that a request waits.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Requests that wait at once; one more is refused.
+/// Maximum number of waiting requests. Further ones are refused.
 const MAX_WAITING: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Queue {
-    state: Mutex<State>,
-    /// Told when a request is entered.
+    state: Mutex<QueueState>,
+    /// Notified when a request is added.
     news: watch::Sender<()>,
-    /// Of the daemon.
+    /// The daemon's events.
     events: Events,
-    /// All that servers have asked, with what clients are to answer.
+    /// The open questions of all servers, including those for clients.
     open: Arc<OpenQuestions>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     last_id: u64,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingRequest>,
 }
 
-/// The session that caused a request, and its call where it is known.
+/// The session that caused a request, and the call if it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     pub principal: Principal,
-    /// The name that its client declared.
+    /// The name that the client declared.
     pub client: Option<String>,
-    /// The server's own name of the tool or prompt, or the URI of the resource.
+    /// The original name of the tool or prompt, or the URI of the resource.
     pub name: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRequest {
     server: ServerName,
     cause: Option<Cause>,
     question: Question,
     asked_at: SystemTime,
     until: Instant,
-    /// Ends it when its answer would reach nobody.
+    /// Removes the request when nobody can receive its answer any more.
     _end: Option<AbortOnDropHandle<()>>,
 }
 
-/// A request that waits.
+/// A waiting request, as a person sees it.
 #[derive(Clone, Debug)]
 pub struct Queued {
     pub id: u64,
     pub server: ServerName,
-    /// Known where a single client can have caused it.
+    /// The cause, if only one client can have caused the request.
     pub cause: Option<Cause>,
     pub method: String,
     /// JSON text.
@@ -79,7 +79,7 @@ pub struct Queued {
 }
 
 impl Queue {
-    /// Tells of its requests in these events.
+    /// Publishes its requests as these events.
     pub fn new(events: Events) -> Self {
         Self {
             events,
@@ -87,18 +87,18 @@ impl Queue {
         }
     }
 
-    /// All that servers have asked, with what clients are to answer.
+    /// The open questions of all servers, including those for clients.
     pub fn open_questions(&self) -> &Arc<OpenQuestions> {
         &self.open
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         // Held for a map operation, never across an await.
         self.state.lock()
     }
 
-    /// A request of this server, and its cause where it is known. One too many is refused: it is
-    /// dropped.
+    /// Adds a request of this server, with its cause if known. A request beyond the limit is
+    /// refused, which means dropped.
     pub fn enter(
         self: &Arc<Self>,
         server: &ServerName,
@@ -122,7 +122,7 @@ impl Queue {
                 queue.end(id);
             }
         });
-        let waiting = Waiting {
+        let waiting = WaitingRequest {
             server: server.clone(),
             cause,
             question,
@@ -130,7 +130,7 @@ impl Queue {
             until: Instant::now() + PATIENCE,
             _end: end,
         };
-        // Under the lock, so that the end of the request is told after its beginning.
+        // Publish under the lock, so that the event about the request's end comes later.
         let kind = EventKind::ServerRequestWaiting { id, method };
         self.events.publish(Some(server), kind);
         state.waiting.insert(id, waiting);
@@ -138,7 +138,7 @@ impl Queue {
         self.news.send_replace(());
     }
 
-    /// Tells of requests that are entered from now on.
+    /// Notifies of requests that are added from now on.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.news.subscribe()
     }
@@ -146,7 +146,7 @@ impl Queue {
     /// The waiting requests, oldest first.
     pub fn list(&self) -> Vec<Queued> {
         self.expire();
-        let shown = |(id, waiting): (&u64, &Waiting)| {
+        let summary = |(id, waiting): (&u64, &WaitingRequest)| {
             let frame = waiting.question.frame();
             Queued {
                 id: *id,
@@ -157,17 +157,17 @@ impl Queue {
                 asked_at: waiting.asked_at,
             }
         };
-        self.state().waiting.iter().map(shown).collect()
+        self.state().waiting.iter().map(summary).collect()
     }
 
-    /// Takes one out, to be answered or refused.
+    /// Removes a request, so that the caller can answer or refuse it.
     pub fn take(&self, id: u64, outcome: Settled) -> Option<Question> {
         self.expire();
         if self.is_over(id) {
             self.end(id);
         }
         let waiting = self.state().waiting.remove(&id)?;
-        self.tell_settled(id, &waiting, outcome);
+        self.publish_settled(id, &waiting, outcome);
         Some(waiting.question)
     }
 
@@ -177,7 +177,7 @@ impl Queue {
         waiting.is_some_and(|waiting| waiting.question.is_over())
     }
 
-    /// Ends a request whose answer would reach nobody.
+    /// Ends a request if nobody can receive its answer.
     fn end(&self, id: u64) {
         let waiting = self.state().waiting.remove(&id);
         if let Some(waiting) = waiting {
@@ -185,12 +185,12 @@ impl Queue {
                 Some(_) => Settled::TakenBack,
                 None => Settled::Disconnected,
             };
-            self.tell_settled(id, &waiting, outcome);
+            self.publish_settled(id, &waiting, outcome);
             waiting.question.end();
         }
     }
 
-    fn tell_settled(&self, id: u64, waiting: &Waiting, outcome: Settled) {
+    fn publish_settled(&self, id: u64, waiting: &WaitingRequest, outcome: Settled) {
         let method = waiting.question.frame().method_name();
         let kind = EventKind::ServerRequestSettled {
             id,
@@ -211,7 +211,7 @@ impl Queue {
             expired.collect::<Vec<_>>()
         };
         for (id, waiting) in expired {
-            self.tell_settled(id, &waiting, Settled::Expired);
+            self.publish_settled(id, &waiting, Settled::Expired);
             waiting
                 .question
                 .refuse(code::INTERNAL_ERROR, "nobody answered in time");

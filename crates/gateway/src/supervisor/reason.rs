@@ -1,4 +1,4 @@
-//! Why a server is not connected, and what a person can do about it.
+//! Explains why a server is not connected, and what a person can do about it.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use super::{kept_down::KeptDown, server::Server, server_view::ServerView};
 
-/// The bytes that are shown of a line of a starting server's stderr.
+/// Maximum number of bytes that are shown of a line of a starting server's stderr.
 const MAX_SHOWN_LINE: usize = 200;
 
 impl Server {
-    /// Describes the start of its process that is under way, with the last line of its stderr, or the last line
-    /// on its stdout that is no message.
+    /// Describes the start that is under way, with the last line of the process's stderr, or else
+    /// the last line on its stdout that is no message.
     pub fn start_words(&self) -> Option<String> {
         if !matches!(self.config().launch, Launch::Stdio(_)) {
             return None;
@@ -46,10 +46,10 @@ impl Server {
         })
     }
 
-    /// Why a call cannot be made, in words and as data.
+    /// The failure of a call to a server that is not connected.
     pub fn not_connected(&self) -> Failure {
         let (view, name) = (self.view(), &self.name);
-        // Reads as sentences.
+        // The words must fit into a sentence.
         let words = match view.state() {
             State::Error => "not connected",
             State::Failed => "down after repeated failures",
@@ -62,14 +62,14 @@ impl Server {
         };
         let failure = view.describe(failure, name);
         match (self.kept_down(), view.wanted) {
-            (Some(why), _) => failure.with("status", why.as_str()),
+            (Some(kept_down), _) => failure.with("status", kept_down.as_str()),
             // Its stderr from before the stop explains nothing.
             (None, false) => failure,
             (None, true) => self.with_stderr(failure),
         }
     }
 
-    /// The time of a call is over, and the server is not connected yet.
+    /// The failure of a call whose deadline passed before the server was connected.
     pub fn not_in_time(&self, limit: Duration) -> Failure {
         let failure = self.not_connected();
         Failure {
@@ -79,8 +79,8 @@ impl Server {
         }
     }
 
-    /// Describes a server that is not connected: its state in these `words`, the reason, and what a person can
-    /// do about it.
+    /// Describes a server that is not connected: its state in these `words`, the reason, and what a
+    /// person can do about it.
     pub fn explain_state(&self, view: &ServerView, words: &str) -> String {
         let step = self.step_words(view);
         match self.kept_down() {
@@ -89,21 +89,22 @@ impl Server {
             None if !view.wanted => return format!("{words}: it is stopped{step}"),
             None => {}
         }
-        let mut explanation = words.to_owned();
+        let mut described = words.to_owned();
         if let Some(reason) = &view.status.reason {
             let (stderr, stdout) = self.last_words(view);
-            let why = trouble::explained(reason, &stderr, stdout.as_deref());
-            let why = self.with_foreign_ids(why, view);
-            explanation = format!("{explanation}: {why}{step}");
+            let explanation = trouble::explained(reason, &stderr, stdout.as_deref());
+            let explanation = self.with_foreign_ids(explanation, view);
+            described = format!("{described}: {explanation}{step}");
         }
         if let Some(words) = self.start_words() {
-            explanation = format!("{explanation}; starting: {words}");
+            described = format!("{described}; starting: {words}");
         }
-        explanation
+        described
     }
 
-    /// What the process said to which the status's reason belongs: its last lines of stderr, and its last line of
-    /// stdout that is no message. While another one starts, that is the one before.
+    /// The last lines of stderr, and the last line of stdout that is no message, of the process
+    /// that the status's reason is about. While a new process starts, that is the process before
+    /// it.
     pub fn last_words(&self, view: &ServerView) -> (Vec<String>, Option<String>) {
         if view.status.begun.is_some() && view.status.reason.is_some() {
             return (self.log.said_before().into_iter().collect(), None);
@@ -111,7 +112,7 @@ impl Server {
         (self.log.tail.texts(), self.log.last_stray_line())
     }
 
-    /// The reason, with the ids of responses that may have answered the handshake.
+    /// Adds the ids of responses that may have answered the handshake to the reason.
     pub fn with_foreign_ids(&self, reason: String, view: &ServerView) -> String {
         let is_down = view.state() != State::Connected;
         match self.log.recent_foreign_ids().filter(|_| is_down) {
@@ -120,7 +121,7 @@ impl Server {
         }
     }
 
-    /// What a person can do about a server that is not connected.
+    /// The next step of a person, if the server is not connected.
     pub fn next_step(&self, view: &ServerView) -> Option<NextStep> {
         match self.kept_down() {
             Some(KeptDown::Unapproved) => return Some(NextStep::Approve),
@@ -137,17 +138,17 @@ impl Server {
         NextStep::of(view.state(), view.status.unauthorized, has_log)
     }
 
-    /// The next step in words, after a separator; empty where there is none.
+    /// The next step in words, after a separator. Empty if there is none.
     pub fn step_words(&self, view: &ServerView) -> String {
         let step = self.next_step(view);
         let words = step.and_then(|step| step.words(self.name.as_str()));
         words.map(|words| format!("; {words}")).unwrap_or_default()
     }
 
-    /// The problems of its entry, a line each, with the position if the file is known.
+    /// The problems of the server's entry, one line each, with the position if the file is known.
     pub fn problems(&self) -> Vec<String> {
         let config = self.config();
-        let shown = |problem: &ConfigError| match &self.entry_place {
+        let text = |problem: &ConfigError| match &self.entry_place {
             EntryPlace::File(file) => problem.at(file).to_string(),
             EntryPlace::Configuration => problem.to_string(),
             EntryPlace::CommandLine => {
@@ -155,15 +156,15 @@ impl Server {
                 problem.at(place).to_string()
             }
         };
-        config.problems().map(shown).collect()
+        config.problems().map(text).collect()
     }
 
-    /// Why nothing may start it, if nothing may.
+    /// The reason why the server must not be started, if there is one.
     pub fn kept_down(&self) -> Option<KeptDown> {
-        KeptDown::of(&self.config())
+        KeptDown::for_config(&self.config())
     }
 
-    /// Adds the server's last lines of stderr, which most often say why it died.
+    /// Adds the server's last lines of stderr, which often show why it died.
     pub(super) fn with_stderr(&self, failure: Failure) -> Failure {
         let (stderr, _) = self.last_words(&self.view());
         if stderr.is_empty() {

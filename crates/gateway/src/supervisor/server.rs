@@ -28,7 +28,7 @@ use tokio::{
 use tracing::Instrument as _;
 
 use super::{
-    command::{Command, Operation},
+    command::{Operation, SupervisorCommand},
     declared,
     fleet::Fleet,
     held_requests::HeldRequests,
@@ -44,47 +44,49 @@ use super::{
 };
 use crate::metrics::Figures;
 
-/// Commands that may wait for a supervisor; each is handled without waiting for anything.
+/// Commands that may be queued for a supervisor. The supervisor handles each of them without
+/// waiting.
 const MAX_COMMANDS: usize = 256;
 
-/// The time that an operator's command may take beyond the server's own limits: to end the old session and to
-/// read the lists of the new one.
+/// Time that an operator's command may take in addition to the server's own limits: to end the old
+/// session and to read the lists of the new one.
 const OPERATION_GRACE: Duration = Duration::from_secs(40);
 
-/// A server, as all other tasks see it.
+/// The handle of a server for all other tasks.
 #[derive(Debug)]
 pub struct Server {
     pub name: ServerName,
     pub log: Arc<ServerLog>,
     config: Arc<ArcSwap<ServerConfig>>,
-    /// Part of the configuration: every call on a profile asks for it.
+    /// True if the configuration isolates clients. Cached, because every call on a profile reads
+    /// it.
     isolated: AtomicBool,
-    /// There is one client, and the shared session is its own.
+    /// There is only one client, and the shared session belongs to it.
     is_shared_by_one: bool,
-    /// The server has asked the one client something outside of calls.
+    /// True if the server has asked the only client a question outside of calls.
     has_asked: Arc<AtomicBool>,
-    /// Of the one client's session.
+    /// The held requests of the only client's session.
     held_requests: Arc<HeldRequests>,
     pub(super) view: watch::Receiver<ServerView>,
-    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) commands: mpsc::Sender<SupervisorCommand>,
     started_at: Instant,
     next_isolated: AtomicU64,
     queue: Arc<Queue>,
-    /// Gets the messages of shared sessions outside of calls.
+    /// Receives the messages of shared sessions outside of calls.
     listener: Arc<dyn Listener>,
     legacy_twin: LegacyTwin,
     /// Calls of the shared session that may have crashed it.
     pub suspect_calls: Arc<SuspectCalls>,
-    /// Whether a caller has asked for the server since its shared session was lost.
-    asked: Arc<watch::Sender<bool>>,
-    /// The figures of its calls.
+    /// True if a caller has requested the server since its shared session was lost.
+    requested: Arc<watch::Sender<bool>>,
+    /// Counts and times of the server's calls.
     pub figures: Arc<Figures>,
-    /// Where the configuration has its entry.
+    /// Location of the server's entry: the command line, a file or another configuration.
     pub(super) entry_place: EntryPlace,
 }
 
-/// Starts supervising a server. The task ends after [`Server::end`], when nothing of the server is
-/// left.
+/// Starts supervising a server. The task ends after [`Server::end`], when all sessions of the
+/// server have ended.
 pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let log = fleet.logs.server(&config.name);
@@ -95,7 +97,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let (name, is_isolated) = (config.name.clone(), !is_shared_by_one && isolates(&config));
     let stored = Arc::new(ArcSwap::new(config));
     let (task, view, listener) = Task::new(Arc::clone(&stored), Arc::clone(&log), fleet);
-    let (suspect_calls, asked) = (Arc::clone(&task.suspect_calls), Arc::clone(&task.asked));
+    let (suspect_calls, requested) = (Arc::clone(&task.suspect_calls), Arc::clone(&task.requested));
     let has_asked = Arc::clone(&task.has_asked);
     let held_requests = Arc::clone(&task.held_requests);
     let server = Arc::new(Server {
@@ -114,12 +116,12 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         listener,
         legacy_twin: LegacyTwin::default(),
         suspect_calls,
-        asked,
+        requested,
         figures: Arc::default(),
         entry_place,
     });
-    // So that each line of the log says which server it is about, whatever module writes it. A span that
-    // the log leaves out costs nothing.
+    // Each log line names its server, whatever module writes it. A span that the log filter leaves
+    // out costs nothing.
     let span = tracing::debug_span!("supervisor", server = %server.name);
     (server, tokio::spawn(task.run(inbox).instrument(span)))
 }
@@ -129,12 +131,12 @@ impl Server {
         self.view.borrow().clone()
     }
 
-    /// When it was last heard, while it is up.
+    /// Time at which the server's last message arrived. `None` while the server is not up.
     pub fn heard(&self) -> Option<std::time::Instant> {
         self.view.borrow().heard()
     }
 
-    /// The views to come; the channel closes when the server's supervisor has ended.
+    /// Receives the views to come. The channel closes when the server's supervisor has ended.
     pub fn changes(&self) -> watch::Receiver<ServerView> {
         self.view.clone()
     }
@@ -143,50 +145,51 @@ impl Server {
         self.view.borrow().catalog.clone()
     }
 
-    /// Whether its list has this tool.
+    /// True if the server lists this tool.
     pub fn has_tool(&self, tool: &str) -> bool {
         self.has(ListKind::Tools, tool)
     }
 
-    /// Whether its list of this kind has this item, as far as is known.
+    /// True if the server's list of this kind has this item, as far as known.
     pub fn has(&self, kind: ListKind, key: &str) -> bool {
         let catalog = self.catalog();
         catalog.is_some_and(|catalog| catalog.item(kind, key).is_some())
     }
 
-    /// The configuration as of now: a reload may change it.
+    /// The current configuration. A reload may replace it.
     pub fn config(&self) -> Guard<Arc<ServerConfig>> {
         self.config.load()
     }
 
-    /// Whether it is known to be spoken to without sessions only.
+    /// True if the server is known to speak only the modern era, which has no sessions.
     pub fn opens_no_sessions(&self) -> bool {
         self.eras().legacy == Some(false)
     }
 
-    /// Whether each client has a session of its own on profiles, too.
+    /// True if each client has an isolated session on profiles, too.
     pub fn is_isolated(&self) -> bool {
         self.isolated.load(Ordering::Relaxed)
     }
 
-    /// Whether its shared session is not to be shared by a client beside the one that it belongs to: the
-    /// server has asked that one, so what it does may depend on the answers.
+    /// True if no second client may use the shared session: the server has asked the client that
+    /// owns it a question, so the session may depend on the answers.
     pub fn knows_its_client(&self) -> bool {
         self.has_asked.load(Ordering::Relaxed)
     }
 
-    /// Requests that wait for a call of the one client; `None` where clients share the session.
+    /// Requests that wait for a call of the only client. `None` if several clients share the
+    /// session.
     pub fn held_requests(&self) -> Option<&Arc<HeldRequests>> {
         self.is_shared_by_one.then_some(&self.held_requests)
     }
 
-    /// Whether the clients of its own path share its one session: the configuration says so, or it opens
-    /// no sessions.
+    /// True if clients of `/servers/NAME/mcp` share one session: the configuration says so, or the
+    /// server opens no sessions.
     pub fn shares_its_session(&self) -> bool {
         self.config().isolation == Some(Isolation::Shared) || self.opens_no_sessions()
     }
 
-    /// Whether its shared session is one of 2026-07-28, or would be.
+    /// True if the shared session is modern (2026-07-28), or would be if it were open.
     pub fn speaks_modern(&self) -> bool {
         let view = self.view.borrow();
         match &view.session {
@@ -200,22 +203,22 @@ impl Server {
         self.view.borrow().eras
     }
 
-    /// Whether its operator wants this server up.
+    /// True if the operator wants this server up.
     pub fn is_wanted(&self) -> bool {
         self.view.borrow().wanted
     }
 
-    /// Whether clients are shown what it offers. Where each client has a session of its own, the shared one, from
+    /// True if clients see what the server offers. With isolated sessions, the shared session, from
     /// which the lists come, may be down meanwhile.
     pub fn is_offered(&self) -> bool {
         self.view.borrow().is_offered()
             || self.is_wanted() && self.config().isolation == Some(Isolation::Session)
     }
 
-    /// `stdio`, `http` or `sse`: the transport of the last session, else the one configured.
+    /// The transport of the last session, else the configured one: `stdio`, `http` or `sse`.
     pub fn transport(&self) -> &'static str {
-        let spoken = self.view.borrow().spoken;
-        spoken.unwrap_or_else(|| self.config().transport())
+        let last_transport = self.view.borrow().last_transport;
+        last_transport.unwrap_or_else(|| self.config().transport())
     }
 
     pub fn live_session(&self) -> Option<Arc<Session>> {
@@ -226,8 +229,8 @@ impl Server {
             .filter(|session| !session.is_over())
     }
 
-    /// The shared session for callers of this era. A server that keeps no session is spoken to in the
-    /// caller's own words, as far as it understands them; all others in one way for all.
+    /// The shared session for callers of this era. A stateless server is addressed in the caller's
+    /// era if it supports that era. All other servers have one session for both eras.
     pub async fn session(
         self: &Arc<Self>,
         era: Era,
@@ -241,8 +244,8 @@ impl Server {
         Ok(session)
     }
 
-    /// If the server is on its way up, waits until `deadline` for one attempt, which is shared by all
-    /// callers; a scheduled one is brought forward.
+    /// Waits until `deadline` for one attempt if the server is on its way up. All callers share the
+    /// attempt. A scheduled attempt is brought forward.
     async fn shared_session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
@@ -257,7 +260,7 @@ impl Server {
     async fn next_session(&self) -> Result<Arc<Session>, Failure> {
         self.hasten_start();
         let mut view = self.view.clone();
-        // The attempt that counts is the one under way, or the next.
+        // Wait for the attempt under way, else for the next one.
         let first = {
             let status = &view.borrow_and_update().status;
             if status.attempting {
@@ -266,7 +269,7 @@ impl Server {
                 status.epoch.next()
             }
         };
-        let mut told = false;
+        let mut is_announced = false;
         loop {
             if let Some(session) = self.live_session() {
                 return Ok(session);
@@ -277,7 +280,7 @@ impl Server {
                 let state = status.state;
                 // A session whose loss has not been noticed yet counts as connected.
                 let is_up = state == State::Connected;
-                // Mainstay starts, and has not come to this server yet.
+                // Mainstay is starting, and has not started this server yet.
                 let is_next = view.wanted && status.epoch == Epoch::NONE;
                 let hopeful = state.is_hopeful() || is_up || status.attempting || is_next;
                 let from = status.calls_from.map(Instant::from_std);
@@ -287,9 +290,9 @@ impl Server {
             if failed || !hopeful && !on_call {
                 return Err(self.not_connected());
             }
-            if on_call && !told {
-                told = true;
-                self.tell(Command::CallWaiting);
+            if on_call && !is_announced {
+                is_announced = true;
+                self.send_command(SupervisorCommand::CallWaiting);
             }
             if view.changed().await.is_err() {
                 return Err(self.not_connected());
@@ -297,19 +300,19 @@ impl Server {
         }
     }
 
-    /// Whether an attempt waits for its turn among those of other servers.
+    /// True if an attempt waits for attempts of other servers.
     pub fn waits_for_its_turn(&self) -> bool {
         let view = self.view.borrow();
         view.status.attempting && view.status.begun.is_none()
     }
 
-    /// A caller waits for the server: if its start waits for a slot, it goes before others.
+    /// Gives the server's start precedence over other starts, because a caller waits for it.
     fn hasten_start(&self) {
-        self.asked.send_replace(true);
+        self.requested.send_replace(true);
     }
 
-    /// Resolves when lists need not wait for the server: it has lists of an earlier run, its first attempt is over,
-    /// or `wait` has passed since its start.
+    /// Resolves when lists need not wait for the server: it has lists of an earlier run, its first
+    /// attempt is over, or `wait` has passed since its start.
     pub async fn settled(&self, wait: Duration) {
         self.until(wait, |view| view.attempted || view.has_kept_lists)
             .await;
@@ -320,48 +323,52 @@ impl Server {
         self.until(wait, |view| view.attempted).await;
     }
 
-    async fn until(&self, wait: Duration, is_so: impl Fn(&ServerView) -> bool) {
+    async fn until(&self, wait: Duration, condition: impl Fn(&ServerView) -> bool) {
         let mut view = self.view.clone();
-        // Elapsed, or the supervisor has ended: in both cases there is nothing to wait for.
-        timeout_at(self.started_at + wait, view.wait_for(|view| is_so(view)))
-            .await
-            .ok();
+        // The time has passed or the supervisor has ended. Both end the wait.
+        timeout_at(
+            self.started_at + wait,
+            view.wait_for(|view| condition(view)),
+        )
+        .await
+        .ok();
     }
 
-    /// The crash of the process of all clients since then, once it is known; `None` if none is known within `limit`.
+    /// Waits up to `limit` for a crash of the shared session's process at or after `since`.
     pub async fn crash_since(&self, since: SystemTime, limit: Duration) -> Option<Crash> {
         let mut view = self.view.clone();
-        let is_meant = |crash: &Crash| crash.is_shared && crash.at >= since;
-        let last = |view: &ServerView| view.crashes.last.filter(is_meant);
-        let known = timeout(limit, view.wait_for(|view| last(view).is_some())).await;
-        last(&*known.ok()?.ok()?)
+        let is_recent = |crash: &Crash| crash.is_shared && crash.at >= since;
+        let last = |view: &ServerView| view.crashes.last.filter(is_recent);
+        let crashed_view = timeout(limit, view.wait_for(|view| last(view).is_some())).await;
+        last(&*crashed_view.ok()?.ok()?)
     }
 
-    /// Whether [`Server::tried`] would resolve at once.
+    /// True if [`Server::tried`] would resolve at once.
     pub fn is_tried(&self, wait: Duration) -> bool {
         self.view.borrow().attempted
             || self.started_at + wait <= Instant::now()
             || self.view.has_changed().is_err()
     }
 
-    /// Resolves when the session that is open, or is being opened, has been listed; at once if there is
-    /// none; after `limit` in any case. A server that was never listed is tried as for a call, because
-    /// a client that names something of it may call it. Returns whether that was before the limit.
+    /// Resolves when the lists of the session that is open, or is being opened, have been read; at
+    /// once if there is none; after `limit` in any case. If the server was never listed, starts it
+    /// like a call does, because the client may go on to call it. Returns false if `limit` passed
+    /// first.
     pub async fn listed(&self, limit: Duration) -> bool {
         let mut view = self.view.clone();
-        let known = async {
+        let listing = async {
             if self.catalog().is_none() {
-                // It may be down: then the lists say no more, either.
+                // If the server is down, no lists will follow.
                 self.next_session().await.ok();
             }
             // The supervisor may have ended.
             view.wait_for(|view| !view.is_to_be_listed()).await.ok();
         };
-        timeout(limit, known).await.is_ok()
+        timeout(limit, listing).await.is_ok()
     }
 
-    /// Carries out an operator's command, and returns when it is done or has failed. After a start, the lists are
-    /// read as well. One that is disabled, or waits for approval, is not started.
+    /// Carries out an operator's command. Returns when it is done or has failed. After a start,
+    /// waits for the lists, too. Does not start a server that is disabled or waits for approval.
     pub async fn operate(&self, operation: Operation) -> Result<(), Failure> {
         if operation != Operation::Stop && self.kept_down().is_some() {
             return Err(self.not_connected());
@@ -372,11 +379,11 @@ impl Server {
                 self.hasten_start();
             }
             let (reply, answer) = oneshot::channel();
-            let command = Command::Operate(operation, reply);
+            let command = SupervisorCommand::Operate(operation, reply);
             self.commands.send(command).await.map_err(|_| ended())?;
             let epoch = answer.await.map_err(|_| ended())?;
             let mut view = self.view.clone();
-            // A later command wins, and ends the wait for the earlier one.
+            // A later command ends the wait for this one.
             let view = view
                 .wait_for(|view| match operation {
                     Operation::Start | Operation::Reconnect => {
@@ -407,19 +414,23 @@ impl Server {
             .map_err(|failure| self.with_stderr(failure))
     }
 
-    /// Takes a new configuration into force. One that is reached in another way gets a new session.
+    /// Applies a new configuration. Opens a new session if the server is now reached in another
+    /// way.
     pub async fn configure(&self, config: Arc<ServerConfig>) {
         self.log.protect(&config);
         let is_isolated = !self.is_shared_by_one && isolates(&config);
         self.isolated.store(is_isolated, Ordering::Relaxed);
         self.config.store(Arc::clone(&config));
-        // The next one is opened as the new configuration has it.
+        // The next legacy twin is opened with the new configuration.
         self.legacy_twin.close();
         // The supervisor may have ended.
-        self.commands.send(Command::Configure(config)).await.ok();
+        self.commands
+            .send(SupervisorCommand::Configure(config))
+            .await
+            .ok();
     }
 
-    /// An isolated session, opened at its first use.
+    /// Returns an isolated session that is opened at its first use.
     pub fn isolated_session(
         self: &Arc<Self>,
         initialize: Arc<str>,
@@ -430,8 +441,8 @@ impl Server {
         IsolatedSession::new(Arc::clone(self), id, initialize, listener, settings, true)
     }
 
-    /// The legacy session that all clients share while the shared session is modern. It does not count
-    /// as a client's session, and is not closed to make room for one.
+    /// Returns the legacy session that all clients share while the shared session is modern. It
+    /// does not count as a client's session, and is not closed to make room for one.
     pub(super) fn twin_session(self: &Arc<Self>) -> IsolatedSession {
         let id = IsolatedSessionId(self.next_isolated.fetch_add(1, Ordering::Relaxed));
         let initialize = declared::initialize(&self.config(), None);
@@ -440,13 +451,13 @@ impl Server {
         IsolatedSession::new(server, id, initialize, listener, settings, false)
     }
 
-    /// Keeps a request of this server, with its cause, until a person answers it.
+    /// Queues a request of this server, with its cause, until a person answers it.
     pub fn queue(&self, cause: Cause, mut question: Question) {
         question.keep_waiting(None);
         self.queue.enter(&self.name, Some(cause), question);
     }
 
-    /// Shows people that a client of this name is asked.
+    /// Lists a question that a client of this name is asked.
     pub fn show_question(
         &self,
         name: Option<&str>,
@@ -461,41 +472,42 @@ impl Server {
         open.show(&self.name, answerer, question);
     }
 
-    /// The oldest question of this server that waits for its answer, and how many do.
+    /// The oldest open question of this server, and their number.
     pub fn open_question(&self) -> Option<(OpenQuestion, usize)> {
         self.queue.open_questions().oldest_of(&self.name)
     }
 
-    /// Probes the shared session at once.
+    /// Requests an immediate probe of the shared session.
     pub fn request_probe(&self) {
-        self.tell(Command::RequestProbe(SessionKey::Shared));
+        self.send_command(SupervisorCommand::RequestProbe(SessionKey::Shared));
     }
 
-    /// A call was answered after calls that failed, which shows at once.
+    /// Reports that a call was answered after calls that failed. The supervisor updates the health
+    /// at once.
     pub fn call_answered(&self) {
-        self.tell(Command::CallAnswered);
+        self.send_command(SupervisorCommand::CallAnswered);
     }
 
-    /// The machine slept.
+    /// Reports that the machine has resumed from sleep.
     pub fn resumed(&self) {
-        self.tell(Command::Resumed);
+        self.send_command(SupervisorCommand::Resumed);
     }
 
-    /// Ends every session of this server; the supervisor's task ends when they are gone.
+    /// Ends every session of this server. The supervisor's task ends when they are gone.
     pub async fn end(&self) {
         self.legacy_twin.close();
-        // It may have ended already.
-        self.commands.send(Command::End).await.ok();
+        // The supervisor may have ended already.
+        self.commands.send(SupervisorCommand::End).await.ok();
     }
 
-    /// Resolves when nothing of the server is left.
+    /// Resolves when the supervisor's task has ended.
     pub async fn gone(&self) {
         let mut views = self.changes();
         // The channel closes with the supervisor.
         while views.changed().await.is_ok() {}
     }
 
-    pub(super) fn tell(&self, command: Command) {
+    pub(super) fn send_command(&self, command: SupervisorCommand) {
         if let Err(error) = self.commands.try_send(command) {
             tracing::debug!(server = %self.name, %error, "a command was not taken");
         }

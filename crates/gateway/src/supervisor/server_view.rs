@@ -15,39 +15,42 @@ use mainstay_core::{
 use mainstay_transport::Session;
 use tokio::time::Instant;
 
-use super::listing_schedule::Trouble;
+use super::listing_schedule::ListTrouble;
 
-/// A server as of now.
+/// A snapshot of a server.
 #[derive(Clone, Debug)]
 pub struct ServerView {
     pub status: Status,
-    /// Whether its operator wants it up.
+    /// True if the operator wants the server up.
     pub wanted: bool,
     pub session: Option<Arc<Session>>,
-    /// The last good one; it stays while the server is being brought back, and between runs.
+    /// The last complete catalog. It is retained while the server is down, and between runs.
     pub catalog: Option<Arc<ServerCatalog>>,
-    /// The attempt whose session gave the catalog; `None` while it is an earlier run's.
+    /// The attempt whose session returned the catalog. `None` if the catalog is from an earlier
+    /// run.
     pub listed: Option<Epoch>,
-    /// The trouble with its lists, if there is any.
-    pub list_trouble: Option<Trouble>,
-    /// Whether the first attempt of this run, with its listing, is over, however it went.
+    /// The trouble with the server's lists, if any.
+    pub list_trouble: Option<ListTrouble>,
+    /// True when the first attempt of this run, with its listing, has ended in any way.
     pub attempted: bool,
-    /// Whether lists need not wait for that attempt: those of an earlier run are served meanwhile.
+    /// True if the catalog file has lists: callers get these and need not wait for the first
+    /// attempt.
     pub has_kept_lists: bool,
     pub connected_at: Option<SystemTime>,
-    /// Since when it is not connected; attempts that fail do not change it.
+    /// Time since which the server is not connected. Failed attempts do not change it.
     pub down_since: Option<SystemTime>,
-    /// Since when it is connected and degraded.
+    /// Time since which the server is connected and degraded.
     pub degraded_since: Option<SystemTime>,
-    /// How long the handshake of the session took, from the start of its attempt.
+    /// Duration of the last handshake, from the start of its attempt.
     pub handshake: Option<Duration>,
-    /// The transport of the last session, which says what a URL without a transport turned out to be.
-    pub spoken: Option<&'static str>,
-    /// Shared sessions that have been opened.
+    /// The transport of the last session. It shows the transport of a URL whose entry names none.
+    pub last_transport: Option<&'static str>,
+    /// Number of shared sessions that have been opened.
     pub sessions: u64,
-    /// Which eras it speaks, as far as that is known; kept between runs.
+    /// The eras that the server speaks, as far as known. Retained between runs.
     pub eras: Eras,
-    /// It failed after `server/discover`, and is not sent it until its operator starts it.
+    /// True if the server failed after `server/discover`. It gets no further one until its operator
+    /// starts it.
     pub avoids_probe: bool,
     pub crashes: Crashes,
 }
@@ -64,23 +67,23 @@ pub struct Crash {
     pub at: SystemTime,
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// Whether it was the process of all clients, and not one of a client's own.
+    /// True if it was the process of the shared session, and not of an isolated one.
     pub is_shared: bool,
 }
 
 impl ServerView {
-    /// Up, with lists that come from this session.
+    /// True if the server is connected and its lists come from this attempt or a later one.
     pub fn is_ready(&self, epoch: Epoch) -> bool {
         self.status.state == State::Connected && self.listed.is_some_and(|listed| listed >= epoch)
     }
 
-    /// Whether clients are shown what it offers: its operator wants it up, and somebody brings it back if it is
-    /// down.
+    /// True if clients see what the server offers: its operator wants it up, and Mainstay
+    /// reconnects it if it is down.
     pub fn is_offered(&self) -> bool {
         self.wanted && self.status.is_kept_up()
     }
 
-    /// Whether lists are about to be read: of the session that is open, or of one that is being opened.
+    /// True if a listing is due: of the open session, or of one that is being opened.
     pub fn is_to_be_listed(&self) -> bool {
         let status = &self.status;
         match status.state {
@@ -90,7 +93,7 @@ impl ServerView {
         }
     }
 
-    /// Whether attempt `epoch`, or a later one, has failed.
+    /// True if attempt `epoch`, or a later one, has failed.
     pub fn has_failed(&self, epoch: Epoch) -> bool {
         self.status.epoch >= epoch
             && !self.status.attempting
@@ -102,30 +105,32 @@ impl ServerView {
         self.status.is_degraded() || self.has_bad_lists()
     }
 
-    /// Notes since when it is down or degraded. To be called when its status or its lists have changed.
-    pub(super) fn note_since(&mut self) {
+    /// Updates the times since which the server is down or degraded. Call it after each change of
+    /// the status or the lists.
+    pub(super) fn update_since(&mut self) {
         let is_connected = self.status.state == State::Connected;
         let is_degraded = is_connected && self.is_degraded();
-        let note = |since: &mut Option<SystemTime>, holds: bool| {
+        let update = |since: &mut Option<SystemTime>, holds: bool| {
             *since = holds.then(|| since.unwrap_or_else(SystemTime::now));
         };
-        note(&mut self.down_since, !is_connected);
-        note(&mut self.degraded_since, is_degraded);
+        update(&mut self.down_since, !is_connected);
+        update(&mut self.degraded_since, is_degraded);
     }
 
-    /// Whether its lists alone make it degraded.
+    /// True if the lists alone make the server degraded.
     pub fn has_bad_lists(&self) -> bool {
         let trouble = self.list_trouble.as_ref();
         trouble.is_some_and(|trouble| trouble.degrades)
     }
 
-    /// A note about its lists.
+    /// The reason of the trouble with the server's lists.
     pub fn list_note(&self) -> Option<String> {
         let trouble = self.list_trouble.as_ref();
         trouble.map(|trouble| trouble.reason.clone())
     }
 
-    /// The state, as a call that fails now should see it: a loss may not have been noticed yet.
+    /// The state for a call that fails now. It includes a loss that the supervisor has not
+    /// handled yet.
     pub fn state(&self) -> State {
         let over = self
             .session
@@ -138,16 +143,16 @@ impl ServerView {
         }
     }
 
-    /// When the server was last heard, while it is up. The supervisor looks at the traffic of a session only now and
-    /// then.
+    /// Time at which the server's last message arrived. `None` while the server is not up. Newer
+    /// than the lifecycle's health data, which the supervisor updates only at intervals.
     pub fn heard(&self) -> Option<std::time::Instant> {
         let health = self.status.health.as_ref()?;
         let session = self.session.as_ref();
-        let heard = session.map(|session| session.liveness.heard().into_std());
-        Some(heard.map_or(health.heard, |heard| heard.max(health.heard)))
+        let last_message_at = session.map(|session| session.liveness.heard().into_std());
+        Some(last_message_at.map_or(health.heard, |time| time.max(health.heard)))
     }
 
-    /// Adds what is known of the server to a failure of one of its calls.
+    /// Adds the server's status to the failure of one of its calls.
     pub fn describe(&self, failure: Failure, server: &ServerName) -> Failure {
         let status = &self.status;
         let mut failure = failure
@@ -172,7 +177,7 @@ impl ServerView {
         failure
     }
 
-    /// The word for the server's health in `mainstay health`, as far as evidence goes.
+    /// The health of the server in `mainstay health`.
     pub fn diagnosis(&self) -> &'static str {
         match self.state() {
             State::Connected if self.is_degraded() => "unhealthy",

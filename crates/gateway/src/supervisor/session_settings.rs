@@ -1,5 +1,5 @@
-//! What a client has set on its isolated session: a log level and subscriptions. A session that is
-//! opened again gets the same settings.
+//! A client's settings on its isolated session: a log level and subscriptions. A reopened session
+//! gets the same settings.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,42 +12,43 @@ use mainstay_core::{
 use mainstay_transport::{Frame, Listener, Notice, Session};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Subscriptions that are restored, and the bytes of their URIs. Far more than clients have. Others are
-/// passed on, and lost with the session.
+/// Maximum number of subscriptions that are restored, and bytes of their URIs. Clients have far
+/// fewer. Further subscriptions are passed on to the server, but lost with the session.
 const MAX_RESOURCES: usize = 1024;
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Requests at once that restore a session: a server may handle each slowly.
+/// Maximum number of concurrent requests that restore a session: a server may handle each slowly.
 const AT_ONCE: usize = 8;
 
-/// How long a call waits for its new session to be as the old one was. What is not restored by then is
-/// not restored.
+/// Time that a call waits for the restoration of its new session. Settings that are not restored by
+/// then are lost.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The settings of one isolated session, whichever upstream session it is at present.
+/// The settings of one isolated session. They outlive each single upstream session.
 #[derive(Debug)]
 pub struct SessionSettings {
     server: ServerName,
-    state: Mutex<State>,
-    /// Whether a single client gets the session's notices.
+    state: Mutex<SettingsState>,
+    /// True if a single client gets the session's notices.
     has_client: bool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SettingsState {
     level: Option<LogLevel>,
-    /// By the server's own URI, the URI that the client used.
+    /// The server's URI → the URI that the client used.
     resources: BTreeMap<Box<str>, Box<str>>,
     bytes: usize,
 }
 
 impl SessionSettings {
-    /// Settings of a session that no single client has.
+    /// Settings of a session that belongs to no single client.
     pub fn new(server: &ServerName) -> Arc<Self> {
         Arc::new(Self::empty(server, false))
     }
 
-    /// Settings of one client's session. The client is told what it may have missed.
+    /// Settings of one client's session. The client gets notices of changes that it may have
+    /// missed.
     pub fn of_client(server: &ServerName) -> Arc<Self> {
         Arc::new(Self::empty(server, true))
     }
@@ -60,7 +61,7 @@ impl SessionSettings {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SettingsState> {
         // Held for a map operation, never across an await.
         self.state.lock()
     }
@@ -69,20 +70,21 @@ impl SessionSettings {
         self.state().level = Some(level);
     }
 
-    /// Whether the client wants a log message of this level. Without a wish the server decides.
+    /// True if the client accepts a log message of this level. If it has set no level, the server
+    /// decides.
     pub fn hears(&self, level: Option<LogLevel>) -> bool {
-        let wanted = self.state().level;
-        wanted
+        let minimum = self.state().level;
+        minimum
             .zip(level)
-            .is_none_or(|(wanted, level)| level >= wanted)
+            .is_none_or(|(minimum, level)| level >= minimum)
     }
 
-    /// Remembers a subscription to the server's `uri`, which the client calls `used`. Returns whether it
-    /// is new.
+    /// Remembers a subscription to the server's `uri`. The client uses the URI `used`. Returns true
+    /// if the subscription is new.
     pub fn subscribe(&self, uri: &str, used: &str) -> bool {
         let mut state = self.state();
-        let known = state.resources.get(uri).map(|used| used.len());
-        let (places, freed) = match known {
+        let length_before = state.resources.get(uri).map(|used| used.len());
+        let (places, freed) = match length_before {
             Some(length) => (0, uri.len() + length),
             None => (1, 0),
         };
@@ -97,10 +99,10 @@ impl SessionSettings {
                 "too many subscriptions: this one will not outlive its session"
             );
         }
-        known.is_none()
+        length_before.is_none()
     }
 
-    /// Returns whether there was such a subscription.
+    /// Removes a subscription. Returns true if it existed.
     pub fn unsubscribe(&self, uri: &str) -> bool {
         let mut state = self.state();
         let Some(used) = state.resources.remove(uri) else {
@@ -114,8 +116,8 @@ impl SessionSettings {
         !self.state().resources.is_empty()
     }
 
-    /// The URI by which the client knows a resource that has changed. A server may name a part of what
-    /// was subscribed to (specification, resources, "Subscriptions").
+    /// The URI by which the client knows a resource that has changed. A server may name a part of a
+    /// resource that was subscribed to (specification, resources, "Subscriptions").
     pub fn used(&self, uri: &str) -> Option<Box<str>> {
         let state = self.state();
         if let Some(used) = state.resources.get(uri) {
@@ -124,11 +126,11 @@ impl SessionSettings {
         let is_part = state
             .resources
             .keys()
-            .any(|known| uri.starts_with(&**known));
+            .any(|subscribed| uri.starts_with(&**subscribed));
         is_part.then(|| uri.into())
     }
 
-    /// Asks a new session for what the one before was asked for.
+    /// Sets the log level and the subscriptions on a new session.
     pub async fn restore(&self, session: &Session) {
         let (level, uris) = {
             let state = self.state();
@@ -155,7 +157,7 @@ impl SessionSettings {
         }
     }
 
-    /// Asks a session for log messages from this level on, if it takes a level.
+    /// Sets the log level of a session, if the session supports that.
     pub(super) async fn apply_log_level(&self, session: &Session, level: LogLevel) {
         if session.takes_log_level()
             && let Err(error) = session.set_log_level(level).await
@@ -164,14 +166,14 @@ impl SessionSettings {
         }
     }
 
-    /// Tells the client what it may have missed while it had no session: every resource that it is
-    /// subscribed to, and every list that the server announces changes of.
-    pub fn tell_missed(&self, session: &Session, listener: &Arc<dyn Listener>) {
+    /// Sends the client notices of everything that it may have missed while it had no session: each
+    /// resource that it is subscribed to, and each list whose changes the server announces.
+    pub fn notify_missed(&self, session: &Session, listener: &Arc<dyn Listener>) {
         if !self.has_client {
             return;
         }
         let uris: Vec<Box<str>> = self.state().resources.keys().cloned().collect();
-        let of_resource = |uri: Box<str>| {
+        let resource_notice = |uri: Box<str>| {
             let params = format!(r#"{{"uri":{}}}"#, message::quote(&uri));
             (Method::ResourceUpdated, Some(params))
         };
@@ -181,10 +183,11 @@ impl SessionSettings {
             (declared.prompts_changed, Method::PromptsChanged),
             (declared.resources_changed, Method::ResourcesChanged),
         ];
-        let lists = lists.into_iter().filter(|(is_declared, _)| *is_declared);
         let missed = lists
+            .into_iter()
+            .filter(|(is_declared, _)| *is_declared)
             .map(|(_, method)| (method, None))
-            .chain(uris.into_iter().map(of_resource));
+            .chain(uris.into_iter().map(resource_notice));
         for (method, params) in missed {
             let text = message::request(None, method.name(), params.as_deref());
             if let Ok(frame) = Frame::read(text.into()) {

@@ -1,4 +1,4 @@
-//! Memory of the lists of one server, and of all servers together.
+//! Limits the memory of the lists of one server, and of all servers together.
 
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
@@ -6,15 +6,15 @@ use mainstay_core::{
 };
 use mainstay_transport::{Budget, MAX_LIST_BYTES, Reserve};
 
-/// The bytes that each list has in any case: room for some two hundred tools. A
-/// thousand servers have 1 GiB by this at most.
+/// Bytes that each list has in any case: enough for some two hundred tools. A thousand servers take
+/// at most 1 GiB of this kind.
 const OWN_BYTES: usize = 256 * 1024;
 
-/// The bytes that all lists of all servers together may have beyond that: a thousand servers that list at once,
-/// each up to its bound, would else take 64 GiB.
+/// Bytes that all lists of all servers may have beyond [`OWN_BYTES`]. Without this limit, a
+/// thousand servers that list at once could take 64 GiB.
 const FLEET_BYTES: usize = 512 * 1024 * 1024;
 
-/// The reserve of a fleet.
+/// The reserve that all servers share.
 pub fn reserve() -> Reserve {
     Reserve::new(FLEET_BYTES, OWN_BYTES)
 }
@@ -36,22 +36,23 @@ impl Shares {
         &self.reserve
     }
 
-    /// The budget for a list that is about to be read, less the memory of the others.
+    /// The budget for a list that is about to be read: the server's limit, less the memory of its
+    /// other lists.
     pub fn budget(&self, kind: ListKind) -> Budget {
         let others = ListKind::ALL.into_iter().filter(|other| *other != kind);
-        let taken: usize = others
+        let used: usize = others
             .filter_map(|other| self.lists[other as usize].as_ref())
             .map(Budget::used)
             .sum();
-        Budget::of(MAX_LIST_BYTES.saturating_sub(taken), &self.reserve)
+        Budget::of(MAX_LIST_BYTES.saturating_sub(used), &self.reserve)
     }
 
-    /// A list has been read, and takes the bytes that its budget has counted.
+    /// Sets the budget of a list that has been read. It counts the list's bytes.
     pub fn set(&mut self, kind: ListKind, budget: Option<Budget>) {
         self.lists[kind as usize] = budget;
     }
 
-    /// Counts the lists of a kept catalog; those that are too large are dropped.
+    /// Counts the lists of a stored catalog. Drops lists that are too large.
     pub fn admit(&mut self, server: &ServerName, catalog: &mut ServerCatalog) {
         for kind in ListKind::ALL {
             let budget = self.budget(kind);

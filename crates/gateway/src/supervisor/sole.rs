@@ -1,5 +1,5 @@
-//! The one client of `mainstay mcp`. Its servers get its capabilities, and it gets their questions outside of
-//! calls.
+//! The only client of `mainstay mcp`. Its servers get its capabilities, and it gets their questions
+//! outside of calls.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -10,27 +10,28 @@ use mainstay_core::{
 use mainstay_transport::Question;
 use tokio::sync::watch;
 
-/// How long servers wait for the client's first words, which say what it declares. Clients send them
-/// when they start us; one that does not has its servers started, and perhaps started again.
+/// Time that servers wait for the client's first message, which declares its capabilities. Clients
+/// usually send it when they start Mainstay. If it comes later, servers start without it, and may
+/// be started again.
 pub const SILENCE: Duration = Duration::from_secs(1);
 
-/// Asks the client.
+/// The means to ask the client.
 pub trait Asks: Debug + Send + Sync {
-    /// A question that the client cannot be asked is given back.
+    /// Asks the client. Returns the question if the client cannot be asked.
     fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question>;
 }
 
-/// The one client, as far as it is known.
+/// The only client, as far as it is known.
 #[derive(Debug)]
 pub struct Sole(watch::Sender<Option<Declared>>);
 
-/// The capabilities of the client, and the way to ask it.
+/// The capabilities of the client, and the means to ask it.
 #[derive(Clone, Debug)]
 pub struct Declared {
     /// The capabilities as a legacy server reads them.
     pub capabilities: Arc<ClientCapabilities>,
-    /// `None` where it can be asked by the answers to its calls only (2026-07-28).
-    pub asks: Option<Arc<dyn Asks>>,
+    /// `None` if the client can be asked only in results of its calls (2026-07-28).
+    pub asker: Option<Arc<dyn Asks>>,
 }
 
 impl Default for Sole {
@@ -40,15 +41,15 @@ impl Default for Sole {
 }
 
 impl Sole {
-    /// The client has opened a session.
-    pub fn greet(&self, capabilities: &Arc<ClientCapabilities>, asks: Arc<dyn Asks>) {
+    /// Sets the declaration of a client that has opened a session.
+    pub fn greet(&self, capabilities: &Arc<ClientCapabilities>, asker: Arc<dyn Asks>) {
         self.0.send_replace(Some(Declared {
             capabilities: Arc::clone(capabilities),
-            asks: Some(asks),
+            asker: Some(asker),
         }));
     }
 
-    /// The client makes a request without a session. Its first words count.
+    /// Sets the declaration of a client that makes a request without a session. Only its first request counts.
     pub fn hear(&self, capabilities: &ClientCapabilities) {
         self.0.send_if_modified(|declared| {
             let is_first = declared.is_none();
@@ -56,7 +57,7 @@ impl Sole {
                 let capabilities = ClientCapabilities::read(&capabilities.for_era(Era::Legacy));
                 *declared = Some(Declared {
                     capabilities: Arc::new(capabilities),
-                    asks: None,
+                    asker: None,
                 });
             }
             is_first

@@ -1,4 +1,4 @@
-//! The calls that may have crashed a server. `core::suspects` decides.
+//! The calls that may have crashed a server. `core::suspects` has the rules.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use mainstay_core::suspects::{CallSignature, RefusedCall, Suspects, Verdict};
 use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
 
-/// The suspects of a server, for its supervisor and its calls. There are none unless the server crashed
-/// lately, so that a call looks at one pointer.
+/// The suspects of a server, shared by its supervisor and its calls. Empty unless the server
+/// crashed recently, so that a call usually checks only a pointer.
 #[derive(Debug, Default)]
 pub struct SuspectCalls(ArcSwapOption<Suspects>);
 
 impl SuspectCalls {
-    /// Whether a call that does `work` is refused.
+    /// The refusal of a call with this work, if it is refused.
     pub fn refusal(&self, work: impl FnOnce() -> Option<PossibleSuspect>) -> Option<RefusedCall> {
-        self.look(work, |suspects, asked| suspects.refusal(asked, now()))
+        self.if_suspected(work, |suspects, call| suspects.refusal(call, now()))
     }
 
-    /// A call was answered.
+    /// Removes a call from the suspects, because it was answered.
     pub fn answered(&self, work: impl FnOnce() -> Option<PossibleSuspect>) {
-        self.look(work, |suspects, asked| {
-            suspects.answered(asked)?;
-            self.change(|it| it.answered(asked).unwrap_or_else(|| it.clone()));
+        self.if_suspected(work, |suspects, call| {
+            suspects.answered(call)?;
+            self.change(|current| current.answered(call).unwrap_or_else(|| current.clone()));
             Some(())
         });
     }
 
-    fn look<T>(
+    fn if_suspected<T>(
         &self,
         work: impl FnOnce() -> Option<PossibleSuspect>,
-        look: impl FnOnce(&Suspects, CallSignature<'_>) -> Option<T>,
+        check: impl FnOnce(&Suspects, CallSignature<'_>) -> Option<T>,
     ) -> Option<T> {
         let suspects = self.0.load();
         let suspects = suspects.as_ref()?;
         let work = work()?;
         let name = work.name()?;
-        look(suspects, work.asked(&name)?)
+        check(suspects, work.asked(&name)?)
     }
 
-    /// The process has crashed while it had these calls.
+    /// Records a crash of the process with these calls in flight, and returns the verdict.
     pub fn crashed(&self, lost: &[PossibleSuspect]) -> Verdict {
         let named: Vec<_> = lost
             .iter()
@@ -58,7 +58,7 @@ impl SuspectCalls {
         verdict
     }
 
-    /// Takes out the refused calls whose refusal has expired.
+    /// Removes the refused calls whose refusal has expired, and returns them.
     pub fn expired(&self) -> Vec<RefusedCall> {
         let mut allowed = Vec::new();
         self.change(|suspects| {
@@ -69,19 +69,20 @@ impl SuspectCalls {
         allowed
     }
 
-    /// Forgets everything; returns the calls that were refused.
+    /// Removes all suspects. Returns the calls that were refused.
     pub fn clear(&self) -> Vec<RefusedCall> {
         let before = self.0.swap(None);
         before.map_or_else(Vec::new, |before| before.all_refused())
     }
 
-    /// When the time of a refused call is over, or of a suspect.
+    /// Time at which the first refused call or suspect expires.
     pub fn due(&self) -> Option<Instant> {
         let suspects = self.0.load();
         suspects.as_ref()?.due().map(Instant::from_std)
     }
 
-    /// Calls and the supervisor change it: each makes its change again where another came first.
+    /// Changes the suspects. Calls and the supervisor do so concurrently, so `change` may run
+    /// again.
     fn change(&self, mut change: impl FnMut(&Suspects) -> Suspects) {
         let none = Suspects::default();
         self.0.rcu(|before| {

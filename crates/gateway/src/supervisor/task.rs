@@ -33,19 +33,19 @@ use tokio::{
 };
 
 use self::{
-    history::{Exit, Recorded},
+    history::{Exit, RecordedStatus},
     isolated_sessions::IsolatedSessions,
-    lists::Untold,
+    lists::PendingToolsEvent,
 };
 use super::{
-    attempt::{Ending, Progress},
+    attempt::{AttemptProgress, Ending},
     catalog_file::{CatalogFile, Declarations},
-    command::Command,
+    command::SupervisorCommand,
     declared::{capabilities, pinned, shared_initialize},
-    fleet::{Fleet, Report},
+    fleet::{Fleet, SupervisorReport},
     held_requests::HeldRequests,
-    inbox::{Inbox, Unread, Unsolicited},
-    listing_schedule::{Done, Listings},
+    inbox::{Inbox, InboxReader, Unsolicited},
+    listing_schedule::{FinishedListing, Listings},
     managed_session::ManagedSession,
     probe::Probes,
     server_view::{Crashes, ServerView},
@@ -55,20 +55,20 @@ use super::{
     suspect_calls::SuspectCalls,
 };
 
-/// How often the traffic of a degraded server is looked at: a server that answers calls again is not
-/// shown as degraded until its next probe. The time of the next look is kept, so that a server that
-/// wakes the task more often than this does not put the look off.
+/// Interval at which the supervisor reads the traffic of a degraded server. A server that answers
+/// calls again must not be shown as degraded until its next probe. `next_look` is a fixed time, so
+/// events that wake the task more often do not postpone it.
 const DEGRADED_LOOK: Duration = Duration::from_secs(1);
 
 /// Everything that can happen to a supervisor.
 enum Input {
-    Command(Option<Command>),
-    Progress(SessionKey, Epoch, Progress),
+    Command(Option<SupervisorCommand>),
+    Progress(SessionKey, Epoch, AttemptProgress),
     Ended(SessionKey, Epoch, Ending),
     Probed(SessionKey, Epoch, Outcome),
-    Listed(Option<Done>),
+    Listed(Option<FinishedListing>),
     Unsolicited(Unsolicited),
-    /// The one client has declared its capabilities.
+    /// The only client has declared its capabilities.
     Declared,
     Deadline,
 }
@@ -76,11 +76,11 @@ enum Input {
 type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
-    /// As its entry was read when the configuration came into force.
+    /// The configuration as it was read when it came into force.
     configured: Arc<ServerConfig>,
-    /// With what the files that the entry names have had since.
+    /// `configured` with the current values of the files that the entry names.
     config: Arc<ServerConfig>,
-    /// The same for other tasks.
+    /// Publishes `config` to other tasks.
     stored: Arc<ArcSwap<ServerConfig>>,
     log: Arc<ServerLog>,
     fleet: Arc<Fleet>,
@@ -88,50 +88,51 @@ pub struct Task {
 
     shared: ManagedSession,
     isolated_sessions: IsolatedSessions,
-    /// Every connection, opening, open or closing, and which session's it is.
+    /// One task for each connection: opening, open or closing.
     connections: JoinSet<Ending>,
-    carries: HashMap<task::Id, (SessionKey, Epoch)>,
-    progress: Channel<(SessionKey, Epoch, Progress)>,
+    /// The session and the attempt that each task of `connections` serves.
+    connection_keys: HashMap<task::Id, (SessionKey, Epoch)>,
+    progress: Channel<(SessionKey, Epoch, AttemptProgress)>,
     probes: Probes,
-    /// The warnings about names in its deny and allow lists that fit no tool.
+    /// Warnings about names in the server's deny and allow lists that match no tool.
     unmatched: Vec<String>,
-    /// When a degraded shared session is looked at next.
+    /// Time at which a degraded shared session is checked next.
     next_look: Instant,
-    unsolicited: Unread,
+    unsolicited: InboxReader,
     listings: Listings,
-    untold: Option<Untold>,
-    /// The memory of the lists of the published catalog.
+    pending_tools_event: Option<PendingToolsEvent>,
+    /// Memory budget of the lists in the published catalog.
     shares: Shares,
     catalog_file: Option<CatalogFile>,
     /// The eras in the catalog file.
     kept_eras: Eras,
-    /// For which declarations the server offered the published catalog.
+    /// The client declarations for which the server offered the published catalog.
     offered_to: Declarations,
-    /// The era in which the server is spoken to first; `None` is to be found out.
+    /// The era of the first message of the next attempt. `None`: detect it.
     first: Option<Era>,
-    /// Until when a server is spared `server/discover` that failed after it.
+    /// Time until which no `server/discover` is sent, because the server failed after one.
     avoids_probe_until: Instant,
     observer: Observer,
-    /// What was put on record last of its status.
-    recorded: Option<Recorded>,
-    /// How the process of the shared session ended that ended last, until that is on record.
+    /// The server's status as it was recorded last.
+    recorded: Option<RecordedStatus>,
+    /// Exit of the last process of the shared session. Cleared when it has been recorded.
     last_exit: Option<Exit>,
     /// Calls of the shared session that may have crashed it.
     pub(super) suspect_calls: Arc<SuspectCalls>,
-    /// Whether a caller has asked for the server since its shared session was lost.
-    pub(super) asked: Arc<watch::Sender<bool>>,
-    /// The server has asked the one client something outside of calls.
+    /// True if a caller has requested the server since its shared session was lost.
+    pub(super) requested: Arc<watch::Sender<bool>>,
+    /// True if the server has asked the only client a question outside of calls.
     pub(super) has_asked: Arc<AtomicBool>,
     pub(super) held_requests: Arc<HeldRequests>,
-    /// The capabilities of the one client, where there is only one.
+    /// The declaration of the only client. `None` if there can be several clients.
     sole: Option<watch::Receiver<Option<Declared>>>,
-    /// Until when the first start waits for that.
+    /// The first start waits until then for that declaration.
     held_until: Option<Instant>,
-    /// When a session was opened at once because the credentials of the one before were refused.
+    /// Time at which a session was last reopened at once because its credentials were refused.
     other_credentials: Option<Instant>,
-    /// Whether the merged catalog was last asked to show what it offers.
+    /// True if the merged catalog includes this server, as far as the registry has been notified.
     offered: bool,
-    /// Its operator has stopped it, and has not started it since.
+    /// The operator has stopped the server and has not started it since.
     stopped: bool,
     ending: bool,
 }
@@ -146,26 +147,30 @@ impl Task {
         let (inbox, unsolicited) = Inbox::new(config.name.clone(), Arc::clone(&log));
         let inbox: Arc<dyn Listener> = Arc::new(inbox);
         let sole = fleet.sole.as_ref().map(Sole::subscribe);
-        let first_words = shared_initialize(&config, &fleet);
-        let shared = ManagedSession::new(policy(&config), first_words, Arc::clone(&inbox));
+        let initialize = shared_initialize(&config, &fleet);
+        let shared = ManagedSession::new(policy(&config), initialize, Arc::clone(&inbox));
         let catalog_file = catalog_file(&fleet, &config);
-        let mut taken = Shares::new(fleet.reserve.clone());
+        let mut shares = Shares::new(fleet.reserve.clone());
         let (catalog, kept_eras, offered_to) =
             match catalog_file.as_ref().and_then(CatalogFile::load) {
-                Some(mut known) => {
-                    taken.admit(&config.name, &mut known.catalog);
-                    let offered_to = Declarations::read(known.declared);
-                    (Some(Arc::new(known.catalog)), known.eras, offered_to)
+                Some(mut kept_catalog) => {
+                    shares.admit(&config.name, &mut kept_catalog.catalog);
+                    let offered_to = Declarations::read(kept_catalog.declared);
+                    (
+                        Some(Arc::new(kept_catalog.catalog)),
+                        kept_catalog.eras,
+                        offered_to,
+                    )
                 }
                 None => Default::default(),
             };
         let eras = pinned(&config).unwrap_or(kept_eras);
-        let wanted = config.connects_at_start();
-        let (view, seen) = watch::channel(ServerView {
+        let is_wanted = config.connects_at_start();
+        let (view, view_receiver) = watch::channel(ServerView {
             status: shared.status(),
-            wanted,
+            wanted: is_wanted,
             session: None,
-            attempted: !wanted,
+            attempted: !is_wanted,
             has_kept_lists: false,
             catalog,
             listed: None,
@@ -174,7 +179,7 @@ impl Task {
             down_since: Some(SystemTime::now()),
             degraded_since: None,
             handshake: None,
-            spoken: None,
+            last_transport: None,
             sessions: 0,
             eras,
             avoids_probe: false,
@@ -190,15 +195,15 @@ impl Task {
             shared,
             isolated_sessions: IsolatedSessions::default(),
             connections: JoinSet::new(),
-            carries: HashMap::new(),
+            connection_keys: HashMap::new(),
             progress: mpsc::channel(16),
             probes: Probes::default(),
             next_look: Instant::now(),
             unsolicited,
             unmatched: Vec::new(),
             listings: Listings::default(),
-            untold: None,
-            shares: taken,
+            pending_tools_event: None,
+            shares,
             catalog_file,
             kept_eras,
             offered_to,
@@ -208,25 +213,25 @@ impl Task {
             recorded: None,
             last_exit: None,
             suspect_calls: Arc::default(),
-            asked: Arc::new(watch::Sender::new(false)),
+            requested: Arc::new(watch::Sender::new(false)),
             has_asked: Arc::default(),
             held_requests: Arc::default(),
             sole,
             held_until: None,
             other_credentials: None,
-            offered: wanted,
+            offered: is_wanted,
             stopped: false,
             ending: false,
         };
-        (task, seen, inbox)
+        (task, view_receiver, inbox)
     }
 
-    pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+    pub async fn run(mut self, mut commands: mpsc::Receiver<SupervisorCommand>) {
         if self.view.borrow().catalog.is_some() {
-            self.tell_catalog(Vec::new()).await;
+            self.report_catalog(Vec::new()).await;
         }
-        let is_told = |sole: &watch::Receiver<Option<Declared>>| sole.borrow().is_some();
-        if self.sole.as_ref().is_some_and(|sole| !is_told(sole)) {
+        let is_declared = |sole: &watch::Receiver<Option<Declared>>| sole.borrow().is_some();
+        if self.sole.as_ref().is_some_and(|sole| !is_declared(sole)) {
             self.held_until = Some(Instant::now() + SILENCE);
         } else {
             self.shared.initialize = shared_initialize(&self.config, &self.fleet);
@@ -235,27 +240,29 @@ impl Task {
         self.record_status(&self.shared.status());
         while !(self.ending && self.connections.is_empty()) {
             let input = self.wait(&mut commands).await;
-            // On the heap for as long as it takes: there is a task for each server, and it waits mostly.
+            // Boxed, so that the future takes memory only while it runs: there is a task for each
+            // server, and the task mostly waits.
             Box::pin(self.handle(input)).await;
-            self.tell_offered().await;
+            self.report_offered().await;
         }
         self.record_removal();
         self.listings.shutdown().await;
         self.probes.shutdown().await;
     }
 
-    /// Has the catalogs merged anew when what the server offers begins or ceases to be shown.
-    async fn tell_offered(&mut self) {
+    /// Asks the registry to merge the catalogs again when the server starts or ceases to be
+    /// offered.
+    async fn report_offered(&mut self) {
         let offered = self.view.borrow().is_offered();
         if self.offered != offered && !self.ending {
             self.offered = offered;
             if self.view.borrow().catalog.is_some() {
-                self.tell_catalog(Vec::new()).await;
+                self.report_catalog(Vec::new()).await;
             }
         }
     }
 
-    /// When something is due that is not reported.
+    /// Time at which the task must wake up if no event arrives before.
     fn deadline(&self) -> Option<Instant> {
         let degraded = self.shared.status().is_degraded();
         let look = degraded.then_some(self.next_look);
@@ -264,14 +271,14 @@ impl Task {
             .filter_map(ManagedSession::deadline)
             .chain(self.shared.deadline())
             .chain(self.listings.due())
-            .chain(self.untold.as_ref().map(|untold| untold.at))
+            .chain(self.pending_tools_event.as_ref().map(|pending| pending.at))
             .chain(self.held_until)
             .chain(self.suspect_calls.due())
             .chain(look)
             .min()
     }
 
-    async fn wait(&mut self, commands: &mut mpsc::Receiver<Command>) -> Input {
+    async fn wait(&mut self, commands: &mut mpsc::Receiver<SupervisorCommand>) -> Input {
         let deadline = self.deadline();
         let mut sleep = pin!(async {
             match deadline {
@@ -281,56 +288,61 @@ impl Task {
         });
         tokio::select! {
             command = commands.recv(), if !self.ending => Input::Command(command),
-            Some((which, epoch, progress)) = self.progress.1.recv() => Input::Progress(which, epoch, progress),
+            Some((key, epoch, progress)) = self.progress.1.recv() => Input::Progress(key, epoch, progress),
             Some(ended) = self.connections.join_next_with_id() => {
                 let (id, ending) = match ended {
                     Ok((id, ending)) => (id, ending),
                     Err(error) => (error.id(), Loss::Disconnected(format!("its task failed: {error}")).into()),
                 };
-                let (which, epoch) = self.carries.remove(&id).expect("every connection is entered when it starts");
-                Input::Ended(which, epoch, ending)
+                let (key, epoch) = self.connection_keys.remove(&id).expect("every connection is entered when it starts");
+                Input::Ended(key, epoch, ending)
             }
-            (which, epoch, outcome) = self.probes.next() => Input::Probed(which, epoch, outcome),
+            (key, epoch, outcome) = self.probes.next() => Input::Probed(key, epoch, outcome),
             done = self.listings.done(&self.config.name) => Input::Listed(done),
             Some(unsolicited) = self.unsolicited.recv() => Input::Unsolicited(unsolicited),
-            () = told(&mut self.sole) => Input::Declared,
+            () = declaration_changed(&mut self.sole) => Input::Declared,
             () = &mut sleep => Input::Deadline,
         }
     }
 
     async fn handle(&mut self, input: Input) {
         match input {
-            // All handles of the server are gone: the same as a command to end.
-            Input::Command(command) => self.obey(command.unwrap_or(Command::End)).await,
-            Input::Progress(_, _, Progress::Refreshed(before, refreshed)) => {
-                self.refreshed(&before, *refreshed);
+            // All handles of the server are gone. Treat this like `SupervisorCommand::End`.
+            Input::Command(command) => {
+                self.handle_command(command.unwrap_or(SupervisorCommand::End))
+                    .await
             }
-            Input::Progress(which, epoch, Progress::Begun) => {
-                self.step(which, Event::Io(epoch, LifeReport::Begun));
+            Input::Progress(_, _, AttemptProgress::Refreshed(before, refreshed)) => {
+                self.handle_refreshed(&before, *refreshed);
             }
-            Input::Progress(which, epoch, Progress::AtWork(at)) => {
+            Input::Progress(key, epoch, AttemptProgress::Begun) => {
+                self.step(key, Event::Io(epoch, LifeReport::Begun));
+            }
+            Input::Progress(key, epoch, AttemptProgress::AtWork(at)) => {
                 let at = at.into_std();
-                self.step(which, Event::Io(epoch, LifeReport::AtWork(at)));
+                self.step(key, Event::Io(epoch, LifeReport::AtWork(at)));
             }
-            Input::Progress(which, epoch, Progress::Opened(session)) => {
-                self.opened(which, epoch, session).await;
+            Input::Progress(key, epoch, AttemptProgress::Opened(session)) => {
+                self.handle_opened(key, epoch, session).await;
             }
-            Input::Ended(which, epoch, ending) => self.ended(which, epoch, ending),
-            Input::Probed(which, epoch, outcome) => {
+            Input::Ended(key, epoch, ending) => self.handle_ended(key, epoch, ending),
+            Input::Probed(key, epoch, outcome) => {
                 let outcome = match outcome {
-                    Outcome::Failed(why) => Outcome::Failed(self.log.shown(&why).into_owned()),
-                    Outcome::Broken(fault) => Outcome::Broken(self.shown(&fault)),
+                    Outcome::Failed(reason) => {
+                        Outcome::Failed(self.log.shown(&reason).into_owned())
+                    }
+                    Outcome::Broken(fault) => Outcome::Broken(self.redacted(&fault)),
                     other => other,
                 };
                 tracing::debug!(server = %self.config.name, ?outcome, "probed");
-                self.read_vitals(which);
-                self.step(which, Event::Io(epoch, LifeReport::Probe(outcome)));
+                self.report_traffic(key);
+                self.step(key, Event::Io(epoch, LifeReport::Probe(outcome)));
             }
-            Input::Listed(Some(done)) => self.listed(done).await,
+            Input::Listed(Some(done)) => self.handle_listing(done).await,
             Input::Listed(None) => {}
-            Input::Unsolicited(Unsolicited::Notice(notice)) => self.notice(notice).await,
-            Input::Unsolicited(Unsolicited::Question(question)) => self.question(question),
-            Input::Declared => self.declare(),
+            Input::Unsolicited(Unsolicited::Notice(notice)) => self.handle_notice(notice).await,
+            Input::Unsolicited(Unsolicited::Question(question)) => self.handle_question(question),
+            Input::Declared => self.handle_declaration(),
             Input::Deadline => {
                 self.next_look = Instant::now() + DEGRADED_LOOK;
                 if self.held_until.is_some_and(|until| until <= Instant::now()) {
@@ -349,10 +361,10 @@ impl Task {
         }
     }
 
-    /// Starts the server for the first time, if it is wanted.
+    /// Starts the server for the first time, if the operator wants it up.
     fn begin(&mut self) {
         self.held_until = None;
-        // No list needs to wait for a server whose lists are known.
+        // Callers need not wait for the listing if the catalog file has lists for this declaration.
         if self.offered_to.contain(&self.shared.initialize) {
             self.view.send_modify(|view| view.has_kept_lists = true);
         }
@@ -361,19 +373,19 @@ impl Task {
         }
     }
 
-    /// The one client has declared its capabilities.
-    fn declare(&mut self) {
+    /// Handles the declaration of the only client.
+    fn handle_declaration(&mut self) {
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         if self.held_until.is_some() {
             self.begin();
         } else {
-            self.renew();
+            self.reopen_if_redeclared();
         }
     }
 
-    /// Opens the shared session again if it was opened with another declaration than the present one. A
-    /// server of 2026-07-28 is told with each request.
-    fn renew(&mut self) {
+    /// Reopens the shared session if `initialize` has changed since it was opened. A server of
+    /// 2026-07-28 gets the declaration with each request.
+    fn reopen_if_redeclared(&mut self) {
         let shared = &self.shared;
         let is_legacy = |session: &Arc<Session>| session.era() == Era::Legacy;
         if shared.initialize != shared.begun_with && shared.session.as_ref().is_some_and(is_legacy)
@@ -382,31 +394,31 @@ impl Task {
         }
     }
 
-    fn managed(&mut self, which: SessionKey) -> Option<&mut ManagedSession> {
-        match which {
+    fn managed(&mut self, key: SessionKey) -> Option<&mut ManagedSession> {
+        match key {
             SessionKey::Shared => Some(&mut self.shared),
             SessionKey::Isolated(id) => self.isolated_sessions.managed(id),
         }
     }
 
-    /// Brings a session's lifecycle up to date with the clock and with the traffic.
-    fn look(&mut self, which: SessionKey) {
-        self.read_vitals(which);
-        self.step(which, Event::Tick);
+    /// Updates a session's lifecycle with the current time and the observed traffic.
+    fn look(&mut self, key: SessionKey) {
+        self.report_traffic(key);
+        self.step(key, Event::Tick);
     }
 
-    /// Reports the traffic of a session to its lifecycle. The step that follows publishes the result.
-    fn read_vitals(&mut self, which: SessionKey) {
-        let Some(managed) = self.managed(which) else {
+    /// Reports a session's traffic to its lifecycle. The next `step` publishes the result.
+    fn report_traffic(&mut self, key: SessionKey) {
+        let Some(managed) = self.managed(key) else {
             return;
         };
         let Some(session) = managed.session.clone() else {
             return;
         };
         let epoch = managed.epoch();
-        let heard = session.liveness.heard().into_std();
+        let last_message_at = session.liveness.heard().into_std();
         let (failed, fault) = session.liveness.failed();
-        let fault = fault.map(|fault| self.shown(&fault));
+        let fault = fault.map(|fault| self.redacted(&fault));
         let calls = session.liveness.failing_calls();
         let calls = FailingCalls {
             reason: self.log.shown(&calls.reason).into_owned(),
@@ -414,50 +426,51 @@ impl Task {
         };
         let stalled = session.liveness.stalled();
         for report in [
-            LifeReport::Heard(heard),
+            LifeReport::Heard(last_message_at),
             LifeReport::Failed(failed, fault),
             LifeReport::FailedInRow(calls),
             LifeReport::Stalled(stalled),
         ] {
-            self.advance(which, Event::Io(epoch, report));
+            self.advance(key, Event::Io(epoch, report));
         }
     }
 
-    /// It may quote the server, which may quote our request's headers.
-    fn shown(&self, fault: &Fault) -> Fault {
+    /// Redacts secrets in a fault: it may quote the server, which may quote the headers of our
+    /// requests.
+    fn redacted(&self, fault: &Fault) -> Fault {
         Fault {
             kind: fault.kind,
             reason: self.log.shown(&fault.reason).into_owned(),
         }
     }
 
-    /// One step of a session's lifecycle, and its effect.
-    fn step(&mut self, which: SessionKey, event: Event) {
-        if self.managed(which).is_none() {
+    /// Sends an event to a session's lifecycle, carries out the effect and publishes the result.
+    fn step(&mut self, key: SessionKey, event: Event) {
+        if self.managed(key).is_none() {
             return;
         }
-        self.advance(which, event);
-        match which {
+        self.advance(key, event);
+        match key {
             SessionKey::Shared => self.publish(),
             SessionKey::Isolated(id) => self.settle_isolated(id),
         }
     }
 
-    /// The same, which is not published yet.
-    fn advance(&mut self, which: SessionKey, event: Event) {
-        let Some(managed) = self.managed(which) else {
+    /// Like [`Self::step`], but does not publish the result.
+    fn advance(&mut self, key: SessionKey, event: Event) {
+        let Some(managed) = self.managed(key) else {
             return;
         };
         match managed.step(event) {
             None => {}
-            Some(Effect::Open(epoch)) => self.open(which, epoch),
-            Some(Effect::Probe(epoch)) => self.probe(which, epoch),
+            Some(Effect::Open(epoch)) => self.open(key, epoch),
+            Some(Effect::Probe(epoch)) => self.probe(key, epoch),
             Some(Effect::Close(_)) => managed.stop.close.cancel(),
             Some(Effect::Kill(_)) => managed.stop.kill.cancel(),
         }
     }
 
-    /// Shows the shared session as it is now.
+    /// Publishes the current state of the shared session.
     fn publish(&mut self) {
         let status = self.shared.status();
         let session = self.shared.session.clone();
@@ -471,33 +484,33 @@ impl Task {
             }
             view.session.clone_from(&session);
             view.status = status.clone();
-            view.note_since();
+            view.update_since();
         });
         let capabilities = || session.as_deref().map(capabilities).unwrap_or_default();
         let now = Instant::now().into_std();
         for kind in self.observer.observe(&status, capabilities, now) {
-            self.tell(kind);
+            self.publish_event(kind);
         }
         self.record_status(&status);
     }
 
-    /// Publishes the events of this server.
-    fn tell(&self, kind: EventKind) {
+    /// Publishes an event about this server.
+    fn publish_event(&self, kind: EventKind) {
         let health = match &kind {
             EventKind::ServerHealthDegraded {
                 consecutive_failures,
                 last_error,
             } => {
-                let why = last_error.as_deref().unwrap_or("no reason known");
+                let reason = last_error.as_deref().unwrap_or("no reason known");
                 Some(format!(
-                    "unhealthy after {consecutive_failures} failed checks: {why}"
+                    "unhealthy after {consecutive_failures} failed checks: {reason}"
                 ))
             }
             EventKind::ServerHealthRestored {} => Some("healthy again".to_owned()),
             _ => None,
         };
         if let Some(health) = health {
-            // Health that turns is a line in the log, whatever follows.
+            // Log changes of health, whatever the policy's action is.
             tracing::warn!(server = %self.config.name, "its health turned: {health}");
             if self.shared.policy.health.action == Action::Log {
                 return;
@@ -506,8 +519,8 @@ impl Task {
         self.fleet.events.publish(Some(&self.config.name), kind);
     }
 
-    async fn report(&self, report: Report) {
-        // The registry lives longer than its supervisors; at the very end there is no listener.
+    async fn report(&self, report: SupervisorReport) {
+        // The registry outlives its supervisors, except at shutdown, when nobody receives reports.
         self.fleet
             .reports
             .send((self.config.name.clone(), report))
@@ -516,13 +529,13 @@ impl Task {
     }
 }
 
-/// Resolves when the one client has said something new of itself.
-async fn told(sole: &mut Option<watch::Receiver<Option<Declared>>>) {
+/// Resolves when the only client has declared other capabilities.
+async fn declaration_changed(sole: &mut Option<watch::Receiver<Option<Declared>>>) {
     let Some(sole) = sole else {
         return std::future::pending().await;
     };
     if sole.changed().await.is_err() {
-        // It lives as long as the fleet.
+        // The sender lives as long as the fleet.
         std::future::pending().await
     }
 }
@@ -534,7 +547,7 @@ fn policy(config: &ServerConfig) -> Policy {
     }
 }
 
-/// Spreads the retries of servers that are lost together.
+/// Hashes the name, so that servers that were lost together retry at different times.
 fn seed(name: &ServerName) -> u64 {
     name.as_str()
         .bytes()

@@ -12,7 +12,7 @@ use arc_swap::ArcSwapOption;
 use mainstay_transport::Session;
 use tokio::time::Instant;
 
-/// Set in the count of users while the session is closed, so that one step can check that the session
+/// Bit in `users` that marks the session as closed. One atomic step can thus check that the session
 /// has no user and keep new users away.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
@@ -20,12 +20,12 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 #[derive(Debug)]
 pub struct Usage {
     current: ArcSwapOption<Session>,
-    /// Its client is done with it.
+    /// True when the client has released the session.
     released: AtomicBool,
     since: Instant,
-    /// How many use it, and [`CLOSED`].
+    /// Number of users, and the bit [`CLOSED`].
     users: AtomicUsize,
-    /// When its last use ended, in milliseconds after `since`.
+    /// Time at which the last use ended, in milliseconds after `since`.
     last_used: AtomicU64,
 }
 
@@ -40,8 +40,8 @@ impl Usage {
         }
     }
 
-    /// Keeps the session from being closed for another until the guard is dropped. A session that is
-    /// closed already is to be opened again.
+    /// Prevents the session from being closed to make room, until the guard is dropped. If the
+    /// session is closed already, the caller must reopen it.
     pub fn begin(self: &Arc<Self>) -> UseGuard {
         self.users.fetch_add(1, Ordering::SeqCst);
         UseGuard(Arc::clone(self))
@@ -68,7 +68,7 @@ impl Usage {
         self.users.load(Ordering::SeqCst) & CLOSED != 0
     }
 
-    /// Whether the session was unused, and is closed from now on.
+    /// Closes the session if it has no user. Returns true if it did.
     pub fn close_if_unused(&self) -> bool {
         let closed = self
             .users
@@ -79,19 +79,19 @@ impl Usage {
         closed.is_ok()
     }
 
-    /// A new session is open.
+    /// Marks the session as open again.
     pub fn reopened(&self) {
         self.users.fetch_and(!CLOSED, Ordering::SeqCst);
     }
 
-    /// Its client is done with it, until it asks again. Kept here, too, so that a message that finds the
-    /// supervisor's queue full leaves no session behind.
+    /// Records whether the client has released the session. Stored in addition to the message to
+    /// the supervisor, so that the session is closed even if the supervisor's queue was full.
     pub fn release(&self, is_released: bool) {
         self.released.store(is_released, Ordering::SeqCst);
     }
 
-    /// Whether the session is to be closed: its client is done with it, or it was closed while idle and
-    /// has not been asked for since.
+    /// True if the session must be closed: the client has released it, or it was closed while idle and
+    /// has no new user.
     pub fn is_over(&self) -> bool {
         self.released.load(Ordering::SeqCst) || self.users.load(Ordering::SeqCst) == CLOSED
     }
@@ -100,18 +100,18 @@ impl Usage {
         self.users.load(Ordering::SeqCst) & !CLOSED > 0
     }
 
-    /// When it was used last.
+    /// Time at which the last use ended.
     pub fn last_used(&self) -> Instant {
         self.since + Duration::from_millis(self.last_used.load(Ordering::Relaxed))
     }
 
-    /// Whether it has been idle for so long.
+    /// True if the session has been idle for at least this time.
     pub fn is_idle(&self, idle: Duration) -> bool {
         !self.is_used() && self.last_used().elapsed() >= idle
     }
 }
 
-/// One use of an isolated session, until it is dropped.
+/// One use of an isolated session. Ends when it is dropped.
 #[derive(Debug)]
 pub struct UseGuard(Arc<Usage>);
 
@@ -137,7 +137,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(5)).await;
         assert!(usage.is_idle(Duration::from_secs(5)) && !usage.is_idle(Duration::from_secs(6)));
         assert!(usage.close_if_unused() && usage.is_closed() && !usage.is_used());
-        // A caller that comes now sees that it is closed, and opens it again.
+        // A caller that comes now sees that the session is closed, and reopens it.
         let late = usage.begin();
         assert!(usage.is_closed() && usage.is_used() && !usage.close_if_unused());
         usage.reopened();

@@ -1,7 +1,8 @@
-//! A call as the collector gets it: the call itself, and each request to its server.
+//! The trace of a call: the call itself, and each request to its server.
 //!
-//! Clients and servers choose how long names, ids and errors are. The queue to the collector is bounded
-//! in calls, so each text is cut to a length that still tells it from others.
+//! Clients and servers choose the length of names, ids and errors. The queue to the collector is
+//! limited by the number of calls, so each text is cut to a length that still distinguishes it from
+//! others.
 
 use std::{borrow::Cow, sync::Arc, time::SystemTime};
 
@@ -14,9 +15,9 @@ use mainstay_core::{
     trace::SpanId,
 };
 
-/// Characters of a URI, a name or a request's id.
+/// Maximum length of a URI, a name or a request's id, in bytes.
 const MAX_NAME: usize = 256;
-/// Characters of an error, in the server's words.
+/// Maximum length of a server's error text, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
 /// The call that a span is about.
@@ -24,27 +25,27 @@ const MAX_MESSAGE: usize = 1024;
 pub struct Subject {
     pub server: ServerName,
     pub method: Method,
-    /// The server's own name of the tool or prompt, or the resource's URI.
+    /// The original name of the tool or prompt, or the resource's URI.
     pub name: Arc<str>,
     pub origin: Arc<Origin>,
     /// The client's revision.
     pub revision: Revision,
     /// The client's id of its request, as JSON text.
     pub request_id: Box<str>,
-    /// Whether the server is a process.
+    /// True if the server is a process.
     pub is_piped: bool,
     /// Secrets of the server.
     pub secrets: Option<Arc<Secrets>>,
 }
 
 impl Subject {
-    /// This with texts of a bounded length.
+    /// Limits the length of the texts.
     pub(super) fn bounded(mut self) -> Self {
         if self.name.len() > MAX_NAME {
             self.name = Arc::from(start(&self.name, MAX_NAME));
         }
         if self.request_id.len() > MAX_NAME {
-            // A text that is cut is no JSON text any more.
+            // A JSON text that is cut is invalid, so cut the decoded text.
             let text = message::text(&self.request_id).map(String::from);
             let text = text.as_deref().unwrap_or(&self.request_id);
             self.request_id = Box::from(start(text, MAX_NAME));
@@ -53,24 +54,24 @@ impl Subject {
     }
 }
 
-/// Why a call failed.
+/// The error of a failed call.
 #[derive(Debug)]
-pub struct Trouble {
+pub struct SpanError {
     /// The JSON-RPC code of a server's error, `tool_error`, or the code of a failure's kind.
     pub kind: Cow<'static, str>,
     pub message: Option<String>,
-    /// Whether `kind` is a JSON-RPC code.
+    /// True if `kind` is a JSON-RPC code.
     pub is_rpc: bool,
 }
 
-impl Trouble {
+impl SpanError {
     pub(super) const CANCELLED: Self = Self {
         kind: Cow::Borrowed("cancelled"),
         message: None,
         is_rpc: false,
     };
 
-    /// This with texts of a bounded length.
+    /// Limits the length of the texts.
     pub(super) fn bounded(self) -> Self {
         let Self {
             kind,
@@ -93,14 +94,14 @@ impl Trouble {
     }
 }
 
-/// At most so many bytes of a text.
+/// The beginning of a text, at most this many bytes.
 fn start(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// The beginning and the end of a span.
+/// The start and the end of a span.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct SpanTimes {
     pub started: SystemTime,
     pub ended: SystemTime,
 }
@@ -109,14 +110,14 @@ pub struct Times {
 #[derive(Debug)]
 pub struct Hop {
     pub id: SpanId,
-    pub times: Times,
+    pub times: SpanTimes,
     /// The server's revision.
     pub revision: Revision,
-    /// `None` where it was answered, with a result or an error.
+    /// `None` if the server answered, with a result or an error.
     pub failed: Option<&'static str>,
 }
 
-/// A call that has ended, on its way to the collector.
+/// A call that has ended, for the collector.
 #[derive(Debug)]
 pub struct CallTrace {
     pub subject: Subject,
@@ -124,9 +125,9 @@ pub struct CallTrace {
     pub parent: Option<SpanId>,
     pub state: Option<String>,
     pub id: SpanId,
-    pub times: Times,
+    pub times: SpanTimes,
     pub hops: Vec<Hop>,
-    pub trouble: Option<Trouble>,
+    pub error: Option<SpanError>,
 }
 
 impl CallTrace {
@@ -134,7 +135,7 @@ impl CallTrace {
         1 + self.hops.len() as u64
     }
 
-    /// Takes secrets out of the name and out of the server's error.
+    /// Removes secrets from the name and from the server's error.
     pub fn redact(&mut self, redactor: &Redactor) {
         let secrets = self.subject.secrets.as_deref();
         if let Cow::Owned(name) = redactor.redact(&self.subject.name, secrets) {
@@ -144,16 +145,16 @@ impl CallTrace {
         if let Some(client) = client.and_then(|client| client.redacted(redactor)) {
             Arc::make_mut(&mut self.subject.origin).client = Some(client);
         }
-        let Some(trouble) = &mut self.trouble else {
+        let Some(error) = &mut self.error else {
             return;
         };
-        if let Cow::Owned(kind) = redactor.redact(&trouble.kind, secrets) {
-            trouble.kind = kind.into();
+        if let Cow::Owned(kind) = redactor.redact(&error.kind, secrets) {
+            error.kind = kind.into();
         }
-        if let Some(message) = &mut trouble.message
-            && let Cow::Owned(shown) = redactor.redact(message, secrets)
+        if let Some(message) = &mut error.message
+            && let Cow::Owned(redacted) = redactor.redact(message, secrets)
         {
-            *message = shown;
+            *message = redacted;
         }
     }
 }

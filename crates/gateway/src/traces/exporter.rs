@@ -8,34 +8,35 @@ use mainstay_transport::{NotTaken, Webhook};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{call_trace::CallTrace, otlp::Resource, tracer::Tracer};
+use super::{call_trace::CallTrace, otlp::OtlpResource, tracer::Tracer};
 
-/// Calls of one POST; more wait for the next. A quarter of a megabyte, and two at most.
+/// Maximum number of calls in one POST. A POST has a quarter of a megabyte, at most two. Further
+/// calls wait for the next one.
 const MAX_BATCH: usize = 256;
-/// How long spans gather before they are sent.
+/// Time that spans are gathered before they are sent.
 const WINDOW: Duration = Duration::from_secs(1);
 /// The time limit of one POST.
 const POST_LIMIT: Duration = Duration::from_secs(10);
-/// Tried again after 1, 2 and 4 s: a collector that restarts is back within them, and what comes
-/// meanwhile waits.
+/// Retries follow after 1, 2 and 4 s, which suffices for a collector that restarts. New spans wait
+/// meanwhile.
 const RETRIES: usize = 3;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// A collector may ask to be left alone for longer, but not for so long that everything is lost.
+/// Maximum delay that a collector may request, so that not too many spans are lost.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// The time limit for the last spans when Mainstay ends.
+/// The time limit for the last spans at shutdown.
 pub const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 pub struct Exporter {
     pub inbox: mpsc::Receiver<CallTrace>,
     pub collector: Webhook,
-    pub resource: Resource,
+    pub resource: OtlpResource,
     pub redactor: Redactor,
     pub tracer: Arc<Tracer>,
     pub stop: CancellationToken,
 }
 
 impl Exporter {
-    /// Sends until it is stopped, and then what is left.
+    /// Sends spans until it is stopped, and then the remaining ones.
     pub async fn run(mut self) {
         let (mut batch, mut failures) = (Vec::with_capacity(MAX_BATCH), 0_u64);
         loop {
@@ -43,8 +44,8 @@ impl Exporter {
             if batch.is_empty() {
                 return;
             }
-            for ended in &mut batch {
-                ended.redact(&self.redactor);
+            for call in &mut batch {
+                call.redact(&self.redactor);
             }
             let spans: u64 = batch.iter().map(CallTrace::spans).sum();
             let tally = &self.tracer.tally;
@@ -56,7 +57,7 @@ impl Exporter {
                 Err(error) => {
                     tally.dropped.fetch_add(spans, Relaxed);
                     failures += 1;
-                    // A collector that is away for a day is told of ten times.
+                    // Log a collector that is away for a day only about ten times.
                     if failures.is_power_of_two() {
                         tracing::warn!(%error, failures, "spans were not taken by their collector");
                     }
@@ -66,12 +67,12 @@ impl Exporter {
         }
     }
 
-    /// Waits for spans, and a little longer for those that follow; nothing comes of it when Mainstay
-    /// ends and none are left.
+    /// Waits for spans, and a little longer for further ones. The batch stays empty at shutdown if
+    /// no spans are left.
     async fn gather(&mut self, batch: &mut Vec<CallTrace>) {
         tokio::select! {
             biased;
-            // The tracer holds a sender, too, so that there is always a next.
+            // The tracer holds a sender, too, so the channel never closes.
             1.. = self.inbox.recv_many(batch, MAX_BATCH) => {}
             () = self.stop.cancelled() => return,
         }
@@ -87,8 +88,8 @@ impl Exporter {
         }
     }
 
-    /// Posts until it is taken, or has been refused too often. Once Mainstay ends nothing is waited
-    /// for any more: what was refused is tried once more, at once.
+    /// Posts until the collector accepts, or has refused too often. After the stop there are no
+    /// more delays: a refused POST is repeated only once, at once.
     async fn post(&self, request: &str) -> Result<(), NotTaken> {
         let mut delays = ExponentialBuilder::default()
             .with_min_delay(FIRST_DELAY)
@@ -111,9 +112,11 @@ impl Exporter {
     }
 }
 
-/// How long a collector is left alone: as it asks, within bounds.
-fn wait(delay: Duration, asked: Option<Duration>) -> Duration {
-    asked.map_or(delay, |asked| asked.clamp(delay, LONGEST_DELAY.max(delay)))
+/// The delay before the next POST: as the collector requests, within limits.
+fn wait(delay: Duration, requested: Option<Duration>) -> Duration {
+    requested.map_or(delay, |requested| {
+        requested.clamp(delay, LONGEST_DELAY.max(delay))
+    })
 }
 
 #[cfg(test)]
@@ -122,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_collector_is_left_alone_as_it_asks() {
-        for (asked, expected) in [(None, 2), (Some(0), 2), (Some(7), 7), (Some(86_400), 60)] {
-            let waited = wait(Duration::from_secs(2), asked.map(Duration::from_secs));
-            assert_eq!(waited, Duration::from_secs(expected), "{asked:?}");
+        for (requested, expected) in [(None, 2), (Some(0), 2), (Some(7), 7), (Some(86_400), 60)] {
+            let waited = wait(Duration::from_secs(2), requested.map(Duration::from_secs));
+            assert_eq!(waited, Duration::from_secs(expected), "{requested:?}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Traces: a span for each call, and a child span for each request to its server, sent to a collector
-//! over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration there are none, at no cost.
+//! Traces: a span for each call, and a child span for each request to its server, sent to a
+//! collector over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration there are
+//! none, at no cost.
 //!
-//! Spans wait in a bounded queue; when it is full they are dropped and counted. One task sends them. No
-//! call waits for it.
+//! Spans wait in a bounded queue. When it is full they are dropped and counted. One task sends
+//! them, and no call waits for it.
 
 mod call_trace;
 mod exporter;
@@ -19,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use self::exporter::Exporter;
 pub use self::{
-    call_trace::{Subject, Trouble},
+    call_trace::{SpanError, Subject},
     span::Span,
     tracer::{Tally, Tracer},
 };
 
-/// Calls that may wait to be sent: seconds of them at saturation, about 2 MB; at most 10 MB, for what
-/// others choose the length of is cut (see [`call_trace`]).
+/// Maximum number of calls that wait to be sent: seconds of them at saturation. About 2 MB; at most
+/// 10 MB, because long texts are cut (see [`call_trace`]).
 const MAX_WAITING: usize = 4096;
 
 /// The traces of a daemon, until [`Traces::stop`].
@@ -37,8 +38,8 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts sending; `None`, with a word in the log, where the collector's URL cannot be used.
-    /// What is told of calls is redacted as their records are.
+    /// Starts the exporter. `None`, with an error in the log, if the settings cannot be used. Spans
+    /// are redacted like records.
     pub fn start(settings: &config::Telemetry, rules: &config::Redact) -> Option<Self> {
         let redactor = Redactor::new(rules, Instant::now)
             .inspect_err(
@@ -65,7 +66,7 @@ impl Traces {
         let exporter = Exporter {
             inbox,
             collector,
-            resource: otlp::Resource::new(settings, seed),
+            resource: otlp::OtlpResource::new(settings, seed),
             redactor,
             tracer: Arc::clone(&tracer),
             stop: stop.clone(),
@@ -81,19 +82,19 @@ impl Traces {
         Arc::clone(&self.tracer)
     }
 
-    /// Sends what is left, for as long as `exporter::FLUSH_LIMIT` allows.
+    /// Sends the remaining spans, within `exporter::FLUSH_LIMIT`.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let flushed = tokio::time::timeout(exporter::FLUSH_LIMIT, &mut self.exporter).await;
-        let ended = match flushed {
-            Ok(ended) => ended,
+        let result = match flushed {
+            Ok(result) => result,
             Err(_) => {
                 tracing::warn!("the last spans were not taken in time");
                 self.exporter.abort();
                 self.exporter.await
             }
         };
-        if let Err(error) = ended
+        if let Err(error) = result
             && !error.is_cancelled()
         {
             tracing::error!(%error, "the exporter of spans failed");

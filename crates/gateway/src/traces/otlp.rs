@@ -13,7 +13,7 @@ use mainstay_core::{
 };
 use serde::Serialize;
 
-use super::call_trace::{CallTrace, Hop, Times};
+use super::call_trace::{CallTrace, Hop, SpanTimes};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// `SPAN_KIND_SERVER`, `SPAN_KIND_CLIENT`
@@ -21,19 +21,20 @@ const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
 /// `STATUS_CODE_ERROR`
 const ERROR: u8 = 2;
-/// The trace is recorded (W3C); whether the parent of a span is remote is known; it is remote.
+/// Flags: the trace is recorded (W3C); it is known whether the parent of a span is remote; the
+/// parent is remote.
 const SAMPLED: u32 = 0x01;
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
 /// The program that sends spans.
 #[derive(Debug)]
-pub struct Resource {
-    /// Those of the environment first: they count more than what we say of ourselves.
+pub struct OtlpResource {
+    /// The attributes of the environment first, which override Mainstay's own.
     attributes: Vec<(String, String)>,
 }
 
-impl Resource {
+impl OtlpResource {
     pub fn new(settings: &Telemetry, seed: u64) -> Self {
         let mut attributes = settings.attributes.clone();
         let ours = [
@@ -42,7 +43,7 @@ impl Resource {
             ("service.instance.id", format!("{seed:016x}")),
         ];
         for (key, value) in ours {
-            if attributes.iter().all(|(known, _)| known != key) {
+            if attributes.iter().all(|(name, _)| name != key) {
                 attributes.push((key.to_owned(), value));
             }
         }
@@ -121,11 +122,11 @@ struct Span<'a> {
     end_time_unix_nano: String,
     attributes: Vec<Attribute<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status<'a>>,
+    status: Option<SpanStatus<'a>>,
 }
 
 #[derive(Serialize)]
-struct Status<'a> {
+struct SpanStatus<'a> {
     code: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
@@ -150,40 +151,40 @@ fn text<'a>(key: &'a str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
     }
 }
 
-/// The call's own span, which the client asked for, and those of the requests to the server.
+/// The span of the call itself, and the spans of the requests to its server.
 fn spans(call: &CallTrace) -> impl Iterator<Item = Span<'_>> {
-    let hops = call.hops.iter().map(|hop| of_hop(call, hop));
-    [of_call(call)].into_iter().chain(hops)
+    let hop_spans = call.hops.iter().map(|hop| hop_span(call, hop));
+    [call_span(call)].into_iter().chain(hop_spans)
 }
 
-fn of_call(call: &CallTrace) -> Span<'_> {
+fn call_span(call: &CallTrace) -> Span<'_> {
     let subject = &call.subject;
     let origin = &subject.origin;
     let mut attributes = common(call);
     attributes.push(text("mcp.protocol.version", subject.revision.as_str()));
     attributes.push(text("jsonrpc.request.id", id(&subject.request_id)));
     attributes.push(text("mainstay.door", origin.door.as_str()));
-    let known = [
+    let optional = [
         ("mainstay.profile", &origin.profile),
         ("mainstay.principal", &origin.principal),
-        // The name that records give it: the id itself opens the session.
+        // The session's name in records. The id itself would give access to the session.
         ("mainstay.session", &origin.session),
     ];
-    for (key, value) in known {
+    for (key, value) in optional {
         attributes.extend(value.as_deref().map(|value| text(key, value)));
     }
     if let Some(client) = &origin.client {
         attributes.push(text("mainstay.client.name", client.name.as_str()));
         attributes.push(text("mainstay.client.version", client.version.as_str()));
     }
-    let status = call.trouble.as_ref().map(|trouble| {
-        attributes.push(text("error.type", &*trouble.kind));
-        if trouble.is_rpc {
-            attributes.push(text("rpc.response.status_code", &*trouble.kind));
+    let status = call.error.as_ref().map(|error| {
+        attributes.push(text("error.type", &*error.kind));
+        if error.is_rpc {
+            attributes.push(text("rpc.response.status_code", &*error.kind));
         }
-        Status {
+        SpanStatus {
             code: ERROR,
-            message: trouble.message.as_deref(),
+            message: error.message.as_deref(),
         }
     });
     let is_remote = call.parent.map_or(0, |_| IS_REMOTE);
@@ -195,7 +196,7 @@ fn of_call(call: &CallTrace) -> Span<'_> {
     }
 }
 
-fn of_hop<'a>(call: &'a CallTrace, hop: &'a Hop) -> Span<'a> {
+fn hop_span<'a>(call: &'a CallTrace, hop: &'a Hop) -> Span<'a> {
     let mut attributes = common(call);
     attributes.push(text("mcp.protocol.version", hop.revision.as_str()));
     let transport = if call.subject.is_piped { "pipe" } else { "tcp" };
@@ -205,7 +206,7 @@ fn of_hop<'a>(call: &'a CallTrace, hop: &'a Hop) -> Span<'a> {
     }
     let status = hop.failed.map(|kind| {
         attributes.push(text("error.type", kind));
-        Status {
+        SpanStatus {
             code: ERROR,
             message: None,
         }
@@ -218,7 +219,13 @@ fn of_hop<'a>(call: &'a CallTrace, hop: &'a Hop) -> Span<'a> {
     }
 }
 
-fn span(call: &CallTrace, id: SpanId, parent: Option<SpanId>, kind: u8, times: Times) -> Span<'_> {
+fn span(
+    call: &CallTrace,
+    id: SpanId,
+    parent: Option<SpanId>,
+    kind: u8,
+    times: SpanTimes,
+) -> Span<'_> {
     let subject = &call.subject;
     let method = subject.method.name();
     Span {
@@ -227,7 +234,7 @@ fn span(call: &CallTrace, id: SpanId, parent: Option<SpanId>, kind: u8, times: T
         parent_span_id: parent.map(|parent| parent.to_string()),
         trace_state: call.state.as_deref(),
         flags: 0,
-        // URIs are too many to be names.
+        // There are too many URIs for span names.
         name: match subject.method {
             Method::ResourcesRead => method.to_owned(),
             _ => format!("{method} {}", subject.name),
@@ -258,7 +265,7 @@ fn common(call: &CallTrace) -> Vec<Attribute<'_>> {
     attributes
 }
 
-/// A number as it is spelled, a text without its quotes.
+/// A number as it is spelled, or a text without its quotes.
 fn id(json: &str) -> Cow<'_, str> {
     message::shown_text(json).unwrap_or(Cow::Borrowed(json))
 }

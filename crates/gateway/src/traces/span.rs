@@ -8,24 +8,24 @@ use std::{
 use mainstay_core::{era::Revision, record::TraceId, trace::TraceContext};
 
 use super::{
-    call_trace::{CallTrace, Hop, Subject, Times, Trouble},
+    call_trace::{CallTrace, Hop, SpanError, SpanTimes, Subject},
     tracer::Tracer,
 };
 
-/// A call under way. Dropped before its end, it was cancelled.
+/// A running call. If it is dropped before its end, it counts as cancelled.
 #[derive(Debug)]
 pub struct Span {
     tracer: Arc<Tracer>,
-    /// Durations come from this clock, because the system's clock may be set meanwhile.
+    /// Durations come from this clock, because the system's clock may be changed meanwhile.
     since: Instant,
-    /// The request that the server has.
+    /// The request that the server has not answered yet.
     hop: Option<Hop>,
-    /// `None` once it is on its way.
+    /// `None` after the call has been queued for export.
     call: Option<CallTrace>,
 }
 
 impl Span {
-    /// Begins the span of a call with this context; `None` if it is not to be recorded.
+    /// Begins the span of a call with this context. `None` if the call is not recorded.
     pub fn begin(
         tracer: &Arc<Tracer>,
         context: Option<(TraceContext, Option<String>)>,
@@ -40,12 +40,12 @@ impl Span {
             parent,
             state: state.flatten(),
             id: tracer.span_id(),
-            times: Times {
+            times: SpanTimes {
                 started: now,
                 ended: now,
             },
             hops: Vec::new(),
-            trouble: None,
+            error: None,
         };
         Some(Self {
             tracer: Arc::clone(tracer),
@@ -55,7 +55,7 @@ impl Span {
         })
     }
 
-    /// The trace that the call belongs to.
+    /// The trace of the call.
     pub fn trace(&self) -> Option<TraceId> {
         self.call.as_ref().map(|call| call.trace)
     }
@@ -65,7 +65,7 @@ impl Span {
         Some(call.times.started + self.since.elapsed())
     }
 
-    /// The server is about to be asked; returns the context of that request.
+    /// Begins the span of a request to the server. Returns the context for the request.
     pub fn ask(&mut self, revision: Revision) -> Option<TraceContext> {
         self.answered(Some("cancelled"));
         let now = self.now()?;
@@ -73,7 +73,7 @@ impl Span {
         let id = self.tracer.span_id();
         self.hop = Some(Hop {
             id,
-            times: Times {
+            times: SpanTimes {
                 started: now,
                 ended: now,
             },
@@ -87,7 +87,7 @@ impl Span {
         })
     }
 
-    /// The server has answered, or the request failed.
+    /// Ends the span of the request: the server has answered, or the request failed.
     pub fn answered(&mut self, failed: Option<&'static str>) {
         // The clock is read only if a span needs it.
         let Some(mut hop) = self.hop.take() else {
@@ -101,16 +101,16 @@ impl Span {
         }
     }
 
-    pub fn end(mut self, trouble: Option<Trouble>) {
-        self.close(trouble);
+    pub fn end(mut self, error: Option<SpanError>) {
+        self.close(error);
     }
 
-    fn close(&mut self, trouble: Option<Trouble>) {
+    fn close(&mut self, error: Option<SpanError>) {
         self.answered(Some("cancelled"));
         let now = self.now();
         if let Some((mut call, now)) = self.call.take().zip(now) {
             call.times.ended = now;
-            call.trouble = trouble.map(Trouble::bounded);
+            call.error = error.map(SpanError::bounded);
             self.tracer.take(call);
         }
     }
@@ -118,7 +118,7 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        self.close(Some(Trouble::CANCELLED));
+        self.close(Some(SpanError::CANCELLED));
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
     };
     use tokio::sync::mpsc;
 
-    use super::{super::otlp::Resource, *};
+    use super::{super::otlp::OtlpResource, *};
 
     #[test]
     fn what_others_choose_the_length_of_is_cut() {
@@ -149,17 +149,17 @@ mod tests {
             secrets: None,
         };
         let span = Span::begin(&tracer, None, subject).expect("it is recorded");
-        span.end(Some(Trouble {
+        span.end(Some(SpanError {
             kind: "-3".repeat(100_000).into(),
             message: Some("m".repeat(100_000)),
             is_rpc: true,
         }));
-        let ended = inbox.try_recv().expect("it has ended");
-        assert_eq!(*ended.subject.name, *format!("file:///{}", "ü".repeat(124)));
-        assert_eq!(*ended.subject.request_id, *"i".repeat(256));
-        let trouble = ended.trouble.as_ref().expect("it failed");
-        assert_eq!(trouble.kind.len(), 256);
-        assert_eq!(trouble.message.as_ref().map(String::len), Some(1024));
+        let call = inbox.try_recv().expect("it has call");
+        assert_eq!(*call.subject.name, *format!("file:///{}", "ü".repeat(124)));
+        assert_eq!(*call.subject.request_id, *"i".repeat(256));
+        let error = call.error.as_ref().expect("it failed");
+        assert_eq!(error.kind.len(), 256);
+        assert_eq!(error.message.as_ref().map(String::len), Some(1024));
         let settings = Telemetry {
             collector: Webhook {
                 url: Secret::new("http://c"),
@@ -170,8 +170,8 @@ mod tests {
             attributes: vec![("service.version".to_owned(), "mine".to_owned())],
             other_protocol: None,
         };
-        let told = Resource::new(&settings, 1).request(&[ended]);
-        assert!(told.len() < 8 * 1024, "{} bytes", told.len());
-        assert_eq!(told.matches("service.version").count(), 1, "{told}");
+        let body = OtlpResource::new(&settings, 1).request(&[call]);
+        assert!(body.len() < 8 * 1024, "{} bytes", body.len());
+        assert_eq!(body.matches("service.version").count(), 1, "{body}");
     }
 }

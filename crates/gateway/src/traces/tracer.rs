@@ -1,4 +1,4 @@
-//! Decides which calls are recorded, gives ids, and queues the calls that have ended.
+//! Decides which calls are recorded, creates ids, and queues the calls that have ended.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,16 +14,16 @@ use super::call_trace::CallTrace;
 #[derive(Debug, Default)]
 pub struct Tally {
     pub exported: AtomicU64,
-    /// Too many waited, or the collector did not take them.
+    /// Spans that did not fit into the queue, or that the collector did not accept.
     pub dropped: AtomicU64,
 }
 
 /// Begins spans.
 #[derive(Debug)]
 pub struct Tracer {
-    /// Which part of the traces that begin here is recorded.
+    /// The share of traces that are recorded, of those that begin here.
     sample_ratio: f64,
-    /// The number that the next id is made of.
+    /// The state of the id generator.
     next: AtomicU64,
     queue: mpsc::Sender<CallTrace>,
     pub tally: Tally,
@@ -39,25 +39,27 @@ impl Tracer {
         }
     }
 
-    /// Decides whether a call with this context is recorded, and returns its trace and its parent. The origin of
-    /// the trace decides for all of it (OpenTelemetry, `parentbased_traceidratio`).
+    /// Decides whether a call with this context is recorded, and returns its trace and its parent.
+    /// If the trace began elsewhere, its origin has decided (OpenTelemetry,
+    /// `parentbased_traceidratio`).
     pub fn sample(&self, parent: Option<TraceContext>) -> Option<(TraceId, Option<SpanId>)> {
         if let Some(parent) = parent {
             return parent.sampled.then_some((parent.trace, Some(parent.span)));
         }
         let (high, low) = (self.number(), self.number());
         let trace = u128::from(high) << 64 | u128::from(low);
-        // From 0 to just below 1, as random as the number.
-        let lot = f64::from((low >> 32) as u32) / 2_f64.powi(32);
-        (lot < self.sample_ratio).then_some((TraceId(trace.to_be_bytes()), None))
+        // A random number from 0 to just below 1.
+        let random_share = f64::from((low >> 32) as u32) / 2_f64.powi(32);
+        (random_share < self.sample_ratio).then_some((TraceId(trace.to_be_bytes()), None))
     }
 
     pub fn span_id(&self) -> SpanId {
         SpanId(self.number())
     }
 
-    /// Random enough to be unique, without a lock and without a system call; never 0 but once in 2⁶⁴.
-    /// This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators").
+    /// A number that is random enough to be unique, without a lock and without a system call.
+    /// 0 is no valid id, and becomes 1. This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable
+    /// Pseudorandom Number Generators").
     fn number(&self) -> u64 {
         let mut number = self.next.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
         number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -66,9 +68,9 @@ impl Tracer {
     }
 
     /// Queues a call that has ended. If the queue is full, its spans are counted as dropped.
-    pub fn take(&self, ended: CallTrace) {
-        let spans = ended.spans();
-        if self.queue.try_send(ended).is_err() {
+    pub fn take(&self, call: CallTrace) {
+        let spans = call.spans();
+        if self.queue.try_send(call).is_err() {
             self.tally.dropped.fetch_add(spans, Relaxed);
         }
     }

@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::*;
 
-/// Tools as servers in the wild have them.
+/// A catalog with tools like those of real servers.
 fn realistic() -> Catalog {
     let mut servers: Vec<(&str, Vec<Value>)> = Vec::new();
     for line in include_str!("tools.txt")
         .lines()
-        .filter(|it| !it.starts_with('#'))
+        .filter(|line| !line.starts_with('#'))
     {
         let [server, name, description, parameters] = fields(line, " | ");
         let parameters = parameters.split("; ").map(|parameter| {
@@ -65,11 +65,11 @@ fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog 
     )
 }
 
-/// What people ask for, and the tool that does it.
+/// Queries as people write them, and the tool that must come first.
 #[test]
 fn who_describes_a_tool_finds_it_first() {
     let catalog = realistic();
-    let index = Index::of(&catalog, &[]);
+    let index = Index::new(&catalog, &[]);
     let targets = catalog.targets(ListKind::Tools);
     assert!(targets.len() > 60, "{}", targets.len());
     let mut faults = Vec::new();
@@ -158,7 +158,7 @@ fn parameters_and_their_values_are_found() {
         json!({"name": "buy", "inputSchema": schema}),
     ];
     let catalog = catalog([("shop", tools)].into_iter());
-    let index = Index::of(&catalog, &[]);
+    let index = Index::new(&catalog, &[]);
     for query in ["filter", "inseam", "trousers", "corduroy"] {
         assert_eq!(index.search(query), [1], "{query}");
     }
@@ -189,23 +189,22 @@ fn names_are_split_where_words_begin() {
     }
 }
 
-/// Only what is new in a catalog is read.
+/// Only new or changed tools are indexed.
 #[test]
 fn what_has_not_changed_is_taken_over() {
-    let of = |tools: &[(&str, &str)]| {
-        let tools = tools.iter();
-        let tools = tools.map(|(name, words)| json!({"name": name, "description": words}));
+    let catalog_with = |tools: &[(&str, &str)]| {
+        let tool = |(name, words): &(&str, &str)| json!({"name": name, "description": words});
         let other = vec![json!({"name": "other"})];
-        catalog([("x", tools.collect()), ("y", other)].into_iter())
+        catalog([("x", tools.iter().map(tool).collect()), ("y", other)].into_iter())
     };
-    let before = of(&[("one", "alpha"), ("two", "beta")]);
-    let before = Arc::new(Index::of(&before, &[]));
-    let after = of(&[("zero", "beta"), ("one", "alpha"), ("two", "gamma")]);
-    let after = Index::of(&after, &[Arc::clone(&before)]);
+    let before = catalog_with(&[("one", "alpha"), ("two", "beta")]);
+    let before = Arc::new(Index::new(&before, &[]));
+    let after = catalog_with(&[("zero", "beta"), ("one", "alpha"), ("two", "gamma")]);
+    let after = Index::new(&after, &[Arc::clone(&before)]);
     let documents = |index: &Index| index.segments[0].1.documents.clone();
     assert!(Arc::ptr_eq(&documents(&after)[1], &documents(&before)[0]));
     assert!(!Arc::ptr_eq(&documents(&after)[2], &documents(&before)[1]));
-    // The server that has not changed keeps its segment, at another place.
+    // An unchanged server keeps its segment at another place in the list.
     assert!(Arc::ptr_eq(&after.segments[1].1, &before.segments[1].1));
     for (query, expected) in [
         ("alpha", [1]),
@@ -217,16 +216,24 @@ fn what_has_not_changed_is_taken_over() {
     }
 }
 
-/// A tool is found at the same place, whatever segments there are and wherever they come from.
+/// The result of a search does not depend on whether segments are new or reused.
 #[test]
 fn segments_do_not_show() {
     let catalog = realistic();
-    let anew = Arc::new(Index::of(&catalog, &[]));
-    let again = Index::of(&catalog, &[Arc::clone(&anew)]);
-    assert!(anew.segments.len() > 10, "{}", anew.segments.len());
+    let first_index = Arc::new(Index::new(&catalog, &[]));
+    let second_index = Index::new(&catalog, &[Arc::clone(&first_index)]);
+    assert!(
+        first_index.segments.len() > 10,
+        "{}",
+        first_index.segments.len()
+    );
     for query in ["create issue", "read a file", "logs of a container", "y"] {
-        assert_eq!(again.search(query), anew.search(query), "{query}");
+        assert_eq!(
+            second_index.search(query),
+            first_index.search(query),
+            "{query}"
+        );
     }
-    let shared = anew.segments.iter().zip(&again.segments);
+    let shared = first_index.segments.iter().zip(&second_index.segments);
     assert!(shared.into_iter().all(|(a, b)| Arc::ptr_eq(&a.1, &b.1)));
 }

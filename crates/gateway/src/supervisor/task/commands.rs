@@ -1,4 +1,4 @@
-//! Commands to a supervisor: from its operator, from calls, from a new configuration.
+//! Handles commands to a supervisor: from its operator, from calls, and for a new configuration.
 
 use std::sync::Arc;
 
@@ -10,38 +10,38 @@ use mainstay_core::{
 
 use super::{Task, catalog_file, policy};
 use crate::supervisor::{
-    command::{Command, Operation},
+    command::{Operation, SupervisorCommand},
     declared::shared_initialize,
     session_key::SessionKey,
 };
 
 impl Task {
-    pub(super) async fn obey(&mut self, command: Command) {
+    pub(super) async fn handle_command(&mut self, command: SupervisorCommand) {
         match command {
-            Command::CallWaiting => self.step(SessionKey::Shared, Event::CallWaiting),
-            Command::CallAnswered => self.look(SessionKey::Shared),
-            Command::RequestProbe(which) => {
-                self.read_vitals(which);
-                if let Some(epoch) = self.managed(which).map(|managed| managed.epoch()) {
-                    self.step(which, Event::Io(epoch, LifeReport::Doubted));
+            SupervisorCommand::CallWaiting => self.step(SessionKey::Shared, Event::CallWaiting),
+            SupervisorCommand::CallAnswered => self.look(SessionKey::Shared),
+            SupervisorCommand::RequestProbe(key) => {
+                self.report_traffic(key);
+                if let Some(epoch) = self.managed(key).map(|managed| managed.epoch()) {
+                    self.step(key, Event::Io(epoch, LifeReport::Doubted));
                 }
             }
-            Command::Resumed => {
+            SupervisorCommand::Resumed => {
                 self.step(SessionKey::Shared, Event::Resumed);
                 for id in self.isolated_sessions.ids() {
                     self.step(SessionKey::Isolated(id), Event::Resumed);
                 }
             }
-            Command::Operate(operation, reply) => {
+            SupervisorCommand::Operate(operation, reply) => {
                 let epoch = self.operate(operation).await;
                 // The caller may have gone.
                 reply.send(epoch).ok();
             }
-            Command::Configure(config) => self.configure(config).await,
-            Command::OpenIsolated(open) => self.open_isolated(open),
-            // Looked for after every command.
-            Command::ReleaseIsolated => {}
-            Command::End => {
+            SupervisorCommand::Configure(config) => self.configure(config).await,
+            SupervisorCommand::OpenIsolated(open) => self.open_isolated(open),
+            // Released sessions are closed after every command, see below.
+            SupervisorCommand::ReleaseIsolated => {}
+            SupervisorCommand::End => {
                 self.ending = true;
                 self.stop_all();
             }
@@ -51,7 +51,7 @@ impl Task {
 
     /// Carries out an operator's command. Returns the epoch of the attempt to wait for.
     async fn operate(&mut self, operation: Operation) -> Epoch {
-        // It was disabled while the command was on its way.
+        // The server was disabled while the command was queued.
         if operation != Operation::Stop && !self.config.enabled {
             return self.shared.status().epoch.next();
         }
@@ -74,9 +74,9 @@ impl Task {
             self.avoid_probe(false);
             self.first = self.view.borrow().eras.first();
         }
-        self.want(operation != Operation::Stop);
+        self.set_wanted(operation != Operation::Stop);
         self.step(SessionKey::Shared, event);
-        self.tell_catalog(Vec::new()).await;
+        self.report_catalog(Vec::new()).await;
         let status = self.shared.status();
         if status.attempting || status.state == State::Connected {
             status.epoch
@@ -89,7 +89,7 @@ impl Task {
         let before = Arc::clone(&self.config);
         let formerly = std::mem::replace(&mut self.configured, Arc::clone(&config));
         self.config = if config.reads_files && formerly.launch == config.launch {
-            // The files that it names have been read since.
+            // Keep the values that were read from the entry's files since.
             Arc::new(config.refreshed((*before).clone()))
         } else {
             config
@@ -104,30 +104,31 @@ impl Task {
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {
-            self.view.send_modify(|view| view.spoken = None);
+            self.view.send_modify(|view| view.last_transport = None);
             self.allow_all();
             self.forget_eras(before.launch == self.config.launch);
             self.close_all_isolated();
         }
         if !self.config.enabled {
-            self.want(false);
+            self.set_wanted(false);
             self.close_all_isolated();
             self.step(SessionKey::Shared, Event::Stop);
         } else if !before.connects_at_start() && self.config.connects_at_start() {
             self.stopped = false;
-            self.want(true);
+            self.set_wanted(true);
             self.step(SessionKey::Shared, Event::Start);
         } else if relaunch && self.view.borrow().wanted {
             self.step(SessionKey::Shared, Event::Reconnect);
         } else {
             self.publish();
         }
-        self.tell_catalog(Vec::new()).await;
+        self.report_catalog(Vec::new()).await;
     }
 
-    /// An attempt has found other values in the files that this configuration names.
-    pub(super) fn refreshed(&mut self, before: &Arc<ServerConfig>, refreshed: ServerConfig) {
-        // Otherwise another configuration is in force, which the next attempt reads again.
+    /// Applies the configuration of an attempt that found other values in the entry's files.
+    pub(super) fn handle_refreshed(&mut self, before: &Arc<ServerConfig>, refreshed: ServerConfig) {
+        // If another configuration came into force meanwhile, the next attempt reads the files
+        // again.
         if Arc::ptr_eq(before, &self.config) {
             tracing::info!(server = %self.config.name, "the files that its entry names have other values now");
             self.config = Arc::new(refreshed);
@@ -135,8 +136,8 @@ impl Task {
         }
     }
 
-    fn want(&self, wanted: bool) {
-        self.view.send_modify(|view| view.wanted = wanted);
+    fn set_wanted(&self, is_wanted: bool) {
+        self.view.send_modify(|view| view.wanted = is_wanted);
     }
 
     fn stop_all(&mut self) {

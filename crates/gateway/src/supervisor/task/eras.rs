@@ -1,4 +1,4 @@
-//! The eras that the server speaks: how they are learned, and how they decide the next attempt's first words
+//! Learns the eras that the server speaks, and chooses the era of the next attempt's first message
 //! (docs/dev/design.md, "Eras").
 
 use std::time::Duration;
@@ -12,16 +12,17 @@ use mainstay_transport::Approach;
 use tokio::time::Instant;
 
 use super::Task;
-use crate::supervisor::{declared::pinned, listing::Outcome, session_key::SessionKey};
+use crate::supervisor::{declared::pinned, listing::ListOutcome, session_key::SessionKey};
 
-/// A server that failed after `server/discover` is not sent it for this time, unless its operator starts it.
+/// Time for which a server that failed after `server/discover` gets no further one, unless its
+/// operator starts it.
 const PROBE_AGAIN: Duration = Duration::from_hours(1);
 
 impl Task {
-    /// How a session is opened: a client's own with the client's `initialize`, the shared one as the
-    /// server wants it.
-    pub(super) fn approach(&self, which: SessionKey) -> Approach {
-        match (which, self.config.protocol) {
+    /// The way to open a session. An isolated session uses its client's `initialize`. The shared
+    /// session uses the configured revision, or else detects the era.
+    pub(super) fn approach(&self, key: SessionKey) -> Approach {
+        match (key, self.config.protocol) {
             (SessionKey::Isolated(_), _) => Approach::Legacy,
             (SessionKey::Shared, Protocol::Auto) => Approach::Detect(self.first_era()),
             (SessionKey::Shared, Protocol::At(revision)) => match revision.era() {
@@ -31,37 +32,38 @@ impl Task {
         }
     }
 
-    /// Takes note of the eras that the server has shown to speak. The pin says more.
-    pub(super) fn learn(&self, eras: Eras) {
+    /// Records eras that the server was seen to speak. A configured revision takes precedence.
+    pub(super) fn record_eras(&self, eras: Eras) {
         if pinned(&self.config).is_none() {
             self.view.send_if_modified(|view| {
-                let known = eras.or(view.eras);
-                known != std::mem::replace(&mut view.eras, known)
+                let updated = eras.or(view.eras);
+                updated != std::mem::replace(&mut view.eras, updated)
             });
         }
     }
 
-    /// An attempt has failed: the eras that were assumed may be wrong.
-    pub(super) fn refused(&mut self, which: SessionKey, loss: &Loss, mut eras: Eras) {
-        let known = eras.or(self.view.borrow().eras);
-        if matches!((which, loss), (SessionKey::Isolated(_), Loss::Rejected(_))) {
+    /// Handles a failed attempt: the assumed eras may be wrong.
+    pub(super) fn learn_from_refusal(&mut self, key: SessionKey, loss: &Loss, mut eras: Eras) {
+        let known_eras = eras.or(self.view.borrow().eras);
+        if matches!((key, loss), (SessionKey::Isolated(_), Loss::Rejected(_))) {
             eras.legacy = Some(false);
         }
-        // Else it may be the wrong URL, or the wrong day.
-        if known.modern != Some(true) {
+        // Without a modern session, the URL may be wrong or the failure may be temporary.
+        if known_eras.modern != Some(true) {
             eras.legacy = None;
         }
-        self.learn(eras);
-        if which == SessionKey::Shared {
+        self.record_eras(eras);
+        if key == SessionKey::Shared {
             self.first = self.first_after(loss);
         }
     }
 
-    /// In which era the server is spoken to first after a failed attempt. The attempt may have failed because of
-    /// `server/discover`, so the next one does without.
+    /// The era of the first message after a failed attempt. `server/discover` may have caused the
+    /// failure, so the next attempt omits it.
     fn first_after(&self, loss: &Loss) -> Option<Era> {
         match loss {
-            // A process that dies with the new question and without it is not given both again.
+            // Not `None`: a process that crashes with `server/discover` and without it must not get
+            // both again.
             Loss::Crashed { .. } => Some(Era::Legacy),
             Loss::Rejected(_)
             | Loss::ConnectTimeout(_)
@@ -78,18 +80,19 @@ impl Task {
         }
     }
 
-    /// In which era the server is spoken to first; `None` is to be found out.
+    /// The era of the next attempt's first message. `None`: detect it.
     fn first_era(&self) -> Option<Era> {
         self.first
             .or_else(|| self.avoids_probe().then_some(Era::Legacy))
     }
 
-    /// Whether the server failed after `server/discover`, and is not sent it for now.
+    /// True if no `server/discover` is sent for now, because the server failed after one.
     fn avoids_probe(&self) -> bool {
         self.view.borrow().avoids_probe && self.avoids_probe_until > Instant::now()
     }
 
-    /// The failure may have had another reason, so the server is sent `server/discover` again some time.
+    /// Sets whether `server/discover` is omitted. Expires, because the failure may have had another
+    /// cause.
     pub(super) fn avoid_probe(&mut self, avoids_probe: bool) {
         self.avoids_probe_until = Instant::now() + PROBE_AGAIN;
         self.view.send_if_modified(|view| {
@@ -97,9 +100,9 @@ impl Task {
         });
     }
 
-    /// The first listing of a session has brought no tools. If the server was sent `server/discover` on its
-    /// connection, that may be the reason: it is started once more without, unless it is at work.
-    pub(super) fn suspect_probe(&mut self, tools: &Outcome) {
+    /// Handles a first listing without tools. If the server was sent `server/discover` on this
+    /// connection, that may be the cause: reconnects without it, unless calls are in flight.
+    pub(super) fn handle_empty_listing(&mut self, tools: &ListOutcome) {
         let Some(session) = &self.shared.session else {
             return;
         };
@@ -108,19 +111,19 @@ impl Task {
         if self.avoids_probe() || !is_suspect || is_at_work {
             return;
         }
-        let what = match tools {
-            Outcome::Failed(_) => "its tools cannot be listed after server/discover",
-            Outcome::Read | Outcome::Cut(_) => "it lists no tools after server/discover",
+        let symptom = match tools {
+            ListOutcome::Failed(_) => "its tools cannot be listed after server/discover",
+            ListOutcome::Read | ListOutcome::Cut(_) => "it lists no tools after server/discover",
         };
-        tracing::info!(server = %self.config.name, "{what}: it is started again without");
+        tracing::info!(server = %self.config.name, "{symptom}: it is started again without");
         self.log.note(&format!(
-            "{what}, and is started again without; \"protocol\": \"legacy\" in its entry spares it that"
+            "{symptom}, and is started again without; \"protocol\": \"legacy\" in its entry spares it that"
         ));
         self.avoid_probe(true);
         self.step(SessionKey::Shared, Event::Reconnect);
     }
 
-    /// Forgets the eras, because the server is reached in another way now.
+    /// Resets the eras, because the server is now reached in another way.
     pub(super) fn forget_eras(&mut self, is_same_server: bool) {
         let eras = match pinned(&self.config) {
             Some(pinned) => pinned,

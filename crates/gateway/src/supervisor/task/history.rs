@@ -1,4 +1,4 @@
-//! Puts each change of the server's status on record.
+//! Records each change of the server's status in the journal.
 
 use mainstay_core::{
     lifecycle::{State, Status},
@@ -10,23 +10,23 @@ use tokio::time::Instant;
 use super::Task;
 use crate::supervisor::kept_down::KeptDown;
 
-/// Lines of stderr in a transition, and the bytes of each.
+/// Number of stderr lines in a transition, and maximum number of bytes of each.
 const STDERR_LINES: usize = 3;
 const MAX_LINE: usize = 200;
-/// The bytes of its reason.
+/// Maximum number of bytes of the reason.
 const MAX_REASON: usize = 500;
 
-/// The status of a server that is there no more.
+/// The status of a server that has been removed.
 const REMOVED: &str = "removed";
 
-/// What was put on record last.
+/// The status that was recorded last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedStatus {
     word: &'static str,
     degraded: bool,
 }
 
-/// How a process ended.
+/// The exit of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exit {
     pub code: Option<i32>,
@@ -34,18 +34,18 @@ pub struct Exit {
 }
 
 impl Task {
-    /// Puts the status on record if its word is another than the last one.
+    /// Records the status if its word, or whether it is degraded, has changed.
     pub(super) fn record_status(&mut self, status: &Status) {
         if !self.fleet.history.is_open() {
             return;
         }
-        let kept_down = KeptDown::of(&self.config);
+        let kept_down = KeptDown::for_config(&self.config);
         let word = match kept_down {
             Some(KeptDown::Unapproved) => KeptDown::Unapproved.as_str(),
             Some(KeptDown::Disabled) | None => status.state.as_str(),
         };
         let is_up = status.state == State::Connected;
-        let recorded = Recorded {
+        let recorded = RecordedStatus {
             word,
             degraded: is_up && self.view.borrow().is_degraded(),
         };
@@ -81,14 +81,14 @@ impl Task {
         self.record(transition);
     }
 
-    /// The server has been removed.
+    /// Records that the server has been removed.
     pub(super) fn record_removal(&self) {
         self.record(Transition::now(REMOVED));
     }
 
     fn record(&self, transition: Transition) {
         let history = &self.fleet.history;
-        history.note(&self.config.name, &self.log, transition);
+        history.record(&self.config.name, &self.log, transition);
     }
 
     /// The last lines of its stderr.
@@ -96,8 +96,8 @@ impl Task {
         let mut lines = self.log.tail.texts();
         lines.retain(|line| !line.trim().is_empty());
         let first = lines.len().saturating_sub(STDERR_LINES);
-        let lines = lines.drain(first..);
         lines
+            .drain(first..)
             .map(|line| message::shortened(line, MAX_LINE))
             .collect()
     }

@@ -1,5 +1,6 @@
-//! The isolated sessions of a server. Each is opened for one client, and reopened only by that client's
-//! next call. At most `maxSessions` are open: the one that has been idle for longest makes room.
+//! The isolated sessions of a server. Each is opened for one client, and reopened only by that
+//! client's next call. At most `maxSessions` are open. The session that was idle for longest is
+//! closed to make room for a new one.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,37 +26,37 @@ use crate::supervisor::{
 
 type Reply = oneshot::Sender<Result<Arc<Session>, Failure>>;
 
-/// When a client that was refused may try again: calls of a second are the rule.
+/// Time after which a refused client should try again. Calls usually take about a second.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct IsolatedSessions {
-    sessions: HashMap<IsolatedSessionId, Entry>,
-    /// Wait for the end of sessions that make room for them, one each.
+    sessions: HashMap<IsolatedSessionId, SessionEntry>,
+    /// Sessions that wait to be opened until another session has ended.
     newcomers: VecDeque<Newcomer>,
-    /// The latest epoch of the sessions that have gone. New ones begin after it, so that a late report
-    /// is not taken for one of the session that its client has now.
+    /// The latest epoch of the sessions that have ended. New sessions have later epochs, so that a
+    /// late report cannot be attributed to a new session with the same id.
     past: Option<Epoch>,
 }
 
-struct Entry {
+struct SessionEntry {
     managed: ManagedSession,
     usage: Arc<Usage>,
     counts: bool,
-    /// It is to end, and not to be opened again in this place.
+    /// The session is ending, and is not reopened in this entry.
     is_leaving: bool,
-    /// Calls that wait for the session to open.
+    /// Callers that wait for the session to open.
     waiting: Vec<Reply>,
 }
 
 struct Newcomer {
     open: OpenIsolated,
-    /// Further calls that wait for the same session.
+    /// Further callers that wait for the same session.
     more: Vec<Reply>,
 }
 
 impl Newcomer {
-    /// Whether a call still waits for the session.
+    /// True if a caller still waits for the session.
     fn is_waiting(&self) -> bool {
         let mut replies = self.more.iter().chain([&self.open.reply]);
         replies.any(|reply| !reply.is_closed())
@@ -79,15 +80,16 @@ impl IsolatedSessions {
         self.sessions.keys().copied().collect()
     }
 
-    /// Those that `maxSessions` is for.
-    fn counted(&self) -> impl Iterator<Item = (IsolatedSessionId, &Entry)> {
-        let sessions = self.sessions.iter();
-        sessions
+    /// The sessions that count for `maxSessions`.
+    fn counted(&self) -> impl Iterator<Item = (IsolatedSessionId, &SessionEntry)> {
+        self.sessions
+            .iter()
             .filter(|(_, isolated_session)| isolated_session.counts)
             .map(|(&id, isolated_session)| (id, isolated_session))
     }
 
-    /// Ends the use of the session that has been idle for longest. `None` if all are in use.
+    /// Closes the session that has been idle for longest, and returns its id. `None` if all are in
+    /// use.
     fn make_room(&mut self) -> Option<IsolatedSessionId> {
         let mut idle: Vec<_> = self
             .counted()
@@ -97,9 +99,10 @@ impl IsolatedSessions {
             .map(|(id, isolated_session)| (isolated_session.usage.last_used(), id))
             .collect();
         idle.sort_unstable_by_key(|(last_used, id)| (*last_used, id.0));
-        // One may have come into use just now.
-        let mut idle = idle.into_iter().map(|(_, id)| id);
-        idle.find(|id| self.sessions[id].usage.close_if_unused())
+        // A session may have come into use meanwhile.
+        idle.into_iter()
+            .map(|(_, id)| id)
+            .find(|id| self.sessions[id].usage.close_if_unused())
     }
 }
 
@@ -115,7 +118,7 @@ impl Task {
             .isolated_sessions
             .newcomers
             .iter_mut()
-            .find(|it| it.open.id == id)
+            .find(|newcomer| newcomer.open.id == id)
         {
             return newcomer.more.push(open.reply);
         }
@@ -130,7 +133,7 @@ impl Task {
         }
     }
 
-    /// Why no session may be opened.
+    /// The reason why no session may be opened, if there is one.
     fn is_down(&self) -> Option<&'static str> {
         if self.stopped {
             Some("stopped")
@@ -139,7 +142,7 @@ impl Task {
         }
     }
 
-    /// Opens a session, or has it wait until there is room.
+    /// Opens a session, or queues it until there is room.
     fn admit(&mut self, open: OpenIsolated) {
         let max = self.config.max_sessions;
         let (all, leaving) = self.isolated_sessions.counted().fold(
@@ -148,7 +151,7 @@ impl Task {
                 (all + 1, leaving + usize::from(isolated_session.is_leaving))
             },
         );
-        // Callers that have given up take no place.
+        // Callers that have gone take no place.
         self.isolated_sessions
             .newcomers
             .retain(Newcomer::is_waiting);
@@ -157,7 +160,7 @@ impl Task {
         if all + waiting < max && !is_here {
             return self.enter(open);
         }
-        // One of those that leave may have a place to give.
+        // A leaving session makes room for one newcomer.
         if open.counts && all + waiting >= max + leaving {
             let Some(longest_idle) = self.isolated_sessions.make_room() else {
                 let reason = format!(
@@ -172,11 +175,11 @@ impl Task {
         self.isolated_sessions
             .newcomers
             .push_back(Newcomer { open, more });
-        // There is room if one ended at once.
+        // There is room at once if the closed session has ended already.
         self.admit_newcomers();
     }
 
-    /// Opens the sessions for which there is room by now.
+    /// Opens queued sessions for which there is room now.
     pub(super) fn admit_newcomers(&mut self) {
         while let Some(newcomer) = self.isolated_sessions.newcomers.pop_front() {
             let is_full = newcomer.open.counts
@@ -208,7 +211,7 @@ impl Task {
         if let Some(past) = self.isolated_sessions.past {
             managed = managed.after(past);
         }
-        let isolated_session = Entry {
+        let isolated_session = SessionEntry {
             managed,
             usage: open.usage,
             counts: open.counts,
@@ -229,12 +232,12 @@ impl Task {
             failure = failure.with("retryAfterMs", wait);
         }
         for reply in replies {
-            // Its caller may have gone.
+            // The caller may have gone.
             drop(reply.send(Err(failure.clone())));
         }
     }
 
-    /// Answers callers that wait for the session, if it is up; forgets one that is down.
+    /// Answers the callers that wait for the session, if it is up.
     pub(super) fn settle_isolated(&mut self, id: IsolatedSessionId) {
         let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) else {
             return;
@@ -249,18 +252,18 @@ impl Task {
             && !isolated_session.waiting.is_empty()
         {
             isolated_session.usage.reopened();
-            let mut asked = false;
+            let mut is_received = false;
             for reply in isolated_session.waiting.drain(..) {
-                asked |= reply.send(Ok(Arc::clone(&session))).is_ok();
+                is_received |= reply.send(Ok(Arc::clone(&session))).is_ok();
             }
             // All callers have gone meanwhile.
-            if !asked {
+            if !is_received {
                 self.close_isolated(id);
             }
         }
     }
 
-    /// A session's connection has ended; `was_up` if it had come up.
+    /// Handles the end of a session's connection. `was_up` is true if the session had been open.
     pub(super) fn isolated_ended(&mut self, id: IsolatedSessionId, was_up: bool) {
         let Some(isolated_session) = self.isolated_sessions.sessions.get(&id) else {
             return;
@@ -269,7 +272,7 @@ impl Task {
         if status.attempting || status.state.is_hopeful() {
             return;
         }
-        // A caller asked for it while it went.
+        // A caller requested the session while it was ending.
         if was_up && !isolated_session.waiting.is_empty() && !self.ending {
             return self.step(SessionKey::Isolated(id), Event::Start);
         }
@@ -301,10 +304,13 @@ impl Task {
         }
     }
 
-    /// Closes the sessions that their clients are done with, and those closed for being idle.
+    /// Closes the sessions that their clients have released, and those that were closed for being
+    /// idle.
     pub(super) fn close_released(&mut self) {
-        let sessions = self.isolated_sessions.sessions.iter();
-        let released: Vec<IsolatedSessionId> = sessions
+        let released: Vec<IsolatedSessionId> = self
+            .isolated_sessions
+            .sessions
+            .iter()
             .filter(|(_, isolated_session)| {
                 !isolated_session.is_leaving && isolated_session.usage.is_over()
             })
@@ -315,7 +321,7 @@ impl Task {
         }
     }
 
-    /// Closes all sessions, and lets no caller wait any longer.
+    /// Closes all sessions, and refuses all queued ones.
     pub(super) fn close_all_isolated(&mut self) {
         for Newcomer { open, more } in std::mem::take(&mut self.isolated_sessions.newcomers) {
             let replies = more.into_iter().chain([open.reply]);
@@ -327,7 +333,8 @@ impl Task {
     }
 }
 
-/// A lost session is opened again by the next call only: nothing but its client knows its use.
+/// A lost session is reopened only by a call, because only its client knows whether it is still
+/// needed.
 fn policy(server: &Policy) -> Policy {
     Policy {
         reconnect: Reconnect {

@@ -16,24 +16,27 @@ use tokio::{sync::oneshot, time::Instant};
 use super::Task;
 use crate::supervisor::{
     catalog_file::Declarations,
-    fleet::Report,
-    listing::{self, Outcome},
-    listing_schedule::Done,
+    fleet::SupervisorReport,
+    listing::{self, ListOutcome},
+    listing_schedule::FinishedListing,
 };
 
-/// How often an event tells what became of a list that changes again and again.
-const TELL_EVERY: Duration = Duration::from_mins(10);
+/// Interval of events about a list that changes too often.
+const PUBLISH_EVERY: Duration = Duration::from_mins(10);
 
-/// Tools that came or went, which no event has told yet.
-pub(super) struct Untold {
-    /// The names in the list that was told last.
-    told: Vec<Box<str>>,
+/// A change of the tools whose event is delayed.
+pub(super) struct PendingToolsEvent {
+    /// The tool names as published last.
+    published_names: Vec<Box<str>>,
     pub at: Instant,
 }
 
 fn tool_names(catalog: &ServerCatalog) -> Vec<Box<str>> {
-    let tools = catalog.tools.iter();
-    tools.map(|tool| Box::from(&*tool.key)).collect()
+    catalog
+        .tools
+        .iter()
+        .map(|tool| Box::from(&*tool.key))
+        .collect()
 }
 
 impl Task {
@@ -46,7 +49,7 @@ impl Task {
         let (epoch, server) = (self.shared.epoch(), self.config.name.clone());
         let shares = self.shares.clone();
         self.listings.start(async move {
-            Done {
+            FinishedListing {
                 epoch,
                 listed: listing::list(&session, &server, &kinds, before, shares).await,
                 announced,
@@ -54,8 +57,8 @@ impl Task {
         });
     }
 
-    pub(super) async fn listed(&mut self, done: Done) {
-        let Done {
+    pub(super) async fn handle_listing(&mut self, done: FinishedListing) {
+        let FinishedListing {
             epoch,
             mut listed,
             announced,
@@ -66,9 +69,9 @@ impl Task {
             return;
         }
         for (kind, outcome) in &mut listed.lists {
-            if let Outcome::Failed(reason) = outcome {
+            if let ListOutcome::Failed(reason) = outcome {
                 *reason = self.log.shown(reason).into_owned();
-                if self.listings.is_known(*kind, reason) {
+                if self.listings.is_known_failure(*kind, reason) {
                     continue;
                 }
                 tracing::warn!(server = %self.config.name, reason, "a list cannot be read");
@@ -81,38 +84,38 @@ impl Task {
             .listings
             .settled(&listed.lists, had, catalog.tools.len());
         self.shares = listed.shares;
-        // The same one where nothing changed: then there is nothing to merge.
+        // An unchanged catalog is the same `Arc`, and need not be merged.
         let changed = before
             .as_ref()
             .is_none_or(|before| !Arc::ptr_eq(before, &catalog));
         self.view.send_modify(|view| {
             view.list_trouble = trouble;
             view.catalog = Some(Arc::clone(&catalog));
-            view.note_since();
+            view.update_since();
         });
         let unmatched = catalog.unmatched(&self.config.withheld);
         if changed {
             self.offered_to = Declarations::default();
         }
-        let is_new_to = !self.offered_to.contain(&self.shared.begun_with);
-        if is_new_to {
+        let is_new_declaration = !self.offered_to.contain(&self.shared.begun_with);
+        if is_new_declaration {
             self.offered_to.add(&self.shared.begun_with);
         }
         let eras = self.view.borrow().eras;
-        if is_new_to || eras != self.kept_eras {
+        if is_new_declaration || eras != self.kept_eras {
             self.kept_eras = eras;
-            self.keep(Arc::clone(&catalog), eras).await;
+            self.save_catalog(Arc::clone(&catalog), eras).await;
         }
         let is_first = self.view.borrow().listed != Some(epoch);
-        // Merged before it counts as listed, so that waiting callers find it there.
-        self.tell_catalog(announced).await;
+        // Merge the catalog before it counts as listed, so that waiting callers find its items.
+        self.report_catalog(announced).await;
         self.view.send_modify(|view| {
             view.listed = Some(epoch);
             view.attempted = true;
         });
-        self.tell_unmatched(unmatched);
+        self.log_unmatched(unmatched);
         if let Some(kind) = listed.tools_changed {
-            self.tell_tools(kind, before);
+            self.publish_tools_changed(kind, before);
         }
         let tools = listed
             .lists
@@ -122,46 +125,51 @@ impl Task {
             && is_first
             && catalog.tools.is_empty()
         {
-            self.suspect_probe(outcome);
+            self.handle_empty_listing(outcome);
         }
     }
 
-    /// Tells that tools have come or gone. While the list changes again and again, what became of it is told now and
-    /// then: other events shall not be lost for it.
-    fn tell_tools(&mut self, kind: EventKind, before: Option<Arc<ServerCatalog>>) {
-        if self.untold.is_none() && !self.listings.is_unsettled(ListKind::Tools) {
-            self.tell(kind);
+    /// Publishes that tools were added or removed. While the list changes too often, publishes one
+    /// event per [`PUBLISH_EVERY`] instead, so that other events are not displaced.
+    fn publish_tools_changed(&mut self, kind: EventKind, before: Option<Arc<ServerCatalog>>) {
+        if self.pending_tools_event.is_none() && !self.listings.is_unsettled(ListKind::Tools) {
+            self.publish_event(kind);
             return;
         }
-        self.untold.get_or_insert_with(|| Untold {
-            told: before.map_or_else(Vec::new, |before| tool_names(&before)),
-            at: Instant::now() + TELL_EVERY,
-        });
+        self.pending_tools_event
+            .get_or_insert_with(|| PendingToolsEvent {
+                published_names: before.map_or_else(Vec::new, |before| tool_names(&before)),
+                at: Instant::now() + PUBLISH_EVERY,
+            });
     }
 
-    /// What is due of lists that change again and again.
+    /// Publishes delayed events about lists, and updates the trouble when lists have settled.
     pub(super) fn settle_lists(&mut self) {
         let has_settled = self.listings.settle();
         if has_settled {
             let trouble = self.listings.trouble();
             self.view.send_modify(|view| {
                 view.list_trouble = trouble;
-                view.note_since();
+                view.update_since();
             });
         }
         let now = Instant::now();
-        if let Some(untold) = self.untold.take_if(|it| has_settled || it.at <= now) {
+        if let Some(pending) = self
+            .pending_tools_event
+            .take_if(|event| has_settled || event.at <= now)
+        {
             let catalog = self.view.borrow().catalog.clone();
             let names = catalog.map_or_else(Vec::new, |catalog| tool_names(&catalog));
-            let told = untold.told.iter().map(|name| &**name);
-            if let Some(kind) = EventKind::tools_changed(told, names.iter().map(|name| &**name)) {
-                self.tell(kind);
+            let names_before = pending.published_names.iter().map(|name| &**name);
+            let names_now = names.iter().map(|name| &**name);
+            if let Some(kind) = EventKind::tools_changed(names_before, names_now) {
+                self.publish_event(kind);
             }
         }
     }
 
-    /// Tells once which names of its deny and allow lists protect nothing.
-    fn tell_unmatched(&mut self, unmatched: Vec<String>) {
+    /// Logs once which names in the deny and allow lists match no tool.
+    fn log_unmatched(&mut self, unmatched: Vec<String>) {
         if unmatched == self.unmatched {
             return;
         }
@@ -173,12 +181,12 @@ impl Task {
     }
 
     /// Saves the catalog and the eras for the next run.
-    async fn keep(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
+    async fn save_catalog(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
         let Some(file) = self.catalog_file.clone() else {
             return;
         };
         let declared = self.offered_to.clone();
-        // Disks may take their time, and the runtime has other work.
+        // Do not block the runtime: disks may be slow.
         let saving = try_off_the_runtime(move || file.save(&declared, &catalog, eras));
         let saved = saving.await.map_err(io::Error::other).flatten();
         if let Err(error) = saved {
@@ -186,16 +194,16 @@ impl Task {
         }
     }
 
-    /// Has the servers' catalogs merged anew, and returns when that is done.
-    pub(super) async fn tell_catalog(&self, announced: Vec<ListKind>) {
+    /// Asks the registry to merge the catalogs, and returns when that is done.
+    pub(super) async fn report_catalog(&self, announced: Vec<ListKind>) {
         let (merged, done) = oneshot::channel();
-        self.report(Report::CatalogChanged { announced, merged })
+        self.report(SupervisorReport::CatalogChanged { announced, merged })
             .await;
-        // An error means that the registry has ended, and no caller waits any more.
+        // An error means that the registry has ended. Then no caller waits any more.
         done.await.ok();
     }
 
-    pub(super) async fn notice(&mut self, notice: Notice) {
+    pub(super) async fn handle_notice(&mut self, notice: Notice) {
         let changed: Vec<ListKind> = ListKind::ALL
             .into_iter()
             .filter(|kind| kind.changed() == notice.method)
@@ -208,7 +216,7 @@ impl Task {
         match notice.method {
             _ if !changed.is_empty() => {}
             Method::LogMessage | Method::ResourceUpdated => {
-                self.report(Report::Notice(notice)).await;
+                self.report(SupervisorReport::Notice(notice)).await;
             }
             other => {
                 tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");

@@ -17,10 +17,10 @@ use super::Task;
 use crate::supervisor::{declared::is_forwarded, open_questions::Answerer};
 
 impl Task {
-    /// A question of the shared session that belongs to no call.
-    pub(super) fn question(&self, mut question: Question) {
+    /// Answers a question of the shared session that belongs to no call, or passes it on.
+    pub(super) fn handle_question(&self, mut question: Question) {
         let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
-        let client = self.fleet.sole_asks().filter(|_| !is_rejected);
+        let client = self.fleet.sole_asker().filter(|_| !is_rejected);
         let is_asked = client.is_some();
         let mut question = match client {
             None => question,
@@ -48,7 +48,7 @@ impl Task {
         if !is_rejected
             && question.method() == Method::RootsList
             && self.config.roots.is_empty()
-            && self.fleet.sole_tells_roots_in_calls()
+            && self.fleet.sole_gives_roots_in_calls()
         {
             self.held_requests.keep(question);
             return;
@@ -61,15 +61,15 @@ impl Task {
             self.fleet.queue.enter(&self.config.name, None, question);
         } else if is_forwarded(&self.config) {
             tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
-            let why = question.obstacle();
-            let why = why.unwrap_or("no call is in flight that can have caused it");
+            let obstacle = question.obstacle();
+            let obstacle = obstacle.unwrap_or("no call is in flight that can have caused it");
             let reason = format!(
-                "no single client can be asked {name}: {why}; at /servers/{}/mcp each client has a session of its own",
+                "no single client can be asked {name}: {obstacle}; at /servers/{}/mcp each client has a session of its own",
                 self.config.name
             );
             question.refuse(code::INTERNAL_ERROR, &reason);
         } else if !is_asked {
-            // Nobody has declared that it can be asked.
+            // No client has declared that it can be asked.
             question.unsupported();
         }
     }

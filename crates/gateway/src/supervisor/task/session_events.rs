@@ -15,22 +15,22 @@ use tracing::Instrument as _;
 
 use super::{Task, history::Exit};
 use crate::supervisor::{
-    attempt::{Attempt, Ending, connect},
+    attempt::{Ending, SessionAttempt, connect},
     declared::steps_down,
-    entries::Known,
-    fleet::Report,
-    pace::Wish,
+    entries::CurrentEntry,
+    fleet::SupervisorReport,
+    pace::Urgency,
     probe,
     server_view::Crash,
     session_key::SessionKey,
 };
 
 impl Task {
-    pub(super) fn open(&mut self, which: SessionKey, epoch: Epoch) {
+    pub(super) fn open(&mut self, key: SessionKey, epoch: Epoch) {
         let hang_after = self.shared.policy.health.hang_after;
         let silence = self.shared.policy.connect_timeout;
-        let wish = self.wish(which);
-        let Some(managed) = self.managed(which) else {
+        let urgency = self.urgency(key);
+        let Some(managed) = self.managed(key) else {
             return;
         };
         let stop = transport::Stop::default();
@@ -43,7 +43,7 @@ impl Task {
         let opening = Opening {
             server: self.config.name.clone(),
             lineage: self.fleet.lineage.clone(),
-            tag: match which {
+            tag: match key {
                 SessionKey::Shared => format!("{}:{epoch}", self.config.name),
                 SessionKey::Isolated(id) => {
                     format!("{}:p{}.{epoch}", self.config.name, id.0)
@@ -51,9 +51,9 @@ impl Task {
             },
             launch: self.config.launch.clone(),
             credentials: None,
-            approach: self.approach(which),
+            approach: self.approach(key),
             initialize,
-            steps_down: matches!(which, SessionKey::Isolated(_)) || steps_down(&self.config),
+            steps_down: matches!(key, SessionKey::Isolated(_)) || steps_down(&self.config),
             max_message_bytes: self.config.max_message_bytes,
             hang_after,
             listener,
@@ -63,40 +63,40 @@ impl Task {
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
-        let known = Known {
+        let entry = CurrentEntry {
             config: Arc::clone(&self.config),
             entries: self.fleet.entries.clone(),
         };
-        let attempt = Attempt {
-            known,
+        let attempt = SessionAttempt {
+            entry,
             opening,
-            wish,
+            urgency,
             silence,
         };
-        let connecting = connect(fleet, attempt, which, epoch, progress);
+        let connecting = connect(fleet, attempt, key, epoch, progress);
         let connection = self.connections.spawn(connecting.in_current_span());
-        self.carries.insert(connection.id(), (which, epoch));
+        self.connection_keys.insert(connection.id(), (key, epoch));
     }
 
-    /// How urgent the session is.
-    fn wish(&self, which: SessionKey) -> Wish {
-        match which {
-            SessionKey::Shared => Wish {
+    /// The urgency of opening a session.
+    fn urgency(&self, key: SessionKey) -> Urgency {
+        match key {
+            SessionKey::Shared => Urgency {
                 rank: match self.view.borrow().catalog {
                     Some(_) => Rank::Known,
                     None => Rank::New,
                 },
-                asked: Some(self.asked.subscribe()),
+                requested: Some(self.requested.subscribe()),
             },
-            // Its client waits for it.
-            SessionKey::Isolated(_) => Wish {
+            // Its client waits for the session.
+            SessionKey::Isolated(_) => Urgency {
                 rank: Rank::Asked,
-                asked: None,
+                requested: None,
             },
         }
     }
 
-    pub(super) fn probe(&mut self, which: SessionKey, epoch: Epoch) {
+    pub(super) fn probe(&mut self, key: SessionKey, epoch: Epoch) {
         let policy = self.shared.policy.health.clone();
         let http = match &self.config.launch {
             Launch::Http(launch) => Some(launch),
@@ -108,54 +108,60 @@ impl Task {
             .as_ref()
             .and_then(|url| HealthUrl::new(url, http));
         let session = self
-            .managed(which)
+            .managed(key)
             .and_then(|managed| managed.session.clone());
         let Some(session) = session else { return };
         let server = self.config.name.clone();
         self.probes
-            .start(server, which, epoch, probe::probe(session, policy, url));
+            .start(server, key, epoch, probe::probe(session, policy, url));
     }
 
-    pub(super) async fn opened(&mut self, which: SessionKey, epoch: Epoch, session: Arc<Session>) {
-        let Some(managed) = self.managed(which) else {
+    pub(super) async fn handle_opened(
+        &mut self,
+        key: SessionKey,
+        epoch: Epoch,
+        session: Arc<Session>,
+    ) {
+        let Some(managed) = self.managed(key) else {
             return;
         };
-        // One that is over already is about to be reported, or has been.
+        // The end of a session that is over already has been reported, or soon will be.
         if epoch != managed.epoch() || session.is_over() {
             return;
         }
         let (eras, transport) = (session.eras, session.transport());
         let avoids_probe = session.avoids_probe;
         managed.session = Some(session);
-        self.learn(eras);
-        if which == SessionKey::Shared {
+        self.record_eras(eras);
+        if key == SessionKey::Shared {
             if avoids_probe {
                 self.avoid_probe(true);
             }
             self.first = self.view.borrow().eras.first();
-            self.asked.send_replace(false);
-            let begun = self.shared.status().begun;
+            self.requested.send_replace(false);
+            let started_at = self.shared.status().begun;
             let now = Instant::now().into_std();
             self.view.send_modify(|view| {
                 view.connected_at = Some(SystemTime::now());
-                view.handshake = begun.map(|begun| now.saturating_duration_since(begun));
-                view.spoken = Some(transport);
+                view.handshake = started_at.map(|time| now.saturating_duration_since(time));
+                view.last_transport = Some(transport);
                 view.sessions += 1;
             });
         }
-        self.step(which, Event::Io(epoch, LifeReport::Opened));
-        if which == SessionKey::Shared {
-            self.renew();
+        self.step(key, Event::Io(epoch, LifeReport::Opened));
+        if key == SessionKey::Shared {
+            self.reopen_if_redeclared();
         }
-        if which == SessionKey::Shared && self.shared.status().state == State::Connected {
-            self.report(Report::Opened).await;
+        if key == SessionKey::Shared && self.shared.status().state == State::Connected {
+            self.report(SupervisorReport::Opened).await;
             self.listings.reset();
             self.list(ListKind::ALL.to_vec(), Vec::new());
         }
     }
 
-    /// The server accepts the credentials of its session no more. Where they stand in a file, there may be others by
-    /// now: it is not waited long for, but not each time.
+    /// Reconnects after the server has refused the credentials of an open session. If the entry
+    /// reads them from a file, they may have changed. At most one reconnection per
+    /// `unauthorized_spacing`.
     fn try_other_credentials(&mut self) {
         let spacing = self.shared.policy.reconnect.unauthorized_spacing;
         let is_recent = self
@@ -167,13 +173,14 @@ impl Task {
         }
     }
 
-    pub(super) fn ended(&mut self, which: SessionKey, epoch: Epoch, ending: Ending) {
+    pub(super) fn handle_ended(&mut self, key: SessionKey, epoch: Epoch, ending: Ending) {
         let Ending { loss, eras } = ending;
-        // It may quote the server, which may quote our request's headers.
+        // Redact secrets: the loss may quote the server, which may quote the headers of our
+        // requests.
         let loss = loss.reworded(|text| self.log.shown(&text).into_owned());
-        tracing::info!(server = %self.config.name, ?which, %epoch, %loss, "session ended");
+        tracing::info!(server = %self.config.name, which = ?key, %epoch, %loss, "session ended");
         if let Loss::Crashed { code, signal } = loss {
-            if which == SessionKey::Shared {
+            if key == SessionKey::Shared {
                 self.last_exit = Some(Exit { code, signal });
             }
             let at = SystemTime::now();
@@ -183,11 +190,11 @@ impl Task {
                     at,
                     code,
                     signal,
-                    is_shared: which == SessionKey::Shared,
+                    is_shared: key == SessionKey::Shared,
                 });
             });
         }
-        let Some(managed) = self.managed(which) else {
+        let Some(managed) = self.managed(key) else {
             return;
         };
         let session = (epoch == managed.epoch())
@@ -195,28 +202,28 @@ impl Task {
             .flatten();
         let was_up = session.is_some();
         if !was_up {
-            self.refused(which, &loss, eras);
+            self.learn_from_refusal(key, &loss, eras);
         }
-        let report = match (which, session) {
+        let report = match (key, session) {
             (SessionKey::Shared, Some(session)) if matches!(loss, Loss::Crashed { .. }) => {
                 self.record_crash(&session, loss)
             }
             _ => LifeReport::Ended(loss),
         };
         let event = Event::Io(epoch, report);
-        match which {
+        match key {
             SessionKey::Shared => {
-                self.step(which, event);
+                self.step(key, event);
                 if was_up && self.shared.status().unauthorized {
                     self.try_other_credentials();
                 }
-                // One that is opened again at once is still in its first attempt.
+                // A session that is reopened at once is still in its first attempt.
                 if !self.shared.status().attempting {
                     self.view.send_modify(|view| view.attempted = true);
                 }
             }
             SessionKey::Isolated(id) => {
-                self.step(which, event);
+                self.step(key, event);
                 self.isolated_ended(id, was_up);
             }
         }

@@ -1,4 +1,4 @@
-//! Tells clients and the log about calls that may have crashed the server.
+//! Publishes and logs calls that are refused because they may have crashed the server.
 
 use mainstay_core::{
     catalog::ListKind,
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::Task;
 
 impl Task {
-    /// The process of the shared session has crashed. Returns the report for its lifecycle.
+    /// Records a crash of the shared session's process. Returns the report for its lifecycle.
     pub(super) fn record_crash(&self, session: &Session, crash: Loss) -> Report {
         let verdict = self.suspect_calls.crashed(&session.take_lost());
         for call in &verdict.refused {
@@ -23,7 +23,7 @@ impl Task {
                 crashes = call.crashes,
                 "a call that was in flight at each crash is refused"
             );
-            self.tell(EventKind::CallRefused {
+            self.publish_event(EventKind::CallRefused {
                 method: call.method.name().to_owned(),
                 tool: self.listed_name(call),
                 arguments: call.arguments,
@@ -44,18 +44,19 @@ impl Task {
             .due()
             .is_some_and(|due| due <= Instant::now())
         {
-            self.tell_allowed(&self.suspect_calls.expired());
+            self.publish_allowed(&self.suspect_calls.expired());
         }
     }
 
-    /// Allows all calls again: its operator has started the server, or it is another program.
+    /// Allows all calls again, because the operator has started the server or it is another program
+    /// now.
     pub(super) fn allow_all(&self) {
-        self.tell_allowed(&self.suspect_calls.clear());
+        self.publish_allowed(&self.suspect_calls.clear());
     }
 
-    fn tell_allowed(&self, calls: &[RefusedCall]) {
+    fn publish_allowed(&self, calls: &[RefusedCall]) {
         for call in calls {
-            self.tell(EventKind::CallAllowed {
+            self.publish_event(EventKind::CallAllowed {
                 method: call.method.name().to_owned(),
                 tool: self.listed_name(call),
                 arguments: call.arguments,
@@ -63,8 +64,8 @@ impl Task {
         }
     }
 
-    /// The name of the call, if the server lists it. A client may have made up any other name or URI, and it may
-    /// be private.
+    /// The name of the call, if the server lists it. Any other name or URI may be private, or made
+    /// up by the client.
     fn listed_name(&self, call: &RefusedCall) -> Option<String> {
         let kind = match call.method {
             Method::ToolsCall => ListKind::Tools,
