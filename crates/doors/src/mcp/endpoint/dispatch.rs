@@ -14,11 +14,7 @@ use mainstay_gateway::{
 use mainstay_transport::{Frame, Session};
 
 use super::{
-    aggregate,
-    isolation::SessionSource,
-    request::RequestContext,
-    session_requests,
-    transparent::{self, Forwarded},
+    aggregate, isolation::SessionSource, request::RequestContext, session_requests, transparent,
 };
 use crate::mcp::{
     reply::RpcReply,
@@ -106,19 +102,24 @@ async fn forward(
     let Client {
         principal, caller, ..
     } = &*session.client;
+    let gateway = &shared.gateway;
+    let context = RequestContext {
+        shared,
+        view: match &session.backend {
+            Backend::Aggregate(profile) => gateway.view(profile, principal, caller),
+            Backend::Shared(server) => gateway.view_of_server(server, principal),
+            Backend::Transparent(session) => gateway.view_of_server(&session.server, principal),
+        },
+        frame,
+        address: &address,
+        cancelled,
+        sink,
+        receipt,
+        state_server: None,
+        session_source: SessionSource::Session(session),
+    };
     match &session.backend {
-        Backend::Aggregate(profile) => {
-            let context = RequestContext {
-                shared,
-                view: shared.gateway.view(profile, principal, caller),
-                frame,
-                address: &address,
-                cancelled,
-                sink,
-                receipt,
-                state_server: None,
-                session_source: SessionSource::Session(session),
-            };
+        Backend::Aggregate(_) => {
             match frame
                 .method()
                 .and_then(session_requests::SessionRequest::from_method)
@@ -129,32 +130,10 @@ async fn forward(
                 None => aggregate::answer(context).await,
             }
         }
-        Backend::Shared(server) => {
-            let forwarded = Forwarded {
-                shared,
-                view: shared.gateway.view_of_server(server, principal),
-                frame,
-                id,
-                address: &address,
-                cancelled,
-                sink,
-                receipt,
-            };
-            transparent::share(session, server, forwarded).await
-        }
+        Backend::Shared(server) => transparent::share(session, server, context).await,
         Backend::Transparent(isolated_session) => {
             let upstream = Upstream::IsolatedSession(Arc::clone(isolated_session));
-            let forwarded = Forwarded {
-                shared,
-                view: (shared.gateway).view_of_server(&isolated_session.server, principal),
-                frame,
-                id,
-                address: &address,
-                cancelled,
-                sink,
-                receipt,
-            };
-            transparent::answer(upstream, forwarded).await
+            transparent::answer(upstream, context).await
         }
     }
 }

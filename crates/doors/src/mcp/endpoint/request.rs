@@ -28,7 +28,7 @@ use crate::mcp::{
 };
 use mainstay_doorway::json_views::lists::of_absent;
 
-/// One request on an aggregate endpoint.
+/// One request on an endpoint.
 pub struct RequestContext<'a> {
     pub shared: &'a SharedState,
     pub view: View,

@@ -10,50 +10,35 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     View,
-    calls::{Answer, CallSink, Receipt, Request, Upstream},
+    calls::{Answer, Request, Upstream},
     supervisor::{IsolatedSession, Server, SessionSettings},
 };
 use mainstay_transport::Frame;
-use tokio::sync::oneshot;
 
 use super::{
-    request::{unknown, unknown_resource},
+    request::{RequestContext, unknown, unknown_resource},
     tasks,
 };
 use crate::mcp::{
     builtin::{objects, reach::Reach},
     reply::RpcReply,
     sessions::{session::ClientSession, subscriptions::SubscribedResource},
-    shared::SharedState,
 };
 use mainstay_doorway::json_views::lists::unknown_tool;
 
-/// One request to one server.
-pub struct Forwarded<'a> {
-    pub shared: &'a SharedState,
-    /// The client's view of the server.
-    pub view: View,
-    pub frame: &'a Frame,
-    /// The client's id of the request, JSON text.
-    pub id: &'a str,
-    pub address: &'a Address<'a>,
-    pub cancelled: oneshot::Receiver<String>,
-    pub sink: CallSink,
-    pub receipt: &'a Receipt,
-}
-
 /// Forwards a request unchanged except for its id.
-pub async fn answer(upstream: Upstream, forwarded: Forwarded<'_>) -> RpcReply {
-    let Forwarded {
+pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply {
+    let id = context.id();
+    let RequestContext {
         shared,
         view,
         frame,
-        id,
         address,
         cancelled,
         sink,
         receipt,
-    } = forwarded;
+        ..
+    } = context;
     let client = Arc::clone(&sink.client);
     let Some(bound) = &client.bound else {
         return RpcReply::error(id, code::INTERNAL_ERROR, "the client is bound to no server");
@@ -283,15 +268,15 @@ fn edited(
 pub async fn share(
     session: &Arc<ClientSession>,
     server: &Arc<Server>,
-    forwarded: Forwarded<'_>,
+    context: RequestContext<'_>,
 ) -> RpcReply {
-    let Forwarded {
+    let id = context.id();
+    let RequestContext {
         shared,
         frame,
-        id,
         address,
         ..
-    } = forwarded;
+    } = context;
     let resource = |uri: &str| SubscribedResource {
         server: server.name.clone(),
         uri: uri.into(),
@@ -309,7 +294,7 @@ pub async fn share(
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
             // Only the first subscription is forwarded to the server.
-            if let Some(failure) = hidden_item(&forwarded.view, server, frame, address) {
+            if let Some(failure) = hidden_item(&context.view, server, frame, address) {
                 return RpcReply::failure(id, &failure);
             }
             let resource = resource(&uri.value);
@@ -319,7 +304,7 @@ pub async fn share(
             let mut reply = RpcReply::result(id, "{}");
             let subscribe = async || {
                 let upstream = Upstream::Shared(Arc::clone(server));
-                reply = answer(upstream, forwarded).await;
+                reply = answer(upstream, context).await;
                 reply.error.is_none()
             };
             Box::pin(
@@ -337,7 +322,7 @@ pub async fn share(
         _ => {}
     }
     let upstream = Upstream::Shared(Arc::clone(server));
-    answer(upstream, forwarded).await
+    answer(upstream, context).await
 }
 
 /// Forwards a notification if the upstream session is open. A new session would not know its

@@ -7,6 +7,7 @@ pub mod context;
 mod discovery;
 mod listening;
 pub mod pipe;
+mod request;
 pub mod suspended;
 mod task_news;
 

@@ -1,0 +1,229 @@
+//! Answers one request of a client without a session by the servers of its endpoint.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    era::{Era, code, listen::completed, modern},
+    message::{self, Method},
+};
+use mainstay_gateway::{
+    Gateway, View,
+    calls::{CallSink, Closed, Receipt, Upstream},
+    registry::Profile,
+    supervisor::Server,
+};
+use mainstay_transport::Frame;
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    answer::close,
+    context::Stateless,
+    discovery,
+    listening::{self, ListenRequest},
+};
+use crate::mcp::{
+    endpoint::{aggregate, isolation::SessionSource, request::RequestContext, transparent},
+    reply::{RpcReply, UNKNOWN_STATE, id},
+    sessions::{
+        pool::{Lease, Seat},
+        session::EndpointScope,
+    },
+};
+
+/// One request that is being answered.
+pub struct StatelessRequest {
+    pub stateless: Arc<Stateless>,
+    pub scope: EndpointScope,
+    pub frame: Frame,
+    pub sink: CallSink,
+    /// The modern server that issued the `requestState` of the request, if it has one.
+    pub state_server: Option<Box<str>>,
+}
+
+impl StatelessRequest {
+    fn gateway(&self) -> &Gateway {
+        &self.stateless.shared.gateway
+    }
+
+    pub async fn reply(
+        self,
+        receipt: Receipt,
+        cancelled: oneshot::Receiver<String>,
+        seat: Arc<Seat>,
+    ) -> Closed<RpcReply> {
+        let reply = self.forward(&receipt, cancelled, seat).await;
+        let origin = || Arc::clone(&self.sink.client.origin);
+        close(
+            &self.stateless.shared,
+            &self.scope,
+            origin,
+            &self.frame,
+            receipt,
+            reply,
+        )
+        .await
+    }
+
+    async fn forward(
+        &self,
+        receipt: &Receipt,
+        cancelled: oneshot::Receiver<String>,
+        seat: Arc<Seat>,
+    ) -> RpcReply {
+        let id = id(&self.frame);
+        let address = match message::address(self.frame.text(), self.frame.envelope()) {
+            Ok(address) => address,
+            Err(error) => return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string()),
+        };
+        if let (EndpointScope::Profile(_), Some(level)) =
+            (&self.scope, self.sink.client.caller.log_level)
+        {
+            self.stateless.shared.request_log_level(level).await;
+        }
+        let method = self.frame.method().unwrap_or(Method::Other);
+        let context = |view, cancelled| RequestContext {
+            shared: &self.stateless.shared,
+            view,
+            frame: &self.frame,
+            address: &address,
+            cancelled,
+            sink: self.sink.clone(),
+            receipt,
+            state_server: self.state_server.as_deref(),
+            session_source: SessionSource::Pool(&seat),
+        };
+        let reply = match &self.scope {
+            EndpointScope::Profile(profile) if method == Method::Discover => {
+                self.gateway().registry.profile_settled(profile).await;
+                let view = self.view(profile);
+                RpcReply::result(id, &discovery::profile_result(self.gateway(), &view))
+            }
+            EndpointScope::Profile(profile) if method == Method::Listen => {
+                let view = self.view(profile);
+                listening::listen_to_profile(self.listening(cancelled), &view).await
+            }
+            EndpointScope::Profile(profile) => {
+                aggregate::answer(context(self.view(profile), cancelled)).await
+            }
+            EndpointScope::One(server) => {
+                let principal = &self.sink.client.principal;
+                let view = self.gateway().view_of_server(server, principal);
+                let upstream = match self.upstream(server, method).await {
+                    Ok(Serves::Server) => Upstream::Shared(Arc::clone(server)),
+                    Ok(Serves::Shared) if method == Method::Listen => {
+                        return listening::listen_to_shared_session(
+                            self.listening(cancelled),
+                            server,
+                            &view,
+                        )
+                        .await;
+                    }
+                    Ok(Serves::Shared) => Upstream::Shared(Arc::clone(server)),
+                    Ok(Serves::Pool(lease)) if method == Method::Listen => {
+                        return listening::listen_to_pooled_session(
+                            self.listening(cancelled),
+                            lease,
+                            &view,
+                        )
+                        .await;
+                    }
+                    Ok(Serves::Pool(lease)) => {
+                        let isolated_session = lease.isolated_session();
+                        // The seat is empty, because a request to one server leases only once.
+                        drop(seat.take(lease));
+                        Upstream::IsolatedSession(isolated_session)
+                    }
+                    Err(reply) => return reply,
+                };
+                transparent::answer(upstream, context(view, cancelled)).await
+            }
+        };
+        if method == Method::Listen && reply.error.is_none() {
+            return RpcReply::result(id, &completed(id));
+        }
+        reply.with_modern_code(id, method)
+    }
+
+    fn view(&self, profile: &Arc<Profile>) -> View {
+        let client = &self.sink.client;
+        self.gateway()
+            .view(profile, &client.principal, &client.caller)
+    }
+
+    /// Selects the session that answers for one server: the shared session of a modern server, or a
+    /// session of a legacy server for clients like this one. Returns the reply if Mainstay answers
+    /// itself.
+    async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Serves, RpcReply> {
+        let id = id(&self.frame);
+        self.gateway().registry.attempted(server).await;
+        let limit = server.config().longest_start();
+        let failed = |failure| RpcReply::failure(id, &failure);
+        let (session, is_known_modern) = (server.view().session, server.eras().modern);
+        let is_modern = match (&session, is_known_modern) {
+            (Some(session), _) => session.era() == Era::Modern,
+            (None, Some(is_modern)) => is_modern,
+            (None, None) => {
+                let found = server.session(Era::Modern, Instant::now() + limit).await;
+                found.map_err(failed)?.era() == Era::Modern
+            }
+        };
+        if is_modern
+            && self
+                .state_server
+                .as_deref()
+                .is_none_or(|issuer| issuer == server.name.as_str())
+        {
+            return Ok(Serves::Server);
+        }
+        if self.state_server.is_some() {
+            return Err(RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
+        }
+        let client = &self.sink.client;
+        let lease = (!server.shares_its_session())
+            .then(|| self.stateless.shared.pool.lease(server, client));
+        if method == Method::Discover {
+            let deadline = Instant::now() + limit;
+            let session = match (session, &lease) {
+                (Some(session), _) => Ok(session),
+                (None, Some(lease)) => lease.isolated_session().session(deadline).await,
+                (None, None) => server.session(Era::Legacy, deadline).await,
+            };
+            let session = session.map_err(failed)?;
+            let greeting = session.initialize_answer.result().unwrap_or("{}");
+            return Err(RpcReply::result(id, &discovery::legacy_result(greeting)));
+        }
+        if modern::is_removed(method) {
+            return Err(RpcReply::unknown_method(id, &self.frame.method_name()));
+        }
+        let level = client.caller.log_level;
+        let Some(lease) = lease else {
+            if let Some(level) = level {
+                self.stateless.shared.request_log_level(level).await;
+            }
+            return Ok(Serves::Shared);
+        };
+        if let Some(level) = level {
+            lease.request_log_level(level).await.map_err(failed)?;
+        }
+        Ok(Serves::Pool(lease))
+    }
+
+    fn listening(&self, cancelled: oneshot::Receiver<String>) -> ListenRequest<'_> {
+        ListenRequest {
+            stateless: &self.stateless,
+            frame: &self.frame,
+            sink: &self.sink,
+            cancelled,
+        }
+    }
+}
+
+/// The session that serves a request to one server.
+enum Serves {
+    /// The shared session of a modern server.
+    Server,
+    /// The shared session of a legacy server.
+    Shared,
+    /// A pooled session of a legacy server.
+    Pool(Lease),
+}
