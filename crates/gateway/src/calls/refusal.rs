@@ -27,7 +27,11 @@ impl ActiveCall<'_> {
 
     /// Fails if the call is refused.
     pub(super) fn check_refusal(&self) -> Result<(), AttemptError> {
-        let refused = self.upstream.server().suspect_calls.refusal(|| self.work());
+        let refused = self
+            .upstream
+            .server()
+            .suspect_calls()
+            .refusal(|| self.work());
         refused.map_or(Ok(()), |refused| {
             Err(AttemptError::Final(self.refusal_failure(&refused)))
         })
@@ -37,7 +41,7 @@ impl ActiveCall<'_> {
     pub(super) fn record_answer(&self) {
         self.upstream
             .server()
-            .suspect_calls
+            .suspect_calls()
             .answered(|| self.work());
     }
 

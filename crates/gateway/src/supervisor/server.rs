@@ -40,7 +40,7 @@ use super::{
     session_key::{IsolatedSessionId, SessionKey},
     session_settings::SessionSettings,
     suspect_calls::SuspectCalls,
-    task::Task,
+    task::{CallerHandles, Task},
 };
 use crate::metrics::Figures;
 
@@ -63,10 +63,8 @@ pub struct Server {
     isolated: AtomicBool,
     /// There is only one client, and the shared session belongs to it.
     is_shared_by_one: bool,
-    /// True if the server has asked the only client a question outside of calls.
-    has_asked: Arc<AtomicBool>,
-    /// The held requests of the only client's session.
-    held_requests: Arc<HeldRequests>,
+    /// State that is shared with the supervisor's task.
+    handles: CallerHandles,
     pub(super) view: watch::Receiver<ServerView>,
     pub(super) commands: mpsc::Sender<SupervisorCommand>,
     started_at: Instant,
@@ -75,10 +73,6 @@ pub struct Server {
     /// Receives the messages of shared sessions outside of calls.
     listener: Arc<dyn Listener>,
     legacy_twin: LegacyTwin,
-    /// Calls of the shared session that may have crashed it.
-    pub suspect_calls: Arc<SuspectCalls>,
-    /// True if a caller has requested the server since its shared session was lost.
-    requested: Arc<watch::Sender<bool>>,
     /// Counts and times of the server's calls.
     pub figures: Arc<Figures>,
     /// Location of the server's entry: the command line, a file or another configuration.
@@ -97,15 +91,11 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let (name, is_isolated) = (config.name.clone(), !is_shared_by_one && isolates(&config));
     let stored = Arc::new(ArcSwap::new(config));
     let (task, view, listener) = Task::new(Arc::clone(&stored), Arc::clone(&log), fleet);
-    let (suspect_calls, requested) = (Arc::clone(&task.suspect_calls), Arc::clone(&task.requested));
-    let has_asked = Arc::clone(&task.has_asked);
-    let held_requests = Arc::clone(&task.held_requests);
     let server = Arc::new(Server {
         name,
         isolated: AtomicBool::new(is_isolated),
         is_shared_by_one,
-        has_asked,
-        held_requests,
+        handles: task.handles.clone(),
         config: stored,
         log,
         view,
@@ -115,8 +105,6 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         queue,
         listener,
         legacy_twin: LegacyTwin::default(),
-        suspect_calls,
-        requested,
         figures: Arc::default(),
         entry_place,
     });
@@ -127,6 +115,11 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
 }
 
 impl Server {
+    /// Calls of the shared session that may have crashed it.
+    pub fn suspect_calls(&self) -> &SuspectCalls {
+        &self.handles.suspect_calls
+    }
+
     pub fn view(&self) -> ServerView {
         self.view.borrow().clone()
     }
@@ -174,13 +167,13 @@ impl Server {
     /// True if no second client may use the shared session: the server has asked the client that
     /// owns it a question, so the session may depend on the answers.
     pub fn knows_its_client(&self) -> bool {
-        self.has_asked.load(Ordering::Relaxed)
+        self.handles.has_asked.load(Ordering::Relaxed)
     }
 
     /// Requests that wait for a call of the only client. `None` if several clients share the
     /// session.
     pub fn held_requests(&self) -> Option<&Arc<HeldRequests>> {
-        self.is_shared_by_one.then_some(&self.held_requests)
+        self.is_shared_by_one.then_some(&self.handles.held_requests)
     }
 
     /// True if clients of `/servers/NAME/mcp` share one session: the configuration says so, or the
@@ -308,7 +301,7 @@ impl Server {
 
     /// Gives the server's start precedence over other starts, because a caller waits for it.
     fn hasten_start(&self) {
-        self.requested.send_replace(true);
+        self.handles.requested.send_replace(true);
     }
 
     /// Resolves when lists need not wait for the server: it has lists of an earlier run, its first

@@ -88,17 +88,37 @@ pub struct Task {
 
     shared: ManagedSession,
     isolated_sessions: IsolatedSessions,
-    /// One task for each connection: opening, open or closing.
-    connections: JoinSet<Ending>,
-    /// The session and the attempt that each task of `connections` serves.
-    connection_keys: HashMap<task::Id, (SessionKey, Epoch)>,
-    progress: Channel<(SessionKey, Epoch, AttemptProgress)>,
+    connections: Connections,
     probes: Probes,
-    /// Warnings about names in the server's deny and allow lists that match no tool.
-    unmatched: Vec<String>,
     /// Time at which a degraded shared session is checked next.
     next_look: Instant,
     unsolicited: InboxReader,
+    lists: ListUpkeep,
+    eras: EraChoice,
+    recorder: StatusRecorder,
+    pub(super) handles: CallerHandles,
+    only_client: AwaitedClient,
+    /// Time at which a session was last reopened at once because its credentials were refused.
+    other_credentials: Option<Instant>,
+    /// True if the merged catalog includes this server, as far as the registry has been notified.
+    offered: bool,
+    /// The operator has stopped the server and has not started it since.
+    stopped: bool,
+    ending: bool,
+}
+
+/// The tasks of all connections: opening, open or closing.
+struct Connections {
+    tasks: JoinSet<Ending>,
+    /// The session and the attempt that each task serves.
+    keys: HashMap<task::Id, (SessionKey, Epoch)>,
+    progress: Channel<(SessionKey, Epoch, AttemptProgress)>,
+}
+
+/// The work on the server's lists, and the bounds and origins of the published catalog.
+struct ListUpkeep {
+    /// Warnings about names in the server's deny and allow lists that match no tool.
+    unmatched: Vec<String>,
     listings: Listings,
     pending_tools_event: Option<PendingToolsEvent>,
     /// Memory budget of the lists in the published catalog.
@@ -108,33 +128,55 @@ pub struct Task {
     kept_eras: Eras,
     /// The client declarations for which the server offered the published catalog.
     offered_to: Declarations,
-    /// The era of the first message of the next attempt. `None`: detect it.
+}
+
+/// The way that the next attempt begins.
+struct EraChoice {
+    /// The era of the first message. `None`: detect it.
     first: Option<Era>,
     /// Time until which no `server/discover` is sent, because the server failed after one.
     avoids_probe_until: Instant,
+}
+
+/// The history that is recorded of the shared session.
+#[derive(Default)]
+struct StatusRecorder {
     observer: Observer,
     /// The server's status as it was recorded last.
     recorded: Option<RecordedStatus>,
-    /// Exit of the last process of the shared session. Cleared when it has been recorded.
+    /// Exit of the last process. Cleared when it has been recorded.
     last_exit: Option<Exit>,
+}
+
+/// State that callers of the server share with the task.
+#[derive(Clone, Debug)]
+pub(super) struct CallerHandles {
     /// Calls of the shared session that may have crashed it.
-    pub(super) suspect_calls: Arc<SuspectCalls>,
+    pub suspect_calls: Arc<SuspectCalls>,
     /// True if a caller has requested the server since its shared session was lost.
-    pub(super) requested: Arc<watch::Sender<bool>>,
+    pub requested: Arc<watch::Sender<bool>>,
     /// True if the server has asked the only client a question outside of calls.
-    pub(super) has_asked: Arc<AtomicBool>,
-    pub(super) held_requests: Arc<HeldRequests>,
-    /// The declaration of the only client. `None` if there can be several clients.
+    pub has_asked: Arc<AtomicBool>,
+    pub held_requests: Arc<HeldRequests>,
+}
+
+impl Default for CallerHandles {
+    fn default() -> Self {
+        Self {
+            suspect_calls: Arc::default(),
+            requested: Arc::new(watch::Sender::new(false)),
+            has_asked: Arc::default(),
+            held_requests: Arc::default(),
+        }
+    }
+}
+
+/// The only client, whose declaration the first start waits for.
+struct AwaitedClient {
+    /// The declaration. `None` if there can be several clients.
     sole: Option<watch::Receiver<Option<Declared>>>,
-    /// The first start waits until then for that declaration.
+    /// The first start waits until then.
     held_until: Option<Instant>,
-    /// Time at which a session was last reopened at once because its credentials were refused.
-    other_credentials: Option<Instant>,
-    /// True if the merged catalog includes this server, as far as the registry has been notified.
-    offered: bool,
-    /// The operator has stopped the server and has not started it since.
-    stopped: bool,
-    ending: bool,
 }
 
 impl Task {
@@ -194,30 +236,33 @@ impl Task {
             view,
             shared,
             isolated_sessions: IsolatedSessions::default(),
-            connections: JoinSet::new(),
-            connection_keys: HashMap::new(),
-            progress: mpsc::channel(16),
+            connections: Connections {
+                tasks: JoinSet::new(),
+                keys: HashMap::new(),
+                progress: mpsc::channel(16),
+            },
             probes: Probes::default(),
             next_look: Instant::now(),
             unsolicited,
-            unmatched: Vec::new(),
-            listings: Listings::default(),
-            pending_tools_event: None,
-            shares,
-            catalog_file,
-            kept_eras,
-            offered_to,
-            first: eras.first(),
-            avoids_probe_until: Instant::now(),
-            observer: Observer::default(),
-            recorded: None,
-            last_exit: None,
-            suspect_calls: Arc::default(),
-            requested: Arc::new(watch::Sender::new(false)),
-            has_asked: Arc::default(),
-            held_requests: Arc::default(),
-            sole,
-            held_until: None,
+            lists: ListUpkeep {
+                unmatched: Vec::new(),
+                listings: Listings::default(),
+                pending_tools_event: None,
+                shares,
+                catalog_file,
+                kept_eras,
+                offered_to,
+            },
+            eras: EraChoice {
+                first: eras.first(),
+                avoids_probe_until: Instant::now(),
+            },
+            recorder: StatusRecorder::default(),
+            handles: CallerHandles::default(),
+            only_client: AwaitedClient {
+                sole,
+                held_until: None,
+            },
             other_credentials: None,
             offered: is_wanted,
             stopped: false,
@@ -231,14 +276,19 @@ impl Task {
             self.report_catalog(Vec::new()).await;
         }
         let is_declared = |sole: &watch::Receiver<Option<Declared>>| sole.borrow().is_some();
-        if self.sole.as_ref().is_some_and(|sole| !is_declared(sole)) {
-            self.held_until = Some(Instant::now() + SILENCE);
+        if self
+            .only_client
+            .sole
+            .as_ref()
+            .is_some_and(|sole| !is_declared(sole))
+        {
+            self.only_client.held_until = Some(Instant::now() + SILENCE);
         } else {
             self.shared.initialize = shared_initialize(&self.config, &self.fleet);
             self.begin();
         }
         self.record_status(&self.shared.status());
-        while !(self.ending && self.connections.is_empty()) {
+        while !(self.ending && self.connections.tasks.is_empty()) {
             let input = self.wait(&mut commands).await;
             // Boxed, so that the future takes memory only while it runs: there is a task for each
             // server, and the task mostly waits.
@@ -246,7 +296,7 @@ impl Task {
             self.report_offered().await;
         }
         self.record_removal();
-        self.listings.shutdown().await;
+        self.lists.listings.shutdown().await;
         self.probes.shutdown().await;
     }
 
@@ -270,10 +320,15 @@ impl Task {
             .managed_sessions()
             .filter_map(ManagedSession::deadline)
             .chain(self.shared.deadline())
-            .chain(self.listings.due())
-            .chain(self.pending_tools_event.as_ref().map(|pending| pending.at))
-            .chain(self.held_until)
-            .chain(self.suspect_calls.due())
+            .chain(self.lists.listings.due())
+            .chain(
+                self.lists
+                    .pending_tools_event
+                    .as_ref()
+                    .map(|pending| pending.at),
+            )
+            .chain(self.only_client.held_until)
+            .chain(self.handles.suspect_calls.due())
             .chain(look)
             .min()
     }
@@ -288,19 +343,19 @@ impl Task {
         });
         tokio::select! {
             command = commands.recv(), if !self.ending => Input::Command(command),
-            Some((key, epoch, progress)) = self.progress.1.recv() => Input::Progress(key, epoch, progress),
-            Some(ended) = self.connections.join_next_with_id() => {
+            Some((key, epoch, progress)) = self.connections.progress.1.recv() => Input::Progress(key, epoch, progress),
+            Some(ended) = self.connections.tasks.join_next_with_id() => {
                 let (id, ending) = match ended {
                     Ok((id, ending)) => (id, ending),
                     Err(error) => (error.id(), Loss::Disconnected(format!("its task failed: {error}")).into()),
                 };
-                let (key, epoch) = self.connection_keys.remove(&id).expect("every connection is entered when it starts");
+                let (key, epoch) = self.connections.keys.remove(&id).expect("every connection is entered when it starts");
                 Input::Ended(key, epoch, ending)
             }
             (key, epoch, outcome) = self.probes.next() => Input::Probed(key, epoch, outcome),
-            done = self.listings.done(&self.config.name) => Input::Listed(done),
+            done = self.lists.listings.done(&self.config.name) => Input::Listed(done),
             Some(unsolicited) = self.unsolicited.recv() => Input::Unsolicited(unsolicited),
-            () = declaration_changed(&mut self.sole) => Input::Declared,
+            () = declaration_changed(&mut self.only_client.sole) => Input::Declared,
             () = &mut sleep => Input::Deadline,
         }
     }
@@ -345,7 +400,11 @@ impl Task {
             Input::Declared => self.handle_declaration(),
             Input::Deadline => {
                 self.next_look = Instant::now() + DEGRADED_LOOK;
-                if self.held_until.is_some_and(|until| until <= Instant::now()) {
+                if self
+                    .only_client
+                    .held_until
+                    .is_some_and(|until| until <= Instant::now())
+                {
                     self.begin();
                 }
                 self.allow_expired();
@@ -354,7 +413,7 @@ impl Task {
                     self.look(SessionKey::Isolated(id));
                 }
                 self.settle_lists();
-                if let Some((kinds, announced)) = self.listings.take_due() {
+                if let Some((kinds, announced)) = self.lists.listings.take_due() {
                     self.list(kinds, announced);
                 }
             }
@@ -363,9 +422,9 @@ impl Task {
 
     /// Starts the server for the first time, if the operator wants it up.
     fn begin(&mut self) {
-        self.held_until = None;
+        self.only_client.held_until = None;
         // Callers need not wait for the listing if the catalog file has lists for this declaration.
-        if self.offered_to.contain(&self.shared.initialize) {
+        if self.lists.offered_to.contain(&self.shared.initialize) {
             self.view.send_modify(|view| view.has_kept_lists = true);
         }
         if self.view.borrow().wanted {
@@ -376,7 +435,7 @@ impl Task {
     /// Handles the declaration of the only client.
     fn handle_declaration(&mut self) {
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
-        if self.held_until.is_some() {
+        if self.only_client.held_until.is_some() {
             self.begin();
         } else {
             self.reopen_if_redeclared();
@@ -488,7 +547,7 @@ impl Task {
         });
         let capabilities = || session.as_deref().map(capabilities).unwrap_or_default();
         let now = Instant::now().into_std();
-        for kind in self.observer.observe(&status, capabilities, now) {
+        for kind in self.recorder.observer.observe(&status, capabilities, now) {
             self.publish_event(kind);
         }
         self.record_status(&status);

@@ -72,7 +72,7 @@ impl Task {
         }
         if operation == Operation::Start {
             self.avoid_probe(false);
-            self.first = self.view.borrow().eras.first();
+            self.eras.first = self.view.borrow().eras.first();
         }
         self.set_wanted(operation != Operation::Stop);
         self.step(SessionKey::Shared, event);
@@ -98,7 +98,7 @@ impl Task {
             self.log.protect_both(&self.config, Some(&self.configured));
             self.stored.store(Arc::clone(&self.config));
         }
-        self.catalog_file = catalog_file(&self.fleet, &self.config);
+        self.lists.catalog_file = catalog_file(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
         // Takes effect with the next session.
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);

@@ -54,7 +54,7 @@ impl Task {
         }
         self.record_eras(eras);
         if key == SessionKey::Shared {
-            self.first = self.first_after(loss);
+            self.eras.first = self.first_after(loss);
         }
     }
 
@@ -82,19 +82,20 @@ impl Task {
 
     /// The era of the next attempt's first message. `None`: detect it.
     fn first_era(&self) -> Option<Era> {
-        self.first
+        self.eras
+            .first
             .or_else(|| self.avoids_probe().then_some(Era::Legacy))
     }
 
     /// True if no `server/discover` is sent for now, because the server failed after one.
     fn avoids_probe(&self) -> bool {
-        self.view.borrow().avoids_probe && self.avoids_probe_until > Instant::now()
+        self.view.borrow().avoids_probe && self.eras.avoids_probe_until > Instant::now()
     }
 
     /// Sets whether `server/discover` is omitted. Expires, because the failure may have had another
     /// cause.
     pub(super) fn avoid_probe(&mut self, avoids_probe: bool) {
-        self.avoids_probe_until = Instant::now() + PROBE_AGAIN;
+        self.eras.avoids_probe_until = Instant::now() + PROBE_AGAIN;
         self.view.send_if_modified(|view| {
             avoids_probe != std::mem::replace(&mut view.avoids_probe, avoids_probe)
         });
@@ -127,11 +128,11 @@ impl Task {
     pub(super) fn forget_eras(&mut self, is_same_server: bool) {
         let eras = match pinned(&self.config) {
             Some(pinned) => pinned,
-            None if is_same_server => self.kept_eras,
+            None if is_same_server => self.lists.kept_eras,
             None => Eras::UNKNOWN,
         };
         self.view.send_modify(|view| view.eras = eras);
         self.avoid_probe(false);
-        self.first = eras.first();
+        self.eras.first = eras.first();
     }
 }

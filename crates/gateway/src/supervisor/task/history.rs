@@ -49,7 +49,7 @@ impl Task {
             word,
             degraded: is_up && self.view.borrow().is_degraded(),
         };
-        if self.recorded.replace(recorded) == Some(recorded) {
+        if self.recorder.recorded.replace(recorded) == Some(recorded) {
             return;
         }
         let is_disabled =
@@ -60,7 +60,7 @@ impl Task {
             let reason = status.reason.clone();
             reason.filter(|_| !is_up || recorded.degraded)
         };
-        let exit = self.last_exit.take().unwrap_or_default();
+        let exit = self.recorder.last_exit.take().unwrap_or_default();
         let now = Instant::now().into_std();
         let transition = Transition {
             degraded: recorded.degraded,

@@ -47,8 +47,8 @@ impl Task {
             return;
         };
         let (epoch, server) = (self.shared.epoch(), self.config.name.clone());
-        let shares = self.shares.clone();
-        self.listings.start(async move {
+        let shares = self.lists.shares.clone();
+        self.lists.listings.start(async move {
             FinishedListing {
                 epoch,
                 listed: listing::list(&session, &server, &kinds, before, shares).await,
@@ -71,7 +71,7 @@ impl Task {
         for (kind, outcome) in &mut listed.lists {
             if let ListOutcome::Failed(reason) = outcome {
                 *reason = self.log.shown(reason).into_owned();
-                if self.listings.is_known_failure(*kind, reason) {
+                if self.lists.listings.is_known_failure(*kind, reason) {
                     continue;
                 }
                 tracing::warn!(server = %self.config.name, reason, "a list cannot be read");
@@ -81,9 +81,10 @@ impl Task {
         let had = before.as_ref().map_or(0, |before| before.tools.len());
         let catalog = listed.catalog;
         let trouble = self
+            .lists
             .listings
             .settled(&listed.lists, had, catalog.tools.len());
-        self.shares = listed.shares;
+        self.lists.shares = listed.shares;
         // An unchanged catalog is the same `Arc`, and need not be merged.
         let changed = before
             .as_ref()
@@ -95,15 +96,15 @@ impl Task {
         });
         let unmatched = catalog.unmatched(&self.config.withheld);
         if changed {
-            self.offered_to = Declarations::default();
+            self.lists.offered_to = Declarations::default();
         }
-        let is_new_declaration = !self.offered_to.contain(&self.shared.begun_with);
+        let is_new_declaration = !self.lists.offered_to.contain(&self.shared.begun_with);
         if is_new_declaration {
-            self.offered_to.add(&self.shared.begun_with);
+            self.lists.offered_to.add(&self.shared.begun_with);
         }
         let eras = self.view.borrow().eras;
-        if is_new_declaration || eras != self.kept_eras {
-            self.kept_eras = eras;
+        if is_new_declaration || eras != self.lists.kept_eras {
+            self.lists.kept_eras = eras;
             self.save_catalog(Arc::clone(&catalog), eras).await;
         }
         let is_first = self.view.borrow().listed != Some(epoch);
@@ -132,11 +133,14 @@ impl Task {
     /// Publishes that tools were added or removed. While the list changes too often, publishes one
     /// event per [`PUBLISH_EVERY`] instead, so that other events are not displaced.
     fn publish_tools_changed(&mut self, kind: EventKind, before: Option<Arc<ServerCatalog>>) {
-        if self.pending_tools_event.is_none() && !self.listings.is_unsettled(ListKind::Tools) {
+        if self.lists.pending_tools_event.is_none()
+            && !self.lists.listings.is_unsettled(ListKind::Tools)
+        {
             self.publish_event(kind);
             return;
         }
-        self.pending_tools_event
+        self.lists
+            .pending_tools_event
             .get_or_insert_with(|| PendingToolsEvent {
                 published_names: before.map_or_else(Vec::new, |before| tool_names(&before)),
                 at: Instant::now() + PUBLISH_EVERY,
@@ -145,9 +149,9 @@ impl Task {
 
     /// Publishes delayed events about lists, and updates the trouble when lists have settled.
     pub(super) fn settle_lists(&mut self) {
-        let has_settled = self.listings.settle();
+        let has_settled = self.lists.listings.settle();
         if has_settled {
-            let trouble = self.listings.trouble();
+            let trouble = self.lists.listings.trouble();
             self.view.send_modify(|view| {
                 view.list_trouble = trouble;
                 view.update_since();
@@ -155,6 +159,7 @@ impl Task {
         }
         let now = Instant::now();
         if let Some(pending) = self
+            .lists
             .pending_tools_event
             .take_if(|event| has_settled || event.at <= now)
         {
@@ -170,22 +175,22 @@ impl Task {
 
     /// Logs once which names in the deny and allow lists match no tool.
     fn log_unmatched(&mut self, unmatched: Vec<String>) {
-        if unmatched == self.unmatched {
+        if unmatched == self.lists.unmatched {
             return;
         }
         for line in &unmatched {
             tracing::warn!(server = %self.config.name, "{line}");
             self.log.note(line);
         }
-        self.unmatched = unmatched;
+        self.lists.unmatched = unmatched;
     }
 
     /// Saves the catalog and the eras for the next run.
     async fn save_catalog(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
-        let Some(file) = self.catalog_file.clone() else {
+        let Some(file) = self.lists.catalog_file.clone() else {
             return;
         };
-        let declared = self.offered_to.clone();
+        let declared = self.lists.offered_to.clone();
         // Do not block the runtime: disks may be slow.
         let saving = try_off_the_runtime(move || file.save(&declared, &catalog, eras));
         let saved = saving.await.map_err(io::Error::other).flatten();
@@ -210,7 +215,7 @@ impl Task {
             .collect();
         if self.config.list_changed == ListChanged::Propagate {
             for kind in &changed {
-                self.listings.announced(*kind);
+                self.lists.listings.announced(*kind);
             }
         }
         match notice.method {

@@ -25,7 +25,7 @@ impl Task {
         let mut question = match client {
             None => question,
             Some(client) => {
-                self.has_asked.store(true, Ordering::Relaxed);
+                self.handles.has_asked.store(true, Ordering::Relaxed);
                 if needs_person(question.method()) {
                     question.keep_waiting(None);
                 }
@@ -50,7 +50,7 @@ impl Task {
             && self.config.roots.is_empty()
             && self.fleet.sole_gives_roots_in_calls()
         {
-            self.held_requests.keep(question);
+            self.handles.held_requests.keep(question);
             return;
         }
         let name = question.frame().method_name();

@@ -62,7 +62,7 @@ impl Task {
             attempt_limiter: Arc::clone(&self.fleet.pace.turns),
             stop,
         };
-        let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
+        let (fleet, progress) = (Arc::clone(&self.fleet), self.connections.progress.0.clone());
         let entry = CurrentEntry {
             config: Arc::clone(&self.config),
             entries: self.fleet.entries.clone(),
@@ -74,8 +74,8 @@ impl Task {
             silence,
         };
         let connecting = connect(fleet, attempt, key, epoch, progress);
-        let connection = self.connections.spawn(connecting.in_current_span());
-        self.connection_keys.insert(connection.id(), (key, epoch));
+        let connection = self.connections.tasks.spawn(connecting.in_current_span());
+        self.connections.keys.insert(connection.id(), (key, epoch));
     }
 
     /// The urgency of opening a session.
@@ -86,7 +86,7 @@ impl Task {
                     Some(_) => Rank::Known,
                     None => Rank::New,
                 },
-                requested: Some(self.requested.subscribe()),
+                requested: Some(self.handles.requested.subscribe()),
             },
             // Its client waits for the session.
             SessionKey::Isolated(_) => Urgency {
@@ -137,8 +137,8 @@ impl Task {
             if avoids_probe {
                 self.avoid_probe(true);
             }
-            self.first = self.view.borrow().eras.first();
-            self.requested.send_replace(false);
+            self.eras.first = self.view.borrow().eras.first();
+            self.handles.requested.send_replace(false);
             let started_at = self.shared.status().begun;
             let now = Instant::now().into_std();
             self.view.send_modify(|view| {
@@ -154,7 +154,7 @@ impl Task {
         }
         if key == SessionKey::Shared && self.shared.status().state == State::Connected {
             self.report(SupervisorReport::Opened).await;
-            self.listings.reset();
+            self.lists.listings.reset();
             self.list(ListKind::ALL.to_vec(), Vec::new());
         }
     }
@@ -181,7 +181,7 @@ impl Task {
         tracing::info!(server = %self.config.name, which = ?key, %epoch, %loss, "session ended");
         if let Loss::Crashed { code, signal } = loss {
             if key == SessionKey::Shared {
-                self.last_exit = Some(Exit { code, signal });
+                self.recorder.last_exit = Some(Exit { code, signal });
             }
             let at = SystemTime::now();
             self.view.send_modify(|view| {

@@ -15,7 +15,7 @@ use super::Task;
 impl Task {
     /// Records a crash of the shared session's process. Returns the report for its lifecycle.
     pub(super) fn record_crash(&self, session: &Session, crash: Loss) -> Report {
-        let verdict = self.suspect_calls.crashed(&session.take_lost());
+        let verdict = self.handles.suspect_calls.crashed(&session.take_lost());
         for call in &verdict.refused {
             tracing::warn!(
                 server = %self.config.name,
@@ -40,18 +40,19 @@ impl Task {
     /// Allows calls again whose refusal has expired.
     pub(super) fn allow_expired(&self) {
         if self
+            .handles
             .suspect_calls
             .due()
             .is_some_and(|due| due <= Instant::now())
         {
-            self.publish_allowed(&self.suspect_calls.expired());
+            self.publish_allowed(&self.handles.suspect_calls.expired());
         }
     }
 
     /// Allows all calls again, because the operator has started the server or it is another program
     /// now.
     pub(super) fn allow_all(&self) {
-        self.publish_allowed(&self.suspect_calls.clear());
+        self.publish_allowed(&self.handles.suspect_calls.clear());
     }
 
     fn publish_allowed(&self, calls: &[RefusedCall]) {
