@@ -8,23 +8,24 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys as mimalloc;
 
-/// Like the `MiMalloc` of the `mimalloc` crate, but it names an alignment only where the alignment is an
-/// unusual one. A request that names one leaves mimalloc's fast path, and allocates more than its size.
+/// Like the `MiMalloc` of the `mimalloc` crate, but it passes an alignment only if the alignment is unusual. A
+/// request with an alignment leaves mimalloc's fast path, and allocates more than its size.
 #[derive(Debug)]
 pub struct Mimalloc;
 
-/// What mimalloc aligns every block to that is at least as large (`MI_MAX_ALIGN_SIZE`).
+/// The alignment of every block that is at least as large (`MI_MAX_ALIGN_SIZE`).
 const USUAL_ALIGNMENT: usize = 16;
 
 fn is_usual(layout: Layout) -> bool {
     layout.align() <= USUAL_ALIGNMENT && layout.align() <= layout.size()
 }
 
-// SAFETY: mimalloc's blocks do not overlap and live until they are freed. A block of `mi_malloc` is aligned
-// for its size up to 16 bytes, and of the `_aligned` functions as asked. `mi_free` takes both. None unwinds.
+// SAFETY: mimalloc's blocks do not overlap and live until they are freed. A block of `mi_malloc` is aligned for
+// its size up to 16 bytes, and a block of the `_aligned` functions as requested. `mi_free` takes both. None
+// unwinds.
 unsafe impl GlobalAlloc for Mimalloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: any size may be asked for.
+        // SAFETY: every size is allowed.
         unsafe {
             if is_usual(layout) {
                 mimalloc::mi_malloc(layout.size()).cast()
@@ -35,7 +36,7 @@ unsafe impl GlobalAlloc for Mimalloc {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
+        // SAFETY: every size is allowed.
         unsafe {
             if is_usual(layout) {
                 mimalloc::mi_zalloc(layout.size()).cast()
@@ -67,7 +68,8 @@ unsafe impl GlobalAlloc for Mimalloc {
 mod tests {
     use super::*;
 
-    /// Blocks are aligned, keep their bytes when they grow or shrink, and are zero where that is asked.
+    /// Blocks are aligned, keep their bytes when they grow or shrink, and are zero if the caller requests
+    /// zeros.
     #[test]
     fn blocks_of_every_size_and_alignment_are_aligned() {
         let byte = |at: usize| (at * 7 + 1) as u8;
@@ -87,10 +89,10 @@ mod tests {
                     let mut layout = layout;
                     for new in [size * 3, size.div_ceil(2), alignment.min(4)] {
                         block = Mimalloc.realloc(block, layout, new);
-                        let kept = size.min(new).min(layout.size());
+                        let retained = size.min(new).min(layout.size());
                         assert_eq!(block.addr() % alignment, 0, "{layout:?} -> {new}");
-                        assert!((0..kept).all(|at| *block.add(at) == byte(at)));
-                        (kept..new).for_each(|at| *block.add(at) = byte(at));
+                        assert!((0..retained).all(|at| *block.add(at) == byte(at)));
+                        (retained..new).for_each(|at| *block.add(at) = byte(at));
                         layout = Layout::from_size_align(new, alignment).expect("a layout");
                     }
                     Mimalloc.dealloc(block, layout);

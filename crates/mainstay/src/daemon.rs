@@ -1,4 +1,4 @@
-//! Wires everything, and owns the order of start and stop.
+//! Connects all parts, and owns the order of start and stop.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -29,19 +29,21 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What a daemon is told beside its configuration.
+/// The options of a daemon that are not in its configuration.
 #[derive(Clone, Debug, Default)]
 pub struct DaemonOptions {
     pub gateway: GatewayOptions,
-    /// Seals the ids of clients' sessions, so that a later run knows them; without one none does.
+    /// Key that seals the ids of client sessions, so that a later run recognises them. Without a key, no later
+    /// run does.
     pub session_key: Option<Secret>,
-    /// Demands no token, unless the configuration says otherwise (`serve --insecure`).
+    /// Demand no token, unless the configuration says otherwise (`serve --insecure`).
     pub insecure: bool,
-    /// How long clients may stand still.
+    /// Time limits for clients that make no progress.
     pub pauses: Pauses,
-    /// Gets the wish of another Mainstay for the state directory; `None` where the directory is kept.
+    /// Receives the requests of other Mainstays for the state directory. `None` if this daemon does not hand it
+    /// over.
     pub hand_over: Option<mpsc::Sender<HandOver>>,
-    /// How clients start `mainstay connect`, for the entries that REST shows.
+    /// The command by which clients start `mainstay connect`, for the entries that REST shows.
     pub connect: Option<Front>,
 }
 
@@ -54,20 +56,20 @@ impl From<GatewayOptions> for DaemonOptions {
     }
 }
 
-/// How long clients may stand still.
+/// Time limits for clients that make no progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
-    /// Between two pieces of a request's body.
+    /// Limit between two pieces of a request's body.
     pub body: Duration,
-    /// How often a connection is looked at. One that reads too little of an answer is ended at the second
-    /// look.
+    /// Interval of the checks of a connection. A connection that reads too little of an answer is closed at the
+    /// second check.
     pub look: Duration,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
         Self {
-            // A machine may be busy, a network may lose packets.
+            // The machine may be busy, and the network may lose packets.
             body: Duration::from_secs(10),
             look: Duration::from_secs(30),
         }
@@ -81,27 +83,27 @@ pub struct Daemon {
     bodies: BodyLimits,
     connections: ConnectionLimits,
     max_unread: usize,
-    /// How often a connection is looked at.
+    /// Interval of the checks of a connection.
     look: Duration,
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// Whether the MCP paths ask for a token; `None` leaves it to the address and the tokens.
+    /// True if the MCP paths demand a token. `None` leaves it to the address and the tokens.
     require_token: Option<bool>,
-    /// Whether the web page is served.
+    /// True if the web page is served.
     page: bool,
-    /// How long calls at work may take at the end.
+    /// Time that calls in flight have to end at a stop.
     grace: Duration,
     /// Cancelled to close the doors and stop the tasks.
     stop: CancellationToken,
-    telling: JoinHandle<()>,
+    mcp_task: JoinHandle<()>,
     hand_over: Option<mpsc::Sender<HandOver>>,
-    /// What it tells of itself.
+    /// The facts that REST shows about this daemon.
     about: mainstay_rest::about::Daemon,
     connect: Option<Front>,
 }
 
 impl Daemon {
-    /// Starts the servers of a configuration; returns at once.
+    /// Starts the servers of a configuration. Returns at once.
     pub fn start(config: &Config, options: impl Into<DaemonOptions>) -> Self {
         let DaemonOptions {
             gateway: options,
@@ -115,7 +117,7 @@ impl Daemon {
             external_tools: config.external_tools,
             ..mainstay_rest::about::Daemon::now(options.state.clone())
         };
-        // Without a key no session is revived.
+        // Without a key, no session is revived.
         let state = options.state.clone().filter(|_| session_key.is_some());
         let limits = limits(config, pauses);
         let gateway = Gateway::start(config, options);
@@ -125,11 +127,11 @@ impl Daemon {
             state,
             &limits,
         ));
-        // First a name, for it is this type that becomes a `dyn`.
+        // The binding has the concrete type. The call below converts it to a `dyn`.
         let doors = Arc::downgrade(&mcp);
         gateway.client_sessions.are_of(doors);
         let stop = CancellationToken::new();
-        let telling = tokio::spawn({
+        let mcp_task = tokio::spawn({
             let (mcp, stop) = (Arc::clone(&mcp), stop.clone());
             async move { mcp.run(stop).await }
         });
@@ -150,16 +152,16 @@ impl Daemon {
             page: config.page,
             grace: config.shutdown_grace,
             stop,
-            telling,
+            mcp_task,
             hand_over,
             about,
             connect,
         }
     }
 
-    /// Serves HTTP on listeners, the first of which is bound to `address`, until the daemon stops, to clients with one of
-    /// these tokens: the REST door, and where a token is demanded the MCP paths. A [`Secret`] alone is
-    /// a control token.
+    /// Serves HTTP on these listeners until the daemon stops. The first listener is bound to `address`. The
+    /// REST door demands one of these tokens. So do the MCP paths, where a token is demanded. A single
+    /// [`Secret`] is a control token.
     ///
     /// [`Secret`]: mainstay_core::config::Secret
     pub fn serve_http(
@@ -169,10 +171,10 @@ impl Daemon {
         tokens: impl Into<Tokens>,
     ) -> JoinHandle<()> {
         let (listeners, tokens) = (listeners.into(), tokens.into());
-        // Tests may have it seem to listen elsewhere.
-        let beside = listeners.addresses().skip(1);
-        let listen = std::iter::once(address).chain(beside);
-        let listen = listen.map(|it| it.to_string()).collect();
+        // A test may pass an `address` at which the daemon does not listen.
+        let other_addresses = listeners.addresses().skip(1);
+        let listen = std::iter::once(address).chain(other_addresses);
+        let listen = listen.map(|address| address.to_string()).collect();
         let exposed = !address.ip().is_loopback();
         let authenticator = Authenticator::new(tokens.clone(), self.require_token, exposed);
         let endpoint = Endpoint {
@@ -191,12 +193,12 @@ impl Daemon {
         tokio::spawn(http::serve(listeners, Arc::new(door), self.stop.clone()))
     }
 
-    /// The REST door, open to the control token, and the web page.
+    /// The REST door, which demands the control token, and the web page.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
         self.rest_at(None, Vec::new(), tokens.into())
     }
 
-    /// The REST door at this endpoint, if it has one, which listens at these addresses.
+    /// The REST door at this endpoint, if it has one. `listen` are the addresses at which the daemon listens.
     fn rest_at(
         &self,
         endpoint: Option<Endpoint>,
@@ -224,12 +226,12 @@ impl Daemon {
         }
     }
 
-    /// Reads the configuration again, where it can be.
+    /// Reads the configuration again. `None` if there is nothing to read.
     pub fn reloader(&self) -> Option<&Arc<Reloader>> {
         self.gateway.reloader.as_ref()
     }
 
-    /// Reloads whenever the configuration's file changes; ends with the daemon.
+    /// Reloads whenever the file of the configuration changes. Ends with the daemon.
     pub async fn watch(&self, tell: impl Fn(Result<Reloaded, LoadError>)) {
         match &self.gateway.reloader {
             Some(reloader) => reloader.watch(self.stop.clone(), tell).await,
@@ -237,8 +239,9 @@ impl Daemon {
         }
     }
 
-    /// Serves one client of a profile on stdio, until it has gone, the daemon stops, or all is answered after
-    /// `leave`. An error is one of writing to it while it was there.
+    /// Serves one client of a profile on stdio. Ends when the client has gone, when the daemon stops, or when
+    /// `leave` is cancelled and all requests are answered. Fails if a write fails while the client is still
+    /// there.
     pub fn serve_stdio<I, O>(
         &self,
         profile: Arc<Profile>,
@@ -257,7 +260,7 @@ impl Daemon {
             leave,
         };
         async move {
-            // A client that does not read its last answers delays no end.
+            // A client that does not read its last answers does not delay the end.
             let too_late = async {
                 stop.cancelled().await;
                 sleep(DRAIN_LIMIT).await;
@@ -269,39 +272,38 @@ impl Daemon {
         }
     }
 
-    /// The longest message of a client on stdio.
+    /// The longest message of a client on stdio, in bytes.
     pub fn max_message(&self) -> usize {
         self.bodies.of_body
     }
 
-    /// How long calls at work may take at the end.
+    /// Time that calls in flight have to end at a stop.
     pub fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// What [`Daemon::stop`] may take, and a little more.
+    /// Time that [`Daemon::stop`] may take, and a little more.
     pub fn stop_limit(&self) -> Duration {
         self.gateway.stop_limit()
     }
 
-    /// Stops in order: calls, sessions, the doors, the servers; returns when nothing is left. Calls at work
-    /// have `shutdown.graceMs` to end; what becomes of those that do not is unknown. Servers that do not end
-    /// in time are killed.
+    /// Stops in order: calls, sessions, the doors, the servers. Returns when all have ended. Calls in flight
+    /// have `shutdown.graceMs` to end. The outcome of calls that do not end in time is unknown. Servers that do
+    /// not end in time are killed.
     pub async fn stop(self, doors: Option<JoinHandle<()>>) {
         self.stop_in_haste(doors, CancellationToken::new()).await;
     }
 
-    /// Stops in the same order; once `haste` is cancelled, calls have no more time, and servers are
-    /// killed.
+    /// Like [`Daemon::stop`], but once `haste` is cancelled, calls have no more time, and servers are killed.
     pub async fn stop_in_haste(self, doors: Option<JoinHandle<()>>, haste: CancellationToken) {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;
-        // Calls that wait for their clients do not take the grace of the others.
+        // Calls that wait for answers of their clients do not use up the grace of the other calls.
         self.gateway.calls.closing().begin();
         self.mcp.end_waiting();
         self.gateway.end_calls(&haste).await;
         self.mcp.end_all();
         self.stop.cancel();
-        for task in doors.into_iter().chain([self.telling]) {
+        for task in doors.into_iter().chain([self.mcp_task]) {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a door failed");
             }
@@ -310,7 +312,7 @@ impl Daemon {
     }
 }
 
-/// What the configuration lets clients take.
+/// The limits that the configuration sets for clients.
 fn limits(config: &Config, pauses: Pauses) -> Limits {
     Limits {
         clients: ClientLimits {

@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Mutex, thread, time::Duration};
 
 use anyhow::Context as _;
 use mainstay::{
-    cli::{self, Cli, Command},
+    cli::{self, Cli, CliCommand},
     demo,
 };
 use mainstay_command_line::{run_command::Role, stderr};
@@ -12,7 +12,7 @@ use mainstay_platform::guardian::{self, Post};
 
 mod allocator;
 
-/// A tenth of the hop's user time went into the system's allocator (see docs/dev/decisions/0008-mimalloc.md).
+/// A tenth of the hop's user time was spent in the system's allocator (docs/dev/decisions/0008-mimalloc.md).
 #[global_allocator]
 static ALLOCATOR: allocator::Mimalloc = allocator::Mimalloc;
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    if let Command::DemoServer(server) = &cli.command {
+    if let CliCommand::DemoServer(server) = &cli.command {
         demo::server::run(&server.name).context("the demo server's pipes failed")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -47,7 +47,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     if is_guarded {
         #[cfg(target_os = "linux")]
         mainstay_platform::huge_pages::turn_off();
-        // Before there is a second thread.
+        // Must happen before there is a second thread.
         match guardian::take_post() {
             Ok(Post::Daemon) => {}
             Ok(Post::Relieved { exit }) => return Ok(exit.into()),
@@ -73,7 +73,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     if facts.serves() {
         check_threads(workers + SERVICE_THREADS)?;
     }
-    // One thread needs no queue between threads: a call costs less, and more is written in one go.
+    // A single thread needs no queue between threads. A call costs less, and each write has more bytes.
     let mut builder = if workers == 1 {
         tokio::runtime::Builder::new_current_thread()
     } else {
@@ -85,7 +85,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the runtime")?;
     if is_guarded {
-        // Before a server or a client says what must be redacted.
+        // Prepare redaction before a server or a client sends a secret.
         runtime.spawn_blocking(mainstay_core::redact::prepare);
     }
     let exit = runtime.block_on(cli.run());
@@ -93,20 +93,20 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(exit)
 }
 
-/// Threads beside the workers that a daemon has soon: for the journal, files, and what blocks.
+/// Threads that a daemon soon has, without the workers: for the journal, files, and blocking work.
 const SERVICE_THREADS: usize = 4;
 
-/// Fails where the system does not give so many threads. The runtime and others would panic later.
+/// Fails if the system does not allow that many threads. Otherwise the runtime and others would panic later.
 fn check_threads(count: usize) -> anyhow::Result<()> {
     let gate = Mutex::new(());
     thread::scope(|scope| {
         let closed = gate.lock();
-        for made in 0..count {
+        for started in 0..count {
             let wait = || drop(gate.lock());
             if let Err(error) = thread::Builder::new().spawn_scoped(scope, wait) {
                 drop(closed);
                 anyhow::bail!(
-                    "the system gave {made} threads of the {count} that are needed ({error}); allow more address \
+                    "the system gave {started} threads of the {count} that are needed ({error}); allow more address \
                      space (`ulimit -v`) or threads (`ulimit -u`, the unit's TasksMax)"
                 );
             }
@@ -115,21 +115,21 @@ fn check_threads(count: usize) -> anyhow::Result<()> {
     })
 }
 
-/// Files that we want to be able to have open: two or three for each server, one for each client. More
-/// would slow down children that look at every number they might have inherited.
+/// Number of open files that Mainstay requests: two or three for each server, one for each client. A higher
+/// limit slows down children that examine every descriptor that they may have inherited.
 #[cfg(unix)]
 const FILES: u64 = 65_536;
 
-/// Systems allow 1024 unless one asks, which 500 servers exceed.
+/// Raises the limit of open files. The usual limit is 1024, which 500 servers exceed.
 #[cfg(unix)]
 fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.map_or(FILES, |hard| hard.min(FILES));
-    if limit.current.is_some_and(|soft| soft < wanted) {
-        limit.current = Some(wanted);
+    let target = limit.maximum.map_or(FILES, |hard| hard.min(FILES));
+    if limit.current.is_some_and(|soft| soft < target) {
+        limit.current = Some(target);
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            tracing::warn!(%error, wanted, "more files cannot be opened");
+            tracing::warn!(%error, wanted = target, "more files cannot be opened");
         }
     }
 }
@@ -137,8 +137,8 @@ fn allow_many_files() {
 #[cfg(not(unix))]
 fn allow_many_files() {}
 
-/// How many threads carry the tasks unless `MAINSTAY_WORKERS` says otherwise: half of the cores, for
-/// stdio servers run beside us. Fewer threads also hand over less, and write more in one go.
+/// Number of worker threads, unless `MAINSTAY_WORKERS` is set: half of the cores, because stdio servers need
+/// the others. Fewer threads also pass less work between them, and each write has more bytes.
 fn worker_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
 }

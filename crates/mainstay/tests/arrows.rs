@@ -1,5 +1,5 @@
-//! Pins which package knows which (ARCHITECTURE.md, "Code map"). Cargo is the wall between them, so the
-//! manifests are what is read. `tests/structure/cycles` looks at the files inside each package.
+//! Pins the dependencies between packages (ARCHITECTURE.md, "Code map"). Cargo enforces them, so the test reads
+//! the manifests. `tests/structure/cycles` checks the files inside each package.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,8 @@ use std::{
 
 use serde_json::Value;
 
-/// Our packages and which of them each needs, tests included. A package knows packages further down only.
+/// The packages of the workspace, and the packages that each needs, tests included. A package may need only
+/// packages further down.
 const PACKAGES: &str = "
     mainstay-bench      -> mainstay-api mainstay-core mainstay-journal mainstay-journal-store fake-server
     chaos               -> fake-server
@@ -41,7 +42,7 @@ const PACKAGES: &str = "
     fake-server         ->
 ";
 
-/// The wall around the core: with these nothing can wait, or reach outside.
+/// The core may have only these dependencies, with which it can neither wait nor do I/O.
 const CORE_DEPENDENCIES: &str = "
     normal  -> base64 cid foldhash memchr regex serde serde_json sha2 thiserror
     dev     -> insta proptest
@@ -56,7 +57,7 @@ const CONFIG_DEPENDENCIES: &str = "
 #[test]
 fn packages_know_packages_further_down_only() {
     let order: Vec<&str> = lines(PACKAGES).map(|(from, _)| from).collect();
-    let place = |package: &str| order.iter().position(|known| *known == package);
+    let place = |package: &str| order.iter().position(|name| *name == package);
     for (from, to) in arrows(&table(PACKAGES)) {
         let below = place(&to).unwrap_or_else(|| panic!("{to} has no line"));
         assert!(place(&from) < Some(below), "{from} -> {to} points up");
@@ -114,7 +115,7 @@ fn arrows(table: &Table) -> impl Iterator<Item = (String, String)> {
         .flat_map(|(from, to)| to.iter().map(|to| (from.clone(), to.clone())))
 }
 
-/// The packages of the workspace, each with what its manifest needs, by kind.
+/// The packages of the workspace, each with the dependencies in its manifest, by kind.
 fn packages() -> BTreeMap<String, Table> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version=1"])

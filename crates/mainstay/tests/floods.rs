@@ -1,7 +1,7 @@
-//! Servers that write as fast as they can what no request asked for (U8, W21 to W23; S7, Y6), and a
-//! calm one beside them: memory stays bounded, and calls are answered throughout.
+//! Servers that write unrequested output as fast as they can (U8, W21 to W23; S7, Y6), and a calm server:
+//! memory stays limited, and calls are answered throughout.
 //!
-//! `MAINSTAY_FLOOD_MB` sets how much each server writes: 100 unless it is said, 1000 in `./test long`.
+//! `MAINSTAY_FLOOD_MB` sets the output of each server: 100 by default, 1000 in `./test long`.
 
 // Memory is read from /proc.
 #![cfg(target_os = "linux")]
@@ -22,51 +22,52 @@ use tokio::task::JoinSet;
 const MB: u64 = 1_000_000;
 const MIB: u64 = 1024 * 1024;
 
-/// What a flood may cost beyond what there was before it.
+/// Maximum additional memory during a flood.
 const ALLOWED: u64 = 64 * MIB;
 
-/// What everything may cost at any time.
+/// Maximum memory at any time.
 const ALLOWED_ALL: u64 = 256 * MIB;
 
-/// A call beside a flood takes longer, but not long.
+/// A call during a flood takes longer, but not long.
 const SLOW_CALL: Duration = Duration::from_secs(2);
 
 /// In a debug build, more takes longer than tests should.
 const USUAL: u64 = 100 * MB;
 
 fn bytes() -> u64 {
-    let wanted = std::env::var("MAINSTAY_FLOOD_MB").ok();
-    wanted.map_or(USUAL, |text| text.parse::<u64>().expect("a number") * MB)
+    let megabytes = std::env::var("MAINSTAY_FLOOD_MB").ok();
+    megabytes.map_or(USUAL, |text| text.parse::<u64>().expect("a number") * MB)
 }
 
 fn patience() -> Duration {
     FLOOD * bytes().div_ceil(USUAL) as u32
 }
 
-/// W22, W23
+/// W22, W23.
 #[tokio::test]
 async fn garbage_in_lines_costs_nobody_anything() {
-    let seen = flooded(5, json!({"to": "stdout", "bytes": bytes()})).await;
-    assert!(seen.above_idle < ALLOWED, "{seen:?}");
+    let report = flooded(5, json!({"to": "stdout", "bytes": bytes()})).await;
+    assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
 #[tokio::test]
 async fn garbage_without_line_ends_costs_nobody_anything() {
-    let seen = flooded(
+    let report = flooded(
         5,
         json!({"to": "stdout", "bytes": bytes(), "endless": true}),
     )
     .await;
-    assert!(seen.above_idle < ALLOWED, "{seen:?}");
+    assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
 #[tokio::test]
 async fn a_torrent_of_stderr_costs_nobody_anything() {
-    let seen = flooded(5, json!({"to": "stderr", "bytes": bytes()})).await;
-    assert!(seen.above_idle < ALLOWED, "{seen:?}");
+    let report = flooded(5, json!({"to": "stderr", "bytes": bytes()})).await;
+    assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// Of messages this long a flood's bytes count, and not their number, which is limited, too.
+/// Messages of this length make the bytes of a flood count, and not the number of messages, which is limited,
+/// too.
 const LONG_LINE: usize = 16 * 1024;
 
 #[tokio::test]
@@ -84,35 +85,35 @@ async fn broken_messages_cost_nobody_anything() {
     messages_cost_nobody_anything("broken").await;
 }
 
-async fn messages_cost_nobody_anything(of: &str) {
-    let flood = json!({"to": "stdout", "of": of, "bytes": bytes(), "lineBytes": LONG_LINE});
-    let seen = flooded(5, flood).await;
-    assert!(seen.above_idle < ALLOWED, "{seen:?}");
+async fn messages_cost_nobody_anything(kind: &str) {
+    let flood = json!({"to": "stdout", "of": kind, "bytes": bytes(), "lineBytes": LONG_LINE});
+    let report = flooded(5, flood).await;
+    assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// A line that begins as a message which no call waits for.
+/// A line that begins like a message for which no call waits.
 #[tokio::test]
 async fn an_endless_message_costs_nobody_anything() {
     let flood = json!({"to": "stdout", "bytes": bytes(), "endless": true, "as_message": true});
-    let seen = flooded(1, flood).await;
-    assert!(seen.above_idle < ALLOWED, "{seen:?}");
+    let report = flooded(1, flood).await;
+    assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// How a flood went.
+/// The measurements of a flood.
 #[derive(Debug)]
 #[expect(dead_code, reason = "shown")]
-struct Seen {
+struct FloodReport {
     above_idle: u64,
     peak: u64,
     calls: usize,
     p50: Duration,
     p99: Duration,
     worst: Duration,
-    took: Duration,
+    elapsed: Duration,
 }
 
-/// Lets so many servers flood at once, with calls of a calm one meanwhile.
-async fn flooded(servers: usize, flood: Value) -> Seen {
+/// Lets this number of servers flood at once. Meanwhile calls a calm server.
+async fn flooded(servers: usize, flood: Value) -> FloodReport {
     let home = home!();
     let config = config(&home, servers);
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -124,13 +125,13 @@ async fn flooded(servers: usize, flood: Value) -> Seen {
     }
     let idle = memory(pid, "VmRSS");
 
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut floods = JoinSet::new();
     for server in client.servers().await.expect("a list").servers {
         if server.name != "calm" {
             let (client, flood) = (client.clone(), flood.clone());
             floods.spawn(async move {
-                // W21: what comes after the flood is a message again.
+                // W21: after the flood, the next output is a message again.
                 let call = call(&server.name, "flood", &flood);
                 let answer = client.call(&call).await.expect("an answer");
                 assert!(answer.result.get().contains("flooded"), "{answer:?}");
@@ -142,7 +143,7 @@ async fn flooded(servers: usize, flood: Value) -> Seen {
     let mut over = Vec::new();
     while !floods.is_empty() {
         assert!(
-            began.elapsed() < patience(),
+            started_at.elapsed() < patience(),
             "{} floods still run",
             floods.len()
         );
@@ -153,36 +154,36 @@ async fn flooded(servers: usize, flood: Value) -> Seen {
             over.push(ended.expect("no panic"));
         }
     }
-    let took = began.elapsed();
+    let elapsed = started_at.elapsed();
     let peak = memory(pid, "VmHWM");
     for name in over {
         echo(&client, &name).await;
     }
     daemon.signal(Signal::TERM);
     daemon.says("stopping").await;
-    // E17: what is said of a flood is no flood.
+    // E17: the log lines about a flood are no flood.
     assert!(daemon.said.lines().count() < 100, "{}", daemon.said);
     assert_eq!(daemon.ended().await, Some(0));
     check_logs(&home, servers);
 
     calls.sort_unstable();
     let at = |share: usize| calls[(calls.len() - 1) * share / 100];
-    let seen = Seen {
+    let report = FloodReport {
         above_idle: peak.saturating_sub(idle),
         peak,
         calls: calls.len(),
         p50: at(50),
         p99: at(99),
         worst: at(100),
-        took,
+        elapsed: elapsed,
     };
-    assert!(seen.peak < ALLOWED_ALL, "{seen:?}");
-    assert!(seen.worst < SLOW_CALL, "{seen:?}");
-    println!("{servers} servers, {flood}: {seen:#?}");
-    seen
+    assert!(report.peak < ALLOWED_ALL, "{report:?}");
+    assert!(report.worst < SLOW_CALL, "{report:?}");
+    println!("{servers} servers, {flood}: {report:#?}");
+    report
 }
 
-/// A calm server, and so many that answer a flood only when all of it is read.
+/// A calm server, and servers that answer a flood only when all of it is read.
 fn config(home: &Home, floods: usize) -> String {
     let server = json!({"command": fake_server::binary()});
     let mut servers = json!({"calm": server});
@@ -211,10 +212,10 @@ async fn echo(client: &Client, server: &str) {
     assert!(answer.result.get().contains("still here"), "{answer:?}");
 }
 
-/// In bytes.
-fn memory(pid: u32, what: &str) -> u64 {
+/// The memory of a process, in bytes.
+fn memory(pid: u32, description: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = text.lines().find_map(|line| line.strip_prefix(what));
+    let line = text.lines().find_map(|line| line.strip_prefix(description));
     let number = line.and_then(|line| line.split_whitespace().nth(1));
     number
         .and_then(|number| number.parse::<u64>().ok())
@@ -222,14 +223,14 @@ fn memory(pid: u32, what: &str) -> u64 {
         * 1024
 }
 
-/// S2: the disk is bounded, too.
+/// S2: the use of the disk is limited, too.
 fn check_logs(home: &Home, servers: usize) {
     let folder = home.state().join("logs");
     let mut sizes = Vec::new();
     for file in fs::read_dir(folder).expect("read") {
         sizes.push(file.expect("an entry").metadata().expect("its size").len());
     }
-    // Live, and five rotated.
+    // The current file, and five rotated ones.
     assert!(sizes.len() <= 6 * (servers + 2), "{sizes:?}");
     assert!(sizes.iter().all(|size| *size <= 10 * MIB), "{sizes:?}");
 }

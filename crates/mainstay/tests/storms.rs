@@ -1,6 +1,5 @@
-//! Many servers at once: a hundred processes that start together, and a fleet that is lost and comes
-//! back. Neither may overrun the machine or the network, and neither may
-//! take longer than the limits make it.
+//! Many servers at once: a hundred processes that start together, and a fleet that is lost and returns. Neither
+//! may overload the machine or the network, and neither may take longer than the limits require.
 
 // Processes are ended by signals.
 #![cfg(unix)]
@@ -15,7 +14,7 @@ use mainstay_testkit::{Home, Serving, glances, home, limits::STORM, soon};
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
-/// How often a condition is checked that is not announced; a list of many servers takes its time.
+/// Interval of the checks of a condition that no event announces. A list of many servers takes its time.
 const GLANCE: Duration = Duration::from_millis(200);
 
 const PROCESSES: u32 = 100;
@@ -24,12 +23,12 @@ const HANDSHAKE: Duration = Duration::from_millis(200);
 const BACKENDS: usize = 200;
 const MAX_ATTEMPTS_PER_SECOND: usize = 50;
 
-/// No more than so many start at once, and they do not wait for more than that.
+/// The number of concurrent starts is limited, and starts wait for nothing else.
 #[tokio::test]
 async fn a_hundred_processes_start_within_their_limit() {
     const LIMIT: u32 = 4;
     let delay = HANDSHAKE.as_millis().to_string();
-    // They offer nothing: to merge what they do is slow in a debug build, and no part of this.
+    // They offer nothing: merging their lists is slow in a debug build, and is not tested here.
     let flags = [
         "--no-tools",
         "--no-prompts",
@@ -39,23 +38,23 @@ async fn a_hundred_processes_start_within_their_limit() {
     ];
     let entry = json!({"command": fake_server::binary(), "args": flags});
     let servers = (0..PROCESSES).map(|number| (format!("s{number}"), entry.clone()));
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut gateway = Gateway::start(
         servers.collect(),
         json!({"startup": {"maxConcurrent": LIMIT}}),
     )
     .await;
     gateway.daemon.says("ready: 100 of 100 servers").await;
-    let took = began.elapsed();
-    println!("{PROCESSES} processes, {LIMIT} at once: {took:?}");
+    let elapsed = started_at.elapsed();
+    println!("{PROCESSES} processes, {LIMIT} at once: {elapsed:?}");
     let least = HANDSHAKE * PROCESSES.div_ceil(LIMIT);
-    assert!(took >= least, "more than {LIMIT} at once: {took:?}");
-    assert!(took <= least * 3 / 2, "{took:?}, {least:?} would do");
+    assert!(elapsed >= least, "more than {LIMIT} at once: {elapsed:?}");
+    assert!(elapsed <= least * 3 / 2, "{elapsed:?}, {least:?} would do");
     gateway.stop().await;
 }
 
-/// However many are lost at once, attempts are never more than
-/// `maxAttemptsPerSecond` in any second; while they are refused, and when the servers are back.
+/// However many servers are lost at once, no second has more than `maxAttemptsPerSecond` attempts, while they
+/// are refused and when they are back.
 #[tokio::test]
 async fn a_fleet_that_was_lost_comes_back_in_order() {
     let nothing = Script {
@@ -72,7 +71,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     gateway.daemon.says("ready: 200 of 200 servers").await;
     let before = fleet.attempts().len();
 
-    // Cut at once, they knock at once if they can: each wants its event stream again.
+    // After the cut, all servers would be tried at once, because each session opens its event stream again.
     fleet.set(gate::Mode::Reset).await.expect("counted");
     gateway
         .until("all are lost", |server| !server.connected)
@@ -94,7 +93,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     );
     assert!(attempts.len() >= before + BACKENDS);
     assert!(most <= MAX_ATTEMPTS_PER_SECOND, "{most}");
-    // They are not held back further than they must be.
+    // They are not delayed more than necessary.
     assert!(most > MAX_ATTEMPTS_PER_SECOND / 2, "{most}");
     gateway.stop().await;
 }
@@ -106,11 +105,11 @@ async fn fleet_sees(fleet: &Fleet, attempts: usize) {
     }
 }
 
-/// A Mainstay of its own process.
+/// A Mainstay in another process.
 struct Gateway {
     daemon: Serving,
     client: Client,
-    /// Holds its files.
+    /// Holds the files.
     _home: Home,
 }
 
@@ -118,7 +117,7 @@ impl Gateway {
     async fn start(servers: Map<String, Value>, mut settings: Value) -> Self {
         let home = home!();
         settings["mcpServers"] = Value::Object(servers);
-        // It is ready when the first attempts of all are over.
+        // It is ready when the first attempts of all servers are over.
         settings["startup"]["waitMs"] = json!(STORM.as_millis());
         let config = home.file("servers.json", &settings.to_string());
         let daemon = home.serve(&["--config", &config]).await;
@@ -130,15 +129,15 @@ impl Gateway {
         }
     }
 
-    /// Waits while what the daemon says is read: it says a line for every change of state.
-    async fn during(&mut self, what: &str, work: impl Future<Output = ()>) {
+    /// Waits, and meanwhile reads the daemon's output, which has a line for every change of state.
+    async fn during(&mut self, description: &str, work: impl Future<Output = ()>) {
         tokio::select! {
-            () = soon(STORM, what, work) => {}
+            () = soon(STORM, description, work) => {}
             line = self.daemon.says("stopping") => panic!("it stops by itself: {line}"),
         }
     }
 
-    async fn until(&mut self, what: &str, fits: impl Fn(&Server) -> bool) {
+    async fn until(&mut self, description: &str, fits: impl Fn(&Server) -> bool) {
         let client = self.client.clone();
         let all_fit = async {
             let mut glance = glances(GLANCE);
@@ -153,8 +152,8 @@ impl Gateway {
                 glance.tick().await;
             }
         };
-        println!("until {what}");
-        self.during(what, all_fit).await;
+        println!("until {description}");
+        self.during(description, all_fit).await;
     }
 
     async fn stop(mut self) {

@@ -1,11 +1,11 @@
-//! Every argument that takes a name is completed.
+//! Tests: every argument that takes a name is completed.
 
 use clap::{Command, CommandFactory as _};
 use mainstay_commands::PLACES;
 
 use super::Cli;
 
-/// Arguments whose values are names that somebody makes up, or of something else.
+/// Arguments that take a new name, or the name of something that Mainstay does not know.
 const FREE: [(&str, &str); 2] = [("add", "name"), ("token add", "name")];
 
 fn find<'c>(command: &'c Command, path: &str) -> Option<&'c Command> {
@@ -19,12 +19,12 @@ fn every_place_is_there() {
     for (path, argument, _) in PLACES {
         let command = find(&command, path).unwrap_or_else(|| panic!("no {path}"));
         let mut arguments = command.get_arguments();
-        let is_there = arguments.any(|it| it.get_id() == argument);
+        let is_there = arguments.any(|candidate| candidate.get_id() == argument);
         assert!(is_there, "{path} has no {argument}");
     }
 }
 
-/// An argument that a command gets later is not forgotten.
+/// A new argument of a command cannot miss its completion.
 #[test]
 fn every_name_can_be_completed() {
     fn walk(command: &Command, path: &str) {
@@ -36,7 +36,10 @@ fn every_name_can_be_completed() {
             "name", "names", "server", "tool", "client", "profile", "what", "status", "door",
             "from",
         ];
-        for argument in command.get_arguments().filter(|it| !it.is_hide_set()) {
+        for argument in command
+            .get_arguments()
+            .filter(|argument| !argument.is_hide_set())
+        {
             let id = argument.get_id().as_str();
             let is_place = PLACES.iter().any(|place| (place.0, place.1) == (path, id));
             let is_free = FREE.contains(&(path, id)) || command.is_hide_set();

@@ -1,11 +1,11 @@
-//! The help of `mainstay` itself, which lists its commands by what they are for.
+//! The help of `mainstay` itself, with the commands in groups by purpose.
 
 use clap::{
     Command,
     builder::{StyledStr, Styles},
 };
 
-/// The commands in the order in which somebody meets them.
+/// The commands in the order in which a user needs them.
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Set up",
@@ -45,7 +45,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("More", &["resolve", "completions", "man", "help"]),
 ];
 
-/// What clap says of the command that it adds itself.
+/// The help text of the `help` command, which clap adds.
 const HELP: &str = "Show the help of a command";
 
 /// The template of the help, with the commands of `program` in their groups.
@@ -81,7 +81,9 @@ mod tests {
     #[test]
     fn every_command_is_in_one_group() {
         let command = Cli::command();
-        let visible = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let visible = command
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set());
         let mut all: Vec<&str> = visible.map(Command::get_name).chain(["help"]).collect();
         let mut grouped: Vec<&str> = GROUPS
             .iter()

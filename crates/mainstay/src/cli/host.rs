@@ -1,5 +1,5 @@
-//! What the commands cannot do themselves: their daemons, the files of the journal's store, and for the shell
-//! the other commands.
+//! The services that the program gives its commands: daemons, the files of the journal's store, and the other
+//! commands for the shell.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use mainstay_commands::store::{CallTable, JournalReader, StoreFault, StoreHost};
 use mainstay_core::config::Config;
 use mainstay_platform::{environment::Origin, lineage::Lineage};
 
-use super::{instance::Kept, occasion::OwnDaemon, store};
+use super::{instance::LocalState, occasion::OwnDaemon, store};
 
 /// The program, as its commands see it.
 pub struct Program;
@@ -27,7 +27,11 @@ impl Host for Program {
         config: &Config,
         lineage: Lineage,
     ) -> Result<Box<dyn Occasion>, CommandError> {
-        Ok(Box::new(OwnDaemon::of(config, lineage, Kept::default())?))
+        Ok(Box::new(OwnDaemon::with_config(
+            config,
+            lineage,
+            LocalState::default(),
+        )?))
     }
 
     fn typed<'h>(

@@ -1,5 +1,5 @@
-//! State of a Mainstay without a daemon: an instance in the state directory. Many instances may exist
-//! beside each other.
+//! State of a Mainstay without a daemon: an instance in the state directory. Several instances may exist at
+//! once.
 
 use std::{error::Error, sync::Arc};
 
@@ -14,30 +14,31 @@ use mainstay_platform::{
 
 use super::store;
 
-/// Where state can be kept. Servers can run without, unless every call must be on record.
+/// The directories and the journal of a Mainstay. A part is `None` if it cannot be used: servers run without
+/// it, unless every call must be recorded.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct LocalState {
     pub state: Option<StateDir>,
-    /// Owned while this lives.
+    /// Locked while this value exists.
     pub instance: Option<Instance>,
-    /// Ends with the daemon that has it.
+    /// Closed by the daemon that uses it.
     pub journal: Option<Arc<Journal>>,
 }
 
-impl Kept {
+impl LocalState {
     pub fn open(loaded: &Loaded, lineage: &Lineage) -> Result<Self, CommandError> {
         let settings = &loaded.config.journal;
-        // A directory that others write to is neither read nor written.
+        // Use no directory that others can write to.
         let located = StateDir::locate(&Process).and_then(|state| state.check().map(|()| state));
-        let state = or_without(located, settings)?;
-        // Without a file the id is another one each time.
+        let state = or_warn(located, settings)?;
+        // Without a file, each run has another lineage id.
         let name = loaded.path.as_ref().map_or("no-file", |_| lineage.own());
         let instance = match &state {
-            Some(state) => or_without(state.own_instance(name), settings)?,
+            Some(state) => or_warn(state.own_instance(name), settings)?,
             None => None,
         };
         let journal = match &instance {
-            Some(instance) => store::open_if_wanted(instance.path(), settings)?,
+            Some(instance) => store::open_if_enabled(instance.path(), settings)?,
             None => None,
         };
         Ok(Self {
@@ -48,8 +49,8 @@ impl Kept {
     }
 }
 
-/// `None` where it must be done without.
-fn or_without<T>(
+/// Turns an error into `None` with a warning, unless the settings demand a record of every call.
+fn or_warn<T>(
     found: Result<T, StateError>,
     settings: &config::Journal,
 ) -> Result<Option<T>, CommandError> {

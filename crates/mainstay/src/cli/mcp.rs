@@ -1,7 +1,8 @@
-//! `mainstay mcp`: the aggregate for one client on stdin and stdout: a front for the daemon that serves the
-//! same configuration, or else a Mainstay with servers of its own, which the other commands can ask.
+//! `mainstay mcp`: the aggregate for one client on stdin and stdout. It is a front for the daemon that serves
+//! the same configuration. If there is no such daemon, it starts its own servers, and the other commands can
+//! reach it.
 
-mod own;
+mod standalone;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -20,10 +21,10 @@ use mainstay_core::ids::ProfileName;
 use mainstay_front::{self as front, ClientInput, Finder, Starter};
 use mainstay_platform::{environment::Loaded, lineage::Lineage};
 
-use self::own::{End, Own};
+use self::standalone::{McpEnd, Standalone};
 use super::serve;
 
-/// How long a daemon that was there a moment ago is waited for.
+/// Time limit for the return of a daemon that was just there.
 const WAIT: Duration = Duration::from_secs(20);
 
 const EXAMPLES: &str = "\
@@ -55,7 +56,7 @@ impl Mcp {
     /// Finds the daemon that serves this configuration, if the client may be served by one.
     fn finder(&self, config: Option<&str>) -> Option<(Finder, Starter)> {
         let config = config.filter(|_| !self.standalone)?;
-        // A URL in the environment is for the commands.
+        // MAINSTAY_URL is for the commands.
         if std::env::var_os("MAINSTAY_URL").is_some() {
             return None;
         }
@@ -67,7 +68,7 @@ impl Mcp {
         Some((finder, Starter::new(config.into())))
     }
 
-    /// Serves the client by the daemon that serves the same configuration, if there is one.
+    /// Attaches the client to the daemon that serves the same configuration, if there is one.
     async fn attach(&self, config: Option<&str>) -> Option<Result<Exit, CommandError>> {
         let (finder, starter) = self.finder(config)?;
         finder.find(0).ok()?;
@@ -86,8 +87,8 @@ impl RunCommand for Mcp {
         }
     }
 
-    /// Ends when the client has closed its end and is answered, or reads no more. Only the protocol is
-    /// written to stdout.
+    /// Ends when the client has closed its end and has all answers, or when it stops reading. Only the protocol
+    /// is written to stdout.
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let origin = self
             .health
@@ -102,12 +103,12 @@ impl RunCommand for Mcp {
             return served;
         }
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let own = Own::start(&loaded, origin, lineage, config)?;
-        let mut client = ClientInput::new(tokio::io::stdin(), own.max_message());
-        let end = Box::pin(own.serve(&mut client, &self, &mut signals)).await?;
+        let standalone = Standalone::start(&loaded, origin, lineage, config)?;
+        let mut client = ClientInput::new(tokio::io::stdin(), standalone.max_message());
+        let end = Box::pin(standalone.serve(&mut client, &self, &mut signals)).await?;
         match end {
-            End::Over(exit) => Ok(exit),
-            End::HandedOver(successor) => {
+            McpEnd::Over(exit) => Ok(exit),
+            McpEnd::HandedOver(successor) => {
                 let (finder, starter) = *successor;
                 Box::pin(front::serve(client, finder, WAIT, Some(starter), signals)).await
             }
@@ -117,9 +118,12 @@ impl RunCommand for Mcp {
 
 impl Mcp {
     fn check_profile(&self, loaded: &Loaded) -> Result<(), CommandError> {
-        let profiles = loaded.config.profiles.iter();
-        let known: Vec<&str> = profiles.map(|profile| profile.name.as_str()).collect();
-        if known.contains(&self.profile.as_str()) {
+        let profiles = &loaded.config.profiles;
+        let names: Vec<&str> = profiles
+            .iter()
+            .map(|profile| profile.name.as_str())
+            .collect();
+        if names.contains(&self.profile.as_str()) {
             return Ok(());
         }
         let message = format!(
@@ -128,7 +132,7 @@ impl Mcp {
         );
         Err(CommandError::Usage {
             message,
-            hint: Some(suggest::among(&self.profile, &known)),
+            hint: Some(suggest::among(&self.profile, &names)),
         })
     }
 }

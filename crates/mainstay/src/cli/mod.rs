@@ -1,7 +1,7 @@
-//! The command line: which commands there are, and those that are daemons themselves, `serve` and `mcp`. The
-//! others are `mainstay_commands`: clients of the REST API, but for `connect`, `config`, `validate`, `resolve`,
-//! `completions` and `man`; `add`, `remove`, `enable`, `disable`, `logs`, `records` and `object` do without a
-//! daemon.
+//! The command line: the list of commands, and the two commands that are daemons, `serve` and `mcp`. The other
+//! commands are in `mainstay_commands`. They are clients of the REST API, except for `connect`, `config`,
+//! `validate`, `resolve`, `completions` and `man`. The commands `add`, `remove`, `enable`, `disable`, `logs`,
+//! `records` and `object` also work without a daemon.
 
 #[cfg(test)]
 mod completed;
@@ -52,11 +52,11 @@ Exit codes: 0 done, 1 the operation failed, 2 wrong usage or configuration,
     version,
     after_help = EXAMPLES,
     max_term_width = 100,
-    help_template = groups::template(&Command::augment_subcommands(clap::Command::new("mainstay")))
+    help_template = groups::template(&CliCommand::augment_subcommands(clap::Command::new("mainstay")))
 )]
 pub struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
     /// Log more to stderr (-v, -vv, -vvv); MAINSTAY_LOG takes filter directives
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
@@ -80,15 +80,15 @@ pub struct Cli {
     pub workers: Option<NonZeroUsize>,
 }
 
-/// Declares the commands: a row is what the help says of a command, and its arguments.
+/// Declares the commands. A row has the command's help text and its arguments.
 macro_rules! commands {
     ($($(#[$about:meta])* $name:ident($arguments:ty),)*) => {
         #[derive(Debug, Subcommand)]
-        pub enum Command {
+        pub enum CliCommand {
             $($(#[$about])* $name($arguments),)*
         }
 
-        impl Command {
+        impl CliCommand {
             pub fn facts(&self) -> CommandFacts {
                 match self {
                     $(Self::$name(command) => command.facts(),)*
@@ -198,7 +198,7 @@ commands! {
     DemoServer(DemoServer),
 }
 
-// Only the program knows all commands. No doc comments: clap would take them for help.
+// Only the program knows all commands. This is no doc comment, because clap would show it as help.
 #[derive(Debug, Args)]
 pub struct Man {
     #[command(flatten)]
@@ -235,24 +235,24 @@ impl RunCommand for DemoServer {
     }
 }
 
-/// Answers a shell, if one asks what can be typed.
+/// Answers a shell that requests completions.
 pub fn answered_a_shell() -> Option<ExitCode> {
     mainstay_commands::answered_a_shell(Cli::command)
 }
 
 impl Cli {
-    /// The arguments of the process, or the exit code after the reason was printed.
+    /// Parses the arguments of the process. On failure prints the reason and returns the exit code.
     pub fn from_arguments() -> Result<Self, ExitCode> {
-        // Help and usage are printed before there is a parsed `--color`.
+        // Help and usage errors are printed before `--color` is parsed.
         let command = Self::command().color(style::When::of_arguments().into());
         let parsed = command.try_get_matches();
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         parsed.map_err(screen::usage)
     }
 
-    /// Runs the command and says what went wrong.
+    /// Runs the command and prints its error.
     ///
-    /// Boxed, so that the commands are compiled here, and not with the program that comes last.
+    /// Boxed, so that the commands are compiled in this crate, and not again in the program.
     pub fn run(self) -> LocalBoxFuture<'static, ExitCode> {
         let facts = self.command.facts();
         let json = facts.json;

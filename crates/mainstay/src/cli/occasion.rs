@@ -20,17 +20,17 @@ use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{environment::Origin, lineage::Lineage, state};
 use tokio::task::JoinHandle;
 
-use super::{instance::Kept, serve};
+use super::{instance::LocalState, serve};
 use crate::daemon::{self, Daemon};
 
-/// A daemon on a port of its own, with a token that is not shown. It touches nothing of the state directory
-/// but what is kept.
+/// A daemon on a free port, with a token that only this command knows. In the state directory it touches only
+/// its `LocalState`.
 pub struct OwnDaemon {
     daemon: Daemon,
     doors: JoinHandle<()>,
     client: Client,
-    /// Owned while this lives.
-    kept: Kept,
+    /// Open while this value exists.
+    local_state: LocalState,
 }
 
 impl OwnDaemon {
@@ -39,16 +39,20 @@ impl OwnDaemon {
         warn_of_unread_rules(&mut loaded);
         starting::tell_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;
-        let kept = if recorded {
-            Kept::open(&loaded, &lineage)?
+        let local_state = if recorded {
+            LocalState::open(&loaded, &lineage)?
         } else {
-            Kept::default()
+            LocalState::default()
         };
-        Self::of(&loaded.config, lineage, kept)
+        Self::with_config(&loaded.config, lineage, local_state)
     }
 
-    /// The daemon of this configuration.
-    pub fn of(config: &Config, lineage: Lineage, kept: Kept) -> Result<Self, CommandError> {
+    /// Starts the daemon of this configuration.
+    pub fn with_config(
+        config: &Config,
+        lineage: Lineage,
+        local_state: LocalState,
+    ) -> Result<Self, CommandError> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let unbound = |source| CommandError::Listen {
             address: any.into(),
@@ -61,7 +65,7 @@ impl OwnDaemon {
         let daemon = Daemon::start(
             config,
             GatewayOptions {
-                journal: kept.journal.clone(),
+                journal: local_state.journal.clone(),
                 lineage,
                 ..GatewayOptions::default()
             },
@@ -71,7 +75,7 @@ impl OwnDaemon {
             daemon,
             doors,
             client,
-            kept,
+            local_state,
         })
     }
 }
@@ -103,12 +107,12 @@ impl Occasion for OwnDaemon {
         let Self {
             daemon,
             doors,
-            kept,
+            local_state,
             ..
         } = *self;
         Box::pin(async move {
             let stopped = serve::stop(daemon, Some(doors), signals).await;
-            drop(kept);
+            drop(local_state);
             stopped
         })
     }

@@ -43,22 +43,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{status::Tellers, store};
+use super::{status::ServerReporters, store};
 use crate::{
     daemon::{self, Daemon, DaemonOptions, Listeners},
     demo,
 };
 
-/// Between two looks at whether the last daemon has stopped.
+/// Interval of the checks whether the last daemon has stopped.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a `mainstay mcp` may take to hand the state directory over. Its calls and servers have their time.
+/// Time limit for a `mainstay mcp` to hand the state directory over. Its calls and servers need their time.
 const HAND_OVER_LIMIT: Duration = Duration::from_mins(2);
 
-/// How often it is tried to tell the commands where we are.
+/// Interval of the attempts to write the daemon's address for the commands.
 const ANNOUNCE_EVERY: Duration = Duration::from_mins(1);
 
-/// What an end at once may take: calls are told, and the journal is closed.
+/// Time limit of an immediate stop, in which calls get their failure and the journal is closed.
 const HASTE_LIMIT: Duration = Duration::from_secs(4);
 
 const EXAMPLES: &str = "\
@@ -119,21 +119,21 @@ impl RunCommand for Serve {
         let loaded = self.load(&origin)?;
         let state = StateDir::locate(&Process)?;
         self.check_exposure(&loaded.config, &state)?;
-        // What is wrong with an entry is told with its server.
+        // Problems of an entry are printed with their server.
         loaded
             .told_warnings()
             .for_each(|warning| complain(&warning));
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let config = shareable(&origin, &loaded);
-        // One that a front has started takes nothing from another front.
+        // A daemon that a front has started takes nothing from another front.
         let wish = (!self.until_stdin_ends).then(|| HandOver {
             config: config.clone(),
         });
-        let mut state = own(state, wish, &mut signals).await?;
+        let mut state = take_state_dir(state, wish, &mut signals).await?;
         state.config = config;
         state.hands_over = self.until_stdin_ends;
-        let (hand_over, mut wanted) = mpsc::channel(1);
+        let (hand_over, mut hand_over_requests) = mpsc::channel(1);
         let tokens = Tokens::open(state.dir().clone(), &state.token)?;
         let unbound = |source| CommandError::Listen {
             address: self.listen,
@@ -148,7 +148,7 @@ impl RunCommand for Serve {
         let url = format!("http://{}", reachable(address));
         let is_announced = announce(&state, &url);
 
-        let journal = store::open_if_wanted(state.path(), &loaded.config.journal)?;
+        let journal = store::open_if_enabled(state.path(), &loaded.config.journal)?;
         let daemon = Daemon::start(
             &loaded.config,
             DaemonOptions {
@@ -165,24 +165,27 @@ impl RunCommand for Serve {
                 session_key: Some(state.session_key.clone()),
                 insecure: self.insecure,
                 hand_over: self.until_stdin_ends.then_some(hand_over),
-                // Without it the entries name the program in the PATH.
+                // Without this path, the entries name the program in the PATH.
                 connect: own_entry::connect().ok(),
                 ..DaemonOptions::default()
             },
         );
-        let tellers = Tellers::start(Arc::clone(&daemon.gateway.registry));
-        let taken = taken_beside(&listeners);
+        let reporters = ServerReporters::start(Arc::clone(&daemon.gateway.registry));
+        let other_address = other_listener(&listeners);
         let doors = daemon.serve_http(listeners, address, tokens.clone());
         self.greet(&url, &loaded, state.path())?;
-        if let Some(taken) = taken {
-            complain(&format!("warning: {}", loopback::taken_words(taken)));
+        if let Some(other_address) = other_address {
+            complain(&format!(
+                "warning: {}",
+                loopback::taken_words(other_address)
+            ));
         }
         if loaded.config.page {
             name_page(&url, &tokens)?;
         }
         let welcome = async {
             daemon.gateway.registry.tried().await;
-            tellers.sum_up();
+            reporters.print_summary();
             if self.demo {
                 let tour = demo::tour(&url, &daemon.gateway.registry.servers());
                 tour.lines().for_each(complain);
@@ -190,12 +193,12 @@ impl RunCommand for Serve {
             std::future::pending().await
         };
         let announcing = announce_again(&state, &url, is_announced);
-        let watching = daemon.watch(|outcome| tell_reload(&outcome));
-        let following = tellers.follow();
+        let watching = daemon.watch(|outcome| print_reload(&outcome));
+        let following = reporters.follow();
         let signal = tokio::select! {
             signal = ending(&mut signals, daemon.reloader()) => signal.name,
             () = end_of_stdin(self.until_stdin_ends) => "stdin has ended",
-            Some(_) = wanted.recv() => "another daemon takes over",
+            Some(_) = hand_over_requests.recv() => "another daemon takes over",
             never = welcome => never,
             () = watching => unreachable!("it ends with the daemon"),
             () = following => unreachable!("it never ends"),
@@ -206,26 +209,26 @@ impl RunCommand for Serve {
         }
         complain(&format!("{signal}: stopping; once more stops at once"));
         let exit = stop(daemon, Some(doors), &mut signals).await?;
-        tellers.end().await;
+        reporters.end().await;
         Ok(exit)
     }
 }
 
 impl Serve {
-    /// An address that others can reach takes tokens, unless its operator knows better.
+    /// An address that others can reach demands tokens, unless the operator passes --insecure.
     fn check_exposure(&self, config: &Config, state: &StateDir) -> Result<(), CommandError> {
         if self.listen.is_loopback() || self.insecure {
             return Ok(());
         }
-        let exposed = |why: &str, what: &str| CommandError::Usage {
-            message: format!("{} can be reached by others, and {why}", self.listen),
+        let exposed = |reason: &str, remedy: &str| CommandError::Usage {
+            message: format!("{} can be reached by others, and {reason}", self.listen),
             hint: Some(format!(
-                "{what}, or listen on 127.0.0.1; --insecure is for where something else keeps others out"
+                "{remedy}, or listen on 127.0.0.1; --insecure is for where something else keeps others out"
             )),
         };
         if config.require_token == Some(false) {
-            let why = "http.requireToken lets everyone call every tool";
-            return Err(exposed(why, "take it out of the configuration"));
+            let reason = "http.requireToken lets everyone call every tool";
+            return Err(exposed(reason, "take it out of the configuration"));
         }
         if tokens::read(state)?.is_empty() {
             let make = "make one for each with `mainstay token add NAME`";
@@ -293,7 +296,7 @@ impl Serve {
     }
 }
 
-/// Tells a person how to open the web page. A log gets no code.
+/// Prints how to open the web page. Only a terminal gets the one-time code, a log does not.
 fn name_page(url: &str, tokens: &Tokens) -> Result<(), CommandError> {
     if stderr_is_terminal() {
         let link = mainstay_rest::link(tokens)?;
@@ -307,7 +310,7 @@ fn name_page(url: &str, tokens: &Tokens) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The configuration of a daemon that `mainstay mcp` may share: its file, if nothing is given beside it.
+/// The file of a daemon that `mainstay mcp` may share. `None` if the command line gives more than the file.
 pub fn shareable(origin: &Origin, loaded: &Loaded) -> Option<String> {
     let Clients {
         usual,
@@ -321,60 +324,60 @@ pub fn shareable(origin: &Origin, loaded: &Loaded) -> Option<String> {
     path.to_str().map(str::to_owned)
 }
 
-/// Resolves when stdin ends, if that matters.
+/// Resolves when stdin ends. Never resolves if `matters` is false.
 async fn end_of_stdin(matters: bool) {
     if !matters {
         return std::future::pending().await;
     }
-    // An error is an end, too.
+    // A read error counts as the end.
     tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink())
         .await
         .ok();
 }
 
-/// Takes the state directory. Waits for a daemon that is stopping, as long as that daemon may need. With a
-/// `wish`, a `mainstay mcp` that has the directory is asked for it.
-async fn own(
+/// Takes the state directory. Waits for a stopping daemon as long as that daemon may need. With a `wish`, asks
+/// a `mainstay mcp` that has the directory to hand it over.
+async fn take_state_dir(
     state: StateDir,
     wish: Option<HandOver>,
     signals: &mut Signals,
 ) -> Result<Ownership, CommandError> {
-    let taken = match state.clone().own() {
-        Err(taken @ StateError::Taken { .. }) => taken,
+    let error = match state.clone().own() {
+        Err(error @ StateError::Taken { .. }) => error,
         owned => return Ok(owned?),
     };
-    let (asked, limit) = if let Some((pid, limit)) = stopping(&taken) {
+    let (asked_pid, limit) = if let Some((pid, limit)) = stopping(&error) {
         complain(&format!(
             "waiting for the daemon that is stopping (pid {pid})"
         ));
         (None, limit)
-    } else if let Some(pid) = hands_over(&taken, wish).await {
+    } else if let Some(pid) = hands_over(&error, wish).await {
         complain(&format!("taking over from `mainstay mcp` (pid {pid})"));
         (Some(pid), HAND_OVER_LIMIT)
     } else {
-        return Err(taken.into());
+        return Err(error.into());
     };
     let freed = async {
         loop {
             sleep(LOOK).await;
             match state.clone().own() {
-                // Its file goes a moment before its lock.
+                // The daemon removes its file a moment before it releases its lock.
                 Err(StateError::Taken { daemon: None, .. }) => {}
                 Err(StateError::Taken {
                     daemon: Some(daemon),
                     ..
-                }) if daemon.stops_within().is_some() || asked == Some(daemon.pid) => {}
+                }) if daemon.stops_within().is_some() || asked_pid == Some(daemon.pid) => {}
                 owned => return owned,
             }
         }
     };
     tokio::select! {
-        owned = timeout(limit, freed) => Ok(owned.unwrap_or(Err(taken))?),
+        owned = timeout(limit, freed) => Ok(owned.unwrap_or(Err(error))?),
         signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
     }
 }
 
-/// Asks the owner of the directory for it, if it is one that hands it over. Returns its process id.
+/// Asks the owner of the directory to hand it over, if the owner can. Returns the owner's process id.
 async fn hands_over(error: &StateError, wish: Option<HandOver>) -> Option<u32> {
     let StateError::Taken {
         daemon: Some(daemon),
@@ -383,7 +386,7 @@ async fn hands_over(error: &StateError, wish: Option<HandOver>) -> Option<u32> {
     else {
         return None;
     };
-    // The token goes to no other machine.
+    // Send the token to no other machine.
     let wish = wish.filter(|_| daemon.hands_over && daemon.is_loopback())?;
     let token = state::read_token(&daemon.token_file).ok()?;
     let client = Client::new(&daemon.url, Some(token)).ok()?;
@@ -396,9 +399,9 @@ async fn hands_over(error: &StateError, wish: Option<HandOver>) -> Option<u32> {
     }
 }
 
-/// The owner of the directory and how long it may need, where it is stopping.
-fn stopping(taken: &StateError) -> Option<(u32, Duration)> {
-    match taken {
+/// The process id of a stopping owner of the directory, and the time that it may need.
+fn stopping(error: &StateError) -> Option<(u32, Duration)> {
+    match error {
         StateError::Taken {
             daemon: Some(daemon),
             ..
@@ -407,8 +410,8 @@ fn stopping(taken: &StateError) -> Option<(u32, Duration)> {
     }
 }
 
-/// The address to which `localhost` leads as well, if another program listens there.
-fn taken_beside(listeners: &Listeners) -> Option<SocketAddr> {
+/// The other address of `localhost`, if another program listens there.
+fn other_listener(listeners: &Listeners) -> Option<SocketAddr> {
     let mut addresses = listeners.addresses();
     match (addresses.next(), addresses.next()) {
         (Some(only), None) => loopback::taken_beside(only),
@@ -416,7 +419,7 @@ fn taken_beside(listeners: &Listeners) -> Option<SocketAddr> {
     }
 }
 
-/// The address that a client on this machine uses.
+/// The address at which a client on this machine reaches the daemon.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -426,8 +429,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Writes the daemon's address for commands. Clients do not need it, so they are served even if it
-/// cannot be written.
+/// Writes the daemon's address for commands. Clients do not need it: a failure does not stop the daemon.
 pub fn announce(state: &Ownership, url: &str) -> bool {
     let announced = state.announce(url);
     if let Err(error) = &announced {
@@ -437,7 +439,7 @@ pub fn announce(state: &Ownership, url: &str) -> bool {
     announced.is_ok()
 }
 
-/// Writes it as soon as it can be written.
+/// Retries the write of the daemon's address until it succeeds.
 async fn announce_again<T>(state: &Ownership, url: &str, mut is_announced: bool) -> T {
     while !is_announced {
         sleep(ANNOUNCE_EVERY).await;
@@ -446,13 +448,13 @@ async fn announce_again<T>(state: &Ownership, url: &str, mut is_announced: bool)
     std::future::pending().await
 }
 
-/// The signal that ends us. A hangup reloads, where there is something to be read again.
+/// Returns the signal that ends the daemon. A hangup reloads the configuration, if there is a file to read.
 async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Signal {
     loop {
         let signal = signals.next().await;
         match reloader {
             Some(reloader) if signal.is_hangup() => {
-                tell_reload(&reloader.reload().await);
+                print_reload(&reloader.reload().await);
                 signals.was_no_end();
             }
             _ => return signal,
@@ -460,10 +462,10 @@ async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Sign
     }
 }
 
-fn tell_reload(outcome: &Result<Reloaded, LoadError>) {
+fn print_reload(outcome: &Result<Reloaded, LoadError>) {
     match outcome {
         Ok(Reloaded { plan, warnings, .. }) => {
-            // What is wrong with an entry is told with its server.
+            // Problems of an entry are printed with their server.
             for warning in warnings {
                 complain(warning);
             }

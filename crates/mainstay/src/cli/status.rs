@@ -18,22 +18,22 @@ use tokio::{
 /// Lines of stderr shown beside a failure.
 const SHOWN_STDERR: usize = 5;
 
-/// A start that takes longer is told of; again when it has taken three times as long, and so on.
+/// A start that takes longer gets a line. The next line comes after three times that time, and so on.
 const SLOW_START: Duration = Duration::from_secs(3);
 
-/// Servers that wait for their turn are told of again after this time.
+/// Time after which the line about servers that wait for their turn is repeated.
 const TURNS_AGAIN: Duration = Duration::from_secs(60);
 
-/// Tells of all servers, each in a task that ends with the server's supervisor.
-pub struct Tellers {
+/// Reports on all servers, with one task for each server. The task ends with the server's supervisor.
+pub struct ServerReporters {
     registry: Arc<Registry>,
     width: usize,
-    /// Locked for the time of a loop; a reload adds to them.
-    each: Mutex<Vec<Arc<Teller>>>,
+    /// Locked only while a loop runs over the reporters. A reload adds reporters.
+    reporters: Mutex<Vec<Arc<ServerReporter>>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
-impl Tellers {
+impl ServerReporters {
     pub fn start(registry: Arc<Registry>) -> Self {
         let servers = registry.servers();
         let width = servers
@@ -41,41 +41,42 @@ impl Tellers {
             .map(|server| server.name.as_str().len())
             .max()
             .unwrap_or_default();
-        let tellers = Self {
+        let reporters = Self {
             registry,
             width,
-            each: Mutex::default(),
+            reporters: Mutex::default(),
             tasks: Mutex::default(),
         };
-        tellers.add(&servers);
-        tellers
+        reporters.add(&servers);
+        reporters
     }
 
     /// Reports on servers that are not reported on yet.
     fn add(&self, servers: &[Arc<Server>]) {
-        let mut tellers = self.each.lock();
-        tellers.retain(|teller| {
+        let mut reporters = self.reporters.lock();
+        reporters.retain(|reporter| {
             servers
                 .iter()
-                .any(|server| Arc::ptr_eq(server, &teller.server))
+                .any(|server| Arc::ptr_eq(server, &reporter.server))
         });
         let mut tasks = self.tasks.lock();
         for server in servers {
-            let known = |teller: &Arc<Teller>| Arc::ptr_eq(server, &teller.server);
-            if !tellers.iter().any(known) {
-                let teller = Arc::new(Teller::new(server, self.width));
-                tasks.spawn(Arc::clone(&teller).run());
-                tellers.push(teller);
+            let is_same_server =
+                |reporter: &Arc<ServerReporter>| Arc::ptr_eq(server, &reporter.server);
+            if !reporters.iter().any(is_same_server) {
+                let reporter = Arc::new(ServerReporter::new(server, self.width));
+                tasks.spawn(Arc::clone(&reporter).run());
+                reporters.push(reporter);
             }
         }
     }
 
-    /// Tells of the servers that a reload brings, too.
+    /// Also reports on the servers that a reload adds.
     pub async fn follow(&self) {
         let mut announcements = self.registry.listen();
         let mut turns = Turns::default();
         let mut looks = interval(SLOW_START);
-        // The first look is at once, when every server waits.
+        // The first tick is immediate, and every server waits at that time.
         looks.tick().await;
         loop {
             let announced = tokio::select! {
@@ -97,23 +98,26 @@ impl Tellers {
         }
     }
 
-    /// Says how many servers are up, after what there is to say of each.
-    pub fn sum_up(&self) {
-        let tellers = self.each.lock();
-        for teller in tellers.iter() {
-            teller.look(&teller.server.view());
+    /// Prints how many servers are connected, after the latest change of each server.
+    pub fn print_summary(&self) {
+        let reporters = self.reporters.lock();
+        for reporter in reporters.iter() {
+            reporter.print_change(&reporter.server.view());
         }
-        let wanted: Vec<_> = tellers
+        let expected: Vec<_> = reporters
             .iter()
-            .filter(|teller| teller.server.is_wanted())
+            .filter(|reporter| reporter.server.is_wanted())
             .collect();
-        let missing: Vec<&str> = wanted
+        let missing: Vec<&str> = expected
             .iter()
-            .filter(|teller| teller.server.view().status.state != State::Connected)
-            .map(|teller| teller.server.name.as_str())
+            .filter(|reporter| reporter.server.view().status.state != State::Connected)
+            .map(|reporter| reporter.server.name.as_str())
             .collect();
-        let all = output::count(wanted.len(), "server");
-        let mut line = format!("ready: {} of {all} connected", wanted.len() - missing.len());
+        let all = output::count(expected.len(), "server");
+        let mut line = format!(
+            "ready: {} of {all} connected",
+            expected.len() - missing.len()
+        );
         if !missing.is_empty() {
             // Writing to a String cannot fail.
             let _ = write!(line, " (not: {})", missing.join(", "));
@@ -126,28 +130,29 @@ impl Tellers {
         let mut tasks = self.tasks.into_inner();
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "a teller failed");
+                tracing::error!(%error, "a server reporter failed");
             }
         }
     }
 }
 
-/// The line about servers that wait for their turn to start: one for all of them.
+/// The line about servers that wait for their turn to start: one line for all of them.
 #[derive(Default)]
 struct Turns {
-    /// How many waited when the last line was written, and when that was.
+    /// The number of waiting servers in the last line, and the time of that line.
     last: Option<(usize, Instant)>,
 }
 
 impl Turns {
-    /// The line, if it is the first, the number has halved or doubled, or a while has passed.
+    /// Returns the line if it is the first one, if the number has halved or doubled, or if `TURNS_AGAIN` has
+    /// passed.
     fn line(&mut self, waiting: usize, now: Instant) -> Option<String> {
         if waiting == 0 {
             self.last = None;
             return None;
         }
-        if let Some((told, at)) = self.last {
-            let is_other = waiting * 2 <= told || waiting >= told * 2;
+        if let Some((last_count, at)) = self.last {
+            let is_other = waiting * 2 <= last_count || waiting >= last_count * 2;
             if !is_other && now.duration_since(at) < TURNS_AGAIN {
                 return None;
             }
@@ -160,39 +165,39 @@ impl Turns {
     }
 }
 
-struct Teller {
+struct ServerReporter {
     server: Arc<Server>,
     width: usize,
-    /// Locked for the time of a line: two tasks look, and each thing is reported once.
-    said: Mutex<LastReport>,
+    /// Locked while a line is printed. Two tasks report, and each change is printed once.
+    last_report: Mutex<LastReport>,
 }
 
 struct LastReport {
-    last: Option<News>,
-    /// When the server was started or lost.
+    last: Option<ReportedChange>,
+    /// Time at which the server was started or lost.
     since: Instant,
-    /// Whether an attempt to connect it, or the wait for one, goes on.
+    /// True during an attempt to connect, and during the wait for one.
     is_starting: bool,
-    /// What is wrong with its entry.
+    /// The problems of the server's entry.
     problems: Vec<String>,
 }
 
-/// What a line has told of.
+/// The change that a line reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum News {
-    /// Nothing may start it.
+enum ReportedChange {
+    /// The server may not be started.
     KeptDown(KeptDown),
-    /// Its operator does not want it up.
+    /// The operator does not want the server to run.
     Idle,
     Up(Epoch),
-    /// Lost, with the number of the attempt that follows.
+    /// The session was lost. Has the number of the attempt that follows.
     Lost(u32),
     Down(State),
 }
 
-impl Teller {
+impl ServerReporter {
     fn new(server: &Arc<Server>, width: usize) -> Self {
-        let said = LastReport {
+        let last_report = LastReport {
             last: None,
             since: Instant::now(),
             is_starting: false,
@@ -201,20 +206,20 @@ impl Teller {
         Self {
             server: Arc::clone(server),
             width,
-            said: Mutex::new(said),
+            last_report: Mutex::new(last_report),
         }
     }
 
     async fn run(self: Arc<Self>) {
         let mut changes = self.server.changes();
-        // The attempt that is waited for, and when its process was started.
+        // The current attempt, and the time at which its process was started.
         let mut attempt = None;
         let mut patience = SLOW_START;
         let slow = sleep(patience);
         tokio::pin!(slow);
         loop {
             let view = changes.borrow_and_update().clone();
-            self.look(&view);
+            self.print_change(&view);
             let status = &view.status;
             let is_starting = status.attempting
                 && match status.state {
@@ -235,11 +240,11 @@ impl Teller {
                     }
                 }
                 () = &mut slow, if is_starting => {
-                    // Those that wait for their turn are told of together.
+                    // Servers that wait for their turn share one line.
                     if status.begun.is_some() {
                         let words = self.server.start_words();
                         let words = words.unwrap_or_else(|| "an attempt is under way".to_owned());
-                        self.say(status.state.as_str(), &words);
+                        self.print(status.state.as_str(), &words);
                     }
                     patience *= 2;
                     slow.as_mut().reset(Instant::now() + patience);
@@ -248,100 +253,103 @@ impl Teller {
         }
     }
 
-    /// Says what is new.
-    fn look(&self, view: &ServerView) {
-        let mut said = self.said.lock();
-        self.tell_problems(&mut said);
+    /// Prints the change since the last line, if there is one.
+    fn print_change(&self, view: &ServerView) {
+        let mut last_report = self.last_report.lock();
+        self.print_problems(&mut last_report);
         let (state, attempt) = (view.status.state, view.status.attempt);
-        let was_up = matches!(said.last, Some(News::Up(_)));
+        let was_up = matches!(last_report.last, Some(ReportedChange::Up(_)));
         let is_starting = matches!(state, State::Connecting | State::Reconnecting);
-        if state == State::Connecting && !said.is_starting {
-            // A start that somebody asked for: whatever comes of it is news.
-            said.last = None;
-            said.since = Instant::now();
+        if state == State::Connecting && !last_report.is_starting {
+            // Somebody asked for this start: report its result, even if it is the state of the last line.
+            last_report.last = None;
+            last_report.since = Instant::now();
         } else if was_up && state != State::Connected {
-            said.since = Instant::now();
+            last_report.since = Instant::now();
         }
-        said.is_starting = is_starting;
-        let news = match state {
-            _ if let Some(why) = self.server.kept_down() => News::KeptDown(why),
-            State::Disconnected if !view.wanted => News::Idle,
-            // Its lists are part of the news.
+        last_report.is_starting = is_starting;
+        let change = match state {
+            _ if let Some(reason) = self.server.kept_down() => ReportedChange::KeptDown(reason),
+            State::Disconnected if !view.wanted => ReportedChange::Idle,
+            // The line counts the lists, so it waits for them.
             State::Connected if view.attempted && view.is_ready(view.status.epoch) => {
-                News::Up(view.status.epoch)
+                ReportedChange::Up(view.status.epoch)
             }
-            // Said when it is known what comes next, and of long absences ever less.
+            // Printed when the time of the next attempt is known. A long absence gets fewer and fewer lines.
             State::Reconnecting
                 if view.status.next_retry.is_some() && (was_up || attempt.is_power_of_two()) =>
             {
-                News::Lost(attempt)
+                ReportedChange::Lost(attempt)
             }
-            State::Error | State::Failed | State::Crashed => News::Down(state),
-            // Lost, or never up, under a policy that does not try again.
-            State::Disconnected if view.status.reason.is_some() => News::Down(state),
+            State::Error | State::Failed | State::Crashed => ReportedChange::Down(state),
+            // Lost, or never connected, under a policy that does not retry.
+            State::Disconnected if view.status.reason.is_some() => ReportedChange::Down(state),
             _ => return,
         };
-        let before = said.last.replace(news);
-        if before == Some(news) {
+        let before = last_report.last.replace(change);
+        if before == Some(change) {
             return;
         }
         let step = self.server.step_words(view);
-        match news {
-            News::KeptDown(KeptDown::Disabled) => self.say(KeptDown::Disabled.as_str(), ""),
-            News::KeptDown(why) => {
-                self.say(why.as_str(), &format!("waits for approval{step}"));
+        match change {
+            ReportedChange::KeptDown(KeptDown::Disabled) => {
+                self.print(KeptDown::Disabled.as_str(), "")
             }
-            News::Idle => {
-                let why = match before {
+            ReportedChange::KeptDown(reason) => {
+                self.print(reason.as_str(), &format!("waits for approval{step}"));
+            }
+            ReportedChange::Idle => {
+                let explanation = match before {
                     None => "not started by itself",
                     Some(_) => "stopped",
                 };
-                self.say(state.as_str(), &format!("{why}{step}"));
+                self.print(state.as_str(), &format!("{explanation}{step}"));
             }
-            News::Up(_) => {
-                let took = said.since.elapsed();
-                self.say(
+            ReportedChange::Up(_) => {
+                let elapsed = last_report.since.elapsed();
+                self.print(
                     state.as_str(),
-                    &offer(view, &self.server.config().withheld, took),
+                    &offer(view, &self.server.config().withheld, elapsed),
                 );
             }
-            News::Down(_) if !said.problems.is_empty() => {
-                self.say(state.as_str(), &format!("its entry cannot be used{step}"));
+            ReportedChange::Down(_) if !last_report.problems.is_empty() => {
+                self.print(state.as_str(), &format!("its entry cannot be used{step}"));
             }
-            News::Lost(_) | News::Down(_) => {
+            ReportedChange::Lost(_) | ReportedChange::Down(_) => {
                 let wait = view
                     .status
                     .next_retry
                     .map(|at| at.saturating_duration_since(Instant::now().into_std()));
                 let reason = view.status.reason.as_deref().unwrap_or_default();
                 let trouble = output::trouble(reason, attempt, wait);
-                self.say(state.as_str(), &format!("{trouble}{step}"));
-                let mut said = self.server.log.tail.texts();
-                if said.is_empty() {
-                    said.extend(self.server.log.last_stray_line());
+                self.print(state.as_str(), &format!("{trouble}{step}"));
+                let mut stderr_lines = self.server.log.tail.texts();
+                if stderr_lines.is_empty() {
+                    stderr_lines.extend(self.server.log.last_stray_line());
                 }
-                let telling = trouble::telling_line(&said);
-                let last = said.split_off(said.len().saturating_sub(SHOWN_STDERR));
-                let telling = telling.filter(|line| !last.iter().any(|it| it.contains(&**line)));
-                for line in telling.iter().chain(&last) {
+                let cause = trouble::telling_line(&stderr_lines);
+                let last = stderr_lines.split_off(stderr_lines.len().saturating_sub(SHOWN_STDERR));
+                let cause =
+                    cause.filter(|line| !last.iter().any(|last_line| last_line.contains(&**line)));
+                for line in cause.iter().chain(&last) {
                     complain(&format!("{:width$}  | {line}", "", width = self.width));
                 }
             }
         }
     }
 
-    /// Says what is wrong with the entry, and where, when the entry is new or has changed.
-    fn tell_problems(&self, said: &mut LastReport) {
+    /// Prints the problems of the entry, with their places, if the entry is new or has changed.
+    fn print_problems(&self, last_report: &mut LastReport) {
         let problems = self.server.problems();
-        if problems != said.problems {
+        if problems != last_report.problems {
             for problem in &problems {
                 complain(problem);
             }
-            said.problems = problems;
+            last_report.problems = problems;
         }
     }
 
-    fn say(&self, state: &str, detail: &str) {
+    fn print(&self, state: &str, detail: &str) {
         let line = format!(
             "{:width$}  {state:12}  {detail}",
             self.server.name.as_str(),
@@ -351,11 +359,11 @@ impl Teller {
     }
 }
 
-/// `7 tools, 1 resource, 1 prompt (12 ms)`, and how many tools are hidden for their names.
-fn offer(view: &ServerView, withheld: &Withheld, took: Duration) -> String {
+/// `7 tools, 1 resource, 1 prompt (12 ms)`, and the number of tools that strictToolNames hides.
+fn offer(view: &ServerView, withheld: &Withheld, elapsed: Duration) -> String {
     let catalog = view.catalog.as_deref();
-    let list = |kind| catalog.map_or(0, |it| it.shown(kind, withheld).count());
-    let refused = catalog.map_or(0, |it| it.refused_names(withheld).count());
+    let list = |kind| catalog.map_or(0, |catalog| catalog.shown(kind, withheld).count());
+    let refused = catalog.map_or(0, |catalog| catalog.refused_names(withheld).count());
     let hidden = output::count(refused, "tool");
     let hidden = match refused {
         0 => String::new(),
@@ -370,10 +378,10 @@ fn offer(view: &ServerView, withheld: &Withheld, took: Duration) -> String {
         (list(ListKind::Prompts), "prompt"),
     ]
     .into_iter()
-    .filter(|(count, what)| *count > 0 || *what == "tool")
-    .map(|(count, what)| output::count(count, what))
+    .filter(|(count, noun)| *count > 0 || *noun == "tool")
+    .map(|(count, noun)| output::count(count, noun))
     .collect();
-    format!("{}{hidden} ({})", offers.join(", "), output::span(took))
+    format!("{}{hidden} ({})", offers.join(", "), output::span(elapsed))
 }
 
 #[cfg(test)]
@@ -383,8 +391,9 @@ mod tests {
     #[test]
     fn servers_that_wait_have_one_line() {
         let mut turns = Turns::default();
-        let begun = Instant::now();
-        let mut line = |waiting, second| turns.line(waiting, begun + Duration::from_secs(second));
+        let started_at = Instant::now();
+        let mut line =
+            |waiting, second| turns.line(waiting, started_at + Duration::from_secs(second));
         let many = |count: usize| Some(format!("{count} servers wait for their turn"));
         assert_eq!(line(0, 0), None);
         assert_eq!(line(40, 3), many(40));

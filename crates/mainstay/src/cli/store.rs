@@ -20,21 +20,21 @@ use mainstay_journal_store::{
 /// The name of the table in a SQLite file.
 const TABLE: &str = "calls";
 
-/// Opens the journal if the settings want one.
-pub fn open_if_wanted(
+/// Opens the journal if the settings enable it.
+pub fn open_if_enabled(
     state: &Path,
     settings: &config::Journal,
 ) -> Result<Option<Arc<Journal>>, StoreFault> {
     mainstay_journal_store::open_if_enabled(state, settings).map_err(fault)
 }
 
-/// The journal in a state directory, to be read; `None` if there is none.
+/// Opens the journal of a state directory for reading. `None` if there is none.
 pub fn reader(state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault> {
     let reader = Reader::open(state).map_err(fault)?;
     Ok(reader.map(|reader| Box::new(StoreReader(reader)) as Box<dyn JournalReader>))
 }
 
-/// Begins a SQLite file with one table of calls.
+/// Creates a SQLite file with one table of calls.
 pub fn call_table(path: &Path) -> Result<Box<dyn CallTable>, StoreFault> {
     let columns = COLUMNS.iter().map(|column| {
         let kind = match column.form {
@@ -45,7 +45,7 @@ pub fn call_table(path: &Path) -> Result<Box<dyn CallTable>, StoreFault> {
         (column.name, kind)
     });
     let table = TableFile::create(path, TABLE, &columns.collect::<Vec<_>>()).map_err(fault)?;
-    Ok(Box::new(Calls(table)))
+    Ok(Box::new(CallTableFile(table)))
 }
 
 fn fault(error: StoreError) -> StoreFault {
@@ -75,13 +75,13 @@ impl JournalReader for StoreReader {
     }
 }
 
-struct Calls(TableFile);
+struct CallTableFile(TableFile);
 
-impl CallTable for Calls {
+impl CallTable for CallTableFile {
     fn insert(&mut self, calls: &[CallRecord]) -> Result<(), StoreFault> {
         let values = |call: &CallRecord| {
             let values = COLUMNS.iter().map(|column| (column.of)(call));
-            values.map(in_table).collect()
+            values.map(cell_value).collect()
         };
         self.0.insert(calls.iter().map(values)).map_err(fault)
     }
@@ -91,7 +91,7 @@ impl CallTable for Calls {
     }
 }
 
-fn in_table(value: Value) -> table_file::CellValue {
+fn cell_value(value: Value) -> table_file::CellValue {
     match value {
         Value::Null => table_file::CellValue::Null,
         Value::Text(text) => table_file::CellValue::Text(text),

@@ -13,7 +13,7 @@ use mainstay_gateway::supervisor::Server;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 
-/// The configuration of the demo servers: our own program, thrice.
+/// The configuration of the demo servers. Each of them is this program.
 pub fn servers() -> io::Result<Vec<ServerConfig>> {
     let program = env::current_exe()?;
     let command = program
@@ -32,9 +32,9 @@ pub fn servers() -> io::Result<Vec<ServerConfig>> {
     NAMES.into_iter().map(server).collect()
 }
 
-/// What to try next, as lines to copy.
+/// Commands to try next, as lines to copy.
 pub fn tour(url: &str, servers: &[Arc<Server>]) -> String {
-    // As we were called, so that the lines work before anything is installed.
+    // Use the program name of this call, so that the lines work before Mainstay is installed.
     let us = env::args().next().unwrap_or_else(|| "mainstay".to_owned());
     let mut tour = format!(
         "\nTry in another terminal:\n\

@@ -1,5 +1,5 @@
-//! A small MCP server on stdin and stdout. It shares nothing with the gateway, so that the demo
-//! shows two programs that speak to each other.
+//! A small MCP server on stdin and stdout. It shares no code with the gateway, so that the demo shows two
+//! independent programs.
 #![expect(
     clippy::disallowed_methods,
     reason = "its stdout and stderr are Mainstay's pipes"
@@ -20,9 +20,9 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::tools::{self, Tool};
+use super::tools::{self, DemoTool};
 
-/// Newest first: what is offered to a client that asks for another.
+/// Supported revisions, newest first. A client that requests another revision gets the newest one.
 const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 const PARSE_ERROR: i64 = -32700;
@@ -31,7 +31,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
-/// An error that the client is told.
+/// An error for the client.
 struct Refused {
     code: i64,
     message: String,
@@ -46,9 +46,9 @@ fn refused(code: i64, message: impl Into<String>) -> Refused {
 
 struct Server {
     name: String,
-    /// Whether the next `flaky` fails.
+    /// True if the next call of `flaky` fails.
     unlucky: AtomicBool,
-    /// Ends a sleeping call early, by its request's id.
+    /// Senders that end a sleeping call early, by the id of its request.
     sleeping: Mutex<HashMap<String, Sender<()>>>,
 }
 
@@ -92,16 +92,16 @@ impl Server {
         match (id, method) {
             (None, Some("notifications/cancelled")) => {
                 if let Some(call) = self.sleeping().remove(&params["requestId"].to_string()) {
-                    // It may have woken up meanwhile.
+                    // The call may have ended meanwhile.
                     call.send(()).ok();
                 }
                 Ok(())
             }
-            // Other notifications, and answers to requests that we never send.
+            // Other notifications, and answers to requests that this server never sends.
             (None, _) | (Some(_), None) if message.is_object() => Ok(()),
             (Some(id), Some("tools/call")) if params["name"] == "sleep" => {
                 let server = Arc::clone(self);
-                // Detached: it ends with the process, and is not waited for.
+                // Detached: the thread ends with the process, and nobody joins it.
                 thread::spawn(move || match server.sleep(&id, &params["arguments"]) {
                     Some(outcome) => answer(&id, outcome),
                     None => Ok(()),
@@ -124,7 +124,7 @@ impl Server {
             }
             "ping" => Ok(json!({})),
             "tools/list" => Ok(json!({"tools": tools::list()})),
-            "tools/call" => match Tool::named(name) {
+            "tools/call" => match DemoTool::named(name) {
                 Some(tool) => Ok(self.call(tool, &params["arguments"])),
                 None => Err(refused(INVALID_PARAMS, format!("Unknown tool: {name}"))),
             },
@@ -165,10 +165,10 @@ impl Server {
         format!("demo://{}/about", self.name)
     }
 
-    fn greeting(&self, asked: &str) -> Value {
+    fn greeting(&self, requested: &str) -> Value {
         let revision = REVISIONS
             .into_iter()
-            .find(|revision| *revision == asked)
+            .find(|revision| *revision == requested)
             .unwrap_or(REVISIONS[0]);
         json!({
             "protocolVersion": revision,
@@ -177,26 +177,26 @@ impl Server {
         })
     }
 
-    fn call(&self, tool: Tool, arguments: &Value) -> Value {
+    fn call(&self, tool: DemoTool, arguments: &Value) -> Value {
         if let Some(fault) = tool.fault(arguments) {
             return tools::failed(&fault);
         }
         match tool {
-            Tool::Crash => {
-                // Without stderr there is no place to report to.
+            DemoTool::Crash => {
+                // Without stderr there is no place to report the error.
                 writeln!(io::stderr(), "{} crashes, as asked", self.name).ok();
                 std::process::exit(3);
             }
-            Tool::Flaky if self.unlucky.fetch_xor(true, Ordering::Relaxed) => {
+            DemoTool::Flaky if self.unlucky.fetch_xor(true, Ordering::Relaxed) => {
                 tools::failed("no luck this time; call again")
             }
             tool => tools::text(&tool.run(arguments)),
         }
     }
 
-    /// `None` if the call was cancelled: then no answer is expected.
+    /// `None` if the call was cancelled, because the client then expects no answer.
     fn sleep(&self, id: &Value, arguments: &Value) -> Option<Result<Value, Refused>> {
-        if let Some(fault) = Tool::Sleep.fault(arguments) {
+        if let Some(fault) = DemoTool::Sleep.fault(arguments) {
             return Some(Ok(tools::failed(&fault)));
         }
         let (cancel, cancelled) = mpsc::channel();
@@ -205,7 +205,7 @@ impl Server {
         match cancelled.recv_timeout(Duration::from_millis(ms)) {
             Err(RecvTimeoutError::Timeout) => {
                 self.sleeping().remove(&id.to_string());
-                Some(Ok(tools::text(&Tool::Sleep.run(arguments))))
+                Some(Ok(tools::text(&DemoTool::Sleep.run(arguments))))
             }
             Ok(()) | Err(RecvTimeoutError::Disconnected) => None,
         }

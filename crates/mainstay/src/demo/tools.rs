@@ -6,7 +6,7 @@ use mainstay_platform::utc;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tool {
+pub enum DemoTool {
     Echo,
     Time,
     Add,
@@ -15,7 +15,7 @@ pub enum Tool {
     Crash,
 }
 
-impl Tool {
+impl DemoTool {
     const ALL: [Self; 6] = [
         Self::Echo,
         Self::Time,
@@ -51,7 +51,7 @@ impl Tool {
         }
     }
 
-    /// Each argument with its type; all are required.
+    /// Name, type and description of each argument. All arguments are required.
     const fn arguments(self) -> &'static [(&'static str, &'static str, &'static str)] {
         match self {
             Self::Echo => &[("text", "string", "What to return")],
@@ -64,7 +64,7 @@ impl Tool {
         }
     }
 
-    /// What is wrong with the arguments.
+    /// The error text for wrong arguments.
     pub fn fault(self, arguments: &Value) -> Option<String> {
         self.arguments().iter().find_map(|&(name, kind, _)| {
             let value = &arguments[name];
@@ -77,7 +77,7 @@ impl Tool {
         })
     }
 
-    /// What a tool says that does nothing but answer.
+    /// The result text of a tool that does nothing but answer.
     pub fn run(self, arguments: &Value) -> String {
         match self {
             Self::Echo => arguments["text"].as_str().unwrap_or_default().to_owned(),
@@ -90,7 +90,7 @@ impl Tool {
     }
 }
 
-/// Whole numbers stay whole.
+/// A sum of integers is an integer.
 fn add(a: &Value, b: &Value) -> String {
     let whole = || a.as_i64()?.checked_add(b.as_i64()?);
     match whole() {
@@ -100,7 +100,7 @@ fn add(a: &Value, b: &Value) -> String {
 }
 
 pub fn list() -> Vec<Value> {
-    let entry = |tool: Tool| {
+    let entry = |tool: DemoTool| {
         let arguments = tool.arguments();
         let properties: serde_json::Map<String, Value> = arguments
             .iter()
@@ -122,14 +122,14 @@ pub fn list() -> Vec<Value> {
             },
         })
     };
-    Tool::ALL.into_iter().map(entry).collect()
+    DemoTool::ALL.into_iter().map(entry).collect()
 }
 
 pub fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-/// A tool that could not do its work says so in its result (specification, tools, "Error Handling").
+/// A tool that fails says so in its result (specification, tools, "Error Handling").
 pub fn failed(reason: &str) -> Value {
     json!({"content": [{"type": "text", "text": reason}], "isError": true})
 }
@@ -149,20 +149,20 @@ mod tests {
                 "9007199254740994",
             ),
         ] {
-            assert_eq!(Tool::Add.run(&json!({"a": a, "b": b})), sum);
+            assert_eq!(DemoTool::Add.run(&json!({"a": a, "b": b})), sum);
         }
     }
 
     #[test]
     fn wrong_arguments_are_named() {
         assert_eq!(
-            Tool::Add.fault(&json!({"a": 1})).as_deref(),
+            DemoTool::Add.fault(&json!({"a": 1})).as_deref(),
             Some("\"b\" must be of type number")
         );
         assert_eq!(
-            Tool::Sleep.fault(&json!({"ms": -1})).as_deref(),
+            DemoTool::Sleep.fault(&json!({"ms": -1})).as_deref(),
             Some("\"ms\" must be of type integer")
         );
-        assert_eq!(Tool::Time.fault(&Value::Null), None);
+        assert_eq!(DemoTool::Time.fault(&Value::Null), None);
     }
 }

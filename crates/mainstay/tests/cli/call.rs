@@ -1,4 +1,4 @@
-//! `mainstay call`: where its arguments come from, what it asks for, what it shows, and how it is ended.
+//! `mainstay call`: the sources of its arguments, its questions, its output, and its cancellation.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::{fakes::fakes, terminal::Terminal};
 
-/// A tool that needs a value of each kind.
+/// A tool that requires a value of each kind.
 fn needy() -> String {
     let schema = json!({"type": "object", "required": ["text", "mode", "count", "loud"], "properties": {
         "text": {"type": "string", "description": "What to say"},
@@ -22,18 +22,18 @@ fn needy() -> String {
     json!({"name": "needy", "description": "Needs much", "inputSchema": schema}).to_string()
 }
 
-/// A daemon, and the file in which its server notes what it got.
+/// A daemon, and the file in which its server records its messages.
 async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
-    let got = home.path().join("got");
+    let record = home.path().join("got");
     let tool = needy();
-    let flags = ["--tool", &tool, "--record", got.to_str().expect("UTF-8")];
+    let flags = ["--tool", &tool, "--record", record.to_str().expect("UTF-8")];
     let config = fakes(home, &[("one", &flags)]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
-    (daemon, got)
+    (daemon, record)
 }
 
-/// A call that reads this on stdin.
+/// Runs a call with this text on stdin.
 async fn with_stdin(home: &Home, arguments: &[&str], text: &str) -> Run {
     let mut command = home.command(arguments);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
@@ -83,16 +83,16 @@ async fn arguments_come_from_files_and_stdin() {
     daemon.stop().await;
 }
 
-/// A script must not take a call for one that did not run.
+/// A script must not conclude that such a call did not run.
 #[tokio::test]
 async fn a_call_whose_daemon_is_killed_may_have_run() {
     let home = home!();
-    let (daemon, got) = serve(&home).await;
+    let (daemon, record) = serve(&home).await;
     let call = home.command(&["call", "one/sleep", "ms=60000", "--json"]);
     let child = { call }.spawn().expect("it starts");
     found(PROGRAMS, "the call", async || {
-        let got = std::fs::read_to_string(&got).unwrap_or_default();
-        got.contains("60000").then_some(())
+        let text = std::fs::read_to_string(&record).unwrap_or_default();
+        text.contains("60000").then_some(())
     })
     .await;
     let pid = i32::try_from(daemon.daemon_pid()).expect("a process id");
@@ -129,22 +129,22 @@ async fn what_is_missing_is_named_where_nobody_can_be_asked() {
     daemon.stop().await;
 }
 
-/// A slip in a name is named, instead of what is missing because of it.
+/// A wrong name is reported, and not the argument that is missing because of it.
 #[tokio::test]
 async fn an_argument_that_is_not_known_is_named() {
     let home = home!();
     let (daemon, _) = serve(&home).await;
     let run = home.run(&["call", "one/needy", "txt=x", "mode=fast"]).await;
     assert_eq!(run.code, Some(2), "{run}");
-    let said = "error: one/needy has no argument \"txt\"\n  hint: did you mean text=…?\n";
-    assert_eq!(run.stderr, said, "{run}");
+    let error = "error: one/needy has no argument \"txt\"\n  hint: did you mean text=…?\n";
+    assert_eq!(run.stderr, error, "{run}");
     daemon.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_missing_is_asked_for_on_a_terminal() {
     let home = home!();
-    let (daemon, got) = serve(&home).await;
+    let (daemon, record) = serve(&home).await;
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(&["call", "one/needy", "text=given"]));
     terminal.until("one of: fast, slow").await;
@@ -159,11 +159,11 @@ async fn what_is_missing_is_asked_for_on_a_terminal() {
     terminal.types("yes\n");
     assert_eq!(within(child.wait()).await.expect("it ends").code(), Some(0));
     terminal.end().await;
-    let got = std::fs::read_to_string(&got).expect("what it got");
+    let text = std::fs::read_to_string(&record).expect("what it got");
     let arguments = r#""arguments":{"text":"given","count":3,"loud":true,"mode":"slow"}"#;
-    assert!(got.contains(arguments), "{got}");
+    assert!(text.contains(arguments), "{text}");
 
-    // Who does not answer calls nothing.
+    // A person who gives no answer makes no call.
     for (keys, code) in [("\u{4}", 2), ("\u{3}", 130)] {
         let mut terminal = Terminal::open();
         let mut child = terminal.start(home.command(&["call", "one/needy", "text=given"]));
@@ -183,7 +183,7 @@ async fn what_is_missing_is_asked_for_on_a_terminal() {
     daemon.stop().await;
 }
 
-/// Only on a terminal, and only where it takes longer.
+/// Progress is shown only on a terminal, and only if the call takes longer.
 #[tokio::test]
 async fn a_call_that_takes_longer_shows_how_far_it_is() {
     let home = home!();
@@ -195,24 +195,24 @@ async fn a_call_that_takes_longer_shows_how_far_it_is() {
         within(child.wait()).await.expect("it ends");
         String::from_utf8(terminal.end().await).expect("UTF-8")
     };
-    let shown = on_terminal(&slow).await;
+    let screen = on_terminal(&slow).await;
     assert!(
-        shown.contains("one/progress: 5 of 8, step 5 ("),
-        "{shown:?}"
+        screen.contains("one/progress: 5 of 8, step 5 ("),
+        "{screen:?}"
     );
-    assert!(!shown.contains("step 1 "), "{shown:?}");
-    // At the end the line is taken away.
-    let end = shown.rsplit_once('(').expect("progress").1;
+    assert!(!screen.contains("step 1 "), "{screen:?}");
+    // At the end the line is removed.
+    let end = screen.rsplit_once('(').expect("progress").1;
     assert!(
         end.contains("\u{1b}[2K") && end.ends_with("8 steps done\r\n"),
-        "{shown:?}"
+        "{screen:?}"
     );
     for quiet in [
         &["call", "one/echo", "text=x"][..],
         &[&slow[..], &["--json"]].concat(),
     ] {
-        let shown = on_terminal(quiet).await;
-        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+        let screen = on_terminal(quiet).await;
+        assert!(!screen.contains('\u{1b}'), "{screen:?}");
     }
     let piped = home.run(&slow).await;
     assert_eq!(
@@ -230,7 +230,7 @@ async fn a_call_that_takes_longer_shows_how_far_it_is() {
 #[tokio::test]
 async fn an_interrupt_cancels_the_call_and_says_whether_it_ran() {
     let home = home!();
-    let (daemon, got) = serve(&home).await;
+    let (daemon, record) = serve(&home).await;
     for (json, expected) in [
         (
             false,
@@ -238,19 +238,19 @@ async fn an_interrupt_cancels_the_call_and_says_whether_it_ran() {
         ),
         (true, r#""error":"cancelled""#),
     ] {
-        let _ = std::fs::remove_file(&got);
+        let _ = std::fs::remove_file(&record);
         let mut arguments = vec!["call", "one/sleep", "ms=600000"];
         arguments.extend(json.then_some("--json"));
         let mut call = Running::start(home.command(&arguments));
         let has = |words: &str| {
-            std::fs::read_to_string(&got)
-                .is_ok_and(|got| got.contains(words))
+            std::fs::read_to_string(&record)
+                .is_ok_and(|text| text.contains(words))
                 .then_some(())
         };
         found(PROGRAMS, "the call", async || has("600000")).await;
         call.signal(Signal::INT);
-        let said = call.says("cancelled").await;
-        assert!(said.contains(expected), "{said}");
+        let line = call.says("cancelled").await;
+        assert!(line.contains(expected), "{line}");
         assert_eq!(call.ended().await.code(), Some(130));
         found(PROGRAMS, "the cancellation", async || {
             has("notifications/cancelled")

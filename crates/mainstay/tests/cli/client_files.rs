@@ -1,4 +1,4 @@
-//! `import` and `export`: the files of other MCP clients in a home of their own.
+//! `import` and `export`: the files of other MCP clients, in a home of the test's own.
 
 use std::fs;
 
@@ -57,14 +57,14 @@ async fn the_servers_of_all_clients_are_imported() {
     let dry = home.run(&["import", "--dry-run"]).await;
     assert_eq!(dry.code, Some(0), "{dry}");
     assert!(!home.state().join("config.json").exists());
-    let shown = home
+    let transcript = home
         .transcript(&[&["import"], &["import"], &["validate"]])
         .await;
-    assert!(!shown.contains("very-secret"), "{shown}");
+    assert!(!transcript.contains("very-secret"), "{transcript}");
     assert!(!dry.to_string().contains("very-secret"), "{dry}");
-    assert_snapshot!(shown);
+    assert_snapshot!(transcript);
     assert_snapshot!("the_configuration", read(&home, "state/config.json"));
-    // The files of the clients are as they were.
+    // The files of the clients are unchanged.
     assert_eq!(read(&home, ".cursor/mcp.json"), CURSOR);
     assert_eq!(read(&home, ".codex/config.toml"), CODEX);
 }
@@ -82,7 +82,7 @@ async fn what_the_configuration_has_stays_as_it_is() {
         .as_array()
         .expect("servers")
         .iter()
-        .map(|it| &it["name"])
+        .map(|server| &server["name"])
         .collect();
     assert_eq!(names, ["files-cursor", "t"]);
     assert_eq!(report["servers"][0]["new"], true);
@@ -101,7 +101,7 @@ async fn what_the_configuration_has_stays_as_it_is() {
     assert!(after.contains("\"files-cursor\""), "{after}");
 }
 
-/// A person has refused them when Claude Code asked.
+/// A person refused these servers when Claude Code asked.
 #[tokio::test]
 async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
     let home = home!();
@@ -113,16 +113,16 @@ async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
         "app/.claude/settings.local.json",
         r#"{"disabledMcpjsonServers": ["b"]}"#,
     );
-    let own =
+    let settings =
         json!({"projects": {project.to_str().expect("UTF-8"): {"disabledMcpjsonServers": ["a"]}}});
-    put(&home, ".claude.json", &own.to_string());
+    put(&home, ".claude.json", &settings.to_string());
     let run = home
         .run(&["import", "--from", "app/.mcp.json", "--json"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     let report = run.json();
     let enabled = report["servers"].as_array().expect("servers").iter();
-    let enabled: Vec<&Value> = enabled.map(|it| &it["entry"]["enabled"]).collect();
+    let enabled: Vec<&Value> = enabled.map(|entry| &entry["entry"]["enabled"]).collect();
     assert_eq!(
         enabled,
         [&json!(false), &json!(false), &Value::Null],
@@ -134,8 +134,8 @@ async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
 async fn a_running_daemon_takes_what_is_imported() {
     let home = home!();
     let config = fakes(&home, &[("good", &[])]);
-    let given = fs::read_to_string(&config).expect("a configuration");
-    put(&home, ".cursor/mcp.json", &given);
+    let text = fs::read_to_string(&config).expect("a configuration");
+    put(&home, ".cursor/mcp.json", &text);
     put(&home, "state/config.json", "{\"mcpServers\": {}}\n");
     let mut perms = fs::metadata(home.state()).expect("there").permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut perms, 0o700);
@@ -223,7 +223,7 @@ async fn a_client_is_pointed_at_mainstay() {
     assert_snapshot!(home.redacted(&text));
     assert_eq!(read(&home, ".cursor/mcp.json.mainstay-backup"), CURSOR);
     assert_eq!(read(&home, ".codex/config.toml.mainstay-backup"), CODEX);
-    // What is pointed at Mainstay has nothing to import any more.
+    // A client that is pointed at Mainstay has nothing left to import.
     let run = home.run(&["import", "--from", "codex"]).await;
     assert!(
         run.stdout
@@ -244,7 +244,7 @@ async fn a_file_that_cannot_be_written_in_place_is_pasted() {
     assert_eq!(read(&home, ".config/goose/config.yaml"), flow);
 }
 
-/// A file without servers has none that are known already.
+/// In a file without servers, none is known already.
 #[tokio::test]
 async fn a_file_without_servers_says_so() {
     let home = home!();
@@ -255,7 +255,7 @@ async fn a_file_without_servers_says_so() {
     assert_eq!(run.code, Some(0), "{run}");
 }
 
-/// Their files have keys of Mainstay, and what was not to start is not started.
+/// The files have Mainstay's keys, and a server that was not to start is not started.
 #[tokio::test]
 async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() {
     let files = [
@@ -294,7 +294,7 @@ async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() 
     }
 }
 
-/// What leads to the daemon that runs is Mainstay itself, at any port.
+/// An entry that leads to the running daemon is Mainstay itself, at any port.
 #[tokio::test]
 async fn the_running_daemon_is_not_imported_into_itself() {
     let home = home!();
@@ -312,7 +312,7 @@ async fn the_running_daemon_is_not_imported_into_itself() {
     daemon.stop().await;
 }
 
-/// Of two sections of one name a client reads one, and a person the other.
+/// If a file has two sections with one name, a client reads one of them, and a person reads the other.
 #[tokio::test]
 async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
     let home = home!();
@@ -322,39 +322,39 @@ async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
         .run(&["export", "--for", "cursor", "--connect", "--write"])
         .await;
     assert_eq!(run.code, Some(2), "{run}");
-    let said = "was not written: `mcpServers` stands twice, the second time in line 3";
-    assert!(run.stderr.contains(said), "{run}");
+    let error = "was not written: `mcpServers` stands twice, the second time in line 3";
+    assert!(run.stderr.contains(error), "{run}");
     assert!(run.stdout.contains("\"mainstay\""), "{run}");
     let setup = home.run(&["setup", "--yes", "--no-service"]).await;
     assert!(setup.stderr.contains("stands twice"), "{setup}");
     assert_eq!(read(&home, ".cursor/mcp.json"), text);
 }
 
-/// A list of the client that does not name Mainstay would leave the client with nothing.
+/// The client has a list that does not name Mainstay, and would be left without servers.
 #[tokio::test]
 async fn a_client_that_leaves_mainstay_out_is_told_of() {
     let home = home!();
     let gemini = r#"{"mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"command": "a"}}}"#;
     put(&home, ".gemini/settings.json", gemini);
-    let said = "mcp.allowed: Gemini CLI leaves mainstay out by this list, and has none of its tools: add \"mainstay\" to that list";
+    let warning = "mcp.allowed: Gemini CLI leaves mainstay out by this list, and has none of its tools: add \"mainstay\" to that list";
     for more in [&[][..], &["--write"]] {
         let export = [&["export", "--for", "gemini-cli", "--connect"], more].concat();
         let run = home.run(&export).await;
-        assert!(run.stderr.contains(said), "{run}");
+        assert!(run.stderr.contains(warning), "{run}");
         assert_eq!(run.code, Some(0), "{run}");
     }
-    // Nothing of it is changed where nobody can be asked to mend that.
+    // Nothing changes if no person can be asked to repair the list.
     put(&home, ".gemini/settings.json", gemini);
     let setup = home.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(setup.code, Some(0), "{setup}");
-    assert!(setup.stderr.contains(said), "{setup}");
+    assert!(setup.stderr.contains(warning), "{setup}");
     assert!(
         setup.stderr.contains("settings.json: left alone; "),
         "{setup}"
     );
     assert_eq!(read(&home, ".gemini/settings.json"), gemini);
     assert!(!home.state().join("config.json").exists());
-    // Servers that are exported are left out in the same way.
+    // Exported servers are left out in the same way.
     put(
         &home,
         ".gemini/settings.json",
@@ -399,11 +399,11 @@ async fn what_has_no_name_and_what_has_no_servers_is_said() {
     let run = home.run(&["export", "--for", "zed"]).await;
     assert_eq!(run.code, Some(4), "{run}");
     let path = home.state().join("config.json");
-    let said = format!(
+    let error = format!(
         "error: there is no server to export: {} does not exist\n",
         path.display()
     );
-    assert!(run.stderr.starts_with(&said), "{run}");
+    assert!(run.stderr.starts_with(&error), "{run}");
     let empty = home.file("empty.json", "{\"mcpServers\": {}}");
     let run = home
         .run(&["export", "--for", "zed", "--config", &empty])
@@ -411,7 +411,7 @@ async fn what_has_no_name_and_what_has_no_servers_is_said() {
     assert!(run.stderr.contains(&format!("{empty} has none")), "{run}");
 }
 
-/// The daemon reads the entries of a client's file, and not the rules beside them.
+/// The daemon reads the entries of a client's file, and not its rules.
 #[tokio::test]
 async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
     let home = home!();
@@ -426,13 +426,13 @@ async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
         r#"{"permissions": {"deny": ["mcp__files__delete", "mcp__other"]}, "deniedMcpServers": [{"serverName": "web"}]}"#,
     );
     let file = home.path().join(".claude.json").display().to_string();
-    let shown = home.transcript(&[&["validate", &file]]).await;
-    assert_snapshot!(shown);
+    let transcript = home.transcript(&[&["validate", &file]]).await;
+    assert_snapshot!(transcript);
     let called = home.run(&["tools", "--config", &file]).await;
     assert!(called.stderr.contains("permissions.deny"), "{called}");
 }
 
-/// The entry is right, and its server would not start here.
+/// The entry is valid, but its server would not start here.
 #[tokio::test]
 async fn what_cannot_start_here_is_imported_and_told() {
     let home = home!();
@@ -445,10 +445,10 @@ async fn what_cannot_start_here_is_imported_and_told() {
     for arguments in [&["import", "--dry-run"][..], &["import"]] {
         let run = home.run(arguments).await;
         assert_eq!(run.code, Some(0), "{run}");
-        let told: Vec<&str> = run.stderr.lines().collect();
-        assert_eq!(told.len(), 1, "{run}");
+        let lines: Vec<&str> = run.stderr.lines().collect();
+        assert_eq!(lines.len(), 1, "{run}");
         assert!(
-            told[0].starts_with("warning: gone cannot start here: `command`: "),
+            lines[0].starts_with("warning: gone cannot start here: `command`: "),
             "{run}"
         );
     }

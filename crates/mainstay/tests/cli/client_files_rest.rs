@@ -17,7 +17,7 @@ fn put(home: &Home, path: &str, text: &str) {
     fs::write(path, text).expect("written");
 }
 
-/// What the daemon answers: the status and the body.
+/// The status and the body of the daemon's answer.
 async fn ask(
     home: &Home,
     daemon: &Serving,
@@ -33,16 +33,16 @@ async fn ask(
         home.token().trim(),
         body.len()
     );
-    let asked = async {
+    let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
-    let answer = within(asked).await.expect("answered");
+    let answer = within(exchange).await.expect("answered");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
+    let status = head.split(' ').nth(1).and_then(|text| text.parse().ok());
     let json = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"));
     (status.expect("a status"), json)
 }
@@ -54,8 +54,8 @@ async fn clients(home: &Home, daemon: &Serving) -> Vec<Value> {
 }
 
 fn client<'c>(clients: &'c [Value], id: &str) -> &'c Value {
-    let mut clients = clients.iter();
-    clients.find(|client| client["id"] == id).expect("known")
+    let mut candidates = clients.iter();
+    candidates.find(|client| client["id"] == id).expect("known")
 }
 
 #[tokio::test]
@@ -91,8 +91,8 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
         cursor["entries"],
         json!([{"name": "files", "command": "x", "args": ["-y", "--token", "***", "--header", "Authorization:***", "--key", "***", "-c", "run --password ***"]}])
     );
-    let told = json!(all).to_string();
-    assert!(!told.contains("very-secret"), "{told}");
+    let text = json!(all).to_string();
+    assert!(!text.contains("very-secret"), "{text}");
     let file = home.path().join(".cursor/mcp.json");
     assert_eq!(
         (&cursor["file"], &cursor["snippet"]["where"]),
@@ -112,7 +112,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     assert!(
         codex["error"]
             .as_str()
-            .is_some_and(|it| it.contains("config.toml")),
+            .is_some_and(|text| text.contains("config.toml")),
         "{codex}"
     );
     assert_eq!(
@@ -122,10 +122,10 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     assert!(
         codex["snippet"]["text"]
             .as_str()
-            .is_some_and(|it| it.contains("[mcp_servers.mainstay]")),
+            .is_some_and(|text| text.contains("[mcp_servers.mainstay]")),
         "{codex}"
     );
-    // An entry with the URL of this daemon leads here, under whatever name and port.
+    // An entry with the URL of this daemon leads here, whatever its name and port.
     let gemini = client(&all, "gemini-cli");
     assert_eq!(
         (&gemini["mainstay"], &gemini["servers"]),
@@ -140,7 +140,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
         zed.get("file").is_none() && zed.get("servers").is_none(),
         "{zed}"
     );
-    // It has no URLs in its file.
+    // This client has no URLs in its file.
     let desktop = client(&all, "claude-desktop")["snippet"]["text"]
         .as_str()
         .expect("a text");
@@ -150,7 +150,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     );
     assert!(!json!(all).to_string().contains("very-secret"));
 
-    // With tokens the URL alone lets nobody in.
+    // With tokens, the URL alone gives no access.
     let added = home.run(&["token", "add", "laptop"]).await;
     assert_eq!(added.code, Some(0), "{added}");
     let all = clients(&home, &daemon).await;
@@ -204,7 +204,7 @@ async fn servers_of_a_client_are_taken_over() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|it| (&it["name"], &it["reason"]))
+        .map(|file| (&file["name"], &file["reason"]))
         .collect();
     assert_eq!(
         reasons,
@@ -236,10 +236,10 @@ async fn servers_of_a_client_are_taken_over() {
         "{}",
         text()
     );
-    let known = home.run(&["list", "-o", "name"]).await;
+    let list = home.run(&["list", "-o", "name"]).await;
     assert!(
-        known.stdout.contains("files") && known.stdout.contains("other-cursor"),
-        "{known}"
+        list.stdout.contains("files") && list.stdout.contains("other-cursor"),
+        "{list}"
     );
 
     for (body, words) in [
@@ -257,7 +257,7 @@ async fn servers_of_a_client_are_taken_over() {
         assert!(
             answer["message"]
                 .as_str()
-                .is_some_and(|it| it.contains(words)),
+                .is_some_and(|text| text.contains(words)),
             "{answer}"
         );
     }

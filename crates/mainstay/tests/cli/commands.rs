@@ -13,7 +13,9 @@ use crate::fakes::fakes;
 #[test]
 fn the_readme_and_the_docs_have_every_command() {
     let program = Cli::command();
-    let commands = program.get_subcommands().filter(|it| !it.is_hide_set());
+    let commands = program
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
     let commands: BTreeSet<&str> = commands.map(clap::Command::get_name).collect();
     let readme = include_str!("../../../../README.md");
     let named = readme
@@ -124,7 +126,7 @@ async fn calls_take_pairs_json_and_files() {
     daemon.stop().await;
 }
 
-/// Invariant 5: what `--json` prints is what the server said.
+/// Invariant 5: `--json` prints the server's own bytes.
 #[tokio::test]
 async fn a_raw_result_keeps_its_bytes() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Completion in shells, asked by the variable as a shell asks, and in a real one.
+//! Completion in shells: requested by the variable, as a shell does, and in a real shell.
 
 use std::{
     fs,
@@ -12,14 +12,14 @@ use tokio::process::Command;
 
 use crate::{connect::front::Front, fakes::fakes, installed::is_installed};
 
-/// What is offered for the last of these words. One word to a line, as fish is answered: with help.
+/// The completions of the last of these words, one for each line, in the format for fish, with help.
 async fn offered(home: &Home, words: &[&str]) -> Vec<String> {
-    let run = asked(home, words, "fish").await;
+    let run = complete(home, words, "fish").await;
     assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
     run.stdout.lines().map(str::to_owned).collect()
 }
 
-async fn asked(home: &Home, words: &[&str], shell: &str) -> Run {
+async fn complete(home: &Home, words: &[&str], shell: &str) -> Run {
     let arguments = [&["--", "mainstay"], words].concat();
     let mut command = home.command(&arguments);
     command
@@ -29,7 +29,7 @@ async fn asked(home: &Home, words: &[&str], shell: &str) -> Run {
     Run::new(&arguments, &output)
 }
 
-/// The values alone.
+/// Only the values.
 fn values(offered: &[String]) -> Vec<&str> {
     let values = offered.iter().map(|line| line.split('\t').next());
     values.flatten().collect()
@@ -84,7 +84,7 @@ async fn names_come_from_the_daemon() {
         values(&both).contains(&"good") && values(&both).contains(&"good/echo"),
         "{both:?}"
     );
-    // One that has neither a token nor switches, but is there.
+    // A client that has neither a token nor switches, but is connected.
     let front = Front::open(&home, &["connect"], "2025-11-25").await;
     let clients = offered(&home, &["switches", "off", ""]).await;
     assert_eq!(without_options(&clients), ["laptop", "test"], "{clients:?}");
@@ -92,7 +92,7 @@ async fn names_come_from_the_daemon() {
     assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
     front.end().await;
     daemon.stop().await;
-    // The state directory has them, too.
+    // The state directory has the names, too.
     let tokens = offered(&home, &["token", "remove", ""]).await;
     assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
 }
@@ -117,7 +117,7 @@ async fn words_that_are_known_are_offered() {
     assert_eq!(programs, ["cursor\tCursor"]);
 }
 
-/// Without a daemon the file says which servers there are, and nothing is started to ask them.
+/// Without a daemon, the file has the names of the servers. No server is started.
 #[tokio::test]
 async fn names_come_from_the_file_without_a_daemon() {
     let home = home!();
@@ -135,14 +135,14 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert!(
         ["files", "tracker"]
             .iter()
-            .all(|it| values(&servers).contains(it)),
+            .all(|value| values(&servers).contains(value)),
         "{servers:?}"
     );
     let tools = offered(&home, &["call", "f"]).await;
     assert_eq!(values(&tools), ["files/"]);
     let profiles = offered(&home, &["mcp", "--profile", ""]).await;
     assert_eq!(values(&profiles), ["review", "default", "meta"]);
-    // A file that is named on the line.
+    // A file that the command line names.
     let other = home.file(
         "other.json",
         r#"{"mcpServers": {"other": {"command": "x"}}}"#,
@@ -151,7 +151,7 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert_eq!(values(&named), ["other"]);
     let programs = offered(&home, &["export", "--for", "cur"]).await;
     assert_eq!(programs, ["cursor\tCursor"]);
-    // Commands and options are offered in any case.
+    // Commands and options are completed in any case.
     let commands = offered(&home, &["rec"]).await;
     assert_eq!(values(&commands), ["reconnect", "records"]);
     let options = offered(&home, &["list", "--wa"]).await;
@@ -162,11 +162,11 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert!(!home.state().join("daemon.json").exists());
 }
 
-/// A daemon that does not answer, a file that cannot be read: the shell gets no names, soon, and no words.
+/// With a daemon that does not answer, or an unreadable file, the shell soon gets no names, and no error text.
 #[tokio::test]
 async fn what_cannot_be_asked_is_not_waited_for() {
     let home = home!();
-    // It takes connections and never answers.
+    // It accepts connections and never answers.
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .expect("bound");
@@ -178,15 +178,18 @@ async fn what_cannot_be_asked_is_not_waited_for() {
         &["call", ""],
         &["mcp", "--profile", "m"],
     ] {
-        let began = Instant::now();
-        let run = asked(&home, words, "fish").await;
-        let took = began.elapsed();
+        let started_at = Instant::now();
+        let run = complete(&home, words, "fish").await;
+        let elapsed = started_at.elapsed();
         assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{words:?}: {run}");
         assert!(!run.stdout.contains("files"), "{words:?}: {run}");
-        // 300 ms by itself; a busy machine takes longer to start it.
-        assert!(took < Duration::from_secs(5), "{words:?} took {took:?}");
+        // The limit is 300 ms. A busy machine takes longer to start the program.
+        assert!(
+            elapsed < Duration::from_secs(5),
+            "{words:?} took {elapsed:?}"
+        );
     }
-    let unknown = asked(&home, &["get", ""], "tcsh").await;
+    let unknown = complete(&home, &["get", ""], "tcsh").await;
     assert_eq!((&*unknown.stdout, &*unknown.stderr), ("", ""));
 }
 
@@ -198,10 +201,10 @@ async fn every_shell_has_its_script() {
         assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
         assert!(run.stdout.contains("MAINSTAY_COMPLETE"), "{run}");
         assert!(run.stdout.contains(env!("CARGO_BIN_EXE_mainstay")), "{run}");
-        // As fish and PowerShell ask it, with nothing that a terminal obeys.
-        let asked = asked(&home, &["li"], shell).await;
-        assert!(asked.stdout.contains("list"), "{shell}: {asked}");
-        assert!(!asked.stdout.contains('\u{1b}'), "{shell}: {asked}");
+        // In the format for fish and PowerShell, without escape sequences for the terminal.
+        let run = complete(&home, &["li"], shell).await;
+        assert!(run.stdout.contains("list"), "{shell}: {run}");
+        assert!(!run.stdout.contains('\u{1b}'), "{shell}: {run}");
     }
     let unknown = home.run(&["completions", "tcsh"]).await;
     assert_eq!(unknown.code, Some(2), "{unknown}");
@@ -274,7 +277,7 @@ async fn fish_completes() {
     daemon.stop().await;
 }
 
-/// An interactive shell in the home, once it shows its prompt.
+/// An interactive shell in the home, after its first prompt.
 async fn shell(home: &Home, words: &[&str]) -> Terminal {
     let like = home.command(&[]);
     let mut command = Command::new(words[0]);
@@ -291,7 +294,7 @@ async fn shell(home: &Home, words: &[&str]) -> Terminal {
     terminal
 }
 
-/// A command, a server and a tool, each from its first letters.
+/// Completes a command, a server and a tool, each from its first letters.
 async fn completes(terminal: &Terminal) {
     terminal.types("mainstay rel").await;
     terminal.press(&["Tab"]).await;

@@ -1,4 +1,4 @@
-//! `mainstay config`: which file, what it means, its editing in an editor, and its schema.
+//! `mainstay config`: the path of the file, its meaning, its editing in an editor, and its schema.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::fakes::fakes;
 
-/// An editor that replaces the file by this text.
+/// An editor that replaces the file with this text.
 fn editor(home: &Home, text: &str) -> String {
     home.file("new-text", text);
     let script = home.file("editor", "#!/bin/sh\ncat \"$HOME/new-text\" > \"$1\"\n");
@@ -20,7 +20,7 @@ fn editor(home: &Home, text: &str) -> String {
     script
 }
 
-/// `config` with these arguments and this editor, where nobody can be asked.
+/// Runs `config` with these arguments and this editor, without a terminal.
 async fn edit(home: &Home, editor: &str, arguments: &[&str]) -> Run {
     let arguments = [&["config", "edit"], arguments].concat();
     let mut command = home.command(&arguments);
@@ -56,7 +56,7 @@ async fn the_file_is_named_with_the_reason() {
     let named = Run::new(&["config", "path"], &named).json();
     assert_eq!(named["namedBy"], "MAINSTAY_CONFIG");
 
-    // A daemon may have read another one.
+    // A daemon may have read another file.
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
     let run = home.run(&["config", "path"]).await;
@@ -149,10 +149,13 @@ async fn a_text_that_can_be_used_is_saved_with_its_mode_and_links() {
     assert_eq!(json["plan"]["servers"][0]["action"], "changed", "{json}");
     assert_eq!(json["servedByDaemon"], true);
     daemon.stop().await;
-    // No copy is left behind.
+    // No copy remains.
     let left = fs::read_dir(home.path()).expect("there");
-    let copies = left.filter_map(|it| it.ok()?.file_name().into_string().ok());
-    assert_eq!(copies.filter(|it| it.starts_with("mainstay-")).count(), 0);
+    let copies = left.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    assert_eq!(
+        copies.filter(|copy| copy.starts_with("mainstay-")).count(),
+        0
+    );
 }
 
 #[tokio::test]
@@ -169,13 +172,13 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
         let run = edit(&home, &editor(&home, text), &["--config", &config]).await;
         assert_eq!(run.code, Some(2), "{run}");
         assert_eq!(fs::read_to_string(&config).expect("there"), before);
-        let (_, kept) = run
+        let (_, end) = run
             .stderr
             .split_once("the new text is in ")
             .expect("a path");
-        let kept = kept.lines().next().expect("a line");
-        assert_eq!(fs::read_to_string(kept).expect("kept"), text);
-        let folder = Path::new(kept).parent().expect("a folder");
+        let copy = end.lines().next().expect("a line");
+        assert_eq!(fs::read_to_string(copy).expect("kept"), text);
+        let folder = Path::new(copy).parent().expect("a folder");
         assert_eq!(
             fs::metadata(folder).expect("there").permissions().mode() & 0o777,
             0o700
@@ -188,7 +191,7 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
     let failed = edit(&home, "false", &["--config", &config]).await;
     assert_eq!(failed.code, Some(1));
     runs.push(failed.to_string());
-    // A server that was as wrong before keeps nobody from changing another.
+    // A server that was wrong before the edit does not prevent the change of another server.
     let wrong = home.file("wrong.json", r#"{"mcpServers": {"bad": {"args": []}}}"#);
     let text = r#"{"mcpServers": {"bad": {"args": []}, "good": {"command": "x"}}}"#;
     let saved = edit(&home, &editor(&home, text), &["--config", &wrong]).await;
@@ -200,7 +203,7 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
     assert_eq!(error["error"], "invalid_config");
 }
 
-/// What somebody else saved meanwhile is not overwritten.
+/// The text that another program saved meanwhile is not overwritten.
 #[tokio::test]
 async fn a_file_that_was_changed_meanwhile_stays() {
     let home = home!();
@@ -214,7 +217,7 @@ async fn a_file_that_was_changed_meanwhile_stays() {
     assert_eq!(fs::read_to_string(&config).expect("there"), theirs);
 }
 
-/// The first edit makes the file, for its owner alone, and the schema that it names beside it.
+/// The first edit creates the file, only for its owner, and next to it the schema that it names.
 #[tokio::test]
 async fn a_file_is_made_with_its_schema() {
     let home = home!();
@@ -223,31 +226,31 @@ async fn a_file_is_made_with_its_schema() {
     assert!(!home.state().join("config.json").exists());
     let run = edit(&home, "sed -i 's/{}/{\"a\": {\"command\": \"x\"}}/'", &[]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    let made = home.state().join("config.json");
-    let text = fs::read_to_string(&made).expect("there");
+    let path = home.state().join("config.json");
+    let text = fs::read_to_string(&path).expect("there");
     let value: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(value["$schema"], "./mainstay.schema.json");
     assert_eq!(value["mcpServers"]["a"]["command"], "x");
-    assert_eq!(mode(made.to_str().expect("UTF-8")), 0o600);
+    assert_eq!(mode(path.to_str().expect("UTF-8")), 0o600);
     let schema = fs::read_to_string(home.state().join("mainstay.schema.json"));
     assert_eq!(
         schema.expect("there"),
         include_str!("../../../../docs/config.schema.json")
     );
-    // The file and its notes are no cause of a warning.
+    // The file and its comments cause no warning.
     let valid = home.run(&["validate"]).await;
     assert_eq!((&*valid.stdout, &*valid.stderr), ("ok: 1 server\n", ""));
 }
 
-/// Files that `add` and `import` make name the schema, and others are left alone.
+/// Files that `add` and `import` create name the schema. Other files are left alone.
 #[tokio::test]
 async fn new_files_name_the_schema() {
     let home = home!();
     let program = fake_server::binary().display().to_string();
     let added = home.run(&["add", "one", "--yes", "--", &program]).await;
     assert_eq!(added.code, Some(0), "{added}");
-    let made = home.state().join("config.json");
-    let text = fs::read_to_string(&made).expect("there");
+    let path = home.state().join("config.json");
+    let text = fs::read_to_string(&path).expect("there");
     assert!(
         text.starts_with("{\n  \"$schema\": \"./mainstay.schema.json\",\n"),
         "{text}"
@@ -276,7 +279,7 @@ async fn new_files_name_the_schema() {
     assert!(!home.path().join("mainstay.schema.json").exists());
 }
 
-/// On a terminal the text can be edited again, saved as it is, or given up.
+/// On a terminal the text can be edited again, saved as it is, or discarded.
 #[tokio::test]
 async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     if !Terminal::is_available() {
@@ -284,7 +287,7 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     }
     let home = home!();
     let config = home.file("c.json", r#"{"mcpServers": {}}"#);
-    // The first time a text that is no JSON, the second time one with a server that cannot be started.
+    // The first text is no JSON, and the second has a server that cannot be started.
     let script = home.file(
         "editor",
         "#!/bin/sh\nif grep -q broken \"$1\"; then echo '{\"mcpServers\": {\"bad\": {\"args\": []}}}' > \"$1\"; else echo '{broken' > \"$1\"; fi\n",

@@ -9,7 +9,7 @@ use crate::fakes::fakes;
 
 const SECRET: &str = "s3cret-of-history";
 
-/// Author and reason of each version, the newest first.
+/// Author and reason of each version, newest first.
 async fn history(home: &Home, more: &[&str]) -> Vec<(String, String)> {
     let run = home
         .run(&[&["config", "history", "--json"], more].concat())
@@ -19,7 +19,7 @@ async fn history(home: &Home, more: &[&str]) -> Vec<(String, String)> {
     let text = |version: &Value, key: &str| version[key].as_str().expect(key).to_owned();
     versions
         .iter()
-        .map(|it| (text(it, "by"), text(it, "reason")))
+        .map(|version| (text(version, "by"), text(version, "reason")))
         .collect()
 }
 
@@ -49,22 +49,22 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
             version("hand", "as it was found")
         ]
     );
-    let shown = home
+    let diff = home
         .run(&[&["config", "history", "diff", "2"][..], &named].concat())
         .await;
     assert!(
-        shown.stdout.contains('+')
-            && shown
+        diff.stdout.contains('+')
+            && diff
                 .stdout
                 .contains("${secret:/mcpServers/two/env/API_KEY}"),
         "{}",
-        shown.stdout
+        diff.stdout
     );
     let text = home
         .run(&[&["config", "history", "show", "2"][..], &named].concat())
         .await;
     assert!(text.stdout.contains("\"two\""), "{}", text.stdout);
-    assert!(!format!("{}{}", shown.stdout, text.stdout).contains(SECRET));
+    assert!(!format!("{}{}", diff.stdout, text.stdout).contains(SECRET));
 
     let undo = |more: &'static [&'static str]| {
         let named = named.map(str::to_owned);
@@ -77,8 +77,8 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
     };
     let run = undo(&[]).await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let told = "the configuration is that of version 2 again, as version 4\n";
-    assert_eq!(run.stderr, told);
+    let message = "the configuration is that of version 2 again, as version 4\n";
+    assert_eq!(run.stderr, message);
     let enabled = fs::read_to_string(&config).expect("there");
     assert!(enabled.contains(SECRET) && !enabled.contains("\"enabled\""));
     undo(&["1"]).await;
@@ -96,13 +96,13 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(fs::read_to_string(&config).expect("there"), original);
 
-    // A file that is no JSON is kept as a version, too.
+    // A file that is no JSON is stored as a version, too.
     fs::write(&config, "{ no").expect("written");
     let run = undo(&["1", "--force"]).await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(fs::read_to_string(&config).expect("there"), original);
-    let kept = &history(&home, &named).await[1];
-    assert_eq!(*kept, version("hand", "the file is no JSON"));
+    let newest = &history(&home, &named).await[1];
+    assert_eq!(*newest, version("hand", "the file is no JSON"));
 
     let folder = home.state().join("config-history");
     let mode = |path: &std::path::Path| {
@@ -142,7 +142,7 @@ async fn with_a_daemon_an_undo_is_in_force() {
     daemon.stop().await;
 }
 
-/// What is at most kept, in number.
+/// The maximum number of versions.
 #[tokio::test]
 async fn the_oldest_versions_go() {
     let home = home!();

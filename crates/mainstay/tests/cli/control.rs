@@ -11,7 +11,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The servers' names and how they are.
+/// The names of the servers and their status.
 async fn servers(home: &Home) -> Vec<(String, String)> {
     let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
     let servers = servers.as_array().expect("a list").iter();
@@ -24,20 +24,20 @@ async fn servers(home: &Home) -> Vec<(String, String)> {
 fn redacted(home: &Home, transcript: &str) -> String {
     let program = fake_server::binary();
     let transcript = transcript.replace(program.to_str().expect("UTF-8"), "[FAKE]");
-    // The fake learns more tools with time.
+    // The fake gets more tools over time.
     let mut parts = transcript.split(" tools").collect::<Vec<_>>();
     for part in &mut parts {
         *part = part.trim_end_matches(|c: char| c.is_ascii_digit());
     }
     let transcript = parts.join("N tools");
-    // Attempts go on meanwhile.
+    // Attempts continue meanwhile.
     let lines = transcript
         .lines()
         .map(|line| line.split("; attempt ").next().unwrap_or_default());
     home.redacted(&(lines.collect::<Vec<_>>().join("\n") + "\n"))
 }
 
-/// With a daemon: in force at once, and in its file.
+/// With a daemon, a change takes effect at once, and is in the daemon's file.
 #[tokio::test]
 async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
     let home = home!();
@@ -94,8 +94,7 @@ async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
     assert_snapshot!("the_file_in_the_end", redacted(&home, &text));
 }
 
-/// Without a daemon the file itself is changed (A7: it is made where there is
-/// none).
+/// Without a daemon, the file itself is changed. If there is none, it is created (A7).
 #[tokio::test]
 async fn without_a_daemon_the_file_is_changed() {
     let home = home!();
@@ -166,8 +165,8 @@ async fn without_a_daemon_the_file_is_changed() {
     );
 }
 
-/// B3–B5, B8: servers from the command line, beside the file's and over them; what names none is wrong
-/// usage.
+/// B3–B5, B8: servers from the command line are added to the file's, and override them. A flag that names no
+/// server is wrong usage.
 #[tokio::test]
 async fn servers_can_be_given_on_the_command_line() {
     let home = home!();
@@ -191,7 +190,7 @@ async fn servers_can_be_given_on_the_command_line() {
     let down = ("two".to_owned(), "error".to_owned());
     let expected = vec![connected("one"), down, connected("three")];
     assert_eq!(servers(&home).await, expected);
-    // They stay through a reload, and are in no file.
+    // They survive a reload, and are in no file.
     assert_eq!(home.run(&["reload"]).await.stdout, "nothing changes\n");
     assert_eq!(servers(&home).await, expected);
     daemon.stop().await;
@@ -209,7 +208,7 @@ async fn servers_can_be_given_on_the_command_line() {
     );
 }
 
-/// B1, B6, B7, A5: with a flag of document 002 there is something to ask, even without a file.
+/// B1, B6, B7, A5: with a flag of document 002 the daemon has a configuration, even without a file.
 #[tokio::test]
 async fn a_flag_of_002_is_a_configuration() {
     let home = home!();
@@ -235,7 +234,7 @@ async fn a_flag_of_002_is_a_configuration() {
     let mut daemon = home.serve(&["--mcp-clients"]).await;
     daemon.says("ready: 1 of 1").await;
     daemon.stop().await;
-    // Y9, A13: such a file says each transport, and what is added to it does, too.
+    // Y9, A13: such a file names each transport, and so do entries that are added to it.
     let config = json!({"servers": {"bare": {"command": "x"}}});
     std::fs::write(folder.join("mcp_clients.json"), config.to_string()).expect("written");
     let mut daemon = home.serve(&["--mcp-clients"]).await;
@@ -255,13 +254,13 @@ async fn a_flag_of_002_is_a_configuration() {
     daemon.stop().await;
 }
 
-/// Adds a server from inside an MCP client that bears the control token (group `control`).
+/// Adds a server from inside an MCP client with the control token (group `control`).
 pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
     let answer = call_as(home, url, "hand", "add_server", entry).await;
     assert!(answer.contains("pending"), "{answer}");
 }
 
-/// What a client of this name gets for the call of a tool, with the head of the answer.
+/// The answer to a tool call of a client with this name, with its head.
 pub async fn call_as(
     home: &Home,
     url: &str,
@@ -297,7 +296,7 @@ pub async fn call_as(
     answer
 }
 
-/// What would run is shown whole, and approved by its digest: no person can be asked here.
+/// The program is shown completely, and approved by its digest, because no person can be asked here.
 #[tokio::test]
 async fn what_is_shown_is_approved() {
     let home = home!();
@@ -334,8 +333,8 @@ async fn what_is_shown_is_approved() {
     daemon.stop().await;
 }
 
-/// A name that had another target, in an earlier run and by a file that has it no more: the approval
-/// shows which.
+/// The name had another target in an earlier run, from a file that no longer has it. The approval shows that
+/// target.
 #[tokio::test]
 async fn the_former_target_of_a_name_is_shown() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! `mainstay doctor`: what it finds, mends and reports.
+//! `mainstay doctor`: its findings, repairs and reports.
 
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
-/// Runs the doctor with a free port and no other PATH than the system's.
+/// Runs the doctor with a free port and with the system's PATH only.
 async fn doctor(home: &Home, arguments: &[&str]) -> Run {
     let all = [&["doctor", "--listen", "127.0.0.1:0"], arguments].concat();
     let mut command = home.command(&all);
@@ -31,7 +31,7 @@ async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
     complete(&run)
 }
 
-/// What a mend may run.
+/// The programs that a repair may run.
 const PROGRAMS: [&str; 17] = [
     "mainstay",
     "${EDITOR:-vi}",
@@ -52,13 +52,13 @@ const PROGRAMS: [&str; 17] = [
     "uv",
 ];
 
-/// The findings. Each that is not in order says why it matters and what mends it.
+/// The findings. Each finding that is not in order has a reason and a repair.
 fn complete(run: &Run) -> Vec<Value> {
     let all = run.json().as_array().expect("an array").clone();
     for finding in all.iter().filter(|finding| finding["level"] != "ok") {
-        let says = |key: &str| finding[key].as_str().is_some_and(|text| !text.is_empty());
-        assert!(says("why"), "{finding}");
-        assert!(says("mend") || says("fixed"), "{finding}");
+        let has_text = |key: &str| finding[key].as_str().is_some_and(|text| !text.is_empty());
+        assert!(has_text("why"), "{finding}");
+        assert!(has_text("mend") || has_text("fixed"), "{finding}");
         let mend = finding["mend"].as_str().unwrap_or_default();
         let program = mend.split(' ').next().unwrap_or_default();
         assert!(
@@ -79,17 +79,18 @@ fn has(findings: &[Value], id: &str) -> bool {
     findings.iter().any(|finding| finding["id"] == id)
 }
 
-/// Where several starts have broken a cache of packages, its folder is named, and how it is emptied.
+/// If several starts have failed because of a broken cache of packages, the finding names its folder and how to
+/// empty it.
 #[tokio::test]
 async fn a_broken_cache_of_packages_is_named() {
     let home = home!();
-    let says = |lines: &str| {
+    let failing_entry = |lines: &str| {
         let script = format!("printf '{lines}' >&2; exit 190");
         json!({"command": "sh", "args": ["-c", script]})
     };
     let npx = r"npm error code ENOTEMPTY\nnpm error path /home/ada/.npm/_npx/5a9d/node_modules/x\n";
     let uv = r"error: failed to open file `/home/ada/.cache/uv/x`: (os error 2)\n";
-    let servers = json!({"mcpServers": {"node": says(npx), "python": says(uv)}});
+    let servers = json!({"mcpServers": {"node": failing_entry(npx), "python": failing_entry(uv)}});
     let config = home.file("servers.json", &servers.to_string());
     chmod(Path::new(&config), 0o600);
     let all = findings(&home, &["--config", &config]).await;
@@ -105,10 +106,11 @@ async fn a_broken_cache_of_packages_is_named() {
             "uv cache clean  # then mainstay start python",
         ),
     ] {
-        let is_down = |it: &&Value| it["id"] == "server.down" && it["server"] == server;
+        let is_down =
+            |finding: &&Value| finding["id"] == "server.down" && finding["server"] == server;
         let down = all.iter().find(is_down).expect("it is down");
-        let why = down["why"].as_str().expect("a reason");
-        assert!(why.ends_with(folder), "{down}");
+        let reason = down["why"].as_str().expect("a reason");
+        assert!(reason.ends_with(folder), "{down}");
         assert_eq!(down["mend"], mend, "{down}");
     }
 }
@@ -142,12 +144,15 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
     let all = &complete(&run);
     let good = found(all, "server.connected");
     assert_eq!(good["server"], "good");
-    let what = good["what"].as_str().expect("text");
+    let description = good["what"].as_str().expect("text");
     assert!(
-        what.starts_with("handshake done in ") && what.contains(" tools"),
-        "{what}"
+        description.starts_with("handshake done in ") && description.contains(" tools"),
+        "{description}"
     );
-    let down: Vec<_> = all.iter().filter(|it| it["id"] == "server.down").collect();
+    let down: Vec<_> = all
+        .iter()
+        .filter(|finding| finding["id"] == "server.down")
+        .collect();
     assert_eq!(
         (&down[0]["server"], down[0]["stderr"][0].as_str()),
         (&json!("bad"), Some("no licence found"))
@@ -156,9 +161,9 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         down[0]["what"].as_str().expect("text").contains("code 7"),
         "{down:#?}"
     );
-    // Its command is missing, which is told once.
+    // The missing command is reported once.
     assert_eq!(down.len(), 1, "{down:#?}");
-    let of_gone = all.iter().filter(|it| it["server"] == "gone");
+    let of_gone = all.iter().filter(|finding| finding["server"] == "gone");
     assert_eq!(of_gone.count(), 1, "{all:#?}");
     let missing = found(all, "command.missing");
     assert_eq!(missing["server"], "gone");
@@ -167,7 +172,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
     assert!(mend.starts_with(&edit), "{mend}");
     let broken: Vec<_> = all
         .iter()
-        .filter(|it| it["id"] == "command.found" && it["server"] == "bad")
+        .filter(|finding| finding["id"] == "command.found" && finding["server"] == "bad")
         .collect();
     assert!(
         broken[0]["what"]
@@ -189,7 +194,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
             .expect("text")
             .contains("mainstay validate")
     );
-    // There is one attempt, which asks in either era, and nothing is kept.
+    // There is one attempt, which covers both eras, and nothing is stored.
     let starts = || fs::read_to_string(&counted).expect("a start");
     let attempt = starts();
     assert!(attempt.lines().count() <= 2, "{attempt}");
@@ -216,17 +221,18 @@ async fn a_running_daemon_is_asked_instead() {
     let all = findings(&home, &["--config", &config]).await;
     assert!(has(&all, "daemon.running"));
     let good = found(&all, "server.connected");
-    let what = good["what"].as_str().expect("text");
+    let description = good["what"].as_str().expect("text");
     assert!(
-        what.starts_with("connected, handshake done in ") && what.contains(", answers in "),
+        description.starts_with("connected, handshake done in ")
+            && description.contains(", answers in "),
         "{good}"
     );
-    // What the daemon measured is what is shown.
+    // The doctor shows the daemon's own measurements.
     let list = home.run(&["list", "--json"]).await.json();
     let servers = list["servers"].as_array().expect("servers");
-    let measured = servers.iter().find(|it| it["name"] == "good");
-    let measured = measured.and_then(|it| it["handshakeMs"].as_u64());
-    assert!(measured.is_some_and(|it| it < 60_000), "{list}");
+    let measured = servers.iter().find(|server| server["name"] == "good");
+    let measured = measured.and_then(|server| server["handshakeMs"].as_u64());
+    assert!(measured.is_some_and(|ms| ms < 60_000), "{list}");
     let bad = found(&all, "server.down");
     assert_eq!(
         bad["stderr"],
@@ -252,10 +258,10 @@ async fn a_running_daemon_is_asked_instead() {
     );
     daemon.stop().await;
 
-    let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let address = taken.local_addr().expect("an address").to_string();
-    // It answers nothing that Mainstay would.
-    let closing = std::thread::spawn(move || drop(taken.accept()));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("an address").to_string();
+    // It does not answer like Mainstay.
+    let closing = std::thread::spawn(move || drop(listener.accept()));
     let run = other.run(&["doctor", "--json", "--listen", &address]).await;
     closing.join().expect("closed");
     let all = run.json();
@@ -263,8 +269,8 @@ async fn a_running_daemon_is_asked_instead() {
     #[cfg(target_os = "linux")]
     {
         let pid = format!("pid {}, listens on {address}", std::process::id());
-        let what = port["what"].as_str().expect("text");
-        assert!(what.ends_with(&pid), "{port}");
+        let description = port["what"].as_str().expect("text");
+        assert!(description.ends_with(&pid), "{port}");
         let mend = port["mend"].as_str().expect("text");
         let kill = format!("kill {}", std::process::id());
         assert!(mend.starts_with(&kill), "{port}");
@@ -272,7 +278,7 @@ async fn a_running_daemon_is_asked_instead() {
     assert_eq!(port["level"], "error", "{port}");
 }
 
-/// The mend is that of the cause: an old Node, a Docker that does not run.
+/// The repair is that of the cause: an old Node, or a Docker that does not run.
 #[tokio::test]
 async fn old_node_and_a_stopped_docker_are_named() {
     let home = home!();
@@ -297,12 +303,12 @@ async fn old_node_and_a_stopped_docker_are_named() {
     let all = findings(&home, &["--config", &config, "--no-start"]).await;
     let old = found(&all, "command.old");
     assert_eq!(old["server"], "old", "{old}");
-    let what = format!("Node at {node} is v12.22.9, and MCP servers need 18 or later");
-    assert_eq!(old["what"], what.as_str(), "{old}");
+    let description = format!("Node at {node} is v12.22.9, and MCP servers need 18 or later");
+    assert_eq!(old["what"], description.as_str(), "{old}");
     let docker = found(&all, "docker.stopped");
     assert_eq!(docker["server"], "boxed", "{docker}");
-    let what = "Docker's own daemon does not answer: Cannot connect to the Docker daemon";
-    assert_eq!(docker["what"], what, "{docker}");
+    let description = "Docker's own daemon does not answer: Cannot connect to the Docker daemon";
+    assert_eq!(docker["what"], description, "{docker}");
     let mend = docker["mend"].as_str().expect("text");
     assert!(mend.contains("start"), "{docker}");
 }
@@ -357,7 +363,7 @@ async fn what_is_safe_is_mended_and_the_rest_is_left() {
         assert!(!has(&after, id), "{after:#?}");
     }
 
-    // A directory that others can write to is not believed before it is mended.
+    // A directory that others can write to is not trusted before it is repaired.
     chmod(&home.state(), 0o777);
     let all = findings(&home, &["--config", named]).await;
     assert_eq!(found(&all, "state.untrusted")["level"], "error");
@@ -372,7 +378,7 @@ async fn tokens_and_clocks_are_looked_at() {
         .await;
     home.run(&["token", "add", "phone", "--expires", "30d"])
         .await;
-    // A server whose clock stands still, and which is sent a token that has ended: {"exp":1600000000}
+    // A server whose clock does not advance, and which gets an expired token: {"exp":1600000000}
     let server = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}/mcp", server.local_addr().expect("an address"));
     let answering = std::thread::spawn(move || {
@@ -399,7 +405,9 @@ async fn tokens_and_clocks_are_looked_at() {
         "{expiring}"
     );
     assert_eq!(
-        all.iter().filter(|it| it["id"] == "token.expiring").count(),
+        all.iter()
+            .filter(|finding| finding["id"] == "token.expiring")
+            .count(),
         1
     );
     assert_eq!(found(&all, "token.server_expired")["server"], "old");
@@ -412,7 +420,7 @@ async fn tokens_and_clocks_are_looked_at() {
     );
 }
 
-/// Canaries stand wherever a secret may. None of them is in the report.
+/// A canary is in each place that may have a secret. The report has none of them.
 #[tokio::test]
 async fn the_report_has_no_secrets() {
     let home = home!();
@@ -468,7 +476,7 @@ async fn the_report_has_no_secrets() {
     let check = || {
         assert_eq!(mode(&report), 0o600);
         let text = fs::read_to_string(&report).expect("a report");
-        let told: Value = serde_json::from_str(&text).expect("JSON");
+        let report_value: Value = serde_json::from_str(&text).expect("JSON");
         let at = text.find("canary");
         assert_eq!(
             at.map(|at| &text[at.saturating_sub(200)..(at + 40).min(text.len())]),
@@ -478,22 +486,22 @@ async fn the_report_has_no_secrets() {
             !text.contains(home.path().to_str().expect("UTF-8")),
             "{text}"
         );
-        told
+        report_value
     };
-    let ran = run(&[]).await;
-    assert_eq!(ran.code, Some(1), "{ran}");
-    let told = check();
+    let first = run(&[]).await;
+    assert_eq!(first.code, Some(1), "{first}");
+    let checked = check();
     assert_eq!(
-        told["configuration"]["mcpServers"]["local"]["args"][4],
+        checked["configuration"]["mcpServers"]["local"]["args"][4],
         "--crash-at-start"
     );
-    let servers = told["servers"].as_array().expect("servers");
-    assert_eq!(servers.len(), 2, "{told:#}");
-    let said = servers[0]["stderr"][0].as_str().expect("a line");
-    assert!(said.starts_with("starting with [redacted]"), "{said}");
+    let servers = checked["servers"].as_array().expect("servers");
+    assert_eq!(servers.len(), 2, "{checked:#}");
+    let words = servers[0]["stderr"][0].as_str().expect("a line");
+    assert!(words.starts_with("starting with [redacted]"), "{words}");
     fs::remove_file(&report).expect("removed");
 
-    // From a daemon there are logs, too.
+    // A daemon adds logs to the report.
     let daemon = home.serve(&["--config", &config]).await;
     mainstay_testkit::found(
         mainstay_testkit::limits::PROGRAMS,
@@ -505,24 +513,24 @@ async fn the_report_has_no_secrets() {
     )
     .await;
     run(&[]).await;
-    let told = check();
-    let log = told["logs"]["local"].as_array().expect("a log");
+    let checked = check();
+    let log = checked["logs"]["local"].as_array().expect("a log");
     assert!(
         log.iter().any(|line| line
             .as_str()
             .is_some_and(|line| line.contains("starting with"))),
-        "{told:#}"
+        "{checked:#}"
     );
     daemon.stop().await;
 
-    // A configuration that is wrong has secrets, too.
+    // A wrong configuration has secrets, too.
     let text = fs::read_to_string(&config).expect("a file");
     fs::write(&config, &text[..text.len() - 1]).expect("written");
     assert_eq!(run(&["--no-start"]).await.code, Some(1));
     check();
 }
 
-/// Lines of the log among the findings say nothing that the findings do not.
+/// The log adds no lines that the findings already have.
 #[tokio::test]
 async fn people_get_findings_and_no_log() {
     let home = home!();
@@ -532,11 +540,13 @@ async fn people_get_findings_and_no_log() {
     assert!(!run.to_string().contains("WARN"), "{run}");
 }
 
-/// A long PATH is shortened for people, and whole for programs.
+/// A long PATH is shortened for people, and complete for programs.
 #[tokio::test]
 async fn a_long_path_is_shortened() {
     let home = home!();
-    let folders: Vec<String> = (0..30).map(|it| format!("/opt/folder-{it}")).collect();
+    let folders: Vec<String> = (0..30)
+        .map(|number| format!("/opt/folder-{number}"))
+        .collect();
     let path = format!("/usr/bin:/bin:{}", folders.join(":"));
     let text = json!({"mcpServers": {"a": {"command": "true", "env": {"PATH": path}}}});
     let config = home.file("config.json", &text.to_string());
@@ -548,9 +558,12 @@ async fn a_long_path_is_shortened() {
         "{line}"
     );
     let findings = findings(&home, &["--no-start", "--config", &config]).await;
-    let what = &found(&findings, "command.path")["what"];
+    let description = &found(&findings, "command.path")["what"];
     assert!(
-        what.as_str().expect("a text").contains("/opt/folder-29"),
-        "{what}"
+        description
+            .as_str()
+            .expect("a text")
+            .contains("/opt/folder-29"),
+        "{description}"
     );
 }

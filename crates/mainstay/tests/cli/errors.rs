@@ -1,4 +1,4 @@
-//! Errors as people and programs get them: what failed, what to do next, and what was probably meant.
+//! Errors for people and programs: the failure, the next step, and the probable intention.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::fakes::fakes;
 
-/// Each fails in another way.
+/// Each of these commands fails in another way.
 const WRONG: &[&[&str]] = &[
     &["lsit"],
     &["records", "exprot"],
@@ -55,21 +55,21 @@ async fn every_error_says_what_to_do_next() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 2").await;
     assert_eq!(home.run(&["token", "add", "client"]).await.code, Some(0));
-    let mut shown = String::new();
+    let mut all = String::new();
     for arguments in WRONG {
-        let told = home.run(arguments).await;
-        assert_ne!(told.code, Some(0), "{told}");
-        shown += &told.to_string();
-        // What clap says has its usage below it.
+        let plain = home.run(arguments).await;
+        assert_ne!(plain.code, Some(0), "{plain}");
+        all += &plain.to_string();
+        // An error of clap has the usage below it.
         let has_next = ["hint: "];
         assert!(
-            has_next.iter().any(|next| told.stderr.contains(next)),
-            "{told}"
+            has_next.iter().any(|next| plain.stderr.contains(next)),
+            "{plain}"
         );
 
         let as_json = [arguments, ["--json"].as_slice()].concat();
         let as_json = match arguments[0] {
-            // Its stdout is the protocol.
+            // The stdout of this command is the protocol.
             "connect" => continue,
             "add" if arguments.contains(&"--") => {
                 ["add", "--json", "not a name", "--", "x"].to_vec()
@@ -77,7 +77,7 @@ async fn every_error_says_what_to_do_next() {
             _ => as_json,
         };
         let run = home.run(&as_json).await;
-        assert_eq!((run.code, &*run.stdout), (told.code, ""), "{run}");
+        assert_eq!((run.code, &*run.stdout), (plain.code, ""), "{run}");
         let last = run.stderr.lines().last().unwrap_or_default();
         let body: Value =
             serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {run}"));
@@ -86,9 +86,9 @@ async fn every_error_says_what_to_do_next() {
             "{run}"
         );
         assert!(body["hint"].is_string(), "{run}");
-        shown.extend([last, "\n\n"]);
+        all.extend([last, "\n\n"]);
     }
-    let shown = home.redacted(&shown);
-    assert_snapshot!(shown);
+    let redacted = home.redacted(&all);
+    assert_snapshot!(redacted);
     daemon.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What `mainstay events` tells of servers that are lost and come back.
+//! `mainstay events`: events of servers that are lost and return.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::fakes::fakes;
 
-/// `2026-11-21 08:30:12` at the beginning of a line.
+/// Length of the time at the beginning of a line.
 const CLOCK: usize = "2026-11-21 08:30:12".len();
 
 /// I1 to I3 and I6, as a person sees them.
@@ -19,7 +19,7 @@ async fn what_happened_to_a_server_is_told_in_order() {
     let program = fake_server::binary();
     let servers = json!({
         "good": {"command": program},
-        // Not tried again, so that nothing more happens to it.
+        // This server is not retried, so that it has no further events.
         "other": {"command": program, "args": ["--initialize-error"], "preset": "manual"},
     });
     let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
@@ -29,14 +29,14 @@ async fn what_happened_to_a_server_is_told_in_order() {
     daemon.says("reconnecting").await;
     daemon.says("good   connected").await;
 
-    let told = home.run(&["events", "--server", "good"]).await;
-    let lines = told.stdout.lines().map(|line| {
+    let run = home.run(&["events", "--server", "good"]).await;
+    let lines = run.stdout.lines().map(|line| {
         let (clock, rest) = line.split_at(CLOCK);
         assert!(
             chrono::NaiveDateTime::parse_from_str(clock, "%Y-%m-%d %H:%M:%S").is_ok(),
             "{line}"
         );
-        // What the fake offers is not ours to pin.
+        // The number of the fake's tools may change.
         rest.split("; new: add, ")
             .next()
             .unwrap_or_default()
@@ -44,8 +44,8 @@ async fn what_happened_to_a_server_is_told_in_order() {
     });
     let lines: Vec<String> = lines.collect();
     let count = fake_tools(&lines[2]);
-    let told = lines.join("\n").replace(&count, "[COUNT]");
-    assert_snapshot!(home.redacted(&told), @r"
+    let text = lines.join("\n").replace(&count, "[COUNT]");
+    assert_snapshot!(home.redacted(&text), @r"
   good          starting
   good          connected
   good          tools         [COUNT]
@@ -80,7 +80,7 @@ fn fake_tools(line: &str) -> String {
     count.to_owned()
 }
 
-/// A follower sees how things are, then what happens, over a daemon's end and new beginning.
+/// A follower shows the current status, then the events, across a restart of the daemon.
 #[tokio::test]
 async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     let home = home!();
@@ -91,9 +91,9 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
         .command(&["events", "--follow", "--json"])
         .spawn()
         .expect("it starts");
-    let mut told = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
     let mut until = async |kind: &str| loop {
-        let line = within(told.next_line())
+        let line = within(lines.next_line())
             .await
             .expect("UTF-8")
             .expect("a line");
@@ -118,13 +118,13 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     until("server_disconnected").await;
     daemon.stop().await;
     follower.kill().await.expect("it can be ended");
-    let said = within(follower.wait_with_output())
+    let output = within(follower.wait_with_output())
         .await
         .expect("its output");
-    let said = String::from_utf8(said.stderr).expect("UTF-8");
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(
-        said.contains("the daemon is gone; waiting for it"),
-        "{said}"
+        text.contains("the daemon is gone; waiting for it"),
+        "{text}"
     );
 }
 
@@ -138,12 +138,12 @@ async fn a_daemon_that_never_was_is_not_waited_for() {
     assert_eq!(output.status.code(), Some(3));
 }
 
-/// What is configured is told by the daemon, and again when it is over.
+/// The daemon runs the command of an alert at an outage, and again at its end.
 #[tokio::test]
 async fn an_outage_is_told_to_the_command_of_an_alert() {
     let home = home!();
-    let told = home.path().join("told");
-    let script = format!("cat >> {0}; echo >> {0}", told.display());
+    let path = home.path().join("told");
+    let script = format!("cat >> {0}; echo >> {0}", path.display());
     let config = serde_json::json!({
         "mcpServers": {"good": {"command": fake_server::binary()}},
         "alerts": [{"command": ["sh", "-c", script], "afterMs": 0}],
@@ -153,7 +153,7 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
     daemon.says("ready: 1 of 1").await;
     home.run(&["call", "good/crash"]).await;
     let lines = found(PROGRAMS, "two alerts", async || {
-        let text = std::fs::read_to_string(&told).unwrap_or_default();
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
         (text.lines().count() >= 2 && text.ends_with('\n')).then_some(text)
     })
     .await;
@@ -167,7 +167,7 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
     daemon.stop().await;
 }
 
-/// I6: servers that come and go, and a file that cannot be used.
+/// I6: servers that are added and removed, and a file that cannot be used.
 #[tokio::test]
 async fn a_reload_is_told_and_so_is_one_that_is_refused() {
     let home = home!();
@@ -183,25 +183,25 @@ async fn a_reload_is_told_and_so_is_one_that_is_refused() {
     assert_eq!(home.run(&["reload"]).await.code, Some(2));
     fakes(&home, &[("stays", &[]), ("comes", &[])]);
     assert_eq!(home.run(&["reload"]).await.code, Some(0));
-    let told = home.run(&["events", "--json", "--after", place]).await;
-    let told: Vec<Value> = told
+    let run = home.run(&["events", "--json", "--after", place]).await;
+    let events: Vec<Value> = run
         .stdout
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    let of = |kind: &str| -> Vec<&Value> {
-        let events = told.iter().filter(|event| event["type"] == kind);
-        events.map(|event| &event["data"]).collect()
+    let data = |kind: &str| -> Vec<&Value> {
+        let matching = events.iter().filter(|event| event["type"] == kind);
+        matching.map(|event| &event["data"]).collect()
     };
-    let reason = of("config_rejected")[0]["reason"]
+    let reason = data("config_rejected")[0]["reason"]
         .as_str()
         .expect("a reason");
     assert!(reason.contains("servers.json:1:1"), "{reason}");
-    assert_eq!(of("server_added")[0]["name"], "comes");
-    assert_eq!(of("server_removed")[0]["name"], "goes");
-    assert_eq!(of("server_disconnected")[0]["wasIntentional"], true);
+    assert_eq!(data("server_added")[0]["name"], "comes");
+    assert_eq!(data("server_removed")[0]["name"], "goes");
+    assert_eq!(data("server_disconnected")[0]["wasIntentional"], true);
     assert_eq!(
-        *of("config_reloaded")[0],
+        *data("config_reloaded")[0],
         serde_json::json!({"added": ["comes"], "removed": ["goes"], "changed": []})
     );
     daemon.stop().await;

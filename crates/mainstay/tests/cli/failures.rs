@@ -1,4 +1,4 @@
-//! Wrong usage, wrong configuration, no daemon: none is started in these tests.
+//! Wrong usage, wrong configuration, and no daemon. These tests start none.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -16,7 +16,7 @@ async fn without_a_daemon_commands_say_how_to_get_one() {
         ])
         .await
     );
-    // Asking must not make a state directory.
+    // A query must not create a state directory.
     assert!(!home.state().exists());
 }
 

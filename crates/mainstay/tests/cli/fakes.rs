@@ -1,9 +1,9 @@
-//! Configurations of servers that are all the fake.
+//! Configurations whose servers are all fakes.
 
 use mainstay_testkit::Home;
 use serde_json::{Map, Value, json};
 
-/// A configuration with these servers, each the fake with these flags.
+/// A configuration with these servers. Each is the fake with these flags.
 pub fn fakes(home: &Home, servers: &[(&str, &[&str])]) -> String {
     let program = fake_server::binary();
     let entry = |(name, flags): &(&str, &[&str])| {

@@ -1,10 +1,9 @@
-//! `mainstay health`: every server asked now (B10, B11).
+//! `mainstay health`: a health check of every server now (B10, B11).
 
 use mainstay_testkit::{Home, Run, found, home, limits::PROGRAMS};
 use serde_json::json;
 
-/// A server that is well, one that does not answer, one that has not answered for long, and one that cannot
-/// be.
+/// A healthy server, one that does not answer, one that has not answered for long, and one that cannot start.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
@@ -36,7 +35,7 @@ async fn the_table_says_how_each_server_is() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
     daemon.says("ready: 3 of 4").await;
-    // Two probes of its own, a second apart.
+    // The command's own two probes, a second apart.
     let is_degraded = async || {
         let list = home.run(&["list", "--json"]).await.json();
         (list["servers"][2]["healthStatus"] == "degraded").then_some(())
@@ -57,9 +56,12 @@ async fn the_table_says_how_each_server_is() {
     );
     let ago = ill.strip_prefix("  ill              unhealthy  last success: ");
     let ago = ago.and_then(|rest| rest.strip_suffix(" consecutive failures"));
-    let (seconds, failures) = ago.and_then(|it| it.split_once("s ago, ")).expect(ill);
+    let (seconds, failures) = ago.and_then(|text| text.split_once("s ago, ")).expect(ill);
     assert!(seconds.parse::<u64>().is_ok(), "{ill}");
-    assert!(failures.parse::<u64>().is_ok_and(|it| it >= 2), "{ill}");
+    assert!(
+        failures.parse::<u64>().is_ok_and(|count| count >= 2),
+        "{ill}"
+    );
     assert_eq!(
         broken,
         "  broken           error      error: process exited unexpectedly (code 7): the fake crashes at start with code 7; see \"mainstay logs broken\", then \"mainstay start broken\""
@@ -99,8 +101,8 @@ async fn the_same_as_json() {
     daemon.stop().await;
 }
 
-/// B13, H12: a server that is not probed otherwise is probed if the command line says so, and a change
-/// is a warning.
+/// B13, H12: with a flag of the command line, a server without other health checks is probed. A change is a
+/// warning.
 #[tokio::test]
 async fn an_interval_of_the_command_line_asks_in_the_background() {
     let home = home!();
@@ -122,9 +124,9 @@ async fn an_interval_of_the_command_line_asks_in_the_background() {
         "{warning}"
     );
     let list = home.run(&["list", "--json"]).await;
-    let shown = &list.json()["servers"][0];
+    let server = &list.json()["servers"][0];
     assert_eq!(
-        (&shown["status"], &shown["healthStatus"]),
+        (&server["status"], &server["healthStatus"]),
         (&json!("connected"), &json!("degraded")),
         "{list}"
     );

@@ -1,27 +1,27 @@
-//! The help of every command, walked along the tree of commands: none can be missed.
+//! The help of every command. The test walks the tree of commands, so that none is missed.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use clap::{Command, CommandFactory as _};
 use mainstay::cli::Cli;
 
-/// As wide as a terminal is at least.
+/// The minimum width of a terminal.
 const WIDTH: usize = 80;
 
 const FOLDER: &str = "snapshots/help";
 
-/// Every command with its own, by path: `mainstay`, `mainstay config show`.
-fn walk(command: &Command, path: &str, seen: &mut Vec<(String, Command)>) {
+/// Collects every command with its path: `mainstay`, `mainstay config show`.
+fn walk(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
     for subcommand in command.get_subcommands() {
         if subcommand.get_name() != "help" {
             walk(
                 subcommand,
                 &format!("{path} {}", subcommand.get_name()),
-                seen,
+                found,
             );
         }
     }
-    seen.push((path.to_owned(), command.clone()));
+    found.push((path.to_owned(), command.clone()));
 }
 
 fn commands() -> Vec<(String, Command)> {
@@ -29,19 +29,19 @@ fn commands() -> Vec<(String, Command)> {
         .term_width(WIDTH)
         .color(clap::ColorChoice::Never);
     root.build();
-    let mut seen = Vec::new();
-    walk(&root, "mainstay", &mut seen);
-    seen
+    let mut found = Vec::new();
+    walk(&root, "mainstay", &mut found);
+    found
 }
 
-/// `-h`, and `--help` where it says more.
+/// `-h`, and `--help` where it has more text.
 #[test]
 fn the_help_of_every_command() {
     let mut names = BTreeSet::new();
     for (path, mut command) in commands() {
         let short = command.render_help().to_string();
         let long = command.render_long_help().to_string();
-        let shown = if long == short {
+        let text = if long == short {
             short
         } else {
             format!("{short}\n==== --help\n{long}")
@@ -51,28 +51,31 @@ fn the_help_of_every_command() {
         settings.set_snapshot_path(FOLDER);
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
-        settings.bind(|| insta::assert_snapshot!(&*name, shown));
+        settings.bind(|| insta::assert_snapshot!(&*name, text));
         names.insert(format!("{name}.snap"));
-        for line in shown.lines() {
+        for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{path}: {line}");
             assert!(!line.contains('\u{1b}'), "{path}: {line}");
         }
     }
-    // The snapshots of commands that are gone go, too.
+    // The snapshots of removed commands must be removed, too.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/cli")
         .join(FOLDER);
     let files = fs::read_dir(folder).expect("there");
-    // What is reviewed stands beside them, as `.snap.new`.
-    let is_snapshot = |path: &Path| path.extension().is_some_and(|it| it == "snap");
-    let files = files.filter_map(|it| Some(it.ok()?.path()).filter(|path| is_snapshot(path)));
+    // New snapshots for a review are stored beside them, as `.snap.new`.
+    let is_snapshot = |path: &Path| {
+        path.extension()
+            .is_some_and(|extension| extension == "snap")
+    };
+    let files = files.filter_map(|entry| Some(entry.ok()?.path()).filter(|path| is_snapshot(path)));
     let files: BTreeSet<String> = files
         .filter_map(|path| path.file_name()?.to_str().map(str::to_owned))
         .collect();
     assert_eq!(files, names);
 }
 
-/// They are to be copied, and would be wrapped in the middle of a word of theirs.
+/// Examples are copied, and a terminal would wrap them inside a word.
 #[test]
 fn examples_fit_the_terminal() {
     for (path, command) in commands() {
@@ -83,12 +86,15 @@ fn examples_fit_the_terminal() {
     }
 }
 
-/// Somebody who has found a command knows what each of its options means.
+/// The help explains each option of a command.
 #[test]
 fn every_option_and_command_says_what_it_is_for() {
     for (path, command) in commands() {
         assert!(command.get_about().is_some(), "{path} says nothing");
-        for argument in command.get_arguments().filter(|it| !it.is_hide_set()) {
+        for argument in command
+            .get_arguments()
+            .filter(|argument| !argument.is_hide_set())
+        {
             let id = argument.get_id();
             let is_plain = argument.is_positional();
             assert!(

@@ -1,10 +1,10 @@
-//! What `mainstay history` tells: which server was down, why, and how long.
+//! `mainstay history`: which server was down, why, and for how long.
 
 use mainstay_testkit::{Home, home, within};
 use serde_json::json;
 
-/// The history, once it has these words in this order.
-async fn told(home: &Home, arguments: &[&str], words: &[&str]) -> String {
+/// Waits until the history has these words in this order. Returns the history.
+async fn until_history(home: &Home, arguments: &[&str], words: &[&str]) -> String {
     let all = [&["history"], arguments].concat();
     within(async {
         loop {
@@ -34,7 +34,7 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     daemon.says("db     connected").await;
 
     let reason = "process exited unexpectedly (code 3): fatal: database is locked";
-    let text = told(&home, &["db"], &[reason, "was down for "]).await;
+    let text = until_history(&home, &["db"], &[reason, "was down for "]).await;
     assert!(!text.contains("other"), "{text}");
     let lost = text.find(reason);
     assert!(lost < text.find("was down for "), "{text}");
@@ -52,11 +52,11 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     assert!(crash.get("downMs").is_none(), "{crash}");
     let back = of_db.clone().nth(3).expect("it came back");
     assert!(back["downMs"].is_u64(), "{back}");
-    // One that is still down says for how long.
-    let all = told(&home, &["--since", "2h"], &["other", "down for "]).await;
+    // A server that is still down has the time so far.
+    let all = until_history(&home, &["--since", "2h"], &["other", "down for "]).await;
     assert!(all.contains("Mainstay itself"), "{all}");
 
-    // Events say where the older ones are.
+    // Events refer to the history for older ones.
     let events = home.run(&["events", "--server", "db"]).await;
     assert_eq!(
         events.stderr, "`mainstay history db` shows the last 30 days\n",
@@ -76,8 +76,8 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     assert_eq!(uncalled.code, Some(0), "{uncalled}");
     daemon.stop().await;
 
-    // The journal that the daemon left tells the same.
-    let text = told(&home, &["db"], &[reason, "stopped"]).await;
+    // The journal of the stopped daemon has the same history.
+    let text = until_history(&home, &["db"], &[reason, "stopped"]).await;
     assert!(text.contains("was down for "), "{text}");
     let unknown = home.run(&["history", "dx"]).await;
     assert_eq!(unknown.code, Some(4), "{unknown}");
@@ -98,7 +98,8 @@ async fn a_time_without_a_unit_is_refused() {
     }
 }
 
-/// Notes of a command with `--json` are JSON as its errors are, and errors of usage have the form of all others.
+/// Notes of a command with `--json` are JSON, like its errors. Errors of usage have the form of all other
+/// errors.
 #[tokio::test]
 async fn stderr_is_json_or_in_one_form() {
     let home = home!();

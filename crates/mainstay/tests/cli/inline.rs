@@ -1,4 +1,4 @@
-//! Servers that a command line or a file named by it gives to `serve`: what is there once it is up.
+//! Servers that the command line, or a file that it names, gives to `serve`.
 
 use fake_server::{Fake, Script};
 use mainstay_testkit::{Home, found, home, limits::PROGRAMS};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::control::call_as;
 
-/// Asserts that exactly these servers are there, and that each of them answers a call.
+/// Asserts that exactly these servers exist, and that each of them answers a call.
 async fn assert_connected(home: &Home, expected: &[&str]) {
     let listed = home.run(&["list", "--json"]).await.json();
     let servers = listed["servers"].as_array().expect("a list").iter();
@@ -14,7 +14,10 @@ async fn assert_connected(home: &Home, expected: &[&str]) {
         .map(|server| (&server["name"], &server["status"]))
         .unzip();
     assert_eq!(names, expected);
-    assert!(statuses.iter().all(|it| *it == "connected"), "{listed}");
+    assert!(
+        statuses.iter().all(|status| *status == "connected"),
+        "{listed}"
+    );
     for name in expected {
         let run = home
             .run(&["call", &format!("{name}/echo"), "text=hello"])
@@ -23,7 +26,7 @@ async fn assert_connected(home: &Home, expected: &[&str]) {
     }
 }
 
-/// `--mcp-client` alone, several times: each server is connected, a command and two URLs alike.
+/// Several `--mcp-client` without a file: each server is connected, whether it is a command or a URL.
 #[tokio::test]
 async fn servers_of_the_command_line_alone_are_connected() {
     let home = home!();
@@ -45,7 +48,7 @@ async fn servers_of_the_command_line_alone_are_connected() {
     daemon.stop().await;
 }
 
-/// `--mcp-clients-config`: the servers of that file are connected, and so are those beside it.
+/// `--mcp-clients-config`: the servers of that file are connected, and other servers, too.
 #[tokio::test]
 async fn servers_of_a_named_file_are_connected() {
     let home = home!();
@@ -56,16 +59,21 @@ async fn servers_of_a_named_file_are_connected() {
         "stream": {"transport": "sse", "url": sse.url()},
     }});
     let config = home.file("clients.json", &config.to_string());
-    let beside = format!("beside:{}", program.display());
-    let arguments = ["--mcp-clients-config", &config, "--mcp-client", &beside];
+    let other_server = format!("beside:{}", program.display());
+    let arguments = [
+        "--mcp-clients-config",
+        &config,
+        "--mcp-client",
+        &other_server,
+    ];
     let mut daemon = home.serve(&arguments).await;
     daemon.says("ready: 3 of 3").await;
     assert_connected(&home, &["process", "stream", "beside"]).await;
     daemon.stop().await;
 }
 
-/// What the document behind that flag has holds where its file is silent: a first attempt that fails is an
-/// `error`, and its own tools are at `/mcp`.
+/// If the file is silent, the behaviour of that flag's document applies: a failed first attempt is an `error`,
+/// and its own tools are at `/mcp`.
 #[tokio::test]
 async fn a_named_file_brings_its_own_behaviour() {
     let home = home!();
@@ -89,7 +97,7 @@ async fn a_named_file_brings_its_own_behaviour() {
     daemon.stop().await;
 }
 
-/// What is wrong with a server of the command line is not told to stand in a file, which may not be there.
+/// A problem with a server of the command line does not name a file, which may not exist.
 #[tokio::test]
 async fn advice_about_a_server_of_the_command_line_names_no_file() {
     let home = home!();

@@ -1,5 +1,4 @@
-//! A journal that cannot be used as it is: with `relaxed` calls go on, with `strict` the error says what
-//! mends it.
+//! A journal that cannot be used. With `relaxed`, calls continue. With `strict`, the error has the repair.
 
 use std::{
     fs,
@@ -23,7 +22,7 @@ fn config(home: &Home, durability: &str) -> String {
     home.file(&format!("{durability}.json"), &config.to_string())
 }
 
-/// A damaged journal stops no calls: it is set aside whole, and its name is shown. In strict mode its
+/// A damaged journal stops no calls. It is set aside completely, and its name is shown. In strict mode the
 /// operator does that.
 #[tokio::test]
 async fn a_damaged_journal_is_set_aside() {
@@ -42,7 +41,7 @@ async fn a_damaged_journal_is_set_aside() {
     };
     let damages: [&dyn Fn(); 3] = [
         &|| overwritten(0),
-        // The head is as it should be, and the tables are not.
+        // The head is intact, and the tables are not.
         &|| overwritten(100),
         &|| {
             let journal = rusqlite::Connection::open(&database).expect("a database");
@@ -63,11 +62,11 @@ async fn a_damaged_journal_is_set_aside() {
         assert_eq!(entries(&home.state(), "journal-damaged-").len(), set_aside);
 
         let mut daemon = home.serve(&["--config", &relaxed]).await;
-        let said = daemon.says("the journal is damaged").await;
+        let line = daemon.says("the journal is damaged").await;
         let aside = entries(&home.state(), "journal-damaged-");
         assert_eq!(aside.len(), set_aside + 1);
         let newest = aside.last().expect("one");
-        assert!(said.contains(newest.to_str().expect("UTF-8")), "{said}");
+        assert!(line.contains(newest.to_str().expect("UTF-8")), "{line}");
         assert!(newest.join("journal.db").is_file());
         assert_eq!(home.run(call).await.code, Some(0));
         recorded(&home, 1, &[]).await;
@@ -88,14 +87,14 @@ async fn a_damaged_journal_is_set_aside() {
     daemon.stop().await;
 }
 
-/// Replaces a file or folder by what `make` puts there.
+/// Replaces a file or folder by the one that `make` creates.
 fn replaced(path: &Path, make: impl FnOnce(&Path)) {
     let removed = if path.is_dir() {
         fs::remove_dir_all(path)
     } else {
         fs::remove_file(path)
     };
-    // The files beside a database that was closed are not there.
+    // The files beside a closed database do not exist.
     removed.ok();
     make(path);
 }
@@ -122,8 +121,8 @@ fn another_database(path: &Path) {
     other.execute_batch(photos).expect("made");
 }
 
-/// Each thing that is no journal is set aside together with what belongs to the journal: nothing of it is
-/// followed, waited for or removed.
+/// Anything in the journal's place that is no journal is set aside, together with the journal's other files.
+/// Nothing of it is followed, waited for or removed.
 #[tokio::test]
 async fn what_stands_in_its_place_is_set_aside() {
     let home = home!();
@@ -141,9 +140,9 @@ async fn what_stands_in_its_place_is_set_aside() {
         let set = journal.pragma_update(None, "user_version", 1);
         set.expect("set");
     };
-    let beside = |end: &str| journal.join(format!("journal.db-{end}"));
+    let sidecar = |end: &str| journal.join(format!("journal.db-{end}"));
     let call: &[&str] = &["call", "fake/big", "bytes=100000"];
-    // What is done, what is said of it, and whether the objects are left.
+    // The damage, the warning, and whether the objects remain.
     let damages: [(&str, &dyn Fn(), &str, bool); 13] = [
         (
             "the database is a folder",
@@ -184,13 +183,13 @@ async fn what_stands_in_its_place_is_set_aside() {
         ),
         (
             "the log is a folder",
-            &|| replaced(&beside("wal"), folder),
+            &|| replaced(&sidecar("wal"), folder),
             "journal.db-wal is a folder",
             true,
         ),
         (
             "its index is a folder",
-            &|| replaced(&beside("shm"), folder),
+            &|| replaced(&sidecar("shm"), folder),
             "journal.db-shm is a folder",
             true,
         ),
@@ -239,12 +238,12 @@ async fn what_stands_in_its_place_is_set_aside() {
         );
 
         let mut daemon = home.serve(&["--config", &relaxed]).await;
-        let said = daemon.says("the journal is damaged").await;
-        assert!(said.contains(word), "{case}: {said}");
+        let line = daemon.says("the journal is damaged").await;
+        assert!(line.contains(word), "{case}: {line}");
         let aside = entries(&home.state(), "journal-damaged-");
         assert_eq!(aside.len(), number + 1, "{case}");
         let newest = aside.last().expect("one");
-        assert!(said.contains(newest.to_str().expect("UTF-8")), "{said}");
+        assert!(line.contains(newest.to_str().expect("UTF-8")), "{line}");
         let objects = entries(&newest.join("objects"), "");
         assert_eq!(!objects.is_empty(), has_objects, "{case}");
         daemon.stop().await;
@@ -253,13 +252,13 @@ async fn what_stands_in_its_place_is_set_aside() {
     assert!(victim.is_file());
 }
 
-/// Returns when the metrics say so.
+/// Waits until the metrics have this line.
 async fn measured(daemon: &Serving, line: &str) {
     let line = format!("\n{line}\n");
     within(async { while !get(&daemon.url, "/metrics").await.contains(&line) {} }).await;
 }
 
-/// Where no journal can be opened, calls go on without, and each that is lost is counted.
+/// If no journal can be opened, calls continue without one, and each lost record is counted.
 #[tokio::test]
 async fn calls_go_on_without_it() {
     let home = home!();
@@ -278,8 +277,8 @@ async fn calls_go_on_without_it() {
     assert!(refused.stderr.contains("chmod 700"), "{refused}");
 
     let mut daemon = home.serve(&["--config", &relaxed]).await;
-    let said = daemon.says("calls are not on record").await;
-    assert!(said.contains("others can write to"), "{said}");
+    let line = daemon.says("calls are not on record").await;
+    assert!(line.contains("others can write to"), "{line}");
     let call: &[&str] = &["call", "fake/echo", "text=x"];
     assert_eq!(home.run(call).await.code, Some(0));
     for line in [
@@ -313,8 +312,8 @@ async fn calls_go_on_without_it() {
     daemon.stop().await;
 }
 
-/// In strict mode no call is sent whose record would go into files that were removed. In relaxed mode a
-/// new journal is begun, and what was not on record any more is counted.
+/// In strict mode no call is sent if its record would go into removed files. In relaxed mode a new journal
+/// begins, and lost records are counted.
 #[tokio::test]
 async fn a_journal_that_is_removed_is_noticed() {
     let home = home!();
@@ -332,8 +331,8 @@ async fn a_journal_that_is_removed_is_noticed() {
             assert!(refused.stderr.contains(part), "{part} in {refused}");
         }
     }
-    let said = daemon.says("calls are refused until").await;
-    assert!(said.contains("journal.db was removed"), "{said}");
+    let line = daemon.says("calls are refused until").await;
+    assert!(line.contains("journal.db was removed"), "{line}");
     measured(&daemon, "mainstay_journal_recording 0").await;
     measured(&daemon, "mainstay_journal_records_total 1").await;
     daemon.stop().await;
@@ -341,7 +340,7 @@ async fn a_journal_that_is_removed_is_noticed() {
     let mut daemon = home.serve(&["--config", &relaxed]).await;
     assert_eq!(home.run(call).await.code, Some(0));
     recorded(&home, 1, &[]).await;
-    // A call that is under way, whose beginning is on record.
+    // A call in flight, whose beginning is recorded.
     let long = home.run(&["call", "fake/sleep", "ms=3000"]);
     let removed = async {
         recorded(&home, 2, &[]).await;
@@ -360,18 +359,18 @@ async fn a_journal_that_is_removed_is_noticed() {
     ] {
         measured(&daemon, line).await;
     }
-    // It stays on record that a call is missing.
-    let told = home.run(&["records"]).await;
-    assert!(told.stderr.contains("1 call of "), "{told}");
+    // The journal still shows that a call is missing.
+    let records = home.run(&["records"]).await;
+    assert!(records.stderr.contains("1 call of "), "{records}");
     daemon.stop().await;
-    let told = home.run(&["history"]).await;
+    let history = home.run(&["history"]).await;
     for part in ["unrecorded", "is not on record: ", "was removed"] {
-        assert!(told.stdout.contains(part), "{part} in {told}");
+        assert!(history.stdout.contains(part), "{part} in {history}");
     }
     home.serve(&["--config", &strict]).await.stop().await;
 }
 
-/// A daemon that cannot say where it is serves all the same.
+/// A daemon that cannot write its address still serves.
 #[tokio::test]
 async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     let home = home!();
@@ -379,15 +378,15 @@ async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     folder(&home.state());
     folder(&home.state().join("daemon.json"));
     let mut daemon = home.serve(&["--config", &relaxed]).await;
-    let said = daemon
+    let line = daemon
         .says("commands cannot find this daemon without")
         .await;
-    assert!(said.contains("daemon.json"), "{said}");
+    assert!(line.contains("daemon.json"), "{line}");
     assert!(get(&daemon.url, "/healthz").await.ends_with("ok\n"));
     daemon.stop().await;
 }
 
-/// What is in a folder under names that begin so, in order.
+/// The entries of a folder whose names have this beginning, in order.
 fn entries(parent: &Path, beginning: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();

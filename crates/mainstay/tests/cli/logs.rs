@@ -10,9 +10,10 @@ use crate::fakes::fakes;
 
 const CHATTY: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
 
-/// The lines without their times, `08:30:12.345`, which yesterday's have a day before.
-fn said(run: &Run) -> Vec<String> {
-    let said = run.stdout.lines().map(|line| {
+/// The lines without their times, `08:30:12.345`. The lines of yesterday also have a date, which is removed,
+/// too.
+fn messages_of(run: &Run) -> Vec<String> {
+    let messages = run.stdout.lines().map(|line| {
         let (mut time, mut rest) = line.split_once(' ').expect("a time");
         if time.contains('-') {
             (time, rest) = rest.split_once(' ').expect("a time after its day");
@@ -21,10 +22,10 @@ fn said(run: &Run) -> Vec<String> {
         assert!(is_time, "{line}");
         rest.to_owned()
     });
-    said.collect()
+    messages.collect()
 }
 
-/// S11: what was meant as a message is not shown, and secrets are not.
+/// S11: messages of the protocol are not shown, and secrets are redacted.
 #[tokio::test]
 async fn what_a_server_says_beside_the_protocol_is_shown() {
     let home = home!();
@@ -32,7 +33,7 @@ async fn what_a_server_says_beside_the_protocol_is_shown() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 2").await;
     let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
-    let lines = said(&all);
+    let lines = messages_of(&all);
     assert!(lines[0].starts_with("mainstay started pid "), "{all}");
     for line in [
         "stderr   hello, Authorization: Bearer [redacted]",
@@ -40,7 +41,7 @@ async fn what_a_server_says_beside_the_protocol_is_shown() {
         "stdout   {\"a\":1}",
         "mainstay connected",
     ] {
-        assert!(lines.iter().any(|said| said == line), "{line}: {all}");
+        assert!(lines.iter().any(|message| message == line), "{line}: {all}");
     }
     assert!(!all.stdout.contains("jsonrpc"), "{all}");
 
@@ -49,9 +50,9 @@ async fn what_a_server_says_beside_the_protocol_is_shown() {
     let [.., before, end] = all.stdout.lines().collect::<Vec<_>>()[..] else {
         panic!("{all}")
     };
-    for (line, shown) in [(&last[0], before), (&last[1], end)] {
+    for (line, printed) in [(&last[0], before), (&last[1], end)] {
         let text = line["text"].as_str().expect("a text");
-        assert!(shown.ends_with(text), "{last}: {all}");
+        assert!(printed.ends_with(text), "{last}: {all}");
     }
     assert!(last.get(2).is_none(), "{last}");
     daemon.stop().await;
@@ -75,16 +76,21 @@ async fn long_messages_are_told() {
         assert_eq!(run.code, Some(code), "{}", run.stderr);
     }
     let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
-    let told = |words: &str| said(&all).iter().filter(|it| it.contains(words)).count();
+    let count = |words: &str| {
+        messages_of(&all)
+            .iter()
+            .filter(|line| line.contains(words))
+            .count()
+    };
     let half = "more than half of maxMessageBytes (1048576)";
-    assert_eq!(told(half), 1, "{all}");
+    assert_eq!(count(half), 1, "{all}");
     assert_eq!(
-        told("exceeds 1048576 bytes (maxMessageBytes); "),
+        count("exceeds 1048576 bytes (maxMessageBytes); "),
         1,
         "{all}"
     );
     assert_eq!(
-        told(" messages were read before it, 0 lines were none"),
+        count(" messages were read before it, 0 lines were none"),
         1,
         "{all}"
     );
@@ -107,15 +113,15 @@ async fn a_log_is_followed_until_the_daemon_stops() {
         Some(serde_json::from_str(&line).expect("JSON"))
     };
     let first = next().await.expect("a line");
-    // Each message of the server comes with noise.
+    // Each message of the server has noise around it.
     home.run(&["call", "fake/echo", "text=x"]).await;
-    let mut heard = vec![first["text"].clone()];
-    while heard
+    let mut texts = vec![first["text"].clone()];
+    while texts
         .last()
         .is_none_or(|text| *text != "Server ready on stdio!")
-        || heard.len() < 2
+        || texts.len() < 2
     {
-        heard.push(next().await.expect("a line")["text"].clone());
+        texts.push(next().await.expect("a line")["text"].clone());
     }
     daemon.stop().await;
     while next().await.is_some() {}
@@ -123,7 +129,7 @@ async fn a_log_is_followed_until_the_daemon_stops() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// S5: everything is there when the daemon has gone, its end included.
+/// S5: all lines, including those at the end, remain when the daemon has gone.
 #[tokio::test]
 async fn without_a_daemon_its_files_are_read() {
     let home = home!();
@@ -137,16 +143,16 @@ async fn without_a_daemon_its_files_are_read() {
     let run = home.run(&["logs", "fake"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(
-        said(&run).last().map(String::as_str),
+        messages_of(&run).last().map(String::as_str),
         Some("mainstay disconnected: stopped")
     );
     let run = home.run(&["logs", "dead", "--json"]).await;
-    let said = run.json()["lines"].to_string();
+    let lines = run.json()["lines"].to_string();
     assert!(
-        said.contains("the fake crashes at start with code 7"),
-        "{said}"
+        lines.contains("the fake crashes at start with code 7"),
+        "{lines}"
     );
-    // There is no writer, so nothing can follow.
+    // There is no writer, so nothing can be followed.
     let run = home.run(&["logs", "fake", "--follow", "--tail", "1"]).await;
     assert_eq!(
         (run.code, run.stdout.lines().count()),
@@ -175,31 +181,31 @@ async fn without_a_daemon_its_files_are_read() {
 #[tokio::test]
 async fn a_server_that_nobody_knows_has_no_log() {
     let home = home!();
-    let mut seen = home
+    let mut transcript = home
         .transcript(&[&["logs", "nobody"], &["logs", "../token", "--json"]])
         .await;
     assert!(!home.state().exists());
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
-    seen += &home
+    transcript += &home
         .transcript(&[
             &["logs", "nobody"],
             &["logs", "nobody", "--follow", "--json"],
             &["logs", "a?b"],
         ])
         .await;
-    assert_snapshot!(seen);
+    assert_snapshot!(transcript);
     daemon.stop().await;
 }
 
-/// Servers that were started for the occasion have no files, and their last lines.
+/// Servers that were started for one command have no files, but their last lines.
 #[tokio::test]
 async fn for_the_occasion_there_is_stderr() {
     let home = home!();
     let config = fakes(&home, &[("fake", CHATTY)]);
     let run = home.run(&["logs", "fake", "--config", &config]).await;
     assert_eq!(
-        said(&run),
+        messages_of(&run),
         ["stderr   hello, Authorization: Bearer [redacted]"]
     );
     assert!(!home.state().exists());

@@ -1,6 +1,6 @@
-//! The command line as people and scripts meet it: the real program, its exit codes and its output.
+//! The command line for people and scripts: the real program, its exit codes and its output.
 
-// Signals and process ids are asked about in the words of Unix.
+// The tests use Unix signals and process ids.
 #![cfg(unix)]
 
 mod add;
@@ -32,6 +32,7 @@ mod manners;
 mod network;
 mod occasion;
 mod operate;
+mod reasons;
 mod records;
 mod records_export;
 mod records_paging;
@@ -50,5 +51,4 @@ mod token;
 mod top;
 mod ui;
 mod unreadable;
-mod why;
 mod windows_files;

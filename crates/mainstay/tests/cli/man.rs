@@ -1,4 +1,4 @@
-//! `mainstay man`: a page of every command, as man shows it.
+//! `mainstay man`: a page for every command, as man shows it.
 
 use std::{collections::BTreeSet, fs};
 
@@ -9,10 +9,17 @@ use mainstay_testkit::home;
 
 use crate::installed::is_installed;
 
-/// The page's name of every command that is shown.
+/// Collects the page names of all visible commands.
 fn pages(command: &Command, name: &str, found: &mut BTreeSet<String>) {
-    for it in command.get_subcommands().filter(|it| !it.is_hide_set()) {
-        pages(it, &format!("{name}-{}", it.get_name()), found);
+    for subcommand in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set())
+    {
+        pages(
+            subcommand,
+            &format!("{name}-{}", subcommand.get_name()),
+            found,
+        );
     }
     found.insert(format!("{name}.1"));
 }
@@ -25,11 +32,15 @@ async fn every_command_has_a_page() {
     let run = home.run(&["man", "--dir", dir]).await;
     let mut expected = BTreeSet::new();
     pages(&Cli::command(), "mainstay", &mut expected);
-    let told = format!("{} pages written to {dir}\n", expected.len());
-    assert_eq!((&*run.stdout, run.code), (&*told, Some(0)), "{run}");
+    let expected_output = format!("{} pages written to {dir}\n", expected.len());
+    assert_eq!(
+        (&*run.stdout, run.code),
+        (&*expected_output, Some(0)),
+        "{run}"
+    );
     let files = fs::read_dir(dir).expect("there");
     let files: BTreeSet<String> = files
-        .filter_map(|it| it.ok()?.file_name().into_string().ok())
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     assert_eq!(files, expected);
     for file in &files {
@@ -48,7 +59,7 @@ async fn every_command_has_a_page() {
     );
 }
 
-/// As a reader sees them: no warning of groff, no code of roff or of clap.
+/// The pages in the form for readers: no warning of groff, no code of roff or of clap.
 #[tokio::test]
 async fn groff_shows_the_pages() {
     if !is_installed("groff") {
@@ -59,14 +70,14 @@ async fn groff_shows_the_pages() {
     home.run(&["man", "--dir", dir.to_str().expect("UTF-8")])
         .await;
     for page in fs::read_dir(&dir).expect("there").flatten() {
-        let shown = std::process::Command::new("groff")
+        let rendered = std::process::Command::new("groff")
             .args(["-k", "-man", "-Tutf8", "-ww", "-P-cbou"])
             .arg(page.path())
             .output()
             .expect("it starts");
         let (text, warnings) = (
-            String::from_utf8_lossy(&shown.stdout),
-            String::from_utf8_lossy(&shown.stderr),
+            String::from_utf8_lossy(&rendered.stdout),
+            String::from_utf8_lossy(&rendered.stderr),
         );
         let name = page.file_name();
         assert_eq!(warnings, "", "{name:?}");

@@ -1,4 +1,4 @@
-//! What all commands have in common: forms of output, colours, tables that fit, and lists that follow.
+//! Common behaviour of all commands: forms of output, colours, tables that fit, and lists that follow.
 
 use mainstay_testkit::{Home, Serving, home, within};
 use serde_json::Value;
@@ -14,7 +14,7 @@ async fn two_servers(home: &Home) -> Serving {
     daemon
 }
 
-/// A command on a terminal of this width, in an environment for people.
+/// Runs a command on a terminal of this width, in an environment for people.
 async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
     let mut terminal = Terminal::of_width(width);
     let mut command = home.command(arguments);
@@ -22,8 +22,8 @@ async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
     command.env_remove("NO_COLOR").env_remove("LC_ALL");
     let mut child = terminal.start_as_it_is(command);
     within(child.wait()).await.expect("it ends");
-    let shown = terminal.end().await;
-    String::from_utf8(shown)
+    let screen = terminal.end().await;
+    String::from_utf8(screen)
         .expect("UTF-8")
         .replace("\r\n", "\n")
 }
@@ -32,26 +32,26 @@ async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
 #[tokio::test]
 async fn errors_are_broken_between_words() {
     let home = home!();
-    let told = home.run(&["list"]).await.stderr;
-    assert!(told.lines().any(|line| line.len() > 80), "{told}");
+    let error = home.run(&["list"]).await.stderr;
+    assert!(error.lines().any(|line| line.len() > 80), "{error}");
     let words = |text: &str| {
         let words = text.split_whitespace().map(str::to_owned);
         words.collect::<Vec<_>>()
     };
     for width in [60, 80] {
-        let shown = on_terminal(&home, width, &["list", "--color", "never"]).await;
-        assert_eq!(words(&shown), words(&told), "{shown}");
-        let lines = shown
+        let screen = on_terminal(&home, width, &["list", "--color", "never"]).await;
+        assert_eq!(words(&screen), words(&error), "{screen}");
+        let lines = screen
             .lines()
             .filter(|line| line.chars().count() > usize::from(width));
-        // A path or a command is left whole.
+        // A path or a command is not broken.
         for line in lines {
             assert!(
                 line.trim_start().split('`').count() == 3 || !line.trim().contains(' '),
-                "{shown}"
+                "{screen}"
             );
         }
-        assert!(shown.lines().count() > told.lines().count(), "{shown}");
+        assert!(screen.lines().count() > error.lines().count(), "{screen}");
     }
 }
 
@@ -78,8 +78,8 @@ async fn what_is_listed_has_a_form_for_everybody() {
     let table = run(&["list", "-o", "table"]).await.stdout;
     assert!(!table.contains("RESOURCES"), "{table}");
 
-    let told = run(&["list", "--format", "{name}\\t{status}|{pid}"]).await;
-    let line = told.stdout.lines().next().expect("a line");
+    let list = run(&["list", "--format", "{name}\\t{status}|{pid}"]).await;
+    let line = list.stdout.lines().next().expect("a line");
     let pid = short["servers"][0]["pid"].to_string();
     assert_eq!(line, format!("good\tconnected|{pid}"));
     // Optional fields are known, whether or not a server has them.
@@ -111,8 +111,8 @@ async fn what_is_listed_has_a_form_for_everybody() {
         (&["resources", "-o", "name"], "fake://"),
         (&["prompts", "-o", "name"], "good/"),
     ] {
-        let told = run(arguments).await;
-        assert!(told.stdout.starts_with(expected), "{arguments:?}: {told}");
+        let list = run(arguments).await;
+        assert!(list.stdout.starts_with(expected), "{arguments:?}: {list}");
     }
     run(&["call", "good/echo", "text=x"]).await;
     let listed = run(&["records", "--format", "{name} {status}"]).await;
@@ -142,11 +142,11 @@ async fn what_is_listed_has_a_form_for_everybody() {
     let yaml = run(&["events", "--server", "good", "-o", "yaml"]).await;
     assert!(yaml.stdout.starts_with("events:\n  - id: "), "{yaml}");
     assert_eq!(run(&["events", "-f", "-o", "yaml"]).await.code, Some(2));
-    // An error is JSON where the output would be.
+    // Where the output would be JSON, the error is JSON.
     let error = run(&["get", "nobody", "-o", "json"]).await;
     let body: Value = serde_json::from_str(error.stderr.trim()).expect("JSON");
     assert_eq!(body["error"], "server_not_found");
-    // A token is not made where its answer cannot be shown as wanted.
+    // No token is made if its value cannot be shown in the requested form.
     let refused = run(&["token", "add", "x", "-o", "yaml"]).await;
     assert_eq!(refused.code, Some(2), "{refused}");
     assert_eq!(run(&["token", "list", "-o", "name"]).await.stdout, "");
@@ -157,10 +157,10 @@ async fn what_is_listed_has_a_form_for_everybody() {
 async fn a_terminal_has_colours_and_symbols_and_a_pipe_has_none() {
     let home = home!();
     let daemon = two_servers(&home).await;
-    let shown = on_terminal(&home, 100, &["list"]).await;
+    let screen = on_terminal(&home, 100, &["list"]).await;
     assert!(
-        shown.contains("\u{1b}[32m● connected\u{1b}[0m"),
-        "{shown:?}"
+        screen.contains("\u{1b}[32m● connected\u{1b}[0m"),
+        "{screen:?}"
     );
     let plain = on_terminal(&home, 100, &["list", "--color", "never"]).await;
     assert!(
@@ -200,7 +200,7 @@ async fn a_terminal_has_colours_and_symbols_and_a_pipe_has_none() {
     daemon.stop().await;
 }
 
-/// Each row is one line at the widths that terminals have.
+/// Each row is one line at the usual widths of terminals.
 #[tokio::test]
 async fn tables_fit_the_terminal() {
     let home = home!();
@@ -218,13 +218,13 @@ async fn tables_fit_the_terminal() {
         let piped = home.run(arguments).await.stdout;
         for width in [60, 80, 140] {
             let all = [arguments, ["--color", "never"].as_slice()].concat();
-            let shown = on_terminal(&home, width, &all).await;
+            let screen = on_terminal(&home, width, &all).await;
             assert_eq!(
-                shown.lines().count(),
+                screen.lines().count(),
                 piped.lines().count(),
-                "{arguments:?}: {shown}"
+                "{arguments:?}: {screen}"
             );
-            for line in shown.lines() {
+            for line in screen.lines() {
                 assert!(
                     line.chars().count() <= width.into(),
                     "{arguments:?} at {width}: {line}"
@@ -242,7 +242,7 @@ async fn tables_fit_the_terminal() {
     daemon.stop().await;
 }
 
-/// A list that is watched follows the daemon, its end and its new beginning.
+/// A watched list follows the daemon across its end and its restart.
 #[tokio::test]
 async fn a_watched_list_shows_what_changes() {
     let home = home!();
@@ -254,7 +254,7 @@ async fn a_watched_list_shows_what_changes() {
     terminal.until("connected").await;
     let mut piped = home.command(&["list", "-w"]).spawn().expect("it starts");
     let mut lines = BufReader::new(piped.stdout.take().expect("a pipe")).lines();
-    let mut says = async |words: &str| loop {
+    let mut next_line_with = async |words: &str| loop {
         let line = within(lines.next_line())
             .await
             .expect("UTF-8")
@@ -275,23 +275,23 @@ async fn a_watched_list_shows_what_changes() {
     let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["servers"][0]["status"], "healthy");
 
-    says("connected").await;
+    next_line_with("connected").await;
     home.run(&["stop", "good"]).await;
     terminal.until("stopped; start it by").await;
-    says("stopped; start it by").await;
+    next_line_with("stopped; start it by").await;
     daemon.stop().await;
     terminal.until("the daemon is gone; waiting for it").await;
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("good  connected").await;
-    says("connected").await;
+    next_line_with("connected").await;
     home.run(&["disable", "good"]).await;
     terminal.until("enable it by").await;
     for child in [&mut watcher, &mut piped, &mut json] {
         child.kill().await.expect("it can be ended");
     }
-    let shown = String::from_utf8(terminal.end().await).expect("UTF-8");
+    let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
     // The head is written again in its place.
-    assert!(shown.contains("\u{1b}[2A\r\u{1b}[JNAME"), "{shown:?}");
+    assert!(screen.contains("\u{1b}[2A\r\u{1b}[JNAME"), "{screen:?}");
     let refused = home.run(&["list", "--watch", "-o", "yaml"]).await;
     assert_eq!(refused.code, Some(2), "{refused}");
     daemon.stop().await;

@@ -1,4 +1,4 @@
-//! The network as a machine has it: two families of addresses, and proxies.
+//! The network of a machine: two families of addresses, and proxies.
 
 use std::{
     io::{Read as _, Write as _},
@@ -9,14 +9,14 @@ use mainstay_testkit::{Home, Run, Running, get, home, within};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A port of IPv6 loopback that another program has; `None` on a machine without IPv6.
-fn taken() -> Option<(TcpListener, u16)> {
+/// A port of IPv6 loopback that another program uses. `None` on a machine without IPv6.
+fn occupied_port() -> Option<(TcpListener, u16)> {
     let other = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).ok()?;
     let port = other.local_addr().expect("an address").port();
     Some((other, port))
 }
 
-/// `serve` at this address.
+/// Runs `serve` at this address.
 fn serve(home: &Home, listen: &str) -> Running {
     let config = home.file("servers.json", r#"{"mcpServers": {}}"#);
     Running::start(home.command(&["serve", "--config", &config, "--listen", listen]))
@@ -27,7 +27,7 @@ async fn end(mut daemon: Running) {
     assert_eq!(daemon.ended().await.code(), Some(0));
 }
 
-/// The URL in the line that says where the daemon serves.
+/// The URL in the line with the daemon's address.
 async fn url(daemon: &mut Running) -> String {
     let line = daemon.says(" serves ").await;
     let (_, url) = line.split_once(" serves ").expect("it was found");
@@ -44,7 +44,7 @@ fn find<'f>(findings: &'f [Value], id: &str) -> Option<&'f Value> {
 
 #[tokio::test]
 async fn localhost_is_served_on_both_families() {
-    let Some((other, _)) = taken() else {
+    let Some((other, _)) = occupied_port() else {
         return;
     };
     drop(other);
@@ -65,15 +65,15 @@ async fn localhost_is_served_on_both_families() {
     end(daemon).await;
 }
 
-/// Clients that are told localhost may reach the other program: at the start and later that is said.
+/// Clients that use localhost may reach the other program. This is reported at the start and later.
 #[tokio::test]
 async fn another_program_at_the_other_family_is_told() {
     for name in ["127.0.0.1", "localhost"] {
-        let Some((other, port)) = taken() else {
+        let Some((other, port)) = occupied_port() else {
             return;
         };
         let home = home!();
-        let told = format!(
+        let warning = format!(
             "another program listens on [::1]:{port}, and clients that are told http://localhost:{port} may reach that one"
         );
         let listen = format!("{name}:{port}");
@@ -84,13 +84,13 @@ async fn another_program_at_the_other_family_is_told() {
             let finding = finding.unwrap_or_else(|| panic!("{all:#?}"));
             assert_eq!(
                 (&finding["what"], &finding["level"]),
-                (&json!(told), &json!("warning"))
+                (&json!(warning), &json!("warning"))
             );
         };
         is_told().await;
         let mut daemon = serve(&home, &listen);
         assert_eq!(url(&mut daemon).await, format!("http://127.0.0.1:{port}"));
-        daemon.says(&format!("warning: {told}")).await;
+        daemon.says(&format!("warning: {warning}")).await;
         is_told().await;
         drop(other);
         let all = findings(&home.run(&["doctor", "--json"]).await);
@@ -99,7 +99,7 @@ async fn another_program_at_the_other_family_is_told() {
     }
 }
 
-/// Mainstay uses no proxy, and says so where others would use one.
+/// Mainstay uses no proxy, and reports this if other programs would use one.
 #[tokio::test]
 async fn a_proxy_that_is_not_used_is_named() {
     let home = home!();
@@ -133,19 +133,21 @@ async fn a_proxy_that_is_not_used_is_named() {
         findings(&Run::new(&arguments, &output))
     };
     let reason = |all: &[Value], server: &str| {
-        let mut all = all.iter().filter(|it| it["id"] == "server.down");
-        let down = all.find(|it| it["server"] == server).expect("it is down");
+        let mut down_findings = all.iter().filter(|finding| finding["id"] == "server.down");
+        let down = down_findings
+            .find(|finding| finding["server"] == server)
+            .expect("it is down");
         down["what"].as_str().expect("text").to_owned()
     };
-    let told = "HTTPS_PROXY is set, and Mainstay uses no proxy";
+    let hint = "HTTPS_PROXY is set, and Mainstay uses no proxy";
     let proxy = ("HTTPS_PROXY", "http://user:hunter2@proxy.corp:3128");
     let all = examined(&[proxy]).await;
-    assert!(reason(&all, "far").ends_with(told), "{all:#?}");
+    assert!(reason(&all, "far").ends_with(hint), "{all:#?}");
     assert!(!reason(&all, "near").contains("PROXY"), "{all:#?}");
     let note = find(&all, "network.proxy_unused").expect("a note");
     assert_eq!(
         (&note["server"], &note["what"]),
-        (&json!("far"), &json!(told))
+        (&json!("far"), &json!(hint))
     );
     assert!(!json!(all).to_string().contains("hunter2"), "{all:#?}");
     for variables in [&[][..], &[proxy, ("NO_PROXY", "localhost,.invalid")]] {
@@ -155,7 +157,7 @@ async fn a_proxy_that_is_not_used_is_named() {
     }
 }
 
-/// A server that accepts nobody.
+/// A server that refuses all clients.
 fn refusing() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -174,7 +176,7 @@ fn refusing() -> String {
     format!("http://{address}/mcp")
 }
 
-/// What mends a 401 is named down to the variable or file.
+/// The repair of a 401 names the variable or the file.
 #[tokio::test]
 async fn refused_credentials_are_traced_to_where_they_come_from() {
     let home = home!();
@@ -212,8 +214,10 @@ async fn refused_credentials_are_traced_to_where_they_come_from() {
             format!("${{EDITOR:-vi}} {key} && mainstay restart file  # `headers.X-Api-Key`"),
         ),
     ] {
-        let mut all = all.iter().filter(|it| it["id"] == "server.down");
-        let down = all.find(|it| it["server"] == server).expect("it is down");
+        let mut down_findings = all.iter().filter(|finding| finding["id"] == "server.down");
+        let down = down_findings
+            .find(|finding| finding["server"] == server)
+            .expect("it is down");
         let mend = down["mend"].as_str().expect("text");
         assert!(mend.contains(&expected), "{down}");
     }

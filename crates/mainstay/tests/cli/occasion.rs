@@ -1,4 +1,4 @@
-//! Commands that start their servers for the occasion.
+//! Commands that start their servers for one run.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -26,13 +26,13 @@ async fn a_configuration_is_enough() {
         ])
         .await
     );
-    // The calls are on record, and nothing else of the state directory is touched.
+    // The calls are recorded, and nothing else of the state directory is touched.
     let left = std::fs::read_dir(home.state()).expect("a folder");
     let left = left.map(|entry| entry.expect("an entry").file_name());
     assert_eq!(left.collect::<Vec<_>>(), ["instances"]);
 }
 
-/// It finds the servers of its file, whatever a daemon serves meanwhile.
+/// The command uses the servers of its file, whatever a daemon serves meanwhile.
 #[tokio::test]
 async fn a_daemon_is_left_alone() {
     let home = home!();

@@ -32,7 +32,7 @@ async fn an_operator_is_told_what_came_of_it() {
     daemon.stop().await;
 }
 
-/// O2: a reconnect is a new process, and only of the server that is named.
+/// O2: a reconnect starts a new process, and only of the named server.
 #[tokio::test]
 async fn a_reconnect_is_a_new_process() {
     let home = home!();
@@ -55,7 +55,7 @@ async fn a_reconnect_is_a_new_process() {
     daemon.stop().await;
 }
 
-/// Every server is tried, and those that failed are named.
+/// Every server is tried, and the failed ones are named.
 #[tokio::test]
 async fn a_reconnect_of_all_names_those_that_failed() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Calls on record, as they are looked up: beside a daemon, and without one (L1, L7).
+//! Records of calls and their lookup, with a daemon and without (L1, L7).
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::fakes::fakes;
 
 const TEXT: &str = "looked up";
 
-/// What is asked for, once so many calls are on record.
+/// Waits until this number of calls is recorded. Returns the output of the query.
 pub async fn recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
     let all = [&["records", "--json"], arguments].concat();
     within(async {
@@ -28,17 +28,17 @@ fn text<'v>(value: &'v Value, member: &str) -> &'v str {
     text.unwrap_or_else(|| panic!("no {member} in {value}"))
 }
 
-/// Shows a call by its id, and its arguments by their identifier.
+/// Looks up a call by its id, and its arguments by their CID.
 async fn looks_up(home: &Home, call: &Value, more: &[&str]) {
     let run = async |arguments: &[&str]| home.run(&[arguments, more].concat()).await;
-    let shown = run(&["records", text(call, "id")]).await;
+    let record = run(&["records", text(call, "id")]).await;
     for part in [
         "tools/call fake/echo",
         "status     ok",
         "state      answered",
         TEXT,
     ] {
-        assert!(shown.stdout.contains(part), "{part}: {shown}");
+        assert!(record.stdout.contains(part), "{part}: {record}");
     }
     let object = run(&["object", text(call, "arguments_cid")]).await;
     assert_eq!(object.json(), json!({"text": TEXT}), "{object}");
@@ -54,9 +54,9 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
-    let said = format!("text={TEXT}");
+    let argument = format!("text={TEXT}");
     for arguments in [
-        ["fake/echo", &*said],
+        ["fake/echo", &*argument],
         ["fake/add", "a=2"],
         ["fake/error", "b=1"],
     ] {
@@ -67,7 +67,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     assert_eq!(calls[2]["door"], "cli", "{found}");
     looks_up(&home, &calls[2], &[]).await;
 
-    // Page by page, as it says itself.
+    // Page by page, with the cursors of the output.
     let page = home.run(&["records", "--limit", "1"]).await;
     assert_eq!(page.stdout.lines().count(), 2, "{page}");
     let (rest, before) = page.stderr.trim_end().rsplit_once(' ').expect("words");
@@ -75,7 +75,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     let page = recorded(&home, 3, &["--limit", "1", "--before", before]).await;
     assert_eq!(page["calls"][0]["id"], calls[1]["id"], "{page}");
     recorded(&home, 1, &["--text", "KE/ECH"]).await;
-    // By what they say: the error, the arguments.
+    // By their texts: the error and the arguments.
     for (text, count) in [
         ("The Tool FAILED", 1),
         ("tool_error", 1),
@@ -106,7 +106,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
 
     let stats = ["stats", "--since", "1h", "--server", "fake"];
     let whole = [&stats[..], &["--json"]].concat();
-    // They are added up every second.
+    // The sums are updated every second.
     within(async {
         loop {
             let found = home.run(&whole).await.json();
@@ -121,8 +121,8 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
         }
     })
     .await;
-    let shown = home.run(&stats).await;
-    let rows = shown.rows();
+    let run = home.run(&stats).await;
+    let rows = run.rows();
     assert_eq!(
         rows[0],
         [
@@ -131,11 +131,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     );
     for (name, errors) in [("fake/add", "0"), ("fake/echo", "0"), ("fake/error", "1")] {
         let row = rows.iter().find(|row| row[0] == name);
-        assert_eq!(
-            row.map(|row| &row[1..3]),
-            Some(&["1", errors][..]),
-            "{shown}"
-        );
+        assert_eq!(row.map(|row| &row[1..3]), Some(&["1", errors][..]), "{run}");
     }
     let none = home
         .run(&["stats", "--until", "2020-01-01T00:00:00Z"])
@@ -151,22 +147,22 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     assert_eq!((&*nothing.stdout, &*nothing.stderr), ("", ""), "{nothing}");
     let whole = home.run(&["records", "--json"]).await.json();
     daemon.stop().await;
-    // What it left says the same.
+    // The records of the stopped daemon are the same.
     assert_eq!(recorded(&home, 3, &[]).await, whole);
     recorded(&home, 1, &["--text", "the tool failed"]).await;
     recorded(&home, 1, &["--text", TEXT]).await;
     looks_up(&home, &calls[2], &[]).await;
 }
 
-/// One record for each call, from every door: without a daemon, too.
+/// One record for each call, from every door, without a daemon, too.
 #[tokio::test]
 async fn a_call_is_looked_up_where_there_is_no_daemon() {
     let home = home!();
     let none = home.run(&["records", "--json"]).await;
     assert_eq!(none.code, Some(3), "{none}");
     let config = fakes(&home, &[("fake", &[])]);
-    let said = format!("text={TEXT}");
-    let call = ["call", "fake/echo", &said, "--config", &config];
+    let argument = format!("text={TEXT}");
+    let call = ["call", "fake/echo", &argument, "--config", &config];
     for calls in 1..=2 {
         assert_eq!(home.run(&call).await.code, Some(0));
         let found = home.run(&["records", "--json"]).await.json();
@@ -194,7 +190,7 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
         assert_eq!(refused.code, Some(code), "{refused}");
     }
 
-    // A daemon says what is its own; an instance can be named.
+    // A daemon reports its own calls. Another instance can be named.
     let daemon = home.serve(&["--config", &config]).await;
     recorded(&home, 0, &[]).await;
     recorded(&home, 2, &["--instance", instance]).await;
@@ -202,26 +198,26 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
     home.run(&["call", "fake/add", "a=1", "b=2"]).await;
     recorded(&home, 1, &[]).await;
     daemon.stop().await;
-    // The newest first, of all of them.
+    // All of them, newest first.
     let found = recorded(&home, 3, &["--limit", "2"]).await;
     assert_eq!(found["calls"][0]["id"], "1", "{found}");
     assert_eq!(found["calls"][1]["id"], newest["id"], "{found}");
     assert_eq!(found["next"], Value::Null, "{found}");
 }
 
-/// A daemon without any setting of its own has call records and an object store.
+/// A daemon without settings has call records and an object store.
 #[tokio::test]
 async fn a_daemon_always_has_records_and_objects() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
-    let said = format!("text={TEXT}");
-    home.run(&["call", "fake/echo", &said]).await;
+    let argument = format!("text={TEXT}");
+    home.run(&["call", "fake/echo", &argument]).await;
     let found = recorded(&home, 1, &[]).await;
     looks_up(&home, &found["calls"][0], &[]).await;
     daemon.stop().await;
 
-    // Nor does a file in the journal's place take them away, unless each call is to be on record.
+    // A file in the journal's place does not remove them, unless each call must be recorded.
     let journal = home.state().join("journal");
     fs::remove_dir_all(&journal).expect("it was there");
     fs::write(&journal, "").expect("written");
@@ -239,13 +235,13 @@ async fn a_daemon_always_has_records_and_objects() {
         "{refused}"
     );
     let daemon = home.serve(&["--config", &config]).await;
-    home.run(&["call", "fake/echo", &said]).await;
+    home.run(&["call", "fake/echo", &argument]).await;
     let found = recorded(&home, 1, &[]).await;
     looks_up(&home, &found["calls"][0], &[]).await;
     daemon.stop().await;
 }
 
-/// Strict is no call without a record, for every caller (L2).
+/// In strict mode no caller gets a call without a record (L2).
 #[tokio::test]
 async fn strict_is_never_silently_no_journal() {
     let home = home!();
@@ -263,13 +259,13 @@ async fn strict_is_never_silently_no_journal() {
     };
     let call: &[&str] = &["call", "fake/echo", "text=x"];
 
-    // No folder can be made below a file.
+    // No folder can be created below a file.
     fs::write(home.state(), "").expect("written");
     for command in [call, &["mcp"]] {
         let refused = run(command, &strict).await;
         assert_eq!(refused.code, Some(1), "{refused}");
-        let why = "error: calls cannot be put on record, and no call is to go unrecorded: the state directory ";
-        assert!(refused.stderr.contains(why), "{refused}");
+        let reason = "error: calls cannot be put on record, and no call is to go unrecorded: the state directory ";
+        assert!(refused.stderr.contains(reason), "{refused}");
         let without = run(command, &relaxed).await;
         assert_eq!(without.code, Some(0), "{without}");
     }

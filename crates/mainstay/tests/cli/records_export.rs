@@ -13,12 +13,12 @@ use crate::fakes::fakes;
 async fn serve(home: &Home) -> Serving {
     let config = fakes(home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    // A later start knows the tools before the servers are up.
+    // A later start knows the tools before the servers are connected.
     daemon.says("ready:").await;
     daemon
 }
 
-/// Calls a tool so often, by one shell.
+/// Calls a tool this number of times, from one shell.
 async fn call(home: &Home, line: &str, times: usize) {
     let mut command = home.command(&["shell"]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
@@ -102,7 +102,7 @@ async fn all_calls_become_a_table() {
         csv[1005]
     );
 
-    // Filters are those of the list, before and behind the word.
+    // The filters are those of the list, before and after the word.
     let few = home
         .run(&["records", "--server", "two", "export", "--format", "csv"])
         .await;
@@ -171,9 +171,11 @@ async fn a_file_is_replaced_only_if_that_is_said() {
         "{}",
         there()
     );
-    // Nothing unfinished is left.
+    // No unfinished file remains.
     let names = fs::read_dir(home.path()).expect("a folder");
-    let names: Vec<_> = names.map(|it| it.expect("an entry").file_name()).collect();
+    let names: Vec<_> = names
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
     assert!(
         !names
             .iter()
@@ -183,7 +185,8 @@ async fn a_file_is_replaced_only_if_that_is_said() {
     daemon.stop().await;
 }
 
-/// Calls are told as they end, and as they begin where that is asked for, through a restart of the daemon.
+/// Calls are printed when they end, and also when they begin if that is requested, across a restart of the
+/// daemon.
 #[tokio::test]
 async fn calls_are_followed() {
     let home = home!();
@@ -224,13 +227,13 @@ async fn calls_are_followed() {
     slow.kill().await.expect("killed");
     assert_eq!(next_object().await, "two/sleep cancelled");
 
-    // One that was open before it was looked for.
+    // A call that began before the command.
     let early = ["call", "two/sleep", "ms=600001"];
     let mut early = home.command(&early).spawn().expect("it starts");
     let is_open = || home.run(&["records", "--status", "open"]);
     while !within(is_open()).await.stdout.contains("two/sleep") {}
     let (mut late, mut endings) = follow(&["--server", "two"]);
-    // Once it shows what is new, it knows what was open.
+    // Once it prints a new call, it has read the open ones.
     let first = loop {
         tokio::select! {
             line = endings.next_line() => break line,
@@ -267,7 +270,7 @@ async fn calls_are_followed() {
     assert_eq!(none.code, Some(3), "{none}");
 }
 
-/// A call that fits by its error fits when it ends, though one that began later was shown before.
+/// A call that matches by its error is printed when it ends, even if a later call was printed before.
 #[tokio::test]
 async fn calls_are_followed_by_what_they_say() {
     let home = home!();
@@ -291,7 +294,7 @@ async fn calls_are_followed_by_what_they_say() {
     let is_open = || home.run(&["records", "--status", "open"]);
     while !within(is_open()).await.stdout.contains("two/sleep") {}
     call(&home, "/call one/echo text=call_timeout", 1).await;
-    let mut shown = Vec::new();
+    let mut printed = Vec::new();
     let mut next = async || {
         let line = within(lines.next_line()).await.expect("UTF-8");
         let line: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
@@ -299,12 +302,12 @@ async fn calls_are_followed_by_what_they_say() {
         format!("{} {}", word("name"), word("status"))
     };
     for _ in 0..2 {
-        shown.push(next().await);
+        printed.push(next().await);
     }
     within(slow.wait()).await.expect("it ends");
-    shown.sort();
-    assert_eq!(shown, ["one/echo ok", "two/sleep timeout"]);
-    // Each is shown once, and what does not fit never.
+    printed.sort();
+    assert_eq!(printed, ["one/echo ok", "two/sleep timeout"]);
+    // Each call is printed once. A call that does not match is never printed.
     call(&home, "/call one/echo text=more", 1).await;
     call(&home, "/call one/error call_timeout=1", 1).await;
     assert_eq!(next().await, "one/error error");

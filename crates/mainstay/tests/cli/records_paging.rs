@@ -1,5 +1,5 @@
-//! What `records export` and `records --follow` ask of a daemon, and when. The daemon here is the test's own, and
-//! answers when the test says so.
+//! The requests of `records export` and `records --follow` to a daemon, and their times. The daemon is the
+//! test's own, and answers when the test tells it to.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::fakes::fakes;
 
-/// Records in a page of an export.
+/// Number of records in a page of an export.
 const PAGE: usize = 1000;
 
 struct Fake {
@@ -23,12 +23,12 @@ struct Fake {
 }
 
 /// A request that waits for its answer.
-struct Asked {
+struct PendingRequest {
     path: String,
     stream: TcpStream,
 }
 
-impl Asked {
+impl PendingRequest {
     async fn answer(mut self, body: &Value) {
         let body = body.to_string();
         let head = format!(
@@ -46,7 +46,7 @@ impl Asked {
 }
 
 impl Fake {
-    /// With a record of a real daemon to make others of.
+    /// Starts with a record of a real daemon, of which other records are made.
     async fn start(home: &Home) -> Self {
         let config = fakes(home, &[("fake", &[])]);
         let daemon = home.serve(&["--config", &config]).await;
@@ -75,7 +75,7 @@ impl Fake {
         command
     }
 
-    async fn asked(&self) -> Asked {
+    async fn next_request(&self) -> PendingRequest {
         let (mut stream, _) = within(self.listener.accept()).await.expect("a request");
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -83,7 +83,7 @@ impl Fake {
         }
         let head = String::from_utf8(head).expect("UTF-8");
         let path = head.split(' ').nth(1).expect("a path").to_owned();
-        Asked { path, stream }
+        PendingRequest { path, stream }
     }
 
     fn calls(&self, ids: impl Iterator<Item = usize>, status: &str) -> Vec<Value> {
@@ -105,7 +105,7 @@ fn page(calls: &[Value], next: Option<usize>) -> Value {
     page
 }
 
-/// Memory does not grow with the number of records: the next page is asked for when the last one has been
+/// Memory does not grow with the number of records: the next page is requested after the last one has been
 /// written.
 #[tokio::test]
 async fn a_page_is_written_before_the_next_one_is_asked_for() {
@@ -116,23 +116,23 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
     let mut rows = lines(child.stdout.take());
     let mut newest = 4 * PAGE;
     while newest > 0 {
-        let asked = fake.asked().await;
-        assert!(asked.has(&format!("limit={PAGE}")), "{}", asked.path);
+        let request = fake.next_request().await;
+        assert!(request.has(&format!("limit={PAGE}")), "{}", request.path);
         let is_first = newest == 4 * PAGE;
         assert_eq!(
             !is_first,
-            asked.has(&format!("before={}", newest + 1)),
+            request.has(&format!("before={}", newest + 1)),
             "{}",
-            asked.path
+            request.path
         );
-        // One count is enough.
-        assert_eq!(is_first, !asked.has("count=false"), "{}", asked.path);
+        // The count is requested once.
+        assert_eq!(is_first, !request.has("count=false"), "{}", request.path);
         let ids = (newest - PAGE + 1..=newest).rev();
         let next = (newest > PAGE).then_some(newest - PAGE + 1);
-        asked
+        request
             .answer(&page(&fake.calls(ids.clone(), "ok"), next))
             .await;
-        // Whoever asks for another page first is not answered, and these lines never come.
+        // If another page is requested first, it gets no answer, and these lines never arrive.
         for id in ids {
             let row = within(rows.next_line())
                 .await
@@ -146,8 +146,8 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
     assert!(within(child.wait()).await.expect("it ends").success());
 }
 
-/// Where nothing is new, a look is one question for a page of the last calls; open calls cost a second one,
-/// however many they are.
+/// If there are no new calls, a check is one request for a page of the last calls. Open calls need a second
+/// request, whatever their number.
 #[tokio::test]
 async fn to_follow_asks_for_what_is_new_and_no_more() {
     let home = home!();
@@ -157,24 +157,25 @@ async fn to_follow_asks_for_what_is_new_and_no_more() {
         .spawn()
         .expect("it starts");
     let mut rows = lines(child.stdout.take());
-    let is_look =
-        |asked: &Asked| asked.has("since=") && asked.has("count=false") && !asked.has("status=");
-    let earlier = fake.asked().await;
+    let is_look = |request: &PendingRequest| {
+        request.has("since=") && request.has("count=false") && !request.has("status=")
+    };
+    let earlier = fake.next_request().await;
     assert!(earlier.has("status=open"), "{}", earlier.path);
     earlier.answer(&page(&[], None)).await;
     for _ in 0..3 {
-        let look = fake.asked().await;
+        let look = fake.next_request().await;
         assert!(is_look(&look), "{}", look.path);
         look.answer(&page(&[], None)).await;
     }
 
     let open = fake.calls((1..=20).rev(), "open");
-    fake.asked().await.answer(&page(&open, None)).await;
+    fake.next_request().await.answer(&page(&open, None)).await;
     for _ in 0..2 {
-        let look = fake.asked().await;
+        let look = fake.next_request().await;
         assert!(is_look(&look), "{}", look.path);
         look.answer(&page(&open, None)).await;
-        let list = fake.asked().await;
+        let list = fake.next_request().await;
         assert!(
             list.has("status=open") && list.has("since="),
             "{}",
@@ -183,18 +184,18 @@ async fn to_follow_asks_for_what_is_new_and_no_more() {
         list.answer(&page(&open, None)).await;
     }
 
-    // One of them ends: it alone is asked for.
-    let look = fake.asked().await;
+    // One of them ends, and only that call is requested.
+    let look = fake.next_request().await;
     assert!(is_look(&look), "{}", look.path);
     look.answer(&page(&open, None)).await;
-    let list = fake.asked().await;
+    let list = fake.next_request().await;
     let left: Vec<Value> = open
         .iter()
         .filter(|call| call["id"] != "7")
         .cloned()
         .collect();
     list.answer(&page(&left, None)).await;
-    let ended = fake.asked().await;
+    let ended = fake.next_request().await;
     assert!(ended.path.ends_with("/7"), "{}", ended.path);
     let ok = fake.calls(7..=7, "ok");
     ended

@@ -1,4 +1,4 @@
-//! Hot reload from outside: a signal, the command, or a file that changes.
+//! Reload from outside: a signal, the command, or a file that changes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +15,14 @@ fn config(names: &[&str]) -> String {
     json!({"mcpServers": Value::Object(entries.collect())}).to_string()
 }
 
-/// Runs `serve` with these arguments until so many servers are up.
+/// Runs `serve` with these arguments until this number of servers is connected.
 async fn serving(home: &Home, arguments: &[&str], count: usize) -> Serving {
     let mut daemon = home.serve(arguments).await;
     daemon.says(&format!("ready: {count} of {count}")).await;
     daemon
 }
 
-/// Makes a folder with a configuration of these fakes in it, and returns the file.
+/// Creates a folder with a configuration of these fakes. Returns the file.
 fn folder_with(folder: &Path, file: &str, names: &[&str]) -> PathBuf {
     std::fs::create_dir(folder).expect("made");
     let path = folder.join(file);
@@ -30,7 +30,7 @@ fn folder_with(folder: &Path, file: &str, names: &[&str]) -> PathBuf {
     path
 }
 
-/// The servers' names and process ids.
+/// The names and process ids of the servers.
 async fn servers(home: &Home) -> Vec<(String, u64)> {
     let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
     let servers = servers.as_array().expect("a list").iter();
@@ -41,7 +41,7 @@ async fn servers(home: &Home) -> Vec<(String, u64)> {
     servers.map(named).collect()
 }
 
-/// The same once these servers, and no others, have a process.
+/// Waits until exactly these servers have a process. Returns them.
 async fn until_up(home: &Home, names: &[&str]) -> Vec<(String, u64)> {
     within(async {
         loop {
@@ -62,7 +62,7 @@ async fn a_file_that_changes_is_read_again() {
     let mut daemon = serving(&home, &["--config", &path], 1).await;
     let before = servers(&home).await;
 
-    // Written in place. What changes has a line each.
+    // Written in place. Each change has a line.
     home.file("servers.json", &config(&["one", "two"]));
     let line = daemon.says("reloaded").await;
     assert_eq!(line, "reloaded:");
@@ -71,7 +71,7 @@ async fn a_file_that_changes_is_read_again() {
     let after = until_up(&home, &["one", "two"]).await;
     assert_eq!(after[0], before[0], "the same process");
 
-    // As editors do it: another file takes its place. Twice, for the first is gone then.
+    // As editors do it: another file replaces it. Twice, because then the first file is gone.
     for names in [&["one", "three"][..], &["one", "four"]] {
         let new = home.file("servers.json.swp", &config(names));
         std::fs::rename(new, &path).expect("renamed");
@@ -79,16 +79,16 @@ async fn a_file_that_changes_is_read_again() {
         assert_eq!(until_up(&home, names).await[0], before[0]);
     }
 
-    // What cannot be read changes nothing, and says why.
+    // An unreadable file changes nothing, and has a reason.
     home.file("servers.json", "{\n  \"mcpServers\": {\n");
     daemon
         .says("not reloaded: the configuration stays as it was")
         .await;
     daemon.says("servers.json:").await;
     assert_eq!(servers(&home).await.len(), 2);
-    // A line of the log would say the same again.
+    // A line of the log would repeat the message.
     assert!(!daemon.said.contains("ERROR"), "{}", daemon.said);
-    // What an entry of the new file has wrong is said with its place.
+    // A problem in an entry of the new file is reported with its place.
     home.file(
         "servers.json",
         r#"{"mcpServers": {"wrong": {"url": "http://localhost:99999/"}}}"#,
@@ -112,19 +112,18 @@ async fn a_hangup_reloads() {
     daemon.signal(Signal::HUP);
     daemon.says("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
-    // The daemon's own process hears it as well.
+    // The daemon's own process gets the signal, too.
     std::fs::write(&real, config(&["two"])).expect("written");
-    let own = i32::try_from(daemon.daemon_pid())
+    let pid = i32::try_from(daemon.daemon_pid())
         .ok()
         .and_then(Pid::from_raw);
-    kill_process(own.expect("a process id"), Signal::HUP).expect("it lives");
+    kill_process(pid.expect("a process id"), Signal::HUP).expect("it lives");
     daemon.says("reloaded:").await;
     until_up(&home, &["two"]).await;
     daemon.stop().await;
 }
 
-/// What is odd about a file is said whenever it is read anew: once for each change, also where the change
-/// does nothing else.
+/// A warning about a file is printed at each reload: once for each change, even if nothing else changes.
 #[tokio::test]
 async fn a_reload_says_what_is_odd_about_the_file() {
     let home = home!();
@@ -142,7 +141,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
     assert!(line.contains("mcpServers.one.comand"), "{line}");
     assert_eq!(daemon.says("reloaded").await, "reloaded: nothing changes");
 
-    // Written anew, and with another key.
+    // Written again, and with another key.
     home.file("servers.json", &odd("comand"));
     home.file("servers.json", &odd("arsg"));
     assert!(daemon.says("arsg").await.contains("unknown key"));
@@ -154,7 +153,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
         daemon.said
     );
 
-    // A person asks.
+    // A person requests it.
     daemon.signal(Signal::HUP);
     assert!(daemon.says("arsg").await.contains("unknown key"));
     daemon.says("reloaded: nothing changes").await;
@@ -164,7 +163,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
 #[tokio::test]
 async fn the_command_reloads_or_says_what_it_would() {
     let home = home!();
-    // Changes of a file that an entry refers to are not noticed by themselves.
+    // Changes of a referenced file are not noticed automatically.
     let number = home.path().join("number");
     std::fs::write(&number, "1").expect("written");
     let program = fake_server::binary();
@@ -206,7 +205,8 @@ async fn the_command_reloads_or_says_what_it_would() {
     daemon.stop().await;
 }
 
-/// What runs goes on while the usual file is away, a warning says so, and it is read when it is back.
+/// While the usual file is away, the servers continue, and a warning reports it. The file is read when it is
+/// back.
 #[tokio::test]
 async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let home = home!();
@@ -227,7 +227,7 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let list = home.run(&["list", "--json"]).await.json();
     assert_eq!(list["warnings"].as_array().map(Vec::len), Some(1), "{list}");
 
-    // Nor does what cannot be read.
+    // The same holds for an unreadable file.
     std::fs::create_dir(&path).expect("made");
     daemon.says("it is a folder, not a regular file").await;
     assert_eq!(servers(&home).await, before);
@@ -239,14 +239,14 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
 
-    // The watch goes on.
+    // The watch continues.
     std::fs::write(&path, config(&["one"])).expect("written");
     daemon.says("reloaded:").await;
     until_up(&home, &["one"]).await;
     daemon.stop().await;
 }
 
-/// The folder may go with the file, and another come in its place.
+/// The folder may vanish with the file, and another may replace it.
 #[tokio::test]
 async fn a_folder_that_comes_back_is_watched_again() {
     let home = home!();
@@ -264,8 +264,8 @@ async fn a_folder_that_comes_back_is_watched_again() {
     daemon.stop().await;
 }
 
-/// A reload by hand wants what is there: nothing, if the file has gone. A change is made to what is in
-/// force, and brings the file back.
+/// A reload by hand applies the current state: no servers, if the file has gone. A change applies to the
+/// current configuration, and creates the file again.
 #[tokio::test]
 async fn a_file_that_is_gone_is_done_without_by_reload() {
     let home = home!();
@@ -294,7 +294,7 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
     daemon.stop().await;
 }
 
-/// The folder may be renamed, and another take its name: at once, or later.
+/// The folder may be renamed, and another may get its name: at once, or later.
 #[tokio::test]
 async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     let home = home!();
@@ -318,7 +318,7 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     std::fs::rename(at("cfg"), at("old")).expect("renamed");
     std::fs::rename(at("new"), at("cfg")).expect("renamed");
     until_up(&home, &["one", "three"]).await;
-    // The watch goes on in the new folder.
+    // The watch continues in the new folder.
     std::fs::write(at("cfg").join("servers.json"), config(&["one"])).expect("written");
     assert_eq!(until_up(&home, &["one"]).await, before);
     let run = home.run(&["list"]).await;
@@ -326,7 +326,7 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     daemon.stop().await;
 }
 
-/// The name may be a link: its target changes, or the folder of the target, or the link itself.
+/// The name may be a link. Its target changes, or the folder of the target, or the link itself.
 #[tokio::test]
 async fn the_target_of_a_link_is_watched() {
     let home = home!();
@@ -349,7 +349,7 @@ async fn the_target_of_a_link_is_watched() {
     daemon.stop().await;
 }
 
-/// A file that an entry refers to may be away for a moment, and what runs goes on.
+/// A referenced file may be away for a moment, and the servers continue.
 #[tokio::test]
 async fn a_referenced_file_that_is_away_stops_nothing() {
     let home = home!();
@@ -383,7 +383,7 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     assert_eq!(servers(&home).await[..2], before);
     daemon.stop().await;
 
-    // One that never ran comes with its file.
+    // A server that never ran starts once its file exists.
     std::fs::remove_file(&token).expect("removed");
     let mut daemon = home.serve(&["--config", &path]).await;
     daemon.says("ready: ").await;

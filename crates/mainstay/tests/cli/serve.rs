@@ -1,4 +1,4 @@
-//! The daemon from outside: what it says, what it leaves, and how it ends.
+//! The daemon from outside: its output, its files, and its end.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ async fn the_demo_says_what_to_try_and_what_happens() {
     daemon.stop().await;
 }
 
-/// D6: what an installer has put into the home folder is found without a PATH that names it.
+/// D6: a program that an installer put into the home folder is found, even if PATH does not name that folder.
 #[tokio::test]
 async fn a_program_of_an_installer_is_found() {
     let home = home!();
@@ -55,7 +55,7 @@ async fn a_program_of_an_installer_is_found() {
     daemon.stop().await;
 }
 
-/// As where the address space is limited: stacks of threads that have no room.
+/// A limited address space, in which the stacks of threads have no room.
 #[tokio::test]
 async fn where_there_are_no_threads_the_start_says_so() {
     let home = home!();
@@ -91,7 +91,7 @@ async fn each_server_has_its_line() {
         .lines()
         .map(str::to_owned)
         .collect();
-    // A line of stderr belongs to the one above it.
+    // A line of stderr belongs to the line above it.
     assert!(!daemon.said.contains("WARN"), "{}", daemon.said);
     let servers = lines.iter().filter(|line| !line.starts_with(' ')).skip(2);
     let mut servers: Vec<&str> = servers.map(String::as_str).collect();
@@ -110,7 +110,7 @@ async fn each_server_has_its_line() {
     daemon.stop().await;
 }
 
-/// A start that takes long is told of, with what it does and the last line of its stderr.
+/// A long start is reported, with its current work and the last line of its stderr.
 #[tokio::test]
 async fn a_slow_start_has_its_line() {
     let home = home!();
@@ -138,7 +138,7 @@ async fn every_start_has_its_line() {
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 2").await;
-    // A slow start's line is due for a later start, too, if time counts from the daemon's start.
+    // If time counted from the daemon's start, a slow start would be reported for a later start, too.
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
     daemon.says("slow     connecting").await;
     start.kill().await.expect("killed");
@@ -164,7 +164,7 @@ async fn every_start_has_its_line() {
     home.run(&["start", "missing"]).await;
     daemon.says("attempt 1 in").await;
     assert!(!daemon.said.contains("turn"), "{}", daemon.said);
-    // What ends with the daemon needs no line.
+    // A stop with the daemon needs no line.
     daemon.said.clear();
     daemon.signal(Signal::TERM);
     daemon.says("stopping").await;
@@ -172,7 +172,7 @@ async fn every_start_has_its_line() {
     assert_eq!(daemon.ended().await, Some(0));
 }
 
-/// A start that comes later and takes long is told of, too.
+/// A later start that takes long is reported, too.
 #[tokio::test]
 async fn a_later_slow_start_has_its_line() {
     let home = home!();
@@ -190,11 +190,11 @@ async fn a_later_slow_start_has_its_line() {
     start.kill().await.expect("killed");
     home.run(&["stop", "slow"]).await;
     daemon.says("slow  disconnected").await;
-    // The next one is told of just as early.
-    let begun = std::time::Instant::now();
+    // The next one is reported as early.
+    let started_at = std::time::Instant::now();
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
     daemon.says("slow  connecting").await;
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    assert!(started_at.elapsed() < std::time::Duration::from_secs(10));
     start.kill().await.expect("killed");
     daemon.stop().await;
 }
@@ -216,10 +216,10 @@ async fn the_state_is_the_owners_alone() {
     for name in ["token", "daemon.json"] {
         assert_eq!(mode(&state.join(name)), 0o600, "{name}");
     }
-    let said: serde_json::Value =
+    let announced: serde_json::Value =
         serde_json::from_slice(&std::fs::read(state.join("daemon.json")).expect("a file"))
             .expect("JSON");
-    assert_eq!(said["url"], daemon.url.as_str());
+    assert_eq!(announced["url"], daemon.url.as_str());
     let token = std::fs::read_to_string(state.join("token")).expect("a token");
     assert!(
         token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -263,8 +263,7 @@ async fn a_port_that_is_taken_is_said_to_be() {
     daemon.stop().await;
 }
 
-/// A daemon that was killed leaves its file; commands must not follow it to another program that
-/// listens there.
+/// A killed daemon leaves its file. Commands must not follow it to another program at that address.
 #[tokio::test]
 async fn what_a_killed_daemon_leaves_is_not_followed() {
     let home = home!();
@@ -290,7 +289,7 @@ async fn its_servers_end_with_it() {
     }
 }
 
-/// A server that ignores everything but SIGKILL takes its 6 s; another signal does not wait.
+/// A server that ignores everything but SIGKILL takes its 6 s. Another signal does not wait.
 #[tokio::test]
 async fn a_second_signal_stops_at_once() {
     let home = home!();
@@ -331,7 +330,7 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
         .expect("it starts");
     assert_eq!(wrong.status.code(), Some(1));
     assert_snapshot!(home.redacted(&String::from_utf8_lossy(&wrong.stderr)));
-    // From elsewhere, with the token at hand.
+    // From another home, with the token.
     let elsewhere = home!();
     let right = within(ask(&elsewhere, &token).output())
         .await
@@ -342,7 +341,7 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
         "{}",
         String::from_utf8_lossy(&right.stderr)
     );
-    // Without one, the URL alone opens nothing.
+    // Without a token, the URL alone gives no access.
     let none = within(ask(&elsewhere, "").output())
         .await
         .expect("it starts");
@@ -355,7 +354,7 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
     daemon.stop().await;
 }
 
-/// The whole of stdout is the protocol, and the end of stdin is the end.
+/// Stdout has only the protocol, and the end of stdin is the end.
 #[tokio::test]
 async fn mcp_speaks_on_stdio_until_its_client_leaves() {
     let home = home!();
@@ -387,7 +386,7 @@ async fn mcp_speaks_on_stdio_until_its_client_leaves() {
         Some(0)
     );
     assert_eq!(within(stdout.next_line()).await.expect("UTF-8"), None);
-    // It keeps logs and catalogs for the next time. Commands find no daemon any more.
+    // Logs and catalogs are stored for the next run. Commands find no daemon any more.
     let state = home.state();
     assert!(state.join("catalogs/fake.json").is_file());
     assert_eq!(state.join("instances").read_dir().expect("made").count(), 1);

@@ -1,11 +1,11 @@
-//! `mainstay service`, with stand-ins for `systemctl` and `launchctl` on PATH that note their arguments.
+//! `mainstay service`, with stand-ins for `systemctl` and `launchctl` on PATH that record their arguments.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use insta::assert_snapshot;
 use mainstay_testkit::{Home, Run, home, within};
 
-/// Notes each line of arguments. It knows whether the service is up, and nothing else.
+/// Records each line of arguments. Its only state is whether the service runs.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 [ -e "$HOME/no-session" ] && { echo 'Failed to connect to bus: No medium found' >&2; exit 1; }
 case "$*" in
@@ -71,10 +71,10 @@ impl Machine {
         for arguments in commands {
             runs.push(self.run(arguments).await.to_string());
         }
-        self.shown(&runs.join("\n"))
+        self.redacted(&runs.join("\n"))
     }
 
-    fn shown(&self, text: &str) -> String {
+    fn redacted(&self, text: &str) -> String {
         let program = env!("CARGO_BIN_EXE_mainstay");
         self.home.redacted(&text.replace(program, "[MAINSTAY]"))
     }
@@ -84,11 +84,11 @@ impl Machine {
         self.home.path().join(unit)
     }
 
-    /// What the stand-in was told since the last look.
-    fn said(&self) -> String {
-        let said = self.home.path().join("said");
-        let text = fs::read_to_string(&said).unwrap_or_default();
-        fs::remove_file(said).ok();
+    /// The arguments that the stand-in recorded since the last call of this function.
+    fn recorded_arguments(&self) -> String {
+        let path = self.home.path().join("said");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        fs::remove_file(path).ok();
         text
     }
 }
@@ -97,9 +97,9 @@ impl Machine {
 async fn a_unit_is_installed_shown_and_removed() {
     let machine = Machine::new();
     let dry = machine.run(&["service", "install", "--dry-run"]).await;
-    assert_snapshot!("dry_run", machine.shown(&dry.to_string()));
+    assert_snapshot!("dry_run", machine.redacted(&dry.to_string()));
     assert!(!machine.unit().exists());
-    assert_eq!(machine.said(), "");
+    assert_eq!(machine.recorded_arguments(), "");
 
     assert_snapshot!(
         "installed",
@@ -113,21 +113,24 @@ async fn a_unit_is_installed_shown_and_removed() {
             .await
     );
     assert_eq!(
-        machine.said(),
+        machine.recorded_arguments(),
         "systemctl --user daemon-reload\nsystemctl --user enable mainstay.service\nsystemctl --user restart mainstay.service\n"
     );
     let unit = fs::read_to_string(machine.unit()).expect("a unit");
     assert!(dry.stdout.contains(unit.lines().nth(6).expect("a line")));
 
-    // Once more changes nothing and restarts nothing.
+    // A repetition changes nothing and restarts nothing.
     machine.run(&["service", "install"]).await;
-    assert_eq!(machine.said(), "systemctl --user enable mainstay.service\n");
+    assert_eq!(
+        machine.recorded_arguments(),
+        "systemctl --user enable mainstay.service\n"
+    );
     assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), unit);
 
-    // Another port does.
+    // Another port is a change.
     let listen = &["service", "install", "--listen", "127.0.0.1:7421"];
     assert_eq!(machine.run(listen).await.code, Some(0));
-    assert!(machine.said().contains("restart"));
+    assert!(machine.recorded_arguments().contains("restart"));
     let unit = fs::read_to_string(machine.unit()).expect("a unit");
     assert!(unit.contains(" serve --listen 127.0.0.1:7421\n"), "{unit}");
 
@@ -144,7 +147,7 @@ async fn a_unit_is_installed_shown_and_removed() {
     );
     assert!(!machine.unit().exists());
     assert_eq!(
-        machine.said(),
+        machine.recorded_arguments(),
         "systemctl --user disable --now mainstay.service\nsystemctl --user daemon-reload\n"
     );
 }
@@ -166,7 +169,7 @@ async fn without_a_session_nothing_is_written() {
     let run = machine.run(&["service", "install", "--write-only"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(machine.unit().exists());
-    assert_eq!(machine.said(), "");
+    assert_eq!(machine.recorded_arguments(), "");
 }
 
 #[tokio::test]
@@ -184,21 +187,21 @@ async fn what_cannot_work_is_not_installed() {
     assert!(run.stderr.contains("runs already (pid"), "{run}");
     daemon.stop().await;
     assert!(!machine.unit().exists());
-    assert_eq!(machine.said(), "");
+    assert_eq!(machine.recorded_arguments(), "");
 
-    // A person's own unit stays.
-    let own = "[Service]\nExecStart=/usr/bin/mainstay serve\n";
+    // A person's own unit is not changed.
+    let unit = "[Service]\nExecStart=/usr/bin/mainstay serve\n";
     fs::create_dir_all(machine.unit().parent().expect("a folder")).expect("made");
-    fs::write(machine.unit(), own).expect("written");
+    fs::write(machine.unit(), unit).expect("written");
     for action in ["install", "uninstall"] {
         let run = machine.run(&["service", action]).await;
         assert_eq!(run.code, Some(1), "{run}");
         assert!(run.stderr.contains("was not written by Mainstay"), "{run}");
     }
-    assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), own);
+    assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), unit);
     fs::remove_file(machine.unit()).expect("removed");
 
-    // What the service manager says is told.
+    // The error of the service manager is reported.
     machine.home.file("fails", "");
     let run = machine.run(&["service", "install"]).await;
     assert_eq!(run.code, Some(1), "{run}");
@@ -217,7 +220,7 @@ async fn an_agent_is_installed_and_removed() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(
-        machine.said(),
+        machine.recorded_arguments(),
         "launchctl enable gui/UID/mainstay.daemon\nlaunchctl bootstrap gui/UID\n"
     );
     let agent = machine
@@ -239,7 +242,7 @@ async fn an_agent_is_installed_and_removed() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(
-        machine.said(),
+        machine.recorded_arguments(),
         "launchctl bootout gui/UID/mainstay.daemon\nlaunchctl enable gui/UID/mainstay.daemon\nlaunchctl bootstrap gui/UID\n"
     );
     let run = machine
@@ -251,7 +254,7 @@ async fn an_agent_is_installed_and_removed() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(
-        machine.said(),
+        machine.recorded_arguments(),
         "launchctl bootout gui/UID/mainstay.daemon\n"
     );
     assert!(!agent.exists());

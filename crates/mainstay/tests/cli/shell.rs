@@ -33,14 +33,16 @@ async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
 async fn pid_of(home: &Home, server: &str) -> Pid {
     let get = home.run(&["list", "--json"]).await.json();
     let servers = get["servers"].as_array().expect("servers");
-    let found = servers.iter().find(|it| it["name"] == server);
-    let pid = found.and_then(|it| it["pid"].as_i64()).expect("a process");
+    let found = servers.iter().find(|entry| entry["name"] == server);
+    let pid = found
+        .and_then(|server| server["pid"].as_i64())
+        .expect("a process");
     Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id")
 }
 
-/// Whether the fake has got a message with these words.
+/// True if the fake has received a message with these words.
 fn has_got(record: &Path, words: &str) -> bool {
-    std::fs::read_to_string(record).is_ok_and(|got| got.contains(words))
+    std::fs::read_to_string(record).is_ok_and(|text| text.contains(words))
 }
 
 #[tokio::test]
@@ -76,7 +78,7 @@ async fn a_script_is_carried_out_line_by_line() {
     daemon.stop().await;
 }
 
-/// Each is told with a hint, the next ones are carried out, and the worst is the exit code.
+/// Each error has a hint, the following lines still run, and the exit code is that of the worst error.
 #[tokio::test]
 async fn what_is_wrong_is_told_with_a_hint() {
     let home = home!();
@@ -134,7 +136,7 @@ async fn what_is_wrong_is_told_with_a_hint() {
     assert_eq!(none.code, Some(3), "{none}");
 }
 
-/// B13: servers of its own, which are asked in the background.
+/// B13: the shell's own servers, which are probed in the background.
 #[tokio::test]
 async fn a_shell_may_have_servers_of_its_own() {
     let home = home!();
@@ -153,7 +155,7 @@ async fn a_shell_may_have_servers_of_its_own() {
         "--health-interval",
         "1",
     ];
-    // The background has found it degraded when its warning is in the log.
+    // The warning in the log shows that the background has found the server degraded.
     let mut command = home.command(&arguments);
     command.stdin(Stdio::piped());
     let mut shell = Running::start(command);
@@ -168,10 +170,10 @@ async fn a_shell_may_have_servers_of_its_own() {
         .expect("it ends");
     let stdout = String::from_utf8(output.stdout).expect("UTF-8");
     let lines: Vec<&str> = stdout.lines().collect();
-    let [said, head, health, reconnected] = lines[..] else {
+    let [text, head, health, reconnected] = lines[..] else {
         panic!("{stdout}")
     };
-    assert_eq!((said, head), ("hello", "Server Health"), "{stdout}");
+    assert_eq!((text, head), ("hello", "Server Health"), "{stdout}");
     assert!(
         health.starts_with("  more             healthy    ping: "),
         "{stdout}"
@@ -212,8 +214,8 @@ async fn at_a_terminal(command: &Command) -> Terminal {
     terminal
 }
 
-/// Presses Tab until the line is complete: the names come from the daemon. Between two of them the editor has
-/// time to show the line, which it does when no key comes.
+/// Presses Tab until the line is complete, because the names come from the daemon. Between two presses the
+/// editor has time to show the line, which it does when no key arrives.
 async fn completed(terminal: &Terminal, line: &str) {
     let mut look = 0_u32;
     found(PROGRAMS, line, async || {
@@ -242,7 +244,7 @@ async fn a_line_is_completed_and_kept() {
     daemon.says("ready: 2 of 2").await;
     let command = home.command(&["shell"]);
     let terminal = at_a_terminal(&command).await;
-    // The only tool that fits, then its only argument.
+    // The only matching tool, then its only argument.
     terminal.types("/call beta/ech").await;
     completed(&terminal, "/call beta/echo text=").await;
     enter(&terminal, "'hello there'").await;
@@ -255,12 +257,12 @@ async fn a_line_is_completed_and_kept() {
     terminal.hides("restart").await;
     enter(&terminal, "/call beta/echo text=x password=hunter2").await;
     terminal.shows("\nx").await;
-    // Of the lines before, the last one that is not secret is kept for the next shell.
+    // The last line without a secret is stored for the next shell.
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     let file = home.state().join("shell-history");
-    let kept = std::fs::read_to_string(&file).expect("a history");
-    assert_eq!(kept, "/call beta/echo text='hello there'\n");
+    let history = std::fs::read_to_string(&file).expect("a history");
+    assert_eq!(history, "/call beta/echo text='hello there'\n");
     let mode = std::os::unix::fs::PermissionsExt::mode(
         &std::fs::metadata(&file).expect("a file").permissions(),
     );
@@ -329,23 +331,23 @@ async fn every_command_does_what_help_says() {
     }
 
     let terminal = at_a_terminal(&home.command(&["shell"])).await;
-    for (line, told) in lines {
+    for (line, expected) in lines {
         enter(&terminal, line).await;
-        terminal.shows(told).await;
+        terminal.shows(expected).await;
         terminal
             .shows_when("the prompt", |screen| {
                 screen.trim_end().ends_with("mainstay>")
             })
             .await;
         terminal.press(&["C-l"]).await;
-        terminal.hides(told).await;
+        terminal.hides(expected).await;
     }
     enter(&terminal, "/exit").await;
     assert_eq!(terminal.ended().await, Some(0));
     daemon.stop().await;
 }
 
-/// A server that is killed, a call that is cancelled, and a daemon that is started again: the shell goes on.
+/// A server is killed, a call is cancelled, and a daemon is restarted. The shell continues.
 #[tokio::test]
 async fn trouble_is_told_above_the_line() {
     if !Terminal::is_available() {
@@ -401,7 +403,7 @@ async fn trouble_is_told_above_the_line() {
     enter(&terminal, "/call two/echo text=again").await;
     terminal.shows("\nagain").await;
     let pid = Pid::from_raw(terminal.pid().await.cast_signed()).expect("a process id");
-    // What was on the screen is still there.
+    // The earlier text is still on the screen.
     terminal.shows("  two              healthy    ping: ").await;
     terminal.types("half a line").await;
     terminal.shows("half a line").await;

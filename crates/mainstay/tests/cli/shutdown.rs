@@ -1,4 +1,4 @@
-//! The end of a daemon whose servers do not want to end (T1, T8; W17), and of `mainstay mcp`.
+//! The end of a daemon whose servers do not end (T1, T8; W17), and of `mainstay mcp`.
 
 use std::{
     fs::{self, File},
@@ -17,16 +17,16 @@ use tokio::{
 
 use crate::fakes::fakes;
 
-/// What the whole may take, with servers that hear nothing but SIGKILL.
+/// Time limit of the whole stop, with servers that react only to SIGKILL.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Calls a tool from a process of its own.
+/// Calls a tool in another process.
 fn in_background(home: &Home, tool: &[&str]) -> impl Future<Output = io::Result<Output>> + use<> {
     let call = home.command(&[&["call", "--json"], tool].concat()).spawn();
     call.expect("it starts").wait_with_output()
 }
 
-/// Returns when the first servers have one call each.
+/// Waits until each of the first servers has one call in flight.
 async fn in_flight(home: &Home, servers: usize) {
     within(async {
         loop {
@@ -65,7 +65,7 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
         assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(stderr.contains("may or may not have run"), "{stderr}");
     }
-    // The calls had their time, and did not wait for their servers' end.
+    // The calls had their time, and did not wait for the end of their servers.
     let elapsed = since.elapsed();
     assert!(elapsed > Duration::from_secs(4), "{elapsed:?}");
     assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
@@ -73,8 +73,8 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
     assert!(since.elapsed() < LIMIT, "{:?}", since.elapsed());
 }
 
-/// A second signal ends calls at once, and as truly as the end of their time: their clients are told, and
-/// it is on record, that what was sent may have run.
+/// A second signal ends calls at once, with the same outcome as the end of their time: clients and records say
+/// that a sent call may have run.
 #[tokio::test]
 async fn a_second_signal_ends_calls_with_their_outcome() {
     let home = home!();
@@ -104,7 +104,7 @@ async fn a_second_signal_ends_calls_with_their_outcome() {
     }
 }
 
-/// A hangup asks for the configuration to be read again, and no more while there is none to serve.
+/// A hangup requests a reload of the configuration, and does nothing while there is none.
 #[tokio::test]
 async fn a_hangup_cuts_no_call() {
     let home = home!();
@@ -135,8 +135,8 @@ fn call(id: u8, tool: &str) -> String {
 async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     let home = home!();
     let config = fakes(&home, &[("fake", &["--handshake-delay", "700"])]);
-    let asked = [INITIALIZE.to_owned(), call(2, "sleep"), call(3, "sleep")].join("\n");
-    let file = home.file("requests", &asked);
+    let requests = [INITIALIZE.to_owned(), call(2, "sleep"), call(3, "sleep")].join("\n");
+    let file = home.file("requests", &requests);
     let mut command = home.command(&["mcp", "--config", &config]);
     command.stdin(File::open(file).expect("it was written"));
     let output = within(command.output()).await.expect("it starts");
@@ -145,7 +145,7 @@ async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// A client that is gone is noticed though something holds stdin open, and a call of its own is at work.
+/// The end of a client is noticed, even if another process holds stdin open and a call is in flight.
 #[tokio::test]
 async fn mcp_ends_when_nobody_reads_its_output() {
     let home = home!();
@@ -154,8 +154,8 @@ async fn mcp_ends_when_nobody_reads_its_output() {
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let mut stdout = child.stdout.take().expect("a pipe");
-    let asked = [INITIALIZE, &call(2, "hang"), ""].join("\n");
-    stdin.write_all(asked.as_bytes()).await.expect("written");
+    let requests = [INITIALIZE, &call(2, "hang"), ""].join("\n");
+    stdin.write_all(requests.as_bytes()).await.expect("written");
     within(stdout.read_u8()).await.expect("it is greeted");
     drop(stdout);
     let status = within(child.wait()).await.expect("waited for");
@@ -200,10 +200,12 @@ async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--config", &config];
     let mut next = home.command(&arguments).spawn().expect("it starts");
     let mut stderr = BufReader::new(next.stderr.take().expect("a pipe")).lines();
-    let said = within(stderr.next_line()).await.expect("UTF-8");
+    let words = within(stderr.next_line()).await.expect("UTF-8");
     assert!(
-        said.as_ref().is_some_and(|it| it.starts_with("waiting")),
-        "{said:?}"
+        words
+            .as_ref()
+            .is_some_and(|line| line.starts_with("waiting")),
+        "{words:?}"
     );
     let pid = next.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     kill_process(pid.expect("it runs"), Signal::TERM).expect("signalled");
@@ -212,7 +214,7 @@ async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
     drop(last);
 }
 
-/// `mainstay mcp` that was asked to end, and its client.
+/// A `mainstay mcp` that is stopping, and its client.
 struct Ending {
     child: Child,
     stdin: ChildStdin,
@@ -220,7 +222,7 @@ struct Ending {
 }
 
 impl Ending {
-    async fn say(&mut self, message: &str) {
+    async fn send(&mut self, message: &str) {
         let line = format!("{message}\n");
         let written = self.stdin.write_all(line.as_bytes()).await;
         written.expect("it reads");
@@ -239,8 +241,8 @@ impl Ending {
     }
 }
 
-/// While calls have their time to end, new ones are refused and on record, pings are answered and
-/// cancellations count: as over HTTP.
+/// While calls have their time to end, new ones are refused and recorded, pings are answered, and cancellations
+/// work, as over HTTP.
 #[tokio::test]
 async fn mcp_hears_its_client_while_it_stops() {
     let home = home!();
@@ -252,24 +254,25 @@ async fn mcp_hears_its_client_while_it_stops() {
         stdout: BufReader::new(child.stdout.take().expect("a pipe")).lines(),
         child,
     };
-    mcp.say(INITIALIZE).await;
-    mcp.say(&call(2, "hang")).await;
-    mcp.say(&call(3, "echo")).await;
+    mcp.send(INITIALIZE).await;
+    mcp.send(&call(2, "hang")).await;
+    mcp.send(&call(3, "echo")).await;
     mcp.answer(3).await;
     let pid = mcp.child.id().expect("it runs").cast_signed();
     kill_process(Pid::from_raw(pid).expect("a process"), Signal::TERM).expect("signalled");
     let mut refused = 0;
     for id in 10.. {
-        mcp.say(&call(id, "echo")).await;
+        mcp.send(&call(id, "echo")).await;
         let answer = mcp.answer(id.into()).await;
         if answer.to_string().contains("shutting down") {
             refused += 1;
             break;
         }
     }
-    mcp.say(r#"{"jsonrpc":"2.0","id":4,"method":"ping"}"#).await;
+    mcp.send(r#"{"jsonrpc":"2.0","id":4,"method":"ping"}"#)
+        .await;
     assert!(mcp.answer(4).await["result"].is_object());
-    mcp.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#)
+    mcp.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#)
         .await;
     let status = within(mcp.child.wait()).await.expect("waited for");
     assert_eq!(status.code(), Some(0));
@@ -279,17 +282,17 @@ async fn mcp_hears_its_client_while_it_stops() {
     }
 }
 
-/// Answers that cannot be written are no success.
+/// If answers cannot be written, the exit code is no success.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn mcp_fails_where_its_answers_are_lost() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
-    let asked = [INITIALIZE, &call(2, "echo")].join("\n");
-    let asked = home.file("requests", &asked);
+    let requests = [INITIALIZE, &call(2, "echo")].join("\n");
+    let path = home.file("requests", &requests);
     let full = fs::OpenOptions::new().write(true).open("/dev/full");
     let mut command = home.command(&["mcp", "--config", &config]);
-    command.stdin(File::open(asked).expect("it was written"));
+    command.stdin(File::open(path).expect("it was written"));
     command.stdout(full.expect("it is there"));
     let child = command.spawn().expect("it starts");
     let output = within(child.wait_with_output()).await.expect("waited for");

@@ -1,5 +1,5 @@
-//! Servers that no attempt can bring up: they wait for approval, are disabled, or their entry is wrong.
-//! Every command says what can be done about them.
+//! Servers that no attempt can start: they wait for approval, are disabled, or have a wrong entry. Every
+//! command reports the next step.
 
 use mainstay_testkit::{Run, home};
 use serde_json::json;
@@ -9,11 +9,11 @@ use crate::{control::add_from_inside, fakes::fakes, records::recorded};
 const APPROVE: &str = "waiting for approval; approve it by \"mainstay approve newone\"";
 const ENABLE: &str = "disabled; enable it by \"mainstay enable off\"";
 
-fn says(run: &Run, code: i32, words: &[&str]) {
+fn assert_printed(run: &Run, code: i32, words: &[&str]) {
     assert_eq!(run.code, Some(code), "{run}");
     for words in words {
-        let said = run.stdout.contains(words) || run.stderr.contains(words);
-        assert!(said, "{words}: {run}");
+        let is_printed = run.stdout.contains(words) || run.stderr.contains(words);
+        assert!(is_printed, "{words}: {run}");
     }
 }
 
@@ -29,18 +29,18 @@ async fn what_waits_for_approval_says_so_everywhere() {
     let line = daemon.says("newone").await;
     assert!(line.contains("pending"), "{line}");
     assert!(line.contains("mainstay approve newone"), "{line}");
-    says(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
+    assert_printed(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
     let json = home.run(&["call", "newone/echo", "--json"]).await;
-    says(&json, 1, &[r#""status":"pending""#]);
-    says(&home.run(&["health", "newone"]).await, 1, &[APPROVE]);
+    assert_printed(&json, 1, &[r#""status":"pending""#]);
+    assert_printed(&home.run(&["health", "newone"]).await, 1, &[APPROVE]);
     for command in ["enable", "start", "restart", "reconnect"] {
-        says(&home.run(&[command, "newone"]).await, 1, &[APPROVE]);
+        assert_printed(&home.run(&[command, "newone"]).await, 1, &[APPROVE]);
     }
     let again = home.run(&["enable", "--ephemeral", "newone"]).await;
-    says(&again, 1, &[APPROVE]);
-    // A client can switch it off, and it still waits then.
+    assert_printed(&again, 1, &[APPROVE]);
+    // A client can disable it. Then it still waits for approval.
     home.run(&["disable", "--ephemeral", "newone"]).await;
-    says(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
+    assert_printed(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
     let approved = home.run(&["approve", "newone", "--yes"]).await;
     assert_eq!(approved.code, Some(0), "{approved}");
     assert!(
@@ -63,28 +63,28 @@ async fn what_is_disabled_is_started_by_nobody() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 1").await;
     for command in ["start", "restart", "reconnect"] {
-        says(&home.run(&[command, "off"]).await, 1, &[ENABLE]);
+        assert_printed(&home.run(&[command, "off"]).await, 1, &[ENABLE]);
         let json = home.run(&[command, "off", "--json"]).await;
-        says(
+        assert_printed(
             &json,
             1,
             &["server_not_connected", r#""status":"disabled""#],
         );
         let all = home.run(&[command, "--all"]).await;
-        says(&all, 0, &["on is connected"]);
+        assert_printed(&all, 0, &["on is connected"]);
         assert!(!all.stdout.contains("off"), "{all}");
     }
     let all = home.run(&["start", "--all"]).await;
-    says(&all, 0, &["off was skipped: it is disabled"]);
-    says(&home.run(&["call", "off/echo"]).await, 1, &[ENABLE]);
+    assert_printed(&all, 0, &["off was skipped: it is disabled"]);
+    assert_printed(&home.run(&["call", "off/echo"]).await, 1, &[ENABLE]);
     let list = home.run(&["list"]).await;
-    says(&list, 0, &["enable it by \"mainstay enable off\""]);
+    assert_printed(&list, 0, &["enable it by \"mainstay enable off\""]);
     let enabled = home.run(&["enable", "--ephemeral", "off"]).await;
-    says(&enabled, 0, &["off is connected"]);
+    assert_printed(&enabled, 0, &["off is connected"]);
     daemon.stop().await;
 }
 
-/// No attempt can help where the entry cannot be used.
+/// No attempt can help if the entry is wrong.
 #[tokio::test]
 async fn a_wrong_entry_is_to_be_corrected() {
     let home = home!();
@@ -104,9 +104,9 @@ async fn a_wrong_entry_is_to_be_corrected() {
     let transports: Vec<&str> = list.rows()[1..].iter().map(|row| row[2]).collect();
     assert_eq!(transports, ["http", "stdio", "unknown"], "{list}");
     for arguments in [["call", "badport/x"], ["health", "unset"]] {
-        says(&home.run(&arguments).await, 1, &[&step]);
+        assert_printed(&home.run(&arguments).await, 1, &[&step]);
     }
-    // A finding has its place, and is said once.
+    // A finding has its place, and appears once.
     assert_eq!(
         daemon.said.matches("the URL's port").count(),
         1,
@@ -115,9 +115,9 @@ async fn a_wrong_entry_is_to_be_corrected() {
     );
     assert_eq!(daemon.said.matches(&step).count(), 3, "{}", daemon.said);
     daemon.stop().await;
-    // For the occasion nothing is read again.
+    // A command with its own servers reads no file again.
     let list = home.run(&["list", "--config", &path]).await;
-    says(&list, 0, &["correct its entry in the configuration\n"]);
+    assert_printed(&list, 0, &["correct its entry in the configuration\n"]);
 }
 
 #[tokio::test]
@@ -128,11 +128,11 @@ async fn what_is_stopped_has_a_next_step() {
     daemon.says("ready: 1 of 1").await;
     home.run(&["stop", "one"]).await;
     let words = "disconnected: it is stopped; start it by \"mainstay start one\"";
-    says(&home.run(&["health", "one"]).await, 1, &[words]);
+    assert_printed(&home.run(&["health", "one"]).await, 1, &[words]);
     daemon.stop().await;
 }
 
-/// A refused call is recorded under the server's own name of the tool, whichever way it was spelled.
+/// A refused call is recorded under the server's own name of the tool, whatever its spelling.
 #[tokio::test]
 async fn a_refused_call_is_recorded_under_one_name() {
     let home = home!();
@@ -182,7 +182,7 @@ async fn a_call_to_a_hanging_start_says_so() {
     let config = home.file("servers.json", &config.to_string());
     let daemon = home.serve(&["--config", &config]).await;
     let call = home.run(&["call", "hangs/echo"]).await;
-    says(
+    assert_printed(
         &call,
         5,
         &["the server is not up yet", "mainstay logs hangs"],

@@ -1,5 +1,5 @@
-//! The state directory against other users of the machine: a user who can write to it, or into what
-//! leads to it, could name another daemon to the commands and read their token.
+//! The state directory and other users of the machine: a user who can write to it, or to a folder above it,
+//! could point the commands to another daemon and read their token.
 
 use std::{
     fs::{self, File, Permissions},
@@ -21,7 +21,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
 }
 
-/// Ownership can be changed by root alone. Says so where it cannot be tested.
+/// True for root, because only root can change ownership. Otherwise prints that the test is skipped.
 #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 fn is_root(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
@@ -83,13 +83,13 @@ async fn a_directory_that_others_can_write_to_is_refused() {
         );
     }
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // A command that can do without does: nothing is read there, and nothing written.
+    // A command that can work without the directory does so. It reads and writes nothing there.
     let config = fakes(&home, &[("fake", &[])]);
     let run = home.run(&["call", "fake/pid", "--config", &config]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains("nothing is kept"), "{run}");
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // Others may look.
+    // Other users may read.
     mode(&state, 0o755);
     let run = home.run(&["token", "list"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -113,11 +113,11 @@ async fn so_is_one_that_others_can_put_another_in_the_place_of() {
         assert!(refused.stderr.contains(&words), "{refused}");
         assert!(refused.stderr.contains("chmod go-w"), "{refused}");
     }
-    // In a sticky one they rename only what is theirs.
+    // In a sticky folder, users can rename only their own files.
     mode(&above, 0o1777);
     assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
 
-    // A link of ours leads where it leads; it is what lies there that counts.
+    // A link of the own user may lead elsewhere. The directory at its target is checked.
     mode(&above, 0o700);
     let link = home.path().join("link");
     symlink(&above, &link).expect("linked");
@@ -158,7 +158,7 @@ async fn so_is_one_of_somebody_else() {
         ),
     )
     .await;
-    // And what is in it.
+    // Its content is checked, too.
     chown(&state, Some(0), None).expect("given");
     for name in ["lock", "token", "tokens.json"] {
         let file = state.join(name);
@@ -175,7 +175,7 @@ async fn so_is_one_of_somebody_else() {
     }
 }
 
-/// Links that were planted while the directory was open to others lead nothing of ours elsewhere.
+/// Links that were planted while the directory was open to others do not redirect Mainstay's files.
 #[tokio::test]
 async fn planted_links_and_pipes_are_not_followed() {
     let home = home!();
@@ -183,7 +183,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     fs::create_dir(&state).expect("made");
     let victim = home.path().join("victim");
     fs::write(&victim, "precious").expect("written");
-    // What new files were called, and are called no longer.
+    // The former names of new files.
     for name in [
         "token.new",
         "tokens.new",
@@ -212,7 +212,7 @@ async fn planted_links_and_pipes_are_not_followed() {
         let run = home.run(&["token", "add", "phone"]).await;
         assert_eq!(run.code, Some(1), "{name}: {run}");
         fs::remove_file(&file).expect("removed");
-        // A pipe is not waited for.
+        // Nothing waits for a pipe.
         rustix::fs::mkfifoat(
             rustix::fs::CWD,
             &file,
@@ -225,7 +225,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     }
     assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
 
-    // A folder that others write to: its logs and catalogs are neither read nor written.
+    // A folder that others can write to: its logs and catalogs are neither read nor written.
     let logs = state.join("logs");
     mode(&logs, 0o777);
     let run = home.run(&["logs", "alpha"]).await;
@@ -241,7 +241,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     assert!(!Path::new("/tmp/mcp-alpha.log").exists());
 }
 
-/// A directory with a lock that a daemon would hold, and what it says of itself.
+/// A directory with a lock, as a daemon holds it, and with a forged `daemon.json`.
 struct Forged {
     home: Home,
     listener: TcpListener,
@@ -270,14 +270,14 @@ impl Forged {
         format!("http://{}", self.listener.local_addr().expect("an address"))
     }
 
-    fn says(&self, url: &str, token_file: &Path) {
+    fn announce(&self, url: &str, token_file: &Path) {
         let daemon = json!({"url": url, "pid": 1, "token_file": token_file});
         let path = self.home.state().join("daemon.json");
         fs::remove_file(&path).ok();
         fs::write(path, daemon.to_string()).expect("written");
     }
 
-    /// A command is refused, and no daemon is asked.
+    /// Asserts that a command is refused, and that no daemon is contacted.
     async fn refuses(&self, words: &str) {
         for arguments in [["list"].as_slice(), &["token", "list"], &["call", "a/b"]] {
             let run = self.home.run(arguments).await;
@@ -296,17 +296,17 @@ async fn what_a_forged_file_says_is_not_believed() {
     let file = state.join("daemon.json");
     let (url, token) = (forged.url(), state.join("token"));
 
-    // A token that lies elsewhere would be sent.
+    // A token outside of the directory would be sent.
     let outside = "the token that it names is not in the same directory";
     for path in ["../secret", "/etc/hostname", "x/../../secret", ".."] {
-        forged.says(&url, &state.join(path));
+        forged.announce(&url, &state.join(path));
         forged.refuses(outside).await;
     }
     symlink(forged.home.path().join("secret"), state.join("link")).expect("linked");
-    forged.says(&url, &state.join("link"));
+    forged.announce(&url, &state.join("link"));
     forged.refuses("cannot use").await;
 
-    // The token would be sent elsewhere.
+    // The token would be sent to another machine.
     for url in [
         "http://192.0.2.1:7420",
         "http://127.0.0.1.example.com:7420",
@@ -315,12 +315,12 @@ async fn what_a_forged_file_says_is_not_believed() {
         "http://localhost:7420",
         "",
     ] {
-        forged.says(url, &token);
+        forged.announce(url, &token);
         forged.refuses("which is not loopback").await;
     }
 
-    // A file that others could write, or that is none.
-    forged.says(&url, &token);
+    // A file that others can write, or that is no regular file.
+    forged.announce(&url, &token);
     mode(&file, 0o666);
     forged.refuses("others can write to").await;
     fs::rename(&file, state.join("elsewhere")).expect("renamed");
@@ -331,21 +331,21 @@ async fn what_a_forged_file_says_is_not_believed() {
     forged.refuses("is not a regular file").await;
     if is_root("somebody else's daemon.json") {
         fs::remove_file(&file).expect("removed");
-        forged.says(&url, &token);
+        forged.announce(&url, &token);
         chown(&file, Some(12345), None).expect("given");
         forged.refuses("belongs to user 12345").await;
     }
 
-    // As it ought to be: the daemon is asked.
+    // With a correct file, the daemon is contacted.
     fs::remove_file(&file).expect("removed");
-    forged.says(&url, &token);
+    forged.announce(&url, &token);
     assert_eq!(fs::metadata(&file).expect("there").mode() & 0o022, 0);
     let mut child = forged.home.command(&["list"]).spawn().expect("it starts");
-    let asked = tokio::time::timeout(Duration::from_secs(30), async {
+    let contacted = tokio::time::timeout(Duration::from_secs(30), async {
         while forged.listener.accept().is_err() {
             tokio::task::yield_now().await;
         }
     });
-    asked.await.expect("asked");
+    contacted.await.expect("asked");
     child.kill().await.expect("killed");
 }

@@ -1,5 +1,5 @@
-//! A stderr that cannot be written: a terminal that was stopped by Ctrl-S or closed, a pipe that nobody reads or
-//! whose reader has gone, a full disk. Mainstay goes on, and ends when it is told to.
+//! A stderr that cannot be written: a terminal that Ctrl-S stopped or that is closed, a pipe without a reader,
+//! a full disk. Mainstay continues, and ends at its signal.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use crate::{fakes::fakes, terminal::pseudo_terminal};
 /// The smallest pipe.
 const PIPE: usize = 4096;
 
-/// A stderr that takes little or nothing, and its other end if that stays open.
+/// A stderr that accepts little or nothing, and its other end if that remains open.
 type Stuck = (OwnedFd, Option<OwnedFd>);
 
 fn pipe(is_open: bool) -> Stuck {
@@ -40,7 +40,7 @@ fn terminal(is_open: bool) -> Stuck {
 }
 
 /// Calls, a restart, health and the end, with everything logged.
-async fn goes_on((stderr, beside): Stuck) {
+async fn goes_on((stderr, other_end): Stuck) {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let listen = ["--json", "--listen", "127.0.0.1:0", "--config", &config];
@@ -49,7 +49,7 @@ async fn goes_on((stderr, beside): Stuck) {
         .stderr(Stdio::from(stderr))
         .spawn()
         .expect("it starts");
-    // It holds the writer's end, too.
+    // The command holds the writing end, too.
     drop(command);
     let mut stdout = lines(daemon.stdout.take());
     let first = soon(PROGRAMS, "where it listens", stdout.next_line()).await;
@@ -68,7 +68,7 @@ async fn goes_on((stderr, beside): Stuck) {
     assert!(get(url, "/healthz").await.starts_with("HTTP/1.1 200"));
     let ended = stop(&mut daemon).await;
     assert_eq!(ended.code(), Some(0), "{ended}");
-    drop(beside);
+    drop(other_end);
 }
 
 async fn stop(daemon: &mut Child) -> ExitStatus {

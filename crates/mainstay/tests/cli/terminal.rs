@@ -1,4 +1,4 @@
-//! A pseudo-terminal in the place of a person's: every byte that a command writes to it can be looked at.
+//! A pseudo-terminal in place of a person's terminal: tests can read every byte that a command writes to it.
 
 use std::{
     fs::File,
@@ -32,13 +32,13 @@ pub fn pseudo_terminal() -> (OwnedFd, File) {
     (master, slave)
 }
 
-/// A pseudo-terminal, and what was written to it.
+/// A pseudo-terminal, and the bytes that were written to it.
 pub struct Terminal {
     slave: Option<File>,
-    /// Where a person types.
+    /// The end for a person's keys.
     keys: File,
-    shown: watch::Receiver<Vec<u8>>,
-    /// Ends when no process has the terminal open any more.
+    output: watch::Receiver<Vec<u8>>,
+    /// Ends when no process has the terminal open.
     reader: tokio::task::JoinHandle<()>,
 }
 
@@ -56,32 +56,32 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(&slave, size).expect("a size");
-        let (written, shown) = watch::channel(Vec::new());
+        let (written, output) = watch::channel(Vec::new());
         let mut master = File::from(master);
         let keys = master.try_clone().expect("another handle");
         let reader = tokio::task::spawn_blocking(move || {
             let mut piece = [0; 4096];
             // The end of the other side is an error.
             while let Ok(read @ 1..) = master.read(&mut piece) {
-                written.send_modify(|shown| shown.extend(&piece[..read]));
+                written.send_modify(|output| output.extend(&piece[..read]));
             }
         });
         Self {
             slave: Some(slave),
             keys,
-            shown,
+            output,
             reader,
         }
     }
 
     /// Starts a command with all of its streams on the terminal.
     pub fn start(&mut self, mut command: Command) -> Child {
-        // Colours are ours.
+        // The test expects no colours.
         command.env("NO_COLOR", "1");
         self.start_as_it_is(command)
     }
 
-    /// The same with the environment that the command has.
+    /// Like [`Terminal::start`], but does not set `NO_COLOR`.
     pub fn start_as_it_is(&mut self, mut command: Command) -> Child {
         let slave = self.slave.take().expect("one command for each terminal");
         let stream = || OwnedFd::from(slave.try_clone().expect("another handle"));
@@ -98,13 +98,13 @@ impl Terminal {
     }
 
     pub async fn until(&mut self, words: &str) {
-        let has = |shown: &Vec<u8>| String::from_utf8_lossy(shown).contains(words);
-        within(self.shown.wait_for(has)).await.expect("it goes on");
+        let has = |output: &Vec<u8>| String::from_utf8_lossy(output).contains(words);
+        within(self.output.wait_for(has)).await.expect("it goes on");
     }
 
-    /// All that was shown, once the command is gone.
+    /// All output, once the command has ended.
     pub async fn end(self) -> Vec<u8> {
         within(self.reader).await.expect("it reads");
-        self.shown.borrow().clone()
+        self.output.borrow().clone()
     }
 }

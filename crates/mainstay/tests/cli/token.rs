@@ -1,4 +1,4 @@
-//! `mainstay token`, with a daemon and without one, and the addresses that take tokens (Q7).
+//! `mainstay token`, with a daemon and without one, and the addresses that accept tokens (Q7).
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The token that a run printed, and nothing else on stdout.
+/// The token that a run printed. Asserts that stdout has nothing else.
 fn printed(run: &Run) -> String {
     assert_eq!(run.code, Some(0), "{run}");
     let token = run.stdout.trim_end();
@@ -18,7 +18,7 @@ fn printed(run: &Run) -> String {
     token.to_owned()
 }
 
-/// The status that a ping at `/mcp` gets with this token.
+/// The status of a ping at `/mcp` with this token.
 async fn status(url: &str, token: &str) -> String {
     let address = url.trim_start_matches("http://");
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -37,7 +37,7 @@ async fn status(url: &str, token: &str) -> String {
     answer.split(' ').nth(1).expect("a status").to_owned()
 }
 
-/// Made before there is a daemon, and in force when there is one; changed by it, and kept after it.
+/// Tokens that are made without a daemon work with one. The daemon's changes remain after it.
 #[tokio::test]
 async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     let home = home!();
@@ -50,11 +50,11 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
         .await;
     let early = printed(&early);
     assert!(early.starts_with("mst_") && early.len() == 68, "{early}");
-    let kept = home.state().join("tokens.json");
-    let mode = fs::metadata(&kept).expect("kept").permissions().mode();
+    let path = home.state().join("tokens.json");
+    let mode = fs::metadata(&path).expect("kept").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert!(
-        !fs::read_to_string(&kept)
+        !fs::read_to_string(&path)
             .expect("UTF-8")
             .contains(&early[4..])
     );
@@ -71,12 +71,12 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
         assert_eq!(status(&daemon.url, token).await, expected);
     }
     let list = home.run(&["token", "list", "--json"]).await.json();
-    let shown = &list["tokens"];
+    let tokens = &list["tokens"];
     assert_eq!(
-        (&shown[0]["name"], &shown[1]["name"]),
+        (&tokens[0]["name"], &tokens[1]["name"]),
         (&"early".into(), &"late".into())
     );
-    assert!(shown[0]["expiresAt"].is_string() && shown[1].get("expiresAt").is_none());
+    assert!(tokens[0]["expiresAt"].is_string() && tokens[1].get("expiresAt").is_none());
 
     let removed = home.run(&["token", "remove", "early"]).await;
     assert_eq!(removed.code, Some(0), "{removed}");
@@ -91,7 +91,7 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     );
 }
 
-/// The old token is refused at once; the commands find the new one where the old one was.
+/// The old token is refused at once. The commands find the new one in the same file.
 #[tokio::test]
 async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
     let home = home!();
@@ -136,8 +136,8 @@ async fn what_cannot_be_a_token_is_said_to_be_so() {
     );
 }
 
-/// A client's token makes it possible to listen on an address that others can reach. This token is not
-/// given to any client, so that nothing is opened.
+/// A client's token makes it possible to listen on an address that others can reach. No client gets this token,
+/// so that nothing is opened.
 #[tokio::test]
 async fn an_address_that_others_can_reach_takes_tokens() {
     let home = home!();
@@ -159,7 +159,7 @@ async fn an_address_that_others_can_reach_takes_tokens() {
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("http.requireToken"), "{run}");
 
-    // A list that cannot be read is no list without tokens.
+    // An unreadable list is not a list without tokens.
     fs::write(home.state().join("tokens.json"), "{}").expect("written");
     for arguments in [
         &["serve", "--demo"][..],

@@ -1,5 +1,5 @@
-//! `mainstay top` in a terminal: each key, a server that is killed, a daemon that is started anew, and
-//! how the terminal is left.
+//! `mainstay top` in a terminal: each key, a server that is killed, a daemon that is restarted, and the state
+//! of the terminal afterwards.
 
 use std::{fs, path::PathBuf};
 
@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Two servers that are up and one that is disabled. What is lost stays away for three seconds, so that
-/// a countdown can be seen.
+/// Two connected servers and a disabled one. A lost server stays away for three seconds, so that a countdown is
+/// visible.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
     let reconnect = json!({"initialDelayMs": 3000, "jitter": 0});
@@ -71,9 +71,9 @@ fn row(screen: &str, name: &str) -> String {
 }
 
 async fn shows_in_row(terminal: &Terminal, name: &str, text: &str) -> String {
-    let what = format!("{name}: {text}");
+    let description = format!("{name}: {text}");
     let has = |screen: &str| row(screen, name).contains(text);
-    terminal.shows_when(&what, has).await
+    terminal.shows_when(&description, has).await
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_server_that_is_killed_is_seen_to_come_back() {
         .shows_when("processes", |screen| {
             let row = row(screen, "files");
             let words: Vec<&str> = row.split_whitespace().collect();
-            words.get(7) == Some(&"1") && words.get(8).is_some_and(|it| it.ends_with('M'))
+            words.get(7) == Some(&"1") && words.get(8).is_some_and(|word| word.ends_with('M'))
         })
         .await;
     for _ in 0..20 {
@@ -138,7 +138,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["x"]).await;
     terminal.hides("any key goes back").await;
 
-    // Choosing.
+    // Choose a server.
     for (keys, name) in [
         (["Down", "j"], "notes"),
         (["Up", "k"], "files"),
@@ -152,7 +152,7 @@ async fn every_key_does_what_help_says() {
         terminal.shows(&format!("> {name}")).await;
     }
 
-    // Sorting, and filtering; the selection stays.
+    // Sort and filter. The selection stays.
     terminal.press(&["s"]).await;
     terminal.shows("sort: name").await;
     terminal.press(&["S"]).await;
@@ -176,7 +176,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["Escape"]).await;
     terminal.shows("  files").await;
 
-    // The pane: what it wrote, what happened to it, its calls.
+    // The pane: the server's output, events and calls.
     terminal.press(&["Enter"]).await;
     terminal.shows("[log]").await;
     terminal.shows("tracker is ready").await;
@@ -193,7 +193,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["Enter"]).await;
     terminal.hides("[events]").await;
 
-    // Steering; nothing is done without a yes.
+    // Operate servers. Nothing happens without a confirmation.
     terminal.press(&["x"]).await;
     terminal.shows("stop tracker? (y/n)").await;
     terminal.press(&["j", "Enter", "n"]).await;
@@ -201,7 +201,7 @@ async fn every_key_does_what_help_says() {
     assert_eq!(server(&home, "tracker").await["status"], "connected");
     let pid = async || server(&home, "tracker").await["pid"].clone();
     let mut before = pid().await;
-    for (key, verb, said) in [
+    for (key, verb, message) in [
         ("x", "stop", "tracker is disconnected"),
         ("t", "start", "tracker is connected"),
         ("r", "restart", "tracker is connected"),
@@ -214,7 +214,7 @@ async fn every_key_does_what_help_says() {
         terminal.press(&[key]).await;
         terminal.shows(&format!("{verb} tracker? (y/n)")).await;
         terminal.press(&["y"]).await;
-        terminal.shows(said).await;
+        terminal.shows(message).await;
         let after = pid().await;
         assert_ne!(before, after, "{verb}");
         before = after;
@@ -255,7 +255,7 @@ async fn a_daemon_that_is_started_anew_is_found() {
     let screen = terminal.hides("the daemon is gone").await;
     assert!(screen.contains("> tracker"), "{screen}");
     shows_in_row(&terminal, "tracker", "connected").await;
-    // It steers the new one.
+    // The keys operate the servers of the new daemon.
     terminal.press(&["x", "y"]).await;
     terminal.shows("tracker is disconnected").await;
     terminal.press(&["q"]).await;
@@ -273,9 +273,9 @@ async fn the_picture_fits_whatever_size_there_is() {
     let terminal = top(&home).await;
     for (columns, rows) in [(140, 40), (40, 10), (20, 4), (60, 15), (80, 24)] {
         terminal.resize(columns, rows).await;
-        let what = format!("{columns}x{rows}");
+        let description = format!("{columns}x{rows}");
         terminal
-            .shows_when(&what, |screen| {
+            .shows_when(&description, |screen| {
                 let has_detail = screen.contains("DETAIL");
                 let widest = screen.lines().map(|line| line.chars().count()).max();
                 screen.contains("> files")
@@ -290,7 +290,7 @@ async fn the_picture_fits_whatever_size_there_is() {
     daemon.stop().await;
 }
 
-/// However it ends, the shell has its terminal back: modes, cursor and screen.
+/// After every kind of end, the terminal is restored: modes, cursor and screen.
 #[tokio::test]
 async fn the_terminal_is_given_back() {
     if !Terminal::is_available() {
@@ -364,7 +364,7 @@ fn pid_in(file: &std::path::Path) -> Pid {
     Pid::from_raw(text.trim().parse().expect("a number")).expect("a pid")
 }
 
-/// While nothing happens, next to nothing is sent; without colours none is.
+/// While nothing happens, almost no bytes are sent, and none without colours.
 #[tokio::test]
 async fn a_quiet_picture_costs_few_bytes() {
     if !Terminal::is_available() {
@@ -382,12 +382,12 @@ async fn a_quiet_picture_costs_few_bytes() {
     }
     let file = home.path().join("bytes");
     terminal.records(&file).await;
-    let size = || fs::metadata(&file).map_or(0, |it| it.len());
+    let size = || fs::metadata(&file).map_or(0, |metadata| metadata.len());
     terminal.press(&["C-l"]).await;
     until(PROGRAMS, "a whole picture", || size() > 300).await;
-    let (whole, begun) = (size(), std::time::Instant::now());
+    let (whole, started_at) = (size(), std::time::Instant::now());
     found(PROGRAMS, "three seconds", async || {
-        (begun.elapsed().as_secs() >= 3).then_some(())
+        (started_at.elapsed().as_secs() >= 3).then_some(())
     })
     .await;
     let more = size() - whole;
@@ -408,12 +408,12 @@ async fn without_a_terminal_it_is_json_or_nothing() {
     assert!(run.stderr.contains("top needs a terminal"), "{run}");
     assert!(run.stderr.contains("mainstay top --json"), "{run}");
     let run = home.run(&["top", "--json"]).await;
-    let shown = run.json();
+    let value = run.json();
     assert_eq!(
-        (run.code, &shown["servers"][0]["server"]["name"]),
+        (run.code, &value["servers"][0]["server"]["name"]),
         (Some(0), &json!("files")),
         "{run}"
     );
-    assert_eq!(shown["servers"][0]["figures"]["calls"], 0, "{run}");
+    assert_eq!(value["servers"][0]["figures"]["calls"], 0, "{run}");
     daemon.stop().await;
 }

@@ -1,4 +1,4 @@
-//! `mainstay ui`, and what `mainstay serve` says of the web page.
+//! `mainstay ui`, and the web page in the output of `mainstay serve`.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -29,14 +29,14 @@ async fn ask(url: &str, request: &str, headers: &str, body: &str) -> String {
     answer
 }
 
-/// What a browser has that is signed in.
+/// The session of a signed-in browser.
 struct SignedIn {
-    /// In its cookie.
+    /// The value of its cookie.
     secret: String,
     page_key: String,
 }
 
-/// Opens a link as the page does; nobody is signed in where the code is wrong.
+/// Opens a link like the page. `None` if the code is wrong.
 async fn follow(url: &str, link: &str) -> Option<SignedIn> {
     let code = link.strip_prefix(url)?.strip_prefix("/#/sign-in?code=")?;
     let body = json!({"code": code}).to_string();
@@ -50,7 +50,8 @@ async fn follow(url: &str, link: &str) -> Option<SignedIn> {
     })
 }
 
-/// Whether the API is open to it; a daemon may have another port than the one that signed it in.
+/// True if the session has access to the API. A daemon may have another port than the one that signed the
+/// browser in.
 async fn opens(url: &str, SignedIn { secret, page_key }: &SignedIn) -> bool {
     let port = url.rsplit(':').next().expect("a port");
     let headers = format!("cookie: mainstay-{port}={secret}\r\nx-page-key: {page_key}\r\n");
@@ -98,12 +99,12 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
     assert!(ui.stderr.contains("xdg-open cannot be started"), "{ui}");
     assert!(follow(&daemon.url, ui.stdout.trim_end()).await.is_some());
     let ui = run(&home, &["ui", "--json"], &[]).await;
-    let told: Value = ui.json();
+    let printed: Value = ui.json();
     assert_eq!(
-        (&told["opened"], &told["expiresInSeconds"]),
+        (&printed["opened"], &printed["expiresInSeconds"]),
         (&json!(false), &json!(900))
     );
-    let link = told["url"].as_str().expect("a link");
+    let link = printed["url"].as_str().expect("a link");
     assert!(follow(&daemon.url, link).await.is_some(), "{ui}");
     daemon.stop().await;
 }
@@ -112,14 +113,14 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
 async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
     let home = home!();
     let daemon = serve(&home).await;
-    let (programs, seen) = (home.path().join("bin"), home.path().join("seen"));
+    let (programs, opened) = (home.path().join("bin"), home.path().join("seen"));
     fs::create_dir(&programs).expect("made");
     let opener = programs.join("xdg-open");
-    // It goes on for as long as the folder is there, as a browser that it starts may.
+    // The opener runs as long as the folder exists, as a browser that it starts may do.
     let script = format!(
         "#!/bin/sh\necho noise\necho \"$@\" > {0}.new\nmv {0}.new {0}\n\
          while [ -d {1} ]; do sleep 0.1; done\n",
-        seen.display(),
+        opened.display(),
         programs.display()
     );
     fs::write(&opener, script).expect("written");
@@ -133,9 +134,9 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
             "{ui}"
         );
         assert!(!ui.stderr.contains("code="), "{ui}");
-        until(PROGRAMS, "the link to be opened", || seen.exists()).await;
-        let link = fs::read_to_string(&seen).expect("a link");
-        fs::remove_file(&seen).expect("removed");
+        until(PROGRAMS, "the link to be opened", || opened.exists()).await;
+        let link = fs::read_to_string(&opened).expect("a link");
+        fs::remove_file(&opened).expect("removed");
         assert!(
             follow(&daemon.url, link.trim_end()).await.is_some(),
             "{link}"
@@ -176,7 +177,7 @@ async fn without_a_daemon_or_its_page_the_exit_code_says_so() {
     daemon.stop().await;
 }
 
-/// A terminal is a person's. What is written elsewhere may be kept, as a service's is.
+/// A terminal belongs to a person. Other output may be stored, such as that of a service.
 #[tokio::test]
 async fn serve_prints_a_link_on_a_terminal_only() {
     let home = home!();
@@ -190,13 +191,13 @@ async fn serve_prints_a_link_on_a_terminal_only() {
     let mut daemon = terminal.start(home.command(&["serve", "--demo", "--listen", "127.0.0.1:0"]));
     terminal.until("(once; later `mainstay ui`)").await;
     daemon.kill().await.expect("killed");
-    let shown = String::from_utf8(terminal.end().await).expect("UTF-8");
-    let line = shown
+    let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
+    let line = screen
         .lines()
         .find(|line| line.starts_with("web page: http://127.0.0.1:"));
     assert!(
         line.is_some_and(|line| line.contains("/#/sign-in?code=")),
-        "{shown}"
+        "{screen}"
     );
 }
 

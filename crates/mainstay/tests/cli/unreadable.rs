@@ -1,4 +1,4 @@
-//! Configurations that cannot be read, and references to files that cannot: every command ends.
+//! Unreadable configurations, and references to unreadable files: every command ends.
 
 use mainstay_testkit::{Home, home, within};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -9,15 +9,15 @@ fn fifo(home: &Home, name: &str) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// `validate` says what, where and why, in text and as JSON.
+/// `validate` prints the error, its place and its reason, as text and as JSON.
 #[tokio::test]
 async fn validate_ends_whatever_the_paths_lead_to() {
     let home = home!();
     let fifo = fifo(&home, "fifo");
     let run = within(home.run(&["validate", &fifo])).await;
     assert_eq!(run.code, Some(2), "{run}");
-    let said = format!("cannot read {fifo}: it is a FIFO, not a regular file");
-    assert!(run.stderr.contains(&said), "{run}");
+    let error = format!("cannot read {fifo}: it is a FIFO, not a regular file");
+    assert!(run.stderr.contains(&error), "{run}");
     assert!(run.stderr.contains("name a regular file"), "{run}");
 
     let entry = |reference: &str| {
@@ -26,7 +26,7 @@ async fn validate_ends_whatever_the_paths_lead_to() {
         );
         home.file("servers.json", &format!(r#"{{"mcpServers": {servers}}}"#))
     };
-    for (path, why) in [
+    for (path, reason) in [
         (
             fifo.as_str(),
             "it is a FIFO, not a regular file (name a regular file)",
@@ -51,8 +51,8 @@ async fn validate_ends_whatever_the_paths_lead_to() {
         let file = entry(&format!("${{file:{path}}}"));
         let run = within(home.run(&["validate", &file])).await;
         assert_eq!(run.code, Some(2), "{run}");
-        let said = format!("mcpServers.a.args[0]: cannot read {path:?}: {why}");
-        assert!(run.stderr.contains(&said), "{run}");
+        let error = format!("mcpServers.a.args[0]: cannot read {path:?}: {reason}");
+        assert!(run.stderr.contains(&error), "{run}");
         let run = within(home.run(&["validate", "--json", &file])).await;
         let report = run.json();
         assert_eq!(report["errors"].as_array().map(Vec::len), Some(1), "{run}");
@@ -70,7 +70,7 @@ async fn validate_ends_whatever_the_paths_lead_to() {
     assert!(run.stderr.contains("have more than 1 MiB"), "{run}");
 }
 
-/// The commands that read or change the configuration themselves, where there is no daemon.
+/// Commands that read or change the configuration themselves, without a daemon.
 #[tokio::test]
 async fn no_command_waits_for_a_configuration_that_is_no_file() {
     let home = home!();
@@ -93,7 +93,7 @@ async fn no_command_waits_for_a_configuration_that_is_no_file() {
         );
     }
     assert!(
-        std::fs::symlink_metadata(&path).is_ok_and(|it| !it.is_file()),
+        std::fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_file()),
         "it is as it was"
     );
 }

@@ -1,4 +1,4 @@
-//! Configurations as programs of Windows write them: in UTF-16, with a byte order mark, with CRLF.
+//! Configurations as Windows programs write them: in UTF-16, with a byte order mark, with CRLF.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn text() -> String {
     format!("{text}\n").replace('\n', "\r\n")
 }
 
-/// What is read is edited, and comes back as it was: its encoding, its mark, its line ends.
+/// An edited file keeps its encoding, its byte order mark and its line ends.
 #[tokio::test]
 async fn files_of_windows_are_read_and_edited_in_their_own_way() {
     let marked = format!("\u{feff}{}", text()).into_bytes();

@@ -1,4 +1,4 @@
-//! What the daemon tells of itself.
+//! `GET /api/about`: the daemon's facts about itself.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn the_daemon_tells_of_itself_and_of_its_journal() {
         ..GatewayOptions::default()
     };
     let settings = json!({"ui": {"externalTools": false}});
-    let gateway = Gateway::set(&configured(&[("x", &backend)], settings), options).await;
+    let gateway = Gateway::with_options(&configured(&[("x", &backend)], settings), options).await;
     let rest = gateway.rest();
     let about = rest.get("/api/about").await;
     assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
@@ -60,7 +60,7 @@ async fn the_daemon_tells_of_itself_and_of_its_journal() {
     gateway
         .client()
         .await
-        .say("x__echo", json!({"text": "hello"}))
+        .call_text("x__echo", json!({"text": "hello"}))
         .await;
     let journal = found("the call to be on record", async || {
         let journal = rest.get("/api/about").await["journal"].clone();
@@ -75,7 +75,7 @@ async fn the_daemon_tells_of_itself_and_of_its_journal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_without_a_journal_says_so() {
-    let gateway = Gateway::of(&[]).await;
+    let gateway = Gateway::with_servers(&[]).await;
     let about = gateway.rest().get("/api/about").await;
     let journal = json!({"enabled": false, "durability": "off", "lost": 0});
     assert_eq!(about["journal"], journal);

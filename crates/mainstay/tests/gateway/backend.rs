@@ -1,4 +1,4 @@
-//! A scripted server behind the gateway, over any transport, and what it was sent.
+//! A scripted server behind the gateway, over any transport, and the messages that it received.
 
 use clap::Parser;
 use fake_server::{Fake, Script, gate::Gate};
@@ -7,23 +7,23 @@ use tempfile::TempDir;
 
 use crate::{client::Http, gateway::until};
 
-/// What a process writes down, and what it reads.
+/// Names of the file that a process writes, and of the file that it reads.
 const RECORD: &str = "record";
 const TOOLS: &str = "tools";
 
 /// The transport of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BackendKind {
     Stdio,
     Http,
     Sse,
 }
 
-impl Kind {
+impl BackendKind {
     pub const ALL: [Self; 3] = [Self::Stdio, Self::Http, Self::Sse];
 }
 
-/// The flags of the program, for fakes in this process, too.
+/// The flags of the program. Fakes in this process use them, too.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
 struct Flags {
@@ -32,7 +32,7 @@ struct Flags {
 }
 
 pub struct Backend {
-    /// Its entry in the configuration.
+    /// The server's entry in the configuration.
     pub entry: Value,
     side: Side,
 }
@@ -44,12 +44,12 @@ enum Side {
 
 impl Backend {
     /// A server with these flags of `fake-server`.
-    pub async fn start(kind: Kind, flags: &[&str]) -> Self {
-        if kind == Kind::Stdio {
+    pub async fn start(kind: BackendKind, flags: &[&str]) -> Self {
+        if kind == BackendKind::Stdio {
             return Self::process(flags);
         }
         let script = Flags::parse_from(flags).script;
-        let (fake, transport) = if kind == Kind::Http {
+        let (fake, transport) = if kind == BackendKind::Http {
             (Fake::http(script).await, "http")
         } else {
             (Fake::sse(script).await, "sse")
@@ -61,8 +61,8 @@ impl Backend {
         }
     }
 
-    /// The same behind a gate: the network that fails. Not for stdio.
-    pub async fn gated(kind: Kind, flags: &[&str]) -> (Self, Gate) {
+    /// Like [`Backend::start`], but behind a gate, whose network can fail. Not for stdio.
+    pub async fn gated(kind: BackendKind, flags: &[&str]) -> (Self, Gate) {
         let mut backend = Self::start(kind, flags).await;
         let direct = backend.fake().address();
         let gate = Gate::open(direct).expect("a free port");
@@ -83,8 +83,8 @@ impl Backend {
         }
     }
 
-    /// One that can go away, and come back with other tools.
-    pub async fn fickle(kind: Kind, flags: &[&str]) -> Self {
+    /// A server that can go away, and return with other tools.
+    pub async fn fickle(kind: BackendKind, flags: &[&str]) -> Self {
         let mut backend = Self::start(kind, flags).await;
         if let Side::Process { folder } = &backend.side {
             let path = folder.path().join(TOOLS);
@@ -95,7 +95,8 @@ impl Backend {
         backend
     }
 
-    /// From the next session on a fickle one has so many numbered tools; one that was away is back.
+    /// Sets the number of numbered tools of a fickle server from its next session on. A server that was away
+    /// returns.
     pub fn offer(&self, tools: usize) {
         match &self.side {
             Side::Fake(fake) => fake.edit(|script| script.tools = tools),
@@ -106,7 +107,7 @@ impl Backend {
         }
     }
 
-    /// Ends a fickle one, `x` to this client, and keeps it from coming back until it is welcomed.
+    /// Ends a fickle server, which this client knows as `x`, until `come_back` is called.
     pub async fn leave(&self, client: &Http) {
         match &self.side {
             Side::Fake(fake) => {
@@ -128,20 +129,20 @@ impl Backend {
     }
 
     pub async fn stdio() -> Self {
-        Self::start(Kind::Stdio, &[]).await
+        Self::start(BackendKind::Stdio, &[]).await
     }
 
     pub async fn http() -> Self {
-        Self::start(Kind::Http, &[]).await
+        Self::start(BackendKind::Http, &[]).await
     }
 
-    /// Adds an option to its entry.
+    /// Adds an option to the entry.
     pub fn option(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.entry[key] = value.into();
         self
     }
 
-    /// The fake in this process; not for stdio.
+    /// The fake in this process. Not for stdio.
     pub fn fake(&self) -> &Fake {
         match &self.side {
             Side::Fake(fake) => fake,
@@ -149,11 +150,15 @@ impl Backend {
         }
     }
 
-    /// Every message it was sent, in order.
+    /// All messages that the server received, in order.
     pub fn received(&self) -> Vec<Value> {
         let bodies: Vec<String> = match &self.side {
-            Side::Fake(fake) => fake.received().into_iter().map(|it| it.body).collect(),
-            // There is no file before the first message.
+            Side::Fake(fake) => fake
+                .received()
+                .into_iter()
+                .map(|request| request.body)
+                .collect(),
+            // The file does not exist before the first message.
             Side::Process { folder } => std::fs::read_to_string(folder.path().join(RECORD))
                 .unwrap_or_default()
                 .lines()
@@ -166,14 +171,14 @@ impl Backend {
             .collect()
     }
 
-    /// The messages of this method, in order.
+    /// The received messages of this method, in order.
     pub fn of_method(&self, method: &str) -> Vec<Value> {
         let mut messages = self.received();
         messages.retain(|message| message["method"] == method);
         messages
     }
 
-    /// How often a tool ran. A process runs whatever it is called for.
+    /// Number of runs of a tool. For a process, the number of calls.
     pub fn runs(&self, tool: &str) -> usize {
         match &self.side {
             Side::Fake(fake) => usize::try_from(fake.runs(tool)).expect("a small number"),
@@ -181,12 +186,12 @@ impl Backend {
         }
     }
 
-    /// How often this method came.
+    /// Number of received messages of this method.
     pub fn count(&self, method: &str) -> usize {
         self.of_method(method).len()
     }
 
-    /// The ids under which this tool was called.
+    /// The ids of the calls of this tool.
     pub fn calls_of(&self, tool: &str) -> Vec<Value> {
         let calls = self.of_method("tools/call");
         let of_tool = calls
@@ -195,14 +200,16 @@ impl Backend {
         of_tool.map(|call| call["id"].clone()).collect()
     }
 
-    /// The ids that `notifications/cancelled` named.
+    /// The ids in the received `notifications/cancelled`.
     pub fn cancelled(&self) -> Vec<Value> {
         let cancelled = self.of_method("notifications/cancelled");
-        let ids = cancelled.iter().map(|it| it["params"]["requestId"].clone());
+        let ids = cancelled
+            .iter()
+            .map(|message| message["params"]["requestId"].clone());
         ids.collect()
     }
 
-    /// How many requests were cancelled, in whatever way.
+    /// Number of cancelled requests, whatever the way of the cancellation.
     pub fn given_up(&self) -> usize {
         match &self.side {
             Side::Fake(fake) => fake.cancelled().len(),
@@ -210,10 +217,10 @@ impl Backend {
         }
     }
 
-    /// Waits until this method has come as often.
+    /// Waits until the server has received this method `count` times.
     pub async fn until_count(&self, method: &str, count: usize) {
-        let what = format!("{count} × {method}");
-        until(&what, || self.count(method) >= count).await;
+        let description = format!("{count} × {method}");
+        until(&description, || self.count(method) >= count).await;
     }
 
     /// Waits until this tool has been called, and returns the id of the call.

@@ -1,5 +1,4 @@
-//! What clients send that they should not: each test says what
-//! the client gets, and that others go on.
+//! Invalid messages of clients. Each test checks the client's answer, and that other clients are not affected.
 
 use ::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -8,10 +7,10 @@ use crate::{
     backend::Backend,
     client::{Http, initialize, value},
     gateway::Gateway,
-    rogue::{Asked, http, start_resumable},
+    rogue::{RogueRequest, http, start_resumable},
 };
 
-/// What is answered with an error, its code, and the id that is echoed.
+/// Invalid messages with the code of the error and the id in it.
 const BAD: [(&str, i64, &str); 19] = [
     ("{", -32700, "null"),
     ("hello", -32700, "null"),
@@ -63,7 +62,7 @@ const BAD: [(&str, i64, &str); 19] = [
         -32600,
         "1",
     ),
-    // A member twice: two readers must not see two different calls.
+    // A duplicate member: two readers must not see two different calls.
     (
         r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
         -32600,
@@ -71,10 +70,10 @@ const BAD: [(&str, i64, &str); 19] = [
     ),
 ];
 
-/// One server, two ways in, and a second server that must not notice.
+/// A gateway with one server at two endpoints, and with a second server that must not notice.
 async fn gateway() -> (Gateway, [Backend; 2]) {
     let backends = [Backend::stdio().await, Backend::http().await];
-    let gateway = Gateway::of(&[("x", &backends[0]), ("calm", &backends[1])]).await;
+    let gateway = Gateway::with_servers(&[("x", &backends[0]), ("calm", &backends[1])]).await;
     (gateway, backends)
 }
 
@@ -94,7 +93,7 @@ async fn messages_that_are_none_are_answered_with_an_error() {
             );
         }
         client
-            .hears(if path == "/mcp" { "x__echo" } else { "echo" })
+            .assert_echo(if path == "/mcp" { "x__echo" } else { "echo" })
             .await;
     }
     let mut pipe = gateway.pipe().await;
@@ -107,8 +106,8 @@ async fn messages_that_are_none_are_answered_with_an_error() {
             "{text}"
         );
     }
-    pipe.hears("x__echo").await;
-    gateway.client().await.hears("calm__echo").await;
+    pipe.assert_echo("x__echo").await;
+    gateway.client().await.assert_echo("calm__echo").await;
 }
 
 #[tokio::test]
@@ -127,11 +126,11 @@ async fn bytes_that_are_no_utf8_are_a_parse_error() {
     let mut pipe = gateway.pipe().await;
     pipe.send(text).await;
     assert_eq!(pipe.message().await["error"]["code"], -32700);
-    pipe.hears("x__echo").await;
-    client.hears("calm__echo").await;
+    pipe.assert_echo("x__echo").await;
+    client.assert_echo("calm__echo").await;
 }
 
-/// Blank lines are nothing, and neither are carriage returns.
+/// Blank lines and carriage returns are ignored.
 #[tokio::test]
 async fn blank_lines_on_stdio_are_nothing() {
     let (gateway, _backends) = gateway().await;
@@ -147,11 +146,11 @@ async fn blank_lines_on_stdio_are_nothing() {
     );
 }
 
-/// `http.maxBodyBytes` bounds a line of stdio, too; what follows it is read.
+/// `http.maxBodyBytes` also limits a line on stdio. The next line is read.
 #[tokio::test]
 async fn a_line_that_is_too_long_is_refused() {
     let backend = Backend::http().await;
-    let gateway = Gateway::with(
+    let gateway = Gateway::with_settings(
         &[("x", &backend)],
         json!({"http": {"maxBodyBytes": 100_000}}),
     )
@@ -163,10 +162,10 @@ async fn a_line_that_is_too_long_is_refused() {
     ))
     .await;
     assert_eq!(pipe.message().await["error"]["code"], -32600);
-    pipe.hears("x__echo").await;
+    pipe.assert_echo("x__echo").await;
 }
 
-/// An id in flight is refused a second time, and free when its call is over.
+/// An id in flight is refused a second time. It is free when its call is over.
 #[tokio::test]
 async fn an_id_in_flight_is_refused_a_second_time() {
     let (gateway, backends) = gateway().await;
@@ -182,9 +181,9 @@ async fn an_id_in_flight_is_refused_a_second_time() {
             (&second["error"]["code"], &second["id"]),
             (&json!(-32600), &json!("same"))
         );
-        // Another session's ids are its own.
+        // Another session may use the same ids.
         assert!(other.post(text("calm__echo")).await.json()["result"].is_object());
-        other.say("x__out_of_order", json!({})).await;
+        other.call_text("x__out_of_order", json!({})).await;
     });
     assert_eq!(first.json()["result"]["content"][0]["text"], "called first");
     assert!(client.post(text("x__pid")).await.json()["result"].is_object());
@@ -193,10 +192,10 @@ async fn an_id_in_flight_is_refused_a_second_time() {
     pipe.send(text("x__hang")).await;
     pipe.send(text("x__pid")).await;
     assert_eq!(pipe.message().await["error"]["code"], -32600);
-    pipe.hears("x__echo").await;
+    pipe.assert_echo("x__echo").await;
 }
 
-/// Parameters that are not what MCP says they are.
+/// Parameters whose shape differs from MCP.
 #[tokio::test]
 async fn parameters_of_the_wrong_shape_are_refused() {
     let (gateway, backends) = gateway().await;
@@ -224,11 +223,11 @@ async fn parameters_of_the_wrong_shape_are_refused() {
             "{method} {params}: {answer}"
         );
     }
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(backends[0].calls_of("echo").len(), 1);
 }
 
-/// An unknown method belongs to no server on `/mcp`.
+/// On `/mcp` an unknown method belongs to no server.
 #[tokio::test]
 async fn an_unknown_method_is_not_found() {
     let (gateway, backends) = gateway().await;
@@ -244,7 +243,7 @@ async fn an_unknown_method_is_not_found() {
         assert_eq!(error["code"], -32601, "{method}");
         assert!(error["message"].as_str().expect("words").contains(method));
     }
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     for backend in &backends {
         assert_eq!(backend.count("vendor/method"), 0);
     }
@@ -265,26 +264,26 @@ const BATCH: &str = r#"[
     {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"calm__echo","arguments":{"text":"b"}}}
 ]"#;
 
-/// What [`BATCH`] is answered with, in whatever order.
+/// Checks the answers to [`BATCH`], in any order.
 fn check_batch(answers: &Value) {
     let answers = answers.as_array().expect("a batch is answered by a batch");
     assert_eq!(answers.len(), 5, "{answers:?}");
-    let of = |id: Value| {
+    let answer_to = |id: Value| {
         answers
             .iter()
             .find(|answer| answer["id"] == id)
             .expect("an answer")
     };
-    assert_eq!(of(json!(1))["result"]["content"][0]["text"], "a");
-    assert_eq!(of(json!("two"))["result"], json!({}));
-    assert_eq!(of(json!(3))["result"]["content"][0]["text"], "b");
+    assert_eq!(answer_to(json!(1))["result"]["content"][0]["text"], "a");
+    assert_eq!(answer_to(json!("two"))["result"], json!({}));
+    assert_eq!(answer_to(json!(3))["result"]["content"][0]["text"], "b");
     let refused = answers
         .iter()
         .filter(|answer| answer["error"]["code"] == -32600);
     assert_eq!(refused.count(), 2);
 }
 
-/// Revision 2025-03-26 alone has batches.
+/// Only revision 2025-03-26 has batches.
 #[tokio::test]
 async fn batches_are_answered_at_their_revision() {
     let (gateway, _backends) = gateway().await;
@@ -313,8 +312,8 @@ async fn batches_are_answered_at_their_revision() {
     check_batch(&pipe.message().await);
     pipe.send(r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#)
         .await;
-    pipe.hears("x__echo").await;
-    assert_eq!(pipe.heard, Vec::<Value>::new());
+    pipe.assert_echo("x__echo").await;
+    assert_eq!(pipe.other_messages, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -329,7 +328,7 @@ async fn batches_are_refused_at_every_other_revision() {
         pipe.initialize(revision).await;
         pipe.send(BATCH.replace('\n', "")).await;
         assert_eq!(pipe.message().await["error"]["code"], -32600);
-        pipe.hears("calm__echo").await;
+        pipe.assert_echo("calm__echo").await;
     }
     let stranger = gateway.stranger("/mcp");
     let response = stranger
@@ -343,8 +342,8 @@ fn nested(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
-/// What recurses behind us would end by a few thousand brackets: a server that reads arguments, and a
-/// client that reads results. Mainstay refuses them at every door, and goes on.
+/// Programs that parse recursively would crash on a few thousand brackets: a server that reads arguments, and a
+/// client that reads results. Mainstay refuses such messages at every door, and continues.
 #[tokio::test]
 async fn what_is_nested_too_deep_is_refused() {
     let (gateway, backends) = gateway().await;
@@ -366,7 +365,7 @@ async fn what_is_nested_too_deep_is_refused() {
             is_too_deep(&refused.json());
         }
         assert_eq!(backends[0].runs("echo"), before, "{path}");
-        client.hears(tool).await;
+        client.assert_echo(tool).await;
     }
     let mut pipe = gateway.pipe().await;
     let params = call("x__echo", 512);
@@ -392,7 +391,7 @@ async fn what_is_nested_too_deep_is_refused() {
         .await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
     assert!(refused.text.contains("nested too deep"), "{}", refused.text);
-    gateway.client().await.hears("calm__echo").await;
+    gateway.client().await.assert_echo("calm__echo").await;
 }
 
 fn is_too_deep(answer: &Value) {
@@ -405,19 +404,19 @@ fn is_too_deep(answer: &Value) {
     );
 }
 
-/// An answer that is nested too deep is an error of its call, and of no other.
+/// An answer that is nested too deep fails its own call, and no other.
 #[tokio::test]
 async fn an_answer_that_is_nested_too_deep_fails_its_call() {
     for levels in [600, 200_000] {
-        let entry = start_resumable(move |asked| match asked {
-            Asked::Call(id) => http(
+        let entry = start_resumable(move |request| match request {
+            RogueRequest::Call(id) => http(
                 "application/json",
                 &format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"deep":{}}}}}"#,
                     nested(levels)
                 ),
             ),
-            Asked::Rest(_) => String::new(),
+            RogueRequest::Rest(_) => String::new(),
         })
         .await;
         let gateway = Gateway::start(&json!({"mcpServers": {"x": entry}})).await;

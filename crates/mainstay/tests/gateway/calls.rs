@@ -1,5 +1,5 @@
-//! How calls end that do not end well: in time, with the truth, and without others noticing (K2,
-//! K7, K9, K10, K16; invariant 6).
+//! Calls that fail. They end in time, with the true reason, and without effect on other calls (K2, K7, K9, K10,
+//! K16; invariant 6).
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -10,10 +10,10 @@ use mainstay_core::failure::MAY_HAVE_RUN;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, failure, raw},
     gateway::{Gateway, until},
-    rogue::{self, Heard, Reply, Taken},
+    rogue::{self, EndlessProgress, RogueInput, RogueReply},
 };
 
 /// Far below the 30 s that a call may take.
@@ -21,11 +21,15 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 
 const BOTH: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// The record of a call that killed its server says how the process ended and what it said last.
+/// The record of a call that killed its server has the exit of the process and its last output.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_kills_its_server_says_how() {
-    let backend = Backend::start(Kind::Stdio, &["--stderr", "fatal: database is locked"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(
+        BackendKind::Stdio,
+        &["--stderr", "fatal: database is locked"],
+    )
+    .await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let result = client.call("x__crash", json!({})).await;
     let failure = failure(&result);
@@ -37,12 +41,12 @@ async fn a_call_that_kills_its_server_says_how() {
 }
 
 over_every_transport! {
-    /// K6, K7: the server's own limit, a result that says so, and the server is told.
+    /// K6, K7: the server's own limit, a result with that reason, and a cancellation to the server.
     async fn a_call_has_a_time_limit(kind) {
         for (path, prefix) in BOTH {
             let backend = Backend::start(kind, &[]).await.option("timeout_s", 0.3);
             let calm = Backend::http().await;
-            let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
             let client = gateway.client_at(path).await;
             let result = client.call(&format!("{prefix}hang"), json!({})).await;
             assert_eq!(failure(&result), &json!({"kind": "call_timeout", "server": "x", "note": MAY_HAVE_RUN}));
@@ -50,17 +54,17 @@ over_every_transport! {
             assert_eq!(text["error"], "timeout after 300ms", "{text}");
             let id = backend.until_called("hang").await;
             backend.until_cancelled(&id).await;
-            client.hears(&format!("{prefix}echo")).await;
-            gateway.client().await.hears("calm__echo").await;
+            client.assert_echo(&format!("{prefix}echo")).await;
+            gateway.client().await.assert_echo("calm__echo").await;
         }
     }
 
-    /// K16: progress extends the limit, and only up to the hard one (metamcp#124: a 60 s cap despite
-    /// progress).
+    /// K16: progress extends the limit up to the hard limit, and no further (metamcp#124: a limit of 60 s in
+    /// spite of progress).
     async fn progress_extends_the_time_limit_up_to_the_hard_one(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 1);
         let backend = backend.option("maxTimeoutMs", 3000);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let call = async |steps: u64| {
             let params = json!({
@@ -74,27 +78,27 @@ over_every_transport! {
         assert_eq!(failure(&call(1000).await)["kind"], "call_timeout");
     }
 
-    /// K7: a late answer is dropped, and never taken for the next call's.
+    /// K7: a late answer is dropped, and never belongs to the next call.
     async fn a_late_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &["--ignore-cancel"]).await.option("timeout_s", 0.3);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let late = client.call("x__out_of_order", json!({})).await;
         assert_eq!(failure(&late)["kind"], "call_timeout");
-        // Sets the first one free, whose answer follows this one's.
-        assert_eq!(client.say("x__out_of_order", json!({})).await, "called second");
-        client.hears("x__echo").await;
+        // This call releases the first one, whose answer follows.
+        assert_eq!(client.call_text("x__out_of_order", json!({})).await, "called second");
+        client.assert_echo("x__echo").await;
         let mut stream = client.listen().await;
         client.call("x__change_tools", json!({})).await;
         assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
     }
 
-    /// K9, K10, invariant 6: it may have run, and that is what the client hears, at once.
+    /// K9, K10, invariant 6: the call may have run. The client gets that answer at once.
     async fn a_crash_during_a_call_is_an_unknown_outcome(kind) {
         for (path, prefix) in BOTH {
             let backend = Backend::start(kind, &[]).await;
             let calm = Backend::http().await;
-            let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
             let (client, other) = (gateway.client_at(path).await, gateway.client().await);
             let since = Instant::now();
             let hang = format!("{prefix}hang");
@@ -109,16 +113,16 @@ over_every_transport! {
                 let text = crate::client::text(&result);
                 assert!(text.contains("'x'") && text.contains("may or may not have run"), "{text}");
             }
-            other.hears("calm__echo").await;
-            client.hears(&format!("{prefix}echo")).await;
+            other.assert_echo("calm__echo").await;
+            client.assert_echo(&format!("{prefix}echo")).await;
             assert_eq!(backend.calls_of("crash").len(), 1);
         }
     }
 
-    /// K2, K3: what the server says of its own failures passes as it is.
+    /// K2, K3: the server's report of its own failure passes unchanged.
     async fn the_servers_own_errors_pass_verbatim(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in BOTH {
             let client = gateway.client_at(path).await;
             let error = client.ask("tools/call", &json!({"name": format!("{prefix}rpc_error")}).to_string()).await;
@@ -134,70 +138,70 @@ over_every_transport! {
         }
     }
 
-    /// Y6: an answer beyond `maxMessageBytes` fails its own call only.
+    /// Y6: an answer beyond `maxMessageBytes` fails only its own call.
     async fn an_oversize_answer_fails_its_own_call(kind) {
         for (path, prefix) in BOTH {
             let backend = Backend::start(kind, &[]).await.option("maxMessageBytes", 100_000);
-            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
             let out_of_order = format!("{prefix}out_of_order");
-            let (waiting, big) = tokio::join!(client.say(&out_of_order, json!({})), async {
+            let (waiting, big) = tokio::join!(client.call_text(&out_of_order, json!({})), async {
                 backend.until_called("out_of_order").await;
                 let big = client.call(&format!("{prefix}big"), json!({"bytes": 1_000_000})).await;
-                client.hears(&format!("{prefix}echo")).await;
-                client.say(&out_of_order, json!({})).await;
+                client.assert_echo(&format!("{prefix}echo")).await;
+                client.call_text(&out_of_order, json!({})).await;
                 big
             });
             assert_eq!(failure(&big)["kind"], "message_too_large", "{big}");
             assert_eq!(waiting, "called first");
-            let large = client.say(&format!("{prefix}big"), json!({"bytes": 90_000})).await;
+            let large = client.call_text(&format!("{prefix}big"), json!({"bytes": 90_000})).await;
             assert_eq!(large.len(), 90_000);
         }
     }
 }
 
-/// E11: a server that forgot the session is greeted anew, once, and the call goes on
+/// E11: if a server forgot the session, there is one new handshake, and the call continues
 /// (sparfenyuk/mcp-proxy#149, metamcp#166, agentgateway#3622: a 404 never leads to `initialize`).
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_and_the_call_answered() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     for round in 1..=3 {
         backend.fake().expire_sessions();
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         assert_eq!(backend.count("initialize"), 1 + round);
     }
     assert_eq!(backend.fake().runs("echo"), 4);
 }
 
-/// Many calls that find the session forgotten share one new one.
+/// Many calls find the session forgotten. They share one new session.
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_once_for_all() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     backend.fake().expire_sessions();
-    futures_util::future::join_all((0..20).map(|_| client.hears("x__echo"))).await;
+    futures_util::future::join_all((0..20).map(|_| client.assert_echo("x__echo"))).await;
     assert_eq!(backend.count("initialize"), 2);
     assert_eq!(backend.fake().runs("echo"), 21);
 }
 
-/// K9: the answer of one attempt is waited for, not the whole time limit.
+/// K9: the call waits for the result of one attempt, and not for the whole time limit.
 #[tokio::test]
 async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, calm) = (Backend::start(kind, &[]).await, Backend::http().await);
-        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         backend.fake().refuse(true).await.expect("the fake runs");
         let since = Instant::now();
         let mut result = client.call("x__echo", json!({})).await;
         if failure(&result)["kind"] == "outcome_unknown" {
-            // Written into the connection that was just closing.
+            // The request was written to a connection that was just closing.
             result = client.call("x__echo", json!({})).await;
         }
         assert!(
@@ -211,27 +215,27 @@ async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
         assert!(
             failure["lastError"]
                 .as_str()
-                .is_some_and(|it| it.contains("refused")),
+                .is_some_and(|text| text.contains("refused")),
             "{failure}"
         );
         assert!(failure["nextRetryMs"].is_u64(), "{failure}");
-        client.hears("calm__echo").await;
-        // Its tools stay listed.
+        client.assert_echo("calm__echo").await;
+        // The server's tools stay listed.
         assert!(client.tools().await.contains(&"x__echo".to_owned()));
 
         backend.fake().refuse(false).await.expect("the fake runs");
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 }
 
-/// The HTTP statuses that a server may answer a call with.
+/// HTTP statuses with which a server may answer a call.
 #[tokio::test]
 async fn an_http_error_is_the_calls_error() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         for (status, expected) in [
             (500, "call_failed"),
             (400, "call_failed"),
@@ -254,22 +258,22 @@ async fn an_http_error_is_the_calls_error() {
             };
             assert!(crate::client::text(&result).contains(fate), "{result}");
             backend.fake().edit(|script| script.status = None);
-            client.hears("x__echo").await;
+            client.assert_echo("x__echo").await;
         }
     }
 }
 
-/// A server that sends without a pause takes nobody's time: its calls end at their limit, and by cancellation.
+/// A server that sends without a pause does not keep its calls: they end at their limit, and by cancellation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
-    for begins in [":", "data: "] {
-        let taken = Arc::new(Taken::default());
+    for beginning in [":", "data: "] {
+        let progress = Arc::new(EndlessProgress::default());
         let server = rogue::start_scripted({
-            let taken = Arc::clone(&taken);
-            move |heard| match heard {
-                Heard::Message(message) if message["method"] == "tools/call" => {
-                    let begins = rogue::http("text/event-stream", begins);
-                    Some(Reply::Endless(begins, Arc::clone(&taken)))
+            let progress = Arc::clone(&progress);
+            move |input| match input {
+                RogueInput::Message(message) if message["method"] == "tools/call" => {
+                    let response = rogue::http("text/event-stream", beginning);
+                    Some(RogueReply::Endless(response, Arc::clone(&progress)))
                 }
                 _ => None,
             }
@@ -284,13 +288,13 @@ async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
         assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
         assert_eq!(failure(&result)["kind"], "call_timeout");
         until("the stream to be given up", || {
-            taken.is_over.load(Ordering::Relaxed)
+            progress.is_over.load(Ordering::Relaxed)
         })
         .await;
     }
 }
 
-/// Answers that are none. Each fails its own call at once, with the reason, and the next is asked.
+/// Invalid answers. Each fails its own call at once, with the reason. The next call is sent.
 #[tokio::test]
 async fn answers_that_are_none_are_errors() {
     type Case = (&'static str, fn(&Value) -> String, &'static str);
@@ -390,33 +394,33 @@ async fn answers_that_are_none_are_errors() {
         ),
     ];
     let calm = Backend::http().await;
-    for (what, answer, kind) in cases {
+    for (description, answer, kind) in cases {
         let entry = rogue::start(answer).await;
         let config = json!({"mcpServers": {"x": entry, "calm": calm.entry}});
         let gateway = Gateway::start(&config).await;
         let client = gateway.client().await;
         for _ in 0..2 {
             let result = client.call("x__act", json!({})).await;
-            assert_eq!(failure(&result)["kind"], kind, "{what}: {result}");
-            assert_eq!(failure(&result)["server"], "x", "{what}");
-            // The server had the request.
+            assert_eq!(failure(&result)["kind"], kind, "{description}: {result}");
+            assert_eq!(failure(&result)["server"], "x", "{description}");
+            // The server received the request.
             assert!(
                 crate::client::text(&result).contains(MAY_HAVE_RUN),
-                "{what}: {result}"
+                "{description}: {result}"
             );
         }
-        client.hears("calm__echo").await;
+        client.assert_echo("calm__echo").await;
     }
 }
 
-/// A response whose head says this of its body.
+/// A response with these header lines for its body.
 fn spoilt(head: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n{head}\r\n{body}"
     )
 }
 
-/// Events that are noise do not hide the answer.
+/// Meaningless events do not hide the answer.
 #[tokio::test]
 async fn noise_in_an_event_stream_is_skipped() {
     let entry = rogue::start(|id| {
@@ -428,19 +432,19 @@ async fn noise_in_an_event_stream_is_skipped() {
     .await;
     let gateway = Gateway::start(&json!({"mcpServers": {"x": entry}})).await;
     let client: Http = gateway.client().await;
-    assert_eq!(client.say("x__act", json!({})).await, "here");
-    assert_eq!(client.say("x__act", json!({})).await, "here");
+    assert_eq!(client.call_text("x__act", json!({})).await, "here");
+    assert_eq!(client.call_text("x__act", json!({})).await, "here");
 }
 
-/// A small limit on calls does not limit the lists and handshakes of a server (K6).
+/// A short time limit of calls does not limit the lists and handshakes of a server (K6).
 #[tokio::test]
 async fn the_time_limit_of_calls_is_for_calls() {
-    let backend = Backend::start(Kind::Stdio, &["--slow-start", "600"])
+    let backend = Backend::start(BackendKind::Stdio, &["--slow-start", "600"])
         .await
         .option("timeout_s", 0.2);
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(
         failure(&client.call("x__sleep", json!({"ms": 60_000})).await)["kind"],
         "call_timeout"

@@ -1,15 +1,15 @@
-//! What cancels a call, and what does not (specification, "Cancellation").
+//! Messages that cancel a call, and messages that do not (specification, "Cancellation").
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{cancelled, value},
     gateway::Gateway,
 };
 
-/// A `tools/call` that never ends, and its id.
+/// Endpoints, and a tool whose call never ends.
 const HANG: [(&str, &str); 2] = [("/mcp", "x__hang"), ("/servers/x/mcp", "hang")];
 
 fn hang(id: &Value, tool: &str) -> String {
@@ -18,7 +18,7 @@ fn hang(id: &Value, tool: &str) -> String {
 }
 
 over_every_transport! {
-    /// The client's cancellation ends its call and reaches the server under the server's id.
+    /// The client's cancellation ends its call, and reaches the server under the server's id.
     async fn a_clients_cancellation_reaches_the_server(kind) {
         let (path, tool) = HANG[0];
         cancel_by_client(kind, path, tool).await;
@@ -28,7 +28,7 @@ over_every_transport! {
 
     async fn the_end_of_a_session_cancels_its_calls(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, other) = (gateway.client().await, gateway.client().await);
         let (response, ()) = tokio::join!(client.post(hang(&json!(1), "x__hang")), async {
             let id = backend.until_called("hang").await;
@@ -37,13 +37,13 @@ over_every_transport! {
         });
         assert_eq!(response.json()["id"], 1);
         assert!(response.text.contains("cancelled"), "{}", response.text);
-        other.hears("x__echo").await;
+        other.assert_echo("x__echo").await;
     }
 
-    /// There its own upstream session ends, and everything with it.
+    /// At the server's own endpoint the isolated session ends, with all its calls.
     async fn the_end_of_a_transparent_session_ends_its_calls(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, other) = (gateway.client_at("/servers/x/mcp").await, gateway.client().await);
         let (response, ()) = tokio::join!(client.post(hang(&json!(1), "hang")), async {
             backend.until_called("hang").await;
@@ -51,29 +51,29 @@ over_every_transport! {
         });
         let answer = response.json();
         assert!(answer["error"].is_object() || answer["result"]["isError"] == true, "{answer}");
-        other.hears("x__echo").await;
+        other.assert_echo("x__echo").await;
     }
 
-    /// Specification, transports: a dropped connection is no cancellation; the call goes on.
+    /// Specification, transports: a dropped connection is no cancellation. The call continues.
     async fn a_dropped_stream_does_not_cancel(kind) {
         for (path, tool) in [("/mcp", "x__out_of_order"), ("/servers/x/mcp", "out_of_order")] {
             let backend = Backend::start(kind, &[]).await;
-            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
             let ready = async { drop(backend.until_called("out_of_order").await) };
             client.abandon(&hang(&json!(1), tool), ready).await;
-            // The second call is answered first only if the first one still waits for it.
-            assert_eq!(client.say(tool, json!({})).await, "called second");
+            // The second call is answered first only if the first one is still in flight.
+            assert_eq!(client.call_text(tool, json!({})).await, "called second");
             assert_eq!(backend.cancelled(), Vec::<Value>::new());
         }
     }
 
-    /// A cancellation of nothing, of what is over, or of another's call does nothing.
+    /// A cancellation of an unknown call, of an ended call, or of another client's call has no effect.
     async fn stray_cancellations_do_nothing(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, other) = (gateway.client().await, gateway.client().await);
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         for id in [json!(1), json!("1"), json!(null), json!({"a": 1}), json!(100)] {
             client.cancel(&id).await;
         }
@@ -81,35 +81,35 @@ over_every_transport! {
         assert_eq!(client.post(bare).await.status, StatusCode::ACCEPTED);
         let (answer, ()) = tokio::join!(client.post(hang(&json!(5), "x__out_of_order")), async {
             let upstream = backend.until_called("out_of_order").await;
-            // Another client's, the same number as text, and the server's own number.
+            // Another client's call, the same number as text, and the server's own number.
             other.cancel(&json!(5)).await;
             client.cancel(&json!("5")).await;
             client.cancel(&upstream).await;
-            other.say("x__out_of_order", json!({})).await;
+            other.call_text("x__out_of_order", json!({})).await;
         });
         assert_eq!(answer.json()["result"]["content"][0]["text"], "called first");
         assert_eq!(backend.cancelled(), Vec::<Value>::new());
     }
 }
 
-async fn cancel_by_client(kind: Kind, path: &str, tool: &str) {
+async fn cancel_by_client(kind: BackendKind, path: &str, tool: &str) {
     let backend = Backend::start(kind, &[]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client_at(path).await;
-    let own = json!("an id of its own");
-    let (response, ()) = tokio::join!(client.post(hang(&own, tool)), async {
+    let client_id = json!("an id of its own");
+    let (response, ()) = tokio::join!(client.post(hang(&client_id, tool)), async {
         let id = backend.until_called("hang").await;
-        client.cancel(&own).await;
+        client.cancel(&client_id).await;
         backend.until_cancelled(&id).await;
     });
-    // HTTP owes every request an answer, so it says what became of it.
-    assert_eq!(response.json()["id"], own);
+    // HTTP owes every request an answer. The answer reports the cancellation.
+    assert_eq!(response.json()["id"], client_id);
     assert_eq!(response.json()["error"]["data"]["kind"], "cancelled");
     let echo = if path == "/mcp" { "x__echo" } else { "echo" };
-    client.hears(echo).await;
+    client.assert_echo(echo).await;
     // The id is free again.
-    let again = client.post(hang(&own, echo)).await;
-    assert_eq!(again.json()["id"], own);
+    let again = client.post(hang(&client_id, echo)).await;
+    assert_eq!(again.json()["id"], client_id);
     assert!(again.json()["result"].is_object(), "{}", again.text);
 }
 
@@ -117,30 +117,30 @@ async fn cancel_by_client(kind: Kind, path: &str, tool: &str) {
 #[tokio::test]
 async fn a_cancelled_call_on_stdio_is_not_answered() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut pipe = gateway.pipe().await;
     let id = pipe.begin("tools/call", r#"{"name":"x__hang"}"#).await;
     let upstream = backend.until_called("hang").await;
     pipe.send(cancelled(&id)).await;
     backend.until_cancelled(&upstream).await;
-    pipe.hears("x__echo").await;
-    assert_eq!(pipe.heard, Vec::<Value>::new());
+    pipe.assert_echo("x__echo").await;
+    assert_eq!(pipe.other_messages, Vec::<Value>::new());
     assert_eq!(pipe.close().await, Vec::<Value>::new());
 }
 
-/// A message that was cancelled while the call waited for its server is never sent.
+/// A message that is cancelled while its call waits for the server is never sent.
 #[tokio::test]
 async fn a_call_that_waits_for_its_server_can_be_cancelled() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut pipe = gateway.pipe().await;
-    pipe.hears("x__echo").await;
+    pipe.assert_echo("x__echo").await;
     backend.fake().refuse(true).await.expect("the fake runs");
     let id = pipe.begin("tools/call", r#"{"name":"x__hang"}"#).await;
     pipe.send(cancelled(&id)).await;
     let ping = value(&pipe.ask("ping", "{}").await);
     assert_eq!(ping["result"], json!({}));
     backend.fake().refuse(false).await.expect("the fake runs");
-    pipe.hears("x__echo").await;
+    pipe.assert_echo("x__echo").await;
     assert_eq!(backend.fake().runs("hang"), 0);
 }

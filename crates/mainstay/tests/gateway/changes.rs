@@ -1,9 +1,9 @@
-//! `list_changed`: relayed, gathered, and true when it arrives (Y7).
+//! `list_changed`: relayed, merged, and true when it arrives (Y7).
 
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::LATEST,
     gateway::{Gateway, until},
 };
@@ -13,10 +13,10 @@ const PROMPTS: &str = "notifications/prompts/list_changed";
 const RESOURCES: &str = "notifications/resources/list_changed";
 
 over_every_transport! {
-    /// A client that lists after the notification sees the change.
+    /// A client that lists after the notification gets the change.
     async fn a_changed_list_is_announced_and_listed_anew(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         let mut pipe = gateway.pipe().await;
@@ -34,10 +34,10 @@ over_every_transport! {
         assert_eq!(pipe.message().await["method"], TOOLS);
     }
 
-    /// A server that says so is believed, even where its list is the same.
+    /// A server's announcement counts, even if the list is the same.
     async fn every_kind_of_change_is_relayed(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         for (tool, method) in [("x__change_prompts", PROMPTS), ("x__change_resources", RESOURCES)] {
@@ -46,10 +46,10 @@ over_every_transport! {
         }
     }
 
-    /// On the transparent path the server's own words arrive.
+    /// At the transparent endpoint the server's own message arrives.
     async fn a_transparent_client_hears_its_own_session(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at("/servers/x/mcp").await;
         let mut stream = client.listen().await;
         client.call("change_tools", json!({})).await;
@@ -58,12 +58,12 @@ over_every_transport! {
     }
 }
 
-/// Y7: a burst of changes is one change to a client, on one list read.
+/// Y7: for a client a burst of changes is one change, after one reading of the list.
 #[tokio::test]
 async fn a_burst_of_changes_is_gathered() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
@@ -79,11 +79,11 @@ async fn a_burst_of_changes_is_gathered() {
     }
 }
 
-/// What was said without a stream waits for the stream (specification, transports).
+/// Messages without a stream wait for the stream (specification, transports).
 #[tokio::test]
 async fn what_was_said_before_the_stream_opened_is_not_lost() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, listener) = (gateway.client().await, gateway.client().await);
     let mut stream = listener.listen().await;
     client.call("x__change_tools", json!({})).await;
@@ -91,19 +91,19 @@ async fn what_was_said_before_the_stream_opened_is_not_lost() {
     assert_eq!(client.listen().await.message().await["method"], TOOLS);
 }
 
-/// A server that comes up late is announced to clients that have listed already.
+/// A late server is announced to clients that have listed already.
 #[tokio::test]
 async fn a_late_server_is_announced() {
     let quick = Backend::http().await;
-    let late = Backend::start(Kind::Stdio, &["--slow-start", "1500"]).await;
+    let late = Backend::start(BackendKind::Stdio, &["--slow-start", "1500"]).await;
     let servers = [("quick", &quick), ("late", &late)];
-    let gateway = Gateway::with(&servers, json!({"startup": {"waitMs": 200}})).await;
+    let gateway = Gateway::with_settings(&servers, json!({"startup": {"waitMs": 200}})).await;
     let client = gateway.client().await;
     assert!(!client.tools().await.contains(&"late__echo".to_owned()));
     let mut stream = client.listen().await;
     while stream.message().await["method"] != TOOLS {}
     until_listed(&client, "late__echo").await;
-    client.hears("late__echo").await;
+    client.assert_echo("late__echo").await;
 }
 
 async fn until_listed(client: &crate::client::Http, tool: &str) {
@@ -111,14 +111,14 @@ async fn until_listed(client: &crate::client::Http, tool: &str) {
     crate::gateway::soon(tool, listing).await;
 }
 
-/// Each message goes to one stream only, and all of them arrive.
+/// Each message is sent on one stream only, and all messages arrive.
 #[tokio::test]
 async fn two_streams_of_one_session_share_its_messages() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let (mut one, mut two) = (client.listen().await, client.listen().await);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for tool in [
         "x__change_tools",
         "x__change_prompts",
@@ -129,16 +129,16 @@ async fn two_streams_of_one_session_share_its_messages() {
             message = one.message() => message,
             message = two.message() => message,
         };
-        heard.push(message["method"].clone());
+        received.push(message["method"].clone());
     }
-    assert_eq!(heard, [TOOLS, PROMPTS, RESOURCES]);
+    assert_eq!(received, [TOOLS, PROMPTS, RESOURCES]);
 }
 
-/// A dropped stream loses nothing that was not written to it: the next one goes on.
+/// If a stream is dropped, messages that were not written to it are not lost. The next stream sends them.
 #[tokio::test]
 async fn a_stream_may_be_opened_again() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut client = gateway.stranger("/mcp");
     client.initialize(LATEST).await;
     drop(client.listen().await);

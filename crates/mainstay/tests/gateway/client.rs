@@ -1,4 +1,4 @@
-//! A raw client on Streamable HTTP: it keeps the bytes that came, and knows no MCP type.
+//! A raw client on Streamable HTTP. It keeps the bytes that it receives, and uses no MCP types.
 
 use std::{
     collections::HashMap,
@@ -31,19 +31,19 @@ pub struct Http {
     address: SocketAddr,
     path: String,
     pub session: Option<String>,
-    /// The token that it bears.
+    /// The bearer token.
     pub token: Option<String>,
     next_id: AtomicU64,
 }
 
-/// A whole answer.
+/// A complete response.
 pub struct Response {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub text: String,
 }
 
-/// An answer that is still coming. Dropped, its connection closes.
+/// A response whose body is still arriving. Dropping it closes the connection.
 pub struct Stream {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -63,7 +63,7 @@ impl Http {
         }
     }
 
-    /// The headers of a proper request.
+    /// The headers of a correct request.
     pub fn headers(&self, accept: &'static str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let host = HeaderValue::from_str(&self.address.to_string()).expect("an address");
@@ -87,7 +87,7 @@ impl Http {
         headers
     }
 
-    /// Sends anything, and waits for the head of the answer.
+    /// Sends any request, and waits for the head of the response.
     pub async fn send(&self, method: Method, headers: HeaderMap, body: impl Into<Bytes>) -> Stream {
         let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method;
@@ -98,7 +98,7 @@ impl Http {
             .await
             .expect("a connection");
         let connection = tokio::spawn(async move {
-            // A connection that breaks shows in the body.
+            // An error of the connection shows in the body.
             connection.await.ok();
         });
         let response = soon("an answer's head", sender.send_request(request)).await;
@@ -112,17 +112,17 @@ impl Http {
         }
     }
 
-    /// Posts a message, and waits for the head of the answer.
+    /// Posts a message, and waits for the head of the response.
     pub async fn begin(&self, body: impl Into<Bytes>) -> Stream {
         self.send(Method::POST, self.headers(BOTH), body).await
     }
 
-    /// Posts a message, and waits for the whole answer.
+    /// Posts a message, and waits for the complete response.
     pub async fn post(&self, body: impl Into<Bytes>) -> Response {
         self.begin(body).await.whole().await
     }
 
-    /// Opens the stream of what is said unasked.
+    /// Opens the stream of messages that belong to no request.
     pub async fn listen(&self) -> Stream {
         let headers = self.headers("text/event-stream");
         let stream = self.send(Method::GET, headers, Bytes::new()).await;
@@ -130,7 +130,7 @@ impl Http {
         stream
     }
 
-    /// Asks for what came after this event on its stream.
+    /// Requests the messages that followed this event on its stream.
     pub async fn resume(&self, last_event: &str) -> Stream {
         let mut headers = self.headers("text/event-stream");
         let id = HeaderValue::from_str(last_event).expect("ASCII");
@@ -143,16 +143,16 @@ impl Http {
         stream.await.status
     }
 
-    /// Posts a message and closes the connection once `ready`; returns when the gateway has noticed.
+    /// Posts a message, and closes the connection when `ready` resolves. Returns when the gateway has noticed.
     pub async fn abandon(&self, body: &str, ready: impl Future<Output = ()>) {
         let headers = self.headers(BOTH);
-        let headers = headers.iter().map(|(name, value)| {
+        let lines = headers.iter().map(|(name, value)| {
             let value = value.to_str().expect("ASCII");
             format!("{name}: {value}\r\n")
         });
-        let headers: String = headers.collect();
+        let lines: String = lines.collect();
         let text = format!(
-            "POST {} HTTP/1.1\r\ncontent-length: {}\r\n{headers}\r\n{body}",
+            "POST {} HTTP/1.1\r\ncontent-length: {}\r\n{lines}\r\n{body}",
             self.path,
             body.len()
         );
@@ -160,7 +160,7 @@ impl Http {
         stream.write_all(text.as_bytes()).await.expect("written");
         ready.await;
         stream.shutdown().await.expect("half closed");
-        // It asks whether the client has gone, and finds that out at its next look.
+        // The gateway probes whether the client has gone, and notices at its next check.
         let mut probe = [0; 12];
         soon("the gateway to notice", stream.read_exact(&mut probe))
             .await
@@ -170,12 +170,12 @@ impl Http {
         sleep(Duration::from_millis(150)).await;
     }
 
-    /// Greets, and keeps the session; returns the result.
+    /// Completes the handshake and stores the session id. Returns the result.
     pub async fn initialize(&mut self, revision: &str) -> Value {
         self.greet(&initialize(revision)).await
     }
 
-    /// The same, declaring these capabilities.
+    /// Like [`Http::initialize`], but declares these capabilities.
     pub async fn initialize_with(&mut self, capabilities: &Value) -> Value {
         let empty = r#""capabilities":{}"#;
         let declared = format!(r#""capabilities":{capabilities}"#);
@@ -184,7 +184,7 @@ impl Http {
         self.greet(&text.replace(empty, &declared)).await
     }
 
-    /// The same with this `initialize`.
+    /// Completes the handshake with this `initialize` request.
     pub async fn greet(&mut self, initialize: &str) -> Value {
         let response = self.post(initialize.to_owned()).await;
         assert_eq!(response.status, StatusCode::OK, "{}", response.text);
@@ -203,14 +203,14 @@ impl Http {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
     }
 
-    /// Everything that is said about a request, the response last.
+    /// All messages about a request, with the response last.
     pub async fn exchange(&self, method: &str, params: &str) -> Vec<String> {
         let response = self.post(self.request_text(method, params)).await;
         assert_eq!(response.status, StatusCode::OK, "{}", response.text);
         response.messages()
     }
 
-    /// The response to a request, as it came.
+    /// The response to a request, as raw text.
     pub async fn ask(&self, method: &str, params: &str) -> String {
         self.exchange(method, params)
             .await
@@ -244,13 +244,16 @@ impl Http {
     }
 
     /// The text that a tool returns.
-    pub async fn say(&self, tool: &str, arguments: Value) -> String {
+    pub async fn call_text(&self, tool: &str, arguments: Value) -> String {
         text(&self.call(tool, arguments).await)
     }
 
-    /// Shows that a server works: its `echo` answers.
-    pub async fn hears(&self, tool: &str) {
-        assert_eq!(self.say(tool, json!({"text": "hello"})).await, "hello");
+    /// Asserts that a server works: its `echo` answers.
+    pub async fn assert_echo(&self, tool: &str) {
+        assert_eq!(
+            self.call_text(tool, json!({"text": "hello"})).await,
+            "hello"
+        );
     }
 
     /// The names of all tools.
@@ -265,15 +268,15 @@ impl Http {
     }
 }
 
-/// One event of a stream, as far as it says anything.
+/// One event of a stream. Comments have no fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     pub id: Option<String>,
     pub retry: Option<u64>,
     pub data: Option<String>,
 }
 
-impl Event {
+impl SseEvent {
     fn read(text: &str) -> Self {
         let field = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
@@ -281,7 +284,7 @@ impl Event {
         };
         Self {
             id: field("id"),
-            retry: field("retry").map(|it| it.parse().expect("milliseconds")),
+            retry: field("retry").map(|text| text.parse().expect("milliseconds")),
             data: field("data"),
         }
     }
@@ -290,33 +293,32 @@ impl Event {
         self.id.clone().unwrap_or_else(|| panic!("no id: {self:?}"))
     }
 
-    /// The message that it carries.
+    /// The message in the data.
     pub fn json(&self) -> Value {
         value(self.data.as_deref().expect("data"))
     }
 }
 
 impl Stream {
-    /// The next message of an event stream; `None` at its end.
+    /// The next message of an event stream. `None` at its end.
     pub async fn next(&mut self) -> Option<String> {
         loop {
             let data = self.event().await?.data;
-            if let Some(message) = data.filter(|it| !it.is_empty()) {
+            if let Some(message) = data.filter(|text| !text.is_empty()) {
                 return Some(message);
             }
         }
     }
 
-    /// The next event of an event stream, also one that only primes it or says when to come back;
-    /// `None` at its end.
-    pub async fn event(&mut self) -> Option<Event> {
+    /// The next event of an event stream, including events without a message. `None` at its end.
+    pub async fn event(&mut self) -> Option<SseEvent> {
         soon("an event", async {
             loop {
-                if let Some(end) = self.unread.windows(2).position(|it| it == b"\n\n") {
+                if let Some(end) = self.unread.windows(2).position(|window| window == b"\n\n") {
                     let event = utf8(self.unread.drain(..end + 2).collect());
-                    let event = Event::read(&event);
-                    // Otherwise a comment that keeps the stream alive.
-                    if event != Event::default() {
+                    let event = SseEvent::read(&event);
+                    // Skip a comment that keeps the stream alive.
+                    if event != SseEvent::default() {
                         return Some(event);
                     }
                     continue;
@@ -327,12 +329,12 @@ impl Stream {
         .await
     }
 
-    /// The next message, which must come.
+    /// The next message. Fails at the end of the stream.
     pub async fn message(&mut self) -> Value {
         value(&self.next().await.expect("the stream goes on"))
     }
 
-    /// Everything that still comes, as text.
+    /// The rest of the body, as text.
     pub async fn rest(&mut self) -> String {
         while self.read().await.is_some() {}
         utf8(std::mem::take(&mut self.unread))
@@ -386,7 +388,7 @@ fn utf8(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// What an event says, if it says anything.
+/// The data of an event, if it has data.
 fn data(event: &str) -> Option<String> {
     let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
     let lines: Vec<&str> = lines.map(str::trim_start).collect();
@@ -398,12 +400,12 @@ pub fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
-/// A member of an object, as it stands.
+/// A member of an object, as raw text.
 pub fn raw<'a>(object: &'a str, member: &str) -> &'a str {
     try_raw(object, member).unwrap_or_else(|| panic!("no {member} in {object}"))
 }
 
-/// The same, if it is there.
+/// Like [`raw`], but `None` if the member is missing.
 pub fn try_raw<'a>(object: &'a str, member: &str) -> Option<&'a str> {
     let members: HashMap<&str, &RawValue> =
         serde_json::from_str(object).unwrap_or_else(|error| panic!("{error} in {object}"));
@@ -417,7 +419,7 @@ pub fn text(result: &Value) -> String {
         .to_owned()
 }
 
-/// The data of a result that says how a call failed (K9).
+/// The data of a result that reports a failed call (K9).
 pub fn failure(result: &Value) -> &Value {
     assert_eq!(result["isError"], true, "{result}");
     &result["_meta"]["mainstay/error"]

@@ -1,4 +1,4 @@
-//! What REST shows of the sessions of clients, and how it ends one.
+//! The sessions of clients over REST: their list and their end.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -16,14 +16,14 @@ async fn sessions(gateway: &Gateway) -> Vec<Value> {
     all["sessions"].as_array().expect("a list").clone()
 }
 
-/// A client of 2026-07-28 has no session. It is known without a journal, and to the operator only.
+/// A client of 2026-07-28 has no session. REST shows it without a journal, and only to the operator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_without_a_session_are_shown() {
     const PATH: &str = "/api/clients/stateless";
     let backend = Backend::stdio().await;
     let settings =
         json!({"journal": {"enabled": false}, "profiles": {"narrow": {"servers": ["x"]}}});
-    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let rest = gateway.rest();
     let _with_a_session = gateway.client().await;
     assert_eq!(rest.get(PATH).await, json!({"clients": []}));
@@ -35,8 +35,8 @@ async fn clients_without_a_session_are_shown() {
     Modern::at(&gateway, "/mcp")
         .result("tools/list", json!({}))
         .await;
-    let mut told = rest.get(PATH).await;
-    let clients = told["clients"].as_array_mut().expect("a list");
+    let mut answer = rest.get(PATH).await;
+    let clients = answer["clients"].as_array_mut().expect("a list");
     for client in clients.iter_mut() {
         let at = client
             .as_object_mut()
@@ -44,7 +44,7 @@ async fn clients_without_a_session_are_shown() {
             .remove("lastSeenAt");
         assert!(at.is_some_and(|at| at.is_string()), "{client}");
     }
-    let of = |profile: Option<&str>, calls: u32| {
+    let expected = |profile: Option<&str>, calls: u32| {
         let mut client = json!({
             "client": {"name": "tests", "version": "1"}, "protocolVersion": "2026-07-28",
             "transport": "streamable_http", "calls": calls,
@@ -54,19 +54,19 @@ async fn clients_without_a_session_are_shown() {
         }
         client
     };
-    assert_eq!(*clients, [of(None, 0), of(Some("narrow"), 2)]);
+    assert_eq!(*clients, [expected(None, 0), expected(Some("narrow"), 2)]);
     let stranger = gateway.stranger(PATH);
     let headers = stranger.headers("application/json");
     let answer = stranger.send(http::Method::GET, headers, "").await;
     assert_eq!(answer.whole().await.status, StatusCode::UNAUTHORIZED);
 }
 
-/// Clients of all doors and of both kinds of endpoints are shown, the newest first, as records name them.
+/// Clients of all doors and of both kinds of endpoints are listed, newest first, with the names of the records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sessions_of_all_doors_are_shown() {
     let backend = Backend::stdio().await;
     let profiles = json!({"profiles": {"narrow": {"servers": ["x"]}}});
-    let gateway = Gateway::with(&[("x", &backend)], profiles).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], profiles).await;
     assert_eq!(
         gateway.rest().get("/api/sessions").await,
         json!({"sessions": [], "total": 0, "truncated": false})
@@ -82,7 +82,11 @@ async fn the_sessions_of_all_doors_are_shown() {
         .await;
 
     let all = sessions(&gateway).await;
-    let column = |name: &str| all.iter().map(|it| it[name].clone()).collect::<Vec<_>>();
+    let column = |name: &str| {
+        all.iter()
+            .map(|session| session[name].clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(
         column("transport"),
         ["stdio", "sse", "streamable_http", "streamable_http"]
@@ -106,18 +110,18 @@ async fn the_sessions_of_all_doors_are_shown() {
     assert_eq!(first["streams"], 1, "{first}");
     assert!(first.get("switchedOff").is_none(), "{first}");
 
-    // Calls in flight and switches show.
+    // The list shows calls in flight and switches.
     let body = json!({"server": "x", "tool": "echo", "enabled": false});
     let (status, answer) = gateway.rest().put("/api/switches/tests", body).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     let call = alone.request_text("tools/call", r#"{"name":"hang","arguments":{}}"#);
     let calling = alone.begin(call);
-    let shown = found("the call to show", async || {
+    let listing = found("the call to show", async || {
         let all = sessions(&gateway).await;
         (all[2]["callsInFlight"] == 1).then_some(all)
     });
-    let (calling, shown) = tokio::join!(calling, shown);
-    assert_eq!(shown[3]["switchedOff"], 1);
+    let (calling, listed) = tokio::join!(calling, listing);
+    assert_eq!(listed[3]["switchedOff"], 1);
     drop((calling, listening));
 
     let few = gateway.rest().get("/api/sessions?limit=1").await;
@@ -127,8 +131,9 @@ async fn the_sessions_of_all_doors_are_shown() {
     );
     assert_eq!(few["sessions"][0]["id"], all[0]["id"]);
 
-    // Page by page, also where a session ends between two pages.
-    let ids = |all: &[Value]| -> Vec<Value> { all.iter().map(|it| it["id"].clone()).collect() };
+    // Page by page, even if a session ends between two pages.
+    let ids =
+        |all: &[Value]| -> Vec<Value> { all.iter().map(|message| message["id"].clone()).collect() };
     let (mut paged, mut query) = (Vec::new(), "limit=3".to_owned());
     loop {
         let page = gateway.rest().get(&format!("/api/sessions?{query}")).await;
@@ -154,11 +159,12 @@ async fn the_sessions_of_all_doors_are_shown() {
     gateway.stop().await;
 }
 
-/// A session that is ended is unknown to its client's next request, and its id in records is no key to it.
+/// After a session is ended, the client's next request has an unknown session. The id in records gives no
+/// access to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_is_ended() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let client = gateway.client().await;
     let id = sessions(&gateway).await[0]["id"]
@@ -192,14 +198,14 @@ async fn a_session_is_ended() {
     while stream.next().await.is_some() {}
     assert_eq!(gateway.sessions(), 0);
 
-    // One on stdio ends with its client.
+    // A session on stdio ends with its client.
     let mut pipe = gateway.pipe().await;
     let id = sessions(&gateway).await[0]["id"].clone();
     let (status, answer) = rest
         .delete(&format!("/api/sessions/{}", id.as_str().expect("an id")))
         .await;
     assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
-    pipe.hears("x__echo").await;
+    pipe.assert_echo("x__echo").await;
     pipe.close().await;
     gateway.stop().await;
 }

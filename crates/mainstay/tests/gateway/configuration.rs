@@ -1,43 +1,44 @@
-//! The configuration read and written while Mainstay runs (docs/dev/requirements.md, sections A, K and M).
+//! Reading and writing of the configuration while Mainstay runs (docs/dev/requirements.md, sections A, K and
+//! M).
 
 use http::StatusCode;
 use serde_json::json;
 
 use crate::{
     backend::Backend,
-    world::{SECRET, World, none, ok, refused, with},
+    world::{SECRET, TestConfig, none, ok, refused, with},
 };
 
-/// M11, A29: secrets leave as placeholders, and one that comes back unchanged keeps its secret.
+/// M11, A29: answers have placeholders for secrets. A placeholder that is written back keeps its secret.
 #[tokio::test]
 async fn secrets_leave_as_placeholders_and_come_back() {
     let backend = Backend::stdio().await;
     let entry = with(&backend, json!({"env": {"KEY": SECRET}, "timeout": 9000}));
     let remote = json!({"url": format!("http://127.0.0.1:1/mcp?key={SECRET}"), "bearerToken": SECRET, "enabled": false});
     let config = json!({"mcpServers": {"one": entry, "two": remote}, "naming": "slash"});
-    let world = World::of(&config);
+    let world = TestConfig::new_json(&config);
     let gateway = world.run().await;
     let rest = gateway.rest();
     rest.until_status("one", "connected").await;
     let pid = rest.server("one").await["pid"].clone();
-    let mut shown = rest.get("/api/config").await;
-    assert!(!shown.to_string().contains(SECRET), "{shown}");
+    let mut served = rest.get("/api/config").await;
+    assert!(!served.to_string().contains(SECRET), "{served}");
     assert_eq!(
-        shown["mcpServers"]["one"]["env"]["KEY"],
+        served["mcpServers"]["one"]["env"]["KEY"],
         "${secret:/mcpServers/one/env/KEY}"
     );
-    assert_eq!(shown["naming"], "slash");
+    assert_eq!(served["naming"], "slash");
 
-    // Unchanged but for one number: no process is started anew.
-    shown["mcpServers"]["one"]["timeout"] = 8000.into();
-    let answer = ok(rest.put("/api/config", shown.clone()).await);
+    // Only a number changes: no process is restarted.
+    served["mcpServers"]["one"]["timeout"] = 8000.into();
+    let answer = ok(rest.put("/api/config", served.clone()).await);
     assert_eq!(answer["success"], true, "{answer}");
     let mut expected = config.clone();
     expected["mcpServers"]["one"]["timeout"] = 8000.into();
     assert_eq!(world.value(), expected);
     assert_eq!(rest.server("one").await["pid"], pid);
 
-    // One entry alone, and one that is in no file.
+    // The single entry of a server, and a server that is in no file.
     let details = rest.get("/api/servers/two").await;
     let mut entry = details["entry"].clone();
     entry["persist"] = true.into();
@@ -53,11 +54,11 @@ async fn secrets_leave_as_placeholders_and_come_back() {
         .await);
     let details = rest.get("/api/servers/three").await;
     assert!(!details.to_string().contains(SECRET), "{details}");
-    let begun = backend.count("initialize");
+    let sessions = backend.count("initialize");
     ok(rest
         .put("/api/servers/three", details["entry"].clone())
         .await);
-    assert_eq!(backend.count("initialize"), begun, "nothing changed");
+    assert_eq!(backend.count("initialize"), sessions, "nothing changed");
 
     let mut unknown = rest.get("/api/config").await;
     unknown["mcpServers"]["one"]["env"]["OTHER"] = "${secret:/mcpServers/none/env/KEY}".into();
@@ -76,12 +77,12 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     assert_eq!(world.value(), expected);
 }
 
-/// A24, A28: a bad configuration is refused in document 003's words and changes nothing; a good one is in
-/// force.
+/// A24, A28: a bad configuration is refused with document 003's texts, and changes nothing. A good one takes
+/// effect.
 #[tokio::test]
 async fn a_configuration_is_put_whole_or_not_at_all() {
     let (one, two) = (Backend::stdio().await, Backend::http().await);
-    let world = World::of(&json!({"mcpServers": {"one": one.entry}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"one": one.entry}}));
     let gateway = world.run().await;
     let rest = gateway.rest();
     rest.until_status("one", "connected").await;
@@ -130,7 +131,7 @@ async fn a_configuration_is_put_whole_or_not_at_all() {
     assert_eq!(world.value(), good);
 }
 
-/// A file that cannot be written changes nothing in force.
+/// If the file cannot be written, nothing changes.
 #[tokio::test]
 async fn what_cannot_be_written_is_not_in_force() {
     let backend = Backend::http().await;
@@ -138,7 +139,7 @@ async fn what_cannot_be_written_is_not_in_force() {
     let gateway = world.run().await;
     let rest = gateway.rest();
     let path = world.file();
-    // Even root cannot put a file where a folder is.
+    // Even root cannot replace a folder with a file.
     std::fs::remove_file(&path).expect("removed");
     std::fs::create_dir(&path).expect("made");
     let (status, answer) = rest

@@ -1,4 +1,4 @@
-//! What clients' connections may take: places, and time in which nothing comes or nothing is read.
+//! Limits of client connections: their number, and the time without progress in either direction.
 
 use std::{cell::Cell, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     rest_client::TOKEN,
 };
 
-/// A gateway whose clients may not stand still for long.
+/// A gateway with short time limits for clients that make no progress.
 async fn impatient(backend: &Backend, http: Value) -> Gateway {
     let pauses = Pauses {
         body: Duration::from_millis(300),
@@ -29,11 +29,10 @@ async fn impatient(backend: &Backend, http: Value) -> Gateway {
         pauses,
         ..DaemonOptions::default()
     };
-    Gateway::set(&config(&[("x", backend)], json!({"http": http})), options).await
+    Gateway::with_options(&config(&[("x", backend)], json!({"http": http})), options).await
 }
 
-/// All clients of a Mainstay that was restarted come back at once: none of them waits for its connection to
-/// be tried again.
+/// All clients of a restarted Mainstay return at once. None of them has to retry its connection.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn hundreds_of_connections_may_wait_to_be_accepted() {
@@ -44,13 +43,13 @@ async fn hundreds_of_connections_may_wait_to_be_accepted() {
     let address = listener.local_addr().expect("bound");
     let mut waiting = Vec::new();
     for number in 0..most.min(500) {
-        let what = format!("connection {number}");
-        let connected = soon(&what, TcpStream::connect(address)).await;
+        let description = format!("connection {number}");
+        let connected = soon(&description, TcpStream::connect(address)).await;
         waiting.push(connected.expect("connected"));
     }
 }
 
-/// The head of an answer to a request from this address.
+/// Sends a request from this address. Returns the head of the answer.
 async fn ask(gateway: &Gateway, from: [u8; 4], request: &str) -> (TcpStream, String) {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((from, 0).into()).expect("a loopback address");
@@ -66,7 +65,7 @@ async fn ask(gateway: &Gateway, from: [u8; 4], request: &str) -> (TcpStream, Str
     (stream, head.to_ascii_lowercase())
 }
 
-/// Opens the stream of a session as soon as there is a place.
+/// Opens the stream of a session as soon as a connection is free.
 async fn listen(client: &Http) -> Stream {
     found("a stream", async || {
         let headers = client.headers("text/event-stream");
@@ -86,23 +85,23 @@ async fn is_refused(gateway: &Gateway, from: [u8; 4]) -> bool {
     refused
 }
 
-/// However many connections clients have, the operator has more.
+/// The operator's connections are reserved, whatever the number of client connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_cannot_shut_the_operator_out() {
     const HERE: [u8; 4] = [127, 0, 0, 1];
     let backend = Backend::http().await;
     let http = json!({"maxConnections": 6, "maxConnectionsPerAddress": 4});
-    let gateway = Gateway::with(&[("x", &backend)], json!({"http": http})).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], json!({"http": http})).await;
     let client = gateway.client().await;
     let mut streams = Vec::new();
     for _ in 0..4 {
         streams.push(listen(&client).await);
     }
     assert!(is_refused(&gateway, HERE).await);
-    // One address cannot take all places, and another finds one.
+    // One address cannot take all connections. Another address gets one.
     let elsewhere = [127, 0, 0, 2];
     assert!(cfg!(not(target_os = "linux")) || !is_refused(&gateway, elsewhere).await);
-    // Connections that say nothing do not fill the reserve either.
+    // Silent connections do not fill the reserve, either.
     let mut silent = Vec::new();
     for _ in 0..600 {
         silent.push(TcpStream::connect(gateway.address).await.expect("accepted"));
@@ -123,7 +122,7 @@ async fn clients_cannot_shut_the_operator_out() {
     gateway.client().await;
 }
 
-/// Nothing that a client asked for is lost in silence.
+/// A refused call is always recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_on_connections_beyond_the_limit_are_on_record() {
     let backend = Backend::http().await;
@@ -134,7 +133,7 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
         ..GatewayOptions::default()
     };
     let settings = json!({"http": {"maxConnections": 2}});
-    let gateway = Gateway::set(&config(&[("x", &backend)], settings), options).await;
+    let gateway = Gateway::with_options(&config(&[("x", &backend)], settings), options).await;
     let client = gateway.client().await;
     let streams = [listen(&client).await, listen(&client).await];
     let long = "a".repeat(100_000);
@@ -157,7 +156,7 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
         (!records.is_empty()).then_some(records)
     })
     .await;
-    // What is too large to be read beyond the limit is not known to be a call.
+    // A request that is too large to be read beyond the limit is not known to be a call.
     assert_eq!(records.len(), 1, "{records:?}");
     assert_eq!(records[0]["status"], "refused");
     assert_eq!(
@@ -167,7 +166,7 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
     assert_eq!(backend.of_method("tools/call").len(), 0);
 }
 
-/// However much of a body has come, it may not stand still.
+/// A body must keep arriving, however much of it has arrived.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_stands_still_is_not_waited_for() {
     let backend = Backend::http().await;
@@ -193,16 +192,16 @@ async fn a_body_that_stands_still_is_not_waited_for() {
     }
 }
 
-/// A client may end its side of the connection with its request (RFC 9112, section 9.6), as `nc -N` does.
+/// A client may close its sending side after its request (RFC 9112, section 9.6), like `nc -N`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_close_their_side_get_their_answers() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let session = client.session.as_deref().expect("a session");
     let call = json!({"name": "x__sleep", "arguments": {"ms": 300}});
     let of_session = client.request_text("tools/call", &call.to_string());
-    // Its answer has become a stream by then.
+    // By then the answer is a stream.
     let call = json!({"name": "x__sleep", "arguments": {"ms": 1500}});
     let slow = client.request_text("tools/call", &call.to_string());
     let large = "a".repeat(3_000_000);
@@ -248,7 +247,7 @@ async fn clients_that_close_their_side_get_their_answers() {
     }
 }
 
-/// Sends a call of `x__echo` whose answer is large, on a connection that reads nothing.
+/// Sends a call of `x__echo` with a large answer, and does not read.
 async fn ask_and_do_not_read(gateway: &Gateway, client: &Http, text: &str) -> TcpStream {
     let params = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
     let body = client.request_text("tools/call", &params);
@@ -267,7 +266,7 @@ async fn ask_and_do_not_read(gateway: &Gateway, client: &Http, text: &str) -> Tc
     stream
 }
 
-/// Until Mainstay has reset the connection.
+/// Waits until Mainstay has reset the connection.
 async fn until_reset(stream: &TcpStream) {
     until("the end of the connection", || {
         stream.take_error().expect("an open socket").is_some()
@@ -275,7 +274,7 @@ async fn until_reset(stream: &TcpStream) {
     .await;
 }
 
-/// An answer that is not read is not kept.
+/// An answer that the client does not read is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_nobody_reads_is_dropped() {
     let backend = Backend::http().await;
@@ -283,11 +282,11 @@ async fn an_answer_that_nobody_reads_is_dropped() {
     let client = gateway.client().await;
     let stream = ask_and_do_not_read(&gateway, &client, &"x".repeat(12_000_000)).await;
     until_reset(&stream).await;
-    // Others are not touched.
-    client.hears("x__echo").await;
+    // Other clients are not affected.
+    client.assert_echo("x__echo").await;
 }
 
-/// Of an answer that the system could take whole, all counts until it is read.
+/// The whole answer counts until it is read, even if the system's send queue has room for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
     let backend = Backend::http().await;
@@ -307,10 +306,10 @@ async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
         reset.get() >= 4
     })
     .await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }
 
-/// Answers that are not read hold so much together, long before each of them is given up.
+/// Unread answers have a common limit, which they reach long before each of them is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_nobody_reads_are_bounded_together() {
     let backend = Backend::http().await;
@@ -325,11 +324,13 @@ async fn answers_that_nobody_reads_are_bounded_together() {
     let is_reset = |stream: &TcpStream| stream.take_error().expect("an open socket").is_some();
     let reset = Cell::new(0);
     until("the end of a connection", || {
-        let newly = [&first, &second].into_iter().filter(|it| is_reset(it));
+        let newly = [&first, &second]
+            .into_iter()
+            .filter(|stream| is_reset(stream));
         reset.set(reset.get() + newly.count());
         reset.get() > 0
     })
     .await;
     assert_eq!(reset.get(), 1);
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }

@@ -6,11 +6,11 @@ use mainstay_config::Approval;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{LATEST, initialize},
     gateway::{Gateway, soon},
     rest_client::Rest,
-    world::{SECRET, World, none, ok, refused, with},
+    world::{SECRET, TestConfig, none, ok, refused, with},
 };
 
 async fn connect(rest: &Rest, body: Value) -> (StatusCode, Value) {
@@ -18,7 +18,8 @@ async fn connect(rest: &Rest, body: Value) -> (StatusCode, Value) {
 }
 
 over_every_transport! {
-    /// M6, A26: what is connected answers with its tools, is listed at once, and keeps its name.
+    /// M6, A26: the answer to a connect has the server's tools. The server is listed at once, and keeps its
+    /// name.
     async fn a_server_is_connected_and_its_name_is_taken(kind) {
         let world = none();
         let gateway = world.run().await;
@@ -29,12 +30,12 @@ over_every_transport! {
         assert_eq!((&answer["status"], &answer["name"]), (&json!("ok"), &json!("new")));
         let tools = answer["tools"].as_array().expect("a list");
         assert!(tools.contains(&json!("new/echo")), "{tools:?}");
-        client.hears("new__echo").await;
+        client.assert_echo("new__echo").await;
         let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
         let answer = refused(StatusCode::CONFLICT, "duplicate_name", answer);
         assert_eq!(answer["name"], "new");
         assert_eq!(rest.server("new").await["ephemeral"], true);
-        // Y18: a known name is taken even while it is disconnected.
+        // Y18: a known name is taken, even while its server is disconnected.
         ok(rest.post("/api/mcp-clients/new/disconnect", json!({})).await);
         let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
         refused(StatusCode::CONFLICT, "duplicate_name", answer);
@@ -45,10 +46,10 @@ over_every_transport! {
         refused(StatusCode::NOT_FOUND, "server_not_found", answer);
     }
 
-    /// Y18: the entry is another's, and what cannot be connected leaves what was there.
+    /// Y18: a replacement has another entry. If it cannot be connected, the old server stays.
     async fn a_replacement_that_fails_leaves_what_was_there(kind) {
         let (first, second) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
-        let world = World::of(&json!({"mcpServers": {"one": first.entry}}));
+        let world = TestConfig::new_json(&json!({"mcpServers": {"one": first.entry}}));
         let gateway = world.run().await;
         let rest = gateway.rest();
         rest.until_status("one", "connected").await;
@@ -56,25 +57,25 @@ over_every_transport! {
         let answer = refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, bad).await);
         assert_eq!(answer["name"], "one");
         assert!(answer["message"].as_str().is_some_and(|words| words.contains("no-such-program")), "{answer}");
-        // It is not kept, so there is no next attempt.
+        // The failed entry is not stored, so there is no next attempt.
         let members = ["status", "attempt", "nextRetryMs"].map(|key| &answer[key]);
         assert!(members.iter().all(|member| member.is_null()), "{answer}");
         let client = gateway.client().await;
-        client.hears("one__echo").await;
+        client.assert_echo("one__echo").await;
         ok(rest.post("/api/mcp-clients/one/disconnect", json!({})).await);
-        let begun = first.count("initialize");
+        let sessions = first.count("initialize");
         let bad = json!({"name": "one", "replace": true, "command": "no-such-program-anywhere"});
         refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, bad).await);
         assert_eq!(rest.server("one").await["status"], "disconnected");
-        assert_eq!(first.count("initialize"), begun, "it was not to be up");
+        assert_eq!(first.count("initialize"), sessions, "it was not to be up");
         ok(connect(&rest, with(&second, json!({"name": "one", "replace": true}))).await);
-        client.hears("one__echo").await;
+        client.assert_echo("one__echo").await;
         assert_eq!(second.runs("echo"), 1);
         assert_eq!(world.value()["mcpServers"]["one"], first.entry, "the file is not touched");
     }
 }
 
-/// M6, M13: what is wrong with it, and that nothing of it is kept.
+/// M6, M13: the error of a bad entry. Nothing of the entry is stored.
 #[tokio::test]
 async fn what_cannot_be_connected_is_not_kept() {
     let world = none();
@@ -145,13 +146,13 @@ async fn what_cannot_be_connected_is_not_kept() {
         let answer = connect(&rest, body.clone()).await;
         let status = StatusCode::from_u16(status).expect("a status");
         let answer = refused(status, error, answer);
-        let said = answer["message"].as_str().expect("words");
-        assert!(said.contains(words), "{body}: {said}");
+        let text = answer["message"].as_str().expect("words");
+        assert!(text.contains(words), "{body}: {text}");
     }
     assert_eq!(rest.names().await, Vec::<String>::new());
 }
 
-/// W13: the first has the name, every client is answered, and in the end the name is free.
+/// W13: the first client gets the name, every client gets an answer, and at the end the name is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_name_may_be_fought_over() {
     const ROUNDS: usize = 6;
@@ -166,7 +167,7 @@ async fn one_name_may_be_fought_over() {
                 3 => rest.delete("/api/mcp-clients/x").await,
                 _ => connect(&rest, with(&backend, json!({"name": "x"}))).await,
             };
-            let known = [
+            let expected = [
                 "duplicate_name",
                 "connect_failed",
                 "server_not_found",
@@ -174,7 +175,7 @@ async fn one_name_may_be_fought_over() {
             ];
             let error = answer["error"].as_str().unwrap_or_default();
             assert!(
-                status == StatusCode::OK || known.contains(&error),
+                status == StatusCode::OK || expected.contains(&error),
                 "{answer}"
             );
         }
@@ -188,21 +189,25 @@ async fn one_name_may_be_fought_over() {
         "{answer}"
     );
     ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
-    let begun = backend.count("initialize");
+    let sessions = backend.count("initialize");
     assert_eq!(rest.names().await, ["x"]);
-    // Invariant 9: no process is left of all of them but the last.
+    // Invariant 9: only the last server's process is left.
     gateway.stop().await;
-    assert_eq!(backend.count("initialize"), begun);
+    assert_eq!(backend.count("initialize"), sessions);
 }
 
-/// Invariant 9: a name comes back only when nothing is left of the processes that had it.
+/// Invariant 9: a name is free again only when all its processes have ended.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_comes_back_when_its_processes_have_gone() {
     let world = none();
     let gateway = world.run().await;
     let rest = gateway.rest();
-    let stubborn = Backend::start(Kind::Stdio, &["--ignore-sigterm", "--ignore-stdin-eof"]).await;
+    let stubborn = Backend::start(
+        BackendKind::Stdio,
+        &["--ignore-sigterm", "--ignore-stdin-eof"],
+    )
+    .await;
     let backend = Backend::http().await;
     ok(connect(&rest, with(&stubborn, json!({"name": "x"}))).await);
     let pid = rest.server("x").await["pid"].as_u64().expect("a process");
@@ -220,11 +225,11 @@ async fn a_name_comes_back_when_its_processes_have_gone() {
     ok(removed);
 }
 
-/// A33, W20: it outlives a reload of the file, and not a restart.
+/// A33, W20: an ephemeral server survives a reload of the file, but not a restart.
 #[tokio::test]
 async fn what_is_ephemeral_outlives_a_reload_and_no_restart() {
-    let (kept, new) = (Backend::http().await, Backend::stdio().await);
-    let world = World::of(&json!({"mcpServers": {"kept": kept.entry}}));
+    let (stored, new) = (Backend::http().await, Backend::stdio().await);
+    let world = TestConfig::new_json(&json!({"mcpServers": {"kept": stored.entry}}));
     let before = world.text();
     let gateway = world.run().await;
     let rest = gateway.rest();
@@ -232,7 +237,7 @@ async fn what_is_ephemeral_outlives_a_reload_and_no_restart() {
     ok(rest.post("/api/servers/kept/disable", json!({})).await);
     let pid = rest.server("new").await["pid"].clone();
     ok(rest.post("/api/reload", json!({})).await);
-    let other = json!({"mcpServers": {"kept": kept.entry, "more": kept.entry}});
+    let other = json!({"mcpServers": {"kept": stored.entry, "more": stored.entry}});
     std::fs::write(world.file(), other.to_string()).expect("written");
     ok(rest.post("/api/reload", json!({})).await);
     assert_eq!(rest.names().await, ["kept", "more", "new"]);
@@ -246,7 +251,7 @@ async fn what_is_ephemeral_outlives_a_reload_and_no_restart() {
     gateway.rest().until_status("kept", "connected").await;
 }
 
-/// Y10, A27: with `persist` it goes into the file, in the shape found, and comments stay.
+/// Y10, A27: `persist` writes the entry into the file, in the file's format. Comments stay.
 #[tokio::test]
 async fn what_persists_is_written_where_it_belongs() {
     let backend = Backend::http().await;
@@ -254,7 +259,7 @@ async fn what_persists_is_written_where_it_belongs() {
     let written = format!(
         "// mine\n{{\n  \"servers\": {{\n    // the first\n    \"one\": {{ \"url\": \"{url}\" }}, // so it is\n  }},\n  \"naming\": \"slash\"\n}}\n"
     );
-    let world = World::new("servers.jsonc", &written);
+    let world = TestConfig::new("servers.jsonc", &written);
     let gateway = world.run().await;
     let rest = gateway.rest();
     let body = with(
@@ -314,11 +319,11 @@ async fn what_persists_is_written_where_it_belongs() {
     gateway.stop().await;
 }
 
-/// A removed server of the file is back after a restart, and where the file says something else of it.
+/// A removed server of the file returns after a restart, and when its entry in the file changes.
 #[tokio::test]
 async fn a_removal_holds_until_the_file_says_something_else() {
     let backend = Backend::stdio().await;
-    let world = World::of(&json!({"mcpServers": {"one": backend.entry}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"one": backend.entry}}));
     let gateway = world.run().await;
     let rest = gateway.rest();
     rest.until_status("one", "connected").await;
@@ -334,7 +339,7 @@ async fn a_removal_holds_until_the_file_says_something_else() {
     rest.until_status("one", "connected").await;
 }
 
-/// A server added from inside an MCP client: listed with its command, and not started by anything.
+/// A server that was added from inside an MCP client is listed with its command, and is not started.
 #[tokio::test]
 async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
     let backend = Backend::stdio().await;
@@ -362,7 +367,7 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
         command[1..],
         *backend.entry["args"].as_array().expect("a list")
     );
-    // Variables may change what runs, and so does whatever else was given: the operator sees it all.
+    // Variables may change the program, and so may all other members. The operator sees all of them.
     assert_eq!(server["pending"]["env"], json!({"KEY": SECRET}));
     assert_eq!(server["pending"]["entry"]["env"], json!({"KEY": SECRET}));
     for operation in ["start", "restart", "reconnect", "enable"] {
@@ -374,17 +379,17 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
         );
         assert_eq!(answer["status"], "pending", "{answer}");
     }
-    let own = gateway.stranger("/servers/p/mcp");
-    own.post(initialize(LATEST)).await;
+    let direct = gateway.stranger("/servers/p/mcp");
+    direct.post(initialize(LATEST)).await;
     ok(rest.post("/api/reload", json!({})).await);
     let client = gateway.client().await;
     let params = json!({"name": "p__echo", "arguments": {"text": "x"}});
     client.request("tools/call", params).await;
     assert_eq!(backend.received(), Vec::<Value>::new(), "never started");
-    let shown = rest.get("/api/servers/p").await;
-    assert!(!shown["entry"].to_string().contains(SECRET), "{shown}");
+    let details = rest.get("/api/servers/p").await;
+    assert!(!details["entry"].to_string().contains(SECRET), "{details}");
 
-    // What was shown must be what is there.
+    // The approval must name the digest of the current entry.
     for body in [
         json!({}),
         json!({"digest": null}),
@@ -403,13 +408,13 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
     refused(StatusCode::CONFLICT, "not_pending", answer);
 }
 
-/// K8, M11: document 003's words for what went wrong.
+/// K8, M11: errors with document 003's texts.
 #[tokio::test]
 async fn a_tool_is_run_as_the_desktop_does() {
     let backend = Backend::stdio().await;
     let entry = with(&backend, json!({"disabledTools": ["sleep"]}));
     let idle = with(&backend, json!({"autoStart": false}));
-    let world = World::of(&json!({"mcpServers": {"one": entry, "idle": idle}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"one": entry, "idle": idle}}));
     let gateway = world.run().await;
     let rest = gateway.rest();
     rest.until_status("one", "connected").await;
@@ -449,7 +454,7 @@ async fn a_tool_is_run_as_the_desktop_does() {
     );
 }
 
-/// B7, M9: without a configuration and without a server there is nothing to ask; a server can come.
+/// B7, M9: without a configuration and without servers there is nothing to ask. A server can be added.
 #[tokio::test]
 async fn without_anything_configured_it_says_so() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
@@ -479,7 +484,7 @@ async fn without_anything_configured_it_says_so() {
         );
     }
     assert_eq!(rest.names().await, Vec::<String>::new());
-    let backend = Backend::start(Kind::Stdio, &[]).await;
+    let backend = Backend::start(BackendKind::Stdio, &[]).await;
     ok(connect(&rest, with(&backend, json!({"name": "first"}))).await);
     assert!(rest.get("/api/mcp-clients").await["clients"]["first"].is_object());
     let answer = rest

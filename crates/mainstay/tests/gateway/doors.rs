@@ -1,5 +1,4 @@
-//! What the HTTP doors let in: sessions, methods, headers, sizes (specification,
-//! "Transports").
+//! The requests that the HTTP doors accept: sessions, methods, headers, sizes (specification, "Transports").
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, LATEST, initialize},
     gateway::{Gateway, soon, until},
 };
@@ -21,12 +20,12 @@ const BOTH: &str = "application/json, text/event-stream";
 
 async fn gateway() -> (Gateway, Backend) {
     let backend = Backend::http().await;
-    (Gateway::of(&[("x", &backend)]).await, backend)
+    (Gateway::with_servers(&[("x", &backend)]).await, backend)
 }
 
 const PATHS: [&str; 2] = ["/mcp", "/servers/x/mcp"];
 
-/// The status that a POST of a ping gets with its headers changed.
+/// The status of a POST of a ping with changed headers.
 async fn status(client: &Http, change: impl FnOnce(&mut HeaderMap)) -> StatusCode {
     let mut headers = client.headers(BOTH);
     change(&mut headers);
@@ -64,7 +63,7 @@ async fn a_session_lives_from_initialize_to_delete() {
 #[tokio::test]
 async fn a_request_names_a_session_of_its_endpoint() {
     let (one, two) = (Backend::http().await, Backend::http().await);
-    let gateway = Gateway::of(&[("x", &one), ("y", &two)]).await;
+    let gateway = Gateway::with_servers(&[("x", &one), ("y", &two)]).await;
     let everywhere = ["/mcp", "/servers/x/mcp", "/servers/y/mcp"];
     for path in everywhere {
         let client = gateway.client_at(path).await;
@@ -100,8 +99,8 @@ async fn a_request_names_a_session_of_its_endpoint() {
     }
 }
 
-/// The stream of what is said unasked opens at once, ends with its session, and a second one may be
-/// opened (each message goes to one of them).
+/// The stream of messages outside of requests opens at once, and ends with its session. A second one may be
+/// opened: each message goes to one of them.
 #[tokio::test]
 async fn the_stream_of_a_session_ends_with_it() {
     let (gateway, _backend) = gateway().await;
@@ -170,7 +169,7 @@ async fn headers_are_checked() {
     }
 }
 
-/// Q7: `Host` and `Origin` are checked on every path, known or not, before anything else is.
+/// Q7: `Host` and `Origin` are checked first, on every path, known or not.
 #[tokio::test]
 async fn strangers_are_kept_out_of_every_path() {
     let (gateway, _backend) = gateway().await;
@@ -209,7 +208,7 @@ async fn strangers_are_kept_out_of_every_path() {
     }
 }
 
-/// The status that a request with this request line and these header lines gets.
+/// The status of a request with this request line and these header lines.
 async fn status_of(gateway: &Gateway, line: &str, headers: &[&str]) -> String {
     let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
     let headers = headers.join("\r\n");
@@ -223,8 +222,8 @@ async fn status_of(gateway: &Gateway, line: &str, headers: &[&str]) -> String {
     answer.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// `Host` and `Origin` are read by their grammar: a name of ours somewhere in them is not enough, and
-/// there is one `Host`, wherever it stands.
+/// `Host` and `Origin` are parsed by their grammar: an allowed name somewhere inside them is not enough. There
+/// must be exactly one `Host`, at any place.
 #[tokio::test]
 async fn host_and_origin_are_parsed() {
     let (gateway, _backend) = gateway().await;
@@ -305,7 +304,7 @@ async fn host_and_origin_are_parsed() {
     }
 }
 
-/// M13: `error`, a word, and `message`, and nothing else.
+/// M13: the members are `error`, a word, and `message`, and no others.
 fn is_plain(body: &Value, error: &str) {
     let members = body.as_object().expect("an object");
     assert_eq!(members.len(), 2, "{body}");
@@ -336,12 +335,12 @@ async fn the_answer_takes_the_form_that_the_client_accepts() {
     }
 }
 
-/// On the transparent path the upstream's form is mirrored.
+/// The transparent endpoint mirrors the form of the upstream answer.
 #[tokio::test]
 async fn a_transparent_answer_has_the_servers_form() {
     for (form, streamed) in [("json", false), ("sse", true)] {
-        let backend = Backend::start(Kind::Http, &["--answer", form]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let backend = Backend::start(BackendKind::Http, &["--answer", form]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at("/servers/x/mcp").await;
         let response = client.post(client.request_text("tools/list", "{}")).await;
         assert_eq!(response.is_stream(), streamed, "{form}");
@@ -360,7 +359,7 @@ async fn other_methods_and_unknown_servers_are_refused() {
             assert!(
                 ["GET", "POST", "DELETE"]
                     .iter()
-                    .all(|it| allowed.contains(it)),
+                    .all(|name| allowed.contains(name)),
                 "{allowed}"
             );
         }
@@ -392,11 +391,12 @@ async fn notifications_and_answers_are_accepted_without_a_body() {
     }
 }
 
-/// A body beyond `http.maxBodyBytes` is refused as a whole (413); the next one is read.
+/// A body beyond `http.maxBodyBytes` is refused as a whole (413). The next body is read.
 #[tokio::test]
 async fn the_size_of_a_body_is_limited() {
     let backend = Backend::http().await;
-    let gateway = Gateway::with(&[("x", &backend)], json!({"http": {"maxBodyBytes": 4096}})).await;
+    let gateway =
+        Gateway::with_settings(&[("x", &backend)], json!({"http": {"maxBodyBytes": 4096}})).await;
     let client = gateway.client().await;
     for (size, expected) in [
         (1000, StatusCode::OK),
@@ -406,16 +406,16 @@ async fn the_size_of_a_body_is_limited() {
         let text = client.request_text("tools/call", &arguments.to_string());
         assert_eq!(client.post(text).await.status, expected);
     }
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(backend.fake().runs("echo"), 2);
 }
 
-/// T1: stopping ends sessions, doors and servers; calls have their time, and no more.
+/// T1: a stop ends sessions, doors and servers. Calls have their time, and no more.
 #[tokio::test]
 async fn stopping_ends_everything_even_with_a_call_in_flight() {
     let (http, stdio) = (Backend::http().await, Backend::stdio().await);
     let settings = json!({"shutdown": {"graceMs": 100}});
-    let gateway = Gateway::with(&[("x", &http), ("y", &stdio)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &http), ("y", &stdio)], settings).await;
     let client = gateway.client().await;
     let mut stream = client.listen().await;
     let hang = |tool| client.request_text("tools/call", &json!({"name": tool}).to_string());
@@ -437,7 +437,7 @@ async fn stopping_ends_everything_even_with_a_call_in_flight() {
     .await;
 }
 
-/// A client on stdio is there as long as its pipe is, however long it says nothing.
+/// A client on stdio exists as long as its pipe, even if it sends nothing.
 #[tokio::test(start_paused = true)]
 async fn a_silent_pipe_keeps_its_session() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
@@ -448,36 +448,35 @@ async fn a_silent_pipe_keeps_its_session() {
     assert_eq!(gateway.sessions(), 0);
 }
 
-/// Invariant 10: connections are bounded, so idle ones are closed.
+/// Invariant 10: the number of connections is limited, so idle ones are closed.
 #[tokio::test(start_paused = true)]
 async fn connections_that_say_nothing_are_closed() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
     let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    for (said, expected) in [
+    for (sent, expected) in [
         ("", ""),
         ("GET /healthz HTT", ""),
         (request, "HTTP/1.1 200 OK"),
     ] {
         let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
-        stream.write_all(said.as_bytes()).await.expect("written");
-        let mut heard = String::new();
+        stream.write_all(sent.as_bytes()).await.expect("written");
+        let mut received = String::new();
         stream
-            .read_to_string(&mut heard)
+            .read_to_string(&mut received)
             .await
             .expect("closed, not reset");
-        assert!(heard.starts_with(expected), "{heard}");
-        assert_eq!(heard.is_empty(), expected.is_empty());
+        assert!(received.starts_with(expected), "{received}");
+        assert_eq!(received.is_empty(), expected.is_empty());
     }
     gateway.stop().await;
 }
 
-/// The README's table of addresses is that of the router: each of its addresses leads somewhere, and no other
-/// does.
+/// The README's table of addresses matches the router: each address exists, and the router has no others.
 #[tokio::test]
 async fn the_readme_has_every_address() {
     let backend = Backend::http().await;
     let settings = json!({"profiles": {"some": {"servers": ["x"]}}});
-    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let readme = include_str!("../../../../README.md");
     let (_, table) = readme.split_once("## Addresses\n").expect("a table");
     let (table, _) = table.split_once("\n## ").expect("its end");
@@ -486,13 +485,13 @@ async fn the_readme_has_every_address() {
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))
         .collect();
     for path in &named {
-        let asked = path.replace("NAME", "x").replace("PROFILE", "some");
-        let asked = asked.replace('…', "servers");
-        let door = gateway.stranger(&asked);
+        let request_path = path.replace("NAME", "x").replace("PROFILE", "some");
+        let request_path = request_path.replace('…', "servers");
+        let door = gateway.stranger(&request_path);
         let answer = door.send(Method::GET, door.headers("*/*"), "").await;
         assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}");
     }
-    // What stands at the top of the two routers.
+    // The top-level paths of the two routers.
     let rest = include_str!("../../../rest/src/lib.rs")
         .split(".route(\"")
         .skip(1);

@@ -1,4 +1,4 @@
-//! The engine without doors, as a program embeds it.
+//! The engine without doors, embedded in a program.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     gateway::{self, parse, soon},
 };
 
-/// The engine in front of one server, with a journal.
+/// The engine with one server and a journal.
 async fn embedded(backend: &Backend) -> (Arc<Gateway>, Arc<Journal>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
@@ -50,7 +50,7 @@ async fn a_tool_is_called_and_recorded() {
     soon("the end", gateway.stop()).await;
 }
 
-/// It reaches no server, and is on record all the same.
+/// The call reaches no server, and is recorded nevertheless.
 #[tokio::test]
 async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
     let backend = Backend::http().await;
@@ -66,13 +66,13 @@ async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
     soon("the end", gateway.stop()).await;
 }
 
-/// What is no call leaves no record, whichever server it names.
+/// A request that is no call leaves no record, whichever server it names.
 #[tokio::test]
 async fn a_list_of_an_unknown_server_is_no_call() {
     let backend = Backend::http().await;
     let (gateway, journal, _folder) = embedded(&backend).await;
-    let asked = gateway.request("nope", Method::ToolsList, "{}");
-    let failure = soon("an answer", asked).await.expect_err("no server");
+    let request = gateway.request("nope", Method::ToolsList, "{}");
+    let failure = soon("an answer", request).await.expect_err("no server");
     assert_eq!(failure.kind, FailureKind::ServerNotFound, "{failure:?}");
     journal.flush().await.expect("it writes");
     let page = journal.records(Filter::default(), 10).await;
@@ -80,7 +80,7 @@ async fn a_list_of_an_unknown_server_is_no_call() {
     soon("the end", gateway.stop()).await;
 }
 
-/// The server is at work on it: its record tells how it ended.
+/// The server still runs the call, and the record has its outcome.
 #[tokio::test]
 async fn a_call_goes_on_when_its_future_is_dropped() {
     let backend = Backend::http().await;
@@ -97,7 +97,7 @@ async fn a_call_goes_on_when_its_future_is_dropped() {
     assert_eq!(calls[0].status, Status::Ok);
 }
 
-/// An error of the server comes with its code and its words.
+/// An error of the server arrives with its code and its text.
 #[tokio::test]
 async fn an_error_of_the_server_is_a_failure() {
     let backend = Backend::http().await;
@@ -109,7 +109,7 @@ async fn an_error_of_the_server_is_a_failure() {
     soon("the end", gateway.stop()).await;
 }
 
-/// After the stop nothing is called any more.
+/// After the stop no call is sent.
 #[tokio::test]
 async fn nothing_is_called_after_the_stop() {
     let backend = Backend::stdio().await;

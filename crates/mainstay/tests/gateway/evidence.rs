@@ -1,6 +1,5 @@
-//! Green means evidence: what shows that a server is well, what shows that it is not, and what follows.
-//! Only a message of the protocol is a sign of life; an error status, a page, a connection that is cut
-//! are none.
+//! Evidence of a server's health: its signs, and the consequences. Only a message of the protocol is a sign of
+//! life. An error status, a page or a cut connection is none.
 
 use std::{
     sync::{
@@ -14,135 +13,141 @@ use fake_server::gate::Mode;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, text},
     gateway::{Gateway, soon, until},
-    rest_client::{Rest, asked, promptly},
-    rogue::{self, Heard, Reply},
+    rest_client::{Rest, health_checks, promptly},
+    rogue::{self, RogueInput, RogueReply},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// What a proxy shows where its server should answer.
+/// A page that a proxy shows in place of its server.
 const PAGE: &str = "<!doctype html><title>Maintenance</title>";
 
-/// An error that a server gives without having read an id.
+/// An error of a server that has read no id.
 const ERROR: &str =
     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not like this"}}"#;
 
-fn says(server: &Value, words: &str) -> bool {
+fn reason_contains(server: &Value, words: &str) -> bool {
     let reason = server["lastError"].as_str();
     reason.is_some_and(|reason| reason.contains(words))
 }
 
-/// A server that is asked often, and this follows when it does not answer.
-async fn asked_often(kind: Kind, action: &str) -> Backend {
+/// A server with frequent health checks. `action` follows when it does not answer.
+async fn checked_often(kind: BackendKind, action: &str) -> Backend {
     let backend = Backend::start(kind, &[]).await;
-    backend.option("health", asked(OFTEN, action))
+    backend.option("health", health_checks(OFTEN, action))
 }
 
-/// A gateway before this server, as `x`; a client that has heard from it, and the REST door.
+/// A gateway with this server as `x`, a client that has called the server, and the REST door.
 async fn before(backend: &Backend) -> (Gateway, Http, Rest) {
-    let gateway = Gateway::of(&[("x", backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     (gateway, client, rest)
 }
 
-/// Whether a server is shown to be degraded.
+/// True if a server is shown as degraded.
 fn is_degraded(server: &Value) -> bool {
     server["healthStatus"] == "degraded"
 }
 
-/// A server that is asked only after a call that failed.
-async fn unasked(flags: &[&str], action: &str) -> Backend {
-    let mut health = asked(Duration::from_secs(10), action);
+/// A server that is probed only after a failed call.
+async fn probed_after_failures(flags: &[&str], action: &str) -> Backend {
+    let mut health = health_checks(Duration::from_secs(10), action);
     health["intervalMs"] = json!(0);
-    Backend::start(Kind::Http, flags)
+    Backend::start(BackendKind::Http, flags)
         .await
         .option("health", health)
         .option("reconnect", promptly())
 }
 
-/// A server that answers everything with an error status, or with a page, is not connected, whatever
-/// it answered before; it is again once it speaks.
+/// A server that answers everything with an error status or with a page is not connected, whatever it answered
+/// before. It is connected again once it sends messages.
 #[tokio::test]
 async fn a_server_that_answers_with_errors_alone_is_reconnected() {
     for (kind, status, body) in [
-        (Kind::Http, 500, None),
-        (Kind::Http, 502, Some(PAGE)),
-        (Kind::Http, 503, None),
-        (Kind::Http, 200, Some(PAGE)),
-        (Kind::Sse, 500, None),
+        (BackendKind::Http, 500, None),
+        (BackendKind::Http, 502, Some(PAGE)),
+        (BackendKind::Http, 503, None),
+        (BackendKind::Http, 200, Some(PAGE)),
+        (BackendKind::Sse, 500, None),
     ] {
-        let backend = asked_often(kind, "verify").await;
+        let backend = checked_often(kind, "verify").await;
         let backend = backend.option("reconnect", promptly());
         let (_gateway, client, rest) = before(&backend).await;
         backend.fake().edit(|script| {
             script.status = Some(status);
             script.status_body = body.map(str::to_owned);
         });
-        let shown = rest.until_status("x", "reconnecting").await;
-        assert!(shown["lastError"].is_string(), "{status}: {shown}");
+        let server = rest.until_status("x", "reconnecting").await;
+        assert!(server["lastError"].is_string(), "{status}: {server}");
         backend.fake().edit(|script| script.status = None);
         rest.until_status("x", "connected").await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 }
 
-/// The policies that only report do only that, and say what there is.
+/// The policies that only report do nothing else. They report the reason.
 #[tokio::test]
 async fn where_trouble_is_only_reported_errors_are_reported() {
-    let backend = asked_often(Kind::Http, "event").await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = checked_often(BackendKind::Http, "event").await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
     backend.fake().edit(|script| script.status = Some(503));
-    let shown = rest.until("x", "degraded", is_degraded).await;
-    assert!(says(&shown, "HTTP 503"), "{shown}");
+    let server = rest.until("x", "degraded", is_degraded).await;
+    assert!(reason_contains(&server, "HTTP 503"), "{server}");
     assert_eq!(backend.count("initialize"), 1);
     backend.fake().edit(|script| script.status = None);
     rest.until("x", "well again", |server| !is_degraded(server))
         .await;
 }
 
-/// A server that lets no client in any more says so.
+/// A server that refuses all clients is shown as unauthorized.
 #[tokio::test]
 async fn a_server_that_refuses_everybody_is_unauthorized() {
-    for (kind, status) in [(Kind::Http, 401), (Kind::Http, 403), (Kind::Sse, 401)] {
-        let backend = asked_often(kind, "verify").await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+    for (kind, status) in [
+        (BackendKind::Http, 401),
+        (BackendKind::Http, 403),
+        (BackendKind::Sse, 401),
+    ] {
+        let backend = checked_often(kind, "verify").await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         rest.until_status("x", "connected").await;
         backend.fake().edit(|script| script.status = Some(status));
-        let shown = rest.until_status("x", "error").await;
-        assert!(says(&shown, "unauthorized: "), "{status}: {shown}");
+        let server = rest.until_status("x", "error").await;
+        assert!(
+            reason_contains(&server, "unauthorized: "),
+            "{status}: {server}"
+        );
     }
 }
 
-/// A server that takes connections and resets them has lost its connection, also where trouble is only
-/// reported.
+/// If a server accepts connections and resets them, the session is lost, even under a policy that only reports.
 #[tokio::test]
 async fn a_server_that_resets_every_connection_is_reconnected() {
     for action in ["verify", "reconnect", "event"] {
-        // Without a stream, which would tell at once.
-        let (backend, gate) = Backend::gated(Kind::Http, &["--no-get"]).await;
+        // Without a stream, whose end would show it at once.
+        let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
         let backend = backend
-            .option("health", asked(OFTEN, action))
+            .option("health", health_checks(OFTEN, action))
             .option("reconnect", promptly());
         let (_gateway, client, rest) = before(&backend).await;
         gate.set(Mode::Reset).await.expect("the gate stands");
         rest.until_status("x", "reconnecting").await;
         gate.set(Mode::Forward).await.expect("the gate stands");
         rest.until_status("x", "connected").await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 }
 
-/// Calls that fail are evidence without probes.
+/// Failed calls are evidence without probes.
 #[tokio::test]
 async fn calls_that_fail_are_evidence() {
-    let backend = unasked(&[], "verify").await;
+    let backend = probed_after_failures(&[], "verify").await;
     let (_gateway, client, rest) = before(&backend).await;
     backend.fake().edit(|script| script.status = Some(500));
     let failing = async {
@@ -153,16 +158,16 @@ async fn calls_that_fail_are_evidence() {
     soon("the calls to be heeded", failing).await;
     backend.fake().edit(|script| script.status = None);
     rest.until_status("x", "connected").await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }
 
-/// One call that fails among many that do not changes nothing.
+/// One failed call among many good ones changes nothing.
 #[tokio::test]
 async fn a_failed_call_among_good_ones_degrades_no_server() {
     for threshold in [1, 3] {
-        let mut backend = unasked(&[], "reconnect").await;
+        let mut backend = probed_after_failures(&[], "reconnect").await;
         backend.entry["health"]["threshold"] = json!(threshold);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         for _ in 0..8 {
             backend.fake().edit(|script| {
@@ -171,19 +176,19 @@ async fn a_failed_call_among_good_ones_degrades_no_server() {
             });
             let result = client.call("x__echo", json!({})).await;
             assert_eq!(result["isError"], true, "{result}");
-            client.hears("x__echo").await;
-            let shown = rest.server("x").await;
-            assert_eq!(shown["healthStatus"], "healthy", "{threshold}: {shown}");
+            client.assert_echo("x__echo").await;
+            let server = rest.server("x").await;
+            assert_eq!(server["healthStatus"], "healthy", "{threshold}: {server}");
         }
         assert_eq!(backend.count("initialize"), 1);
     }
 }
 
-/// An error that names no request is no sign of life: the server is greeted anew, and while it refuses that, too, the
-/// reason quotes it.
+/// An error that names no request is no sign of life. A new handshake follows. While the server refuses that,
+/// too, the reason quotes the error.
 #[tokio::test]
 async fn an_error_that_names_no_request_is_no_sign_of_life() {
-    let backend = asked_often(Kind::Http, "verify")
+    let backend = checked_often(BackendKind::Http, "verify")
         .await
         .option("reconnect", promptly());
     let (_gateway, client, rest) = before(&backend).await;
@@ -198,25 +203,25 @@ async fn an_error_that_names_no_request_is_no_sign_of_life() {
     rest.until("x", "refused", is_named).await;
     backend.fake().edit(|script| script.status = None);
     rest.until_status("x", "connected").await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }
 
 /// A response to a request of a session, in one piece.
-fn answered(status: u16, body: &Value) -> Reply {
-    Reply::Http(format!(
+fn response(status: u16, body: &Value) -> RogueReply {
+    RogueReply::Http(format!(
         "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-type: application/json\r\nmcp-session-id: one\r\n\r\n{body}"
     ))
 }
 
-/// Whatever `ping` says: a server whose calls all fail is not well. It keeps its session, and is well once
-/// a call is answered.
+/// A server whose calls all fail is not healthy, whatever its answers to `ping`. It keeps its session, and is
+/// healthy once it answers a call.
 #[tokio::test]
 async fn a_server_that_fails_every_call_is_degraded() {
     let is_well = Arc::new(AtomicBool::new(false));
     let greetings = Arc::new(AtomicUsize::new(0));
     let (mends, greeted) = (Arc::clone(&is_well), Arc::clone(&greetings));
-    let mut server = rogue::start_scripted(move |heard| {
-        let Heard::Message(message) = heard else {
+    let mut server = rogue::start_scripted(move |input| {
+        let RogueInput::Message(message) = input else {
             return None;
         };
         let id = &message["id"];
@@ -225,37 +230,37 @@ async fn a_server_that_fails_every_call_is_degraded() {
                 greetings.fetch_add(1, Ordering::Relaxed);
                 None
             }
-            "ping" => Some(Reply::Http(rogue::result(id, &json!({})))),
+            "ping" => Some(RogueReply::Http(rogue::result(id, &json!({})))),
             "tools/call" if is_well.load(Ordering::Relaxed) => {
                 let content = json!({"content": [{"type": "text", "text": "done"}]});
-                Some(Reply::Http(rogue::result(id, &content)))
+                Some(RogueReply::Http(rogue::result(id, &content)))
             }
-            "tools/call" => Some(answered(500, &Value::Null)),
+            "tools/call" => Some(response(500, &Value::Null)),
             _ => None,
         }
     })
     .await;
-    server["health"] = asked(OFTEN, "verify");
+    server["health"] = health_checks(OFTEN, "verify");
     let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     for _ in 0..4 {
         let result = client.call("x__act", json!({})).await;
         assert_eq!(result["isError"], true, "{result}");
     }
-    let asked = |before: Value| move |server: &Value| server["lastSuccessAt"] != before;
+    let is_newer_than = |before: Value| move |server: &Value| server["lastSuccessAt"] != before;
     rest.until("x", "degraded", is_degraded).await;
-    let answers_pings = |server: &Value| says(server, "answers pings");
-    let mut shown = rest.until("x", "seen to answer pings", answers_pings).await;
-    // Each answer to `ping` is a sign of life, and none is an answer to a call.
+    let answers_pings = |server: &Value| reason_contains(server, "answers pings");
+    let mut server = rest.until("x", "seen to answer pings", answers_pings).await;
+    // Each answer to `ping` is a sign of life. None is an answer to a call.
     for _ in 0..5 {
-        let before = shown["lastSuccessAt"].clone();
-        shown = rest.until("x", "asked again", asked(before)).await;
-        assert!(is_degraded(&shown), "{shown}");
+        let before = server["lastSuccessAt"].clone();
+        server = rest.until("x", "asked again", is_newer_than(before)).await;
+        assert!(is_degraded(&server), "{server}");
         assert!(
-            says(&shown, "answers pings; its last 4 calls failed"),
-            "{shown}"
+            reason_contains(&server, "answers pings; its last 4 calls failed"),
+            "{server}"
         );
-        assert!(says(&shown, "HTTP 500"), "{shown}");
+        assert!(reason_contains(&server, "HTTP 500"), "{server}");
     }
     let report = rest.get("/api/health").await;
     let report = &report["servers"][0];
@@ -276,16 +281,16 @@ async fn a_server_that_fails_every_call_is_degraded() {
     assert_eq!(greeted.load(Ordering::Relaxed), 1);
 }
 
-/// A server that answers a request by its id has its session, whatever HTTP status it gives an error. Only
-/// the error by which servers say that the session is over does what a bare 404 does.
+/// A server that answers a request by its id has its session, whatever the HTTP status of an error. Only the
+/// error that means the end of the session has the effect of a bare 404.
 #[tokio::test]
 async fn an_answer_under_404_ends_no_session() {
     for (code, is_kept) in [(-32601, true), (-32001, false)] {
         let greetings = Arc::new(AtomicUsize::new(0));
         let pings = Arc::new(AtomicUsize::new(0));
         let (greeted, pinged) = (Arc::clone(&greetings), Arc::clone(&pings));
-        let mut server = rogue::start_scripted(move |heard| {
-            let Heard::Message(message) = heard else {
+        let mut server = rogue::start_scripted(move |input| {
+            let RogueInput::Message(message) = input else {
                 return None;
             };
             let id = &message["id"];
@@ -298,26 +303,26 @@ async fn an_answer_under_404_ends_no_session() {
                         "serverInfo": {"name": "rogue", "version": "1"},
                     });
                     let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
-                    Some(answered(200, &answer))
+                    Some(response(200, &answer))
                 }
                 "ping" => {
                     pings.fetch_add(1, Ordering::Relaxed);
                     let error = json!({"code": code, "message": "not found"});
                     let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
-                    Some(answered(404, &answer))
+                    Some(response(404, &answer))
                 }
                 _ => None,
             }
         })
         .await;
-        server["health"] = asked(OFTEN, "verify");
+        server["health"] = health_checks(OFTEN, "verify");
         server["reconnect"] = promptly();
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         until("pings", || pinged.load(Ordering::Relaxed) >= 3).await;
         assert_eq!(greeted.load(Ordering::Relaxed) == 1, is_kept, "{code}");
         if is_kept {
-            let shown = gateway.rest().server("x").await;
-            assert_eq!(shown["healthStatus"], "healthy", "{shown}");
+            let server = gateway.rest().server("x").await;
+            assert_eq!(server["healthStatus"], "healthy", "{server}");
         }
     }
 }

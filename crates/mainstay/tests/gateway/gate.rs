@@ -1,5 +1,5 @@
-//! One gate for every endpoint: what access rules refuse is neither listed nor found, wherever a client
-//! asks, and the answer is the one for what there is not.
+//! One gate for every endpoint. Items that access rules refuse are neither listed nor found at any endpoint,
+//! and the answer is that for an unknown item.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ use crate::{
     rest_client::TOKEN,
 };
 
-/// What everybody but the client `friend` is refused of the server `x`; of `y` they are refused everything.
+/// Items of the server `x` that are refused to all clients but `friend`. Of the server `y` everything is
+/// refused to them.
 const HIDDEN: [(ListKind, &str); 4] = [
     (Tools, "echo"),
     (Prompts, "greet"),
@@ -53,7 +54,7 @@ impl AccessRules for FriendOnly {
     }
 }
 
-/// A daemon before the servers `x` and `y`, with these rules.
+/// A daemon with the servers `x` and `y` and these rules.
 struct Guarded {
     gateway: Gateway,
     x: Backend,
@@ -82,7 +83,7 @@ impl Guarded {
         }
     }
 
-    /// The token of a client of this name.
+    /// Adds the token of a client with this name.
     fn token(&self, name: &str) -> String {
         let (token, _) = self.tokens.add(name, None).expect("added");
         token.expose().to_owned()
@@ -95,7 +96,7 @@ impl Guarded {
         client
     }
 
-    /// Requests that reached the servers.
+    /// Number of requests that reached the servers.
     fn request_count(&self) -> usize {
         let methods = [
             "tools/call",
@@ -109,7 +110,7 @@ impl Guarded {
     }
 }
 
-/// Requests that name what is hidden, at an endpoint whose names have this prefix.
+/// Requests with hidden names, at an endpoint whose names have this prefix.
 fn requests(prefix: &str) -> [(&'static str, Value); 6] {
     [
         (
@@ -156,7 +157,7 @@ async fn lists(client: &Http) -> String {
     text
 }
 
-/// The keys of hidden items as lists have them.
+/// The hidden items, as they would be spelled in lists.
 fn listed(prefix: &str) -> [String; 4] {
     [
         format!(r#""name":"{prefix}echo""#),
@@ -180,7 +181,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
             assert!(lists_of_friend.contains(&hidden), "{path}: {hidden}");
         }
         assert!(lists_of_guest.contains(&format!(r#""name":"{prefix}count""#)));
-        let asked = guarded.request_count();
+        let count = guarded.request_count();
         for (method, params) in requests(prefix) {
             let error = client.error(method, params.clone()).await;
             assert!(
@@ -188,7 +189,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
                 "{error}"
             );
         }
-        assert_eq!(guarded.request_count(), asked, "{path}: no server is asked");
+        assert_eq!(guarded.request_count(), count, "{path}: no server is asked");
         for (method, params) in requests(prefix) {
             friend.result(method, params).await;
         }
@@ -196,7 +197,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
         // A client without a session.
         let mut modern = Modern::at(&guarded.gateway, path);
         modern.http.token = Some(guest.clone());
-        let asked = guarded.request_count();
+        let count = guarded.request_count();
         for method in LISTS {
             let list = modern.result(method, json!({})).await.to_string();
             for hidden in listed(prefix) {
@@ -208,9 +209,9 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
                 modern.error(method, params).await;
             }
         }
-        assert_eq!(guarded.request_count(), asked, "{path}: no server is asked");
+        assert_eq!(guarded.request_count(), count, "{path}: no server is asked");
     }
-    // An unknown name has the same answer.
+    // The answer for an unknown name is the same.
     let client = guarded.client("/mcp", &guest).await;
     let unknown = client.error("tools/call", json!({"name": "x__none"})).await;
     let refused = client.error("tools/call", json!({"name": "x__echo"})).await;
@@ -240,11 +241,11 @@ async fn a_refused_server_is_not_there() {
     assert_eq!(status, StatusCode::NOT_FOUND, "{refused}");
     assert_eq!(refused, unknown.replace("none", "y"));
     let friend = guarded.client("/servers/y/mcp", &friend).await;
-    friend.hears("echo").await;
+    friend.assert_echo("echo").await;
     assert_eq!(guarded.y.runs("count"), 0);
 }
 
-/// Own tools see what their client sees.
+/// Own tools search only what their client may see.
 #[tokio::test]
 async fn what_is_refused_is_not_found_by_a_search() {
     let guarded = Guarded::new().await;
@@ -252,12 +253,17 @@ async fn what_is_refused_is_not_found_by_a_search() {
     let search = json!({"query": "echo", "limit": 50});
     let client = guarded.client("/mcp/search", &guest).await;
     let friend = guarded.client("/mcp/search", &friend).await;
-    let found = client.say("search_tools", search.clone()).await;
+    let found = client.call_text("search_tools", search.clone()).await;
     assert!(
         !found.contains("x__echo") && !found.contains("y__"),
         "{found}"
     );
-    assert!(friend.say("search_tools", search).await.contains("x__echo"));
+    assert!(
+        friend
+            .call_text("search_tools", search)
+            .await
+            .contains("x__echo")
+    );
     for (tool, arguments) in [
         ("describe_tool", json!({"name": "x/echo"})),
         (
@@ -272,9 +278,9 @@ async fn what_is_refused_is_not_found_by_a_search() {
         let result = client.call(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");
     }
-    let listed = client.say("list_servers", json!({})).await;
+    let listed = client.call_text("list_servers", json!({})).await;
     assert!(!listed.contains(r#""name":"y""#), "{listed}");
-    let tools = client.say("external_list_tools", json!({})).await;
+    let tools = client.call_text("external_list_tools", json!({})).await;
     assert!(
         !tools.contains("x/echo") && tools.contains("x/count"),
         "{tools}"
@@ -286,7 +292,7 @@ async fn what_is_refused_is_not_found_by_a_search() {
 async fn what_is_refused_is_unknown_over_rest() {
     let guarded = Guarded::new().await;
     let rest = guarded.gateway.rest();
-    for (path, hidden, seen) in [
+    for (path, hidden, visible) in [
         ("/api/mcp-tools", "x/echo", "x/count"),
         ("/api/mcp-prompts", "x/greet", "x/plain"),
         ("/api/mcp-resources", "fake://text", "fake://blob"),
@@ -297,11 +303,11 @@ async fn what_is_refused_is_unknown_over_rest() {
         let list = rest.get(path).await.to_string();
         assert!(!list.contains(hidden), "{path}: {list}");
         assert!(
-            list.contains(seen) || path.ends_with("templates"),
+            list.contains(visible) || path.ends_with("templates"),
             "{path}: {list}"
         );
     }
-    let asked = guarded.request_count();
+    let count = guarded.request_count();
     for (path, body) in [
         (
             "/api/mcp-tools/call",
@@ -324,7 +330,7 @@ async fn what_is_refused_is_unknown_over_rest() {
         .post(execute, json!({"arguments": {"text": "hi"}}))
         .await;
     assert_eq!(answer["success"], false, "{answer}");
-    assert_eq!(guarded.request_count(), asked, "no server is asked");
+    assert_eq!(guarded.request_count(), count, "no server is asked");
     for path in [
         "/api/servers/y",
         "/api/servers/y/logs",

@@ -1,4 +1,4 @@
-//! A Mainstay in this process, and how these tests wait.
+//! A Mainstay in this process, and functions that wait for a condition.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -25,22 +25,22 @@ use crate::{
     rest_client::{Rest, TOKEN},
 };
 
-/// The future's value; fails the test if it takes too long.
+/// The future's value. The test fails if the future takes too long.
 pub fn soon<'f, T: 'f>(
-    what: &'f str,
+    description: &'f str,
     future: impl Future<Output = T> + 'f,
 ) -> impl Future<Output = T> {
-    mainstay_testkit::soon(IN_PROCESS, what, future)
+    mainstay_testkit::soon(IN_PROCESS, description, future)
 }
 
-/// Waits for a condition that is not announced.
-pub async fn until(what: &str, condition: impl Fn() -> bool) {
-    mainstay_testkit::until(IN_PROCESS, what, condition).await;
+/// Waits for a condition that no event announces. Polls it.
+pub async fn until(description: &str, condition: impl Fn() -> bool) {
+    mainstay_testkit::until(IN_PROCESS, description, condition).await;
 }
 
-/// The first thing that `look` finds, of what is not announced.
-pub async fn found<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
-    mainstay_testkit::found(IN_PROCESS, what, look).await
+/// Returns the first result of `look`. Polls, because no event announces it.
+pub async fn found<T>(description: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    mainstay_testkit::found(IN_PROCESS, description, look).await
 }
 
 /// An environment without variables, files and home.
@@ -71,7 +71,7 @@ pub fn parse(text: &str) -> Config {
     parsed.config
 }
 
-/// A configuration of these servers, in this order, beside other settings.
+/// A configuration of these servers, in this order, with other settings.
 pub fn config(servers: &[(&str, &Backend)], mut settings: Value) -> Value {
     let entries = servers
         .iter()
@@ -80,7 +80,7 @@ pub fn config(servers: &[(&str, &Backend)], mut settings: Value) -> Value {
     settings
 }
 
-/// A running Mainstay with its HTTP door; it goes with the test's runtime.
+/// A running Mainstay with its HTTP door. It ends with the test's runtime.
 pub struct Gateway {
     daemon: Arc<Daemon>,
     door: JoinHandle<()>,
@@ -89,37 +89,37 @@ pub struct Gateway {
 
 impl Gateway {
     pub async fn start(config: &Value) -> Self {
-        Self::set(config, GatewayOptions::default()).await
+        Self::with_options(config, GatewayOptions::default()).await
     }
 
-    /// With what a daemon is told beside its configuration.
-    pub async fn set(config: &Value, options: impl Into<DaemonOptions>) -> Self {
+    /// Starts with these options of the daemon.
+    pub async fn with_options(config: &Value, options: impl Into<DaemonOptions>) -> Self {
         Self::guarded(config, options, Secret::new(TOKEN), |address| address).await
     }
 
-    /// With these tokens, as if it listened where `seen` says.
+    /// Starts with these tokens, as if the listener had the address that `apparent` returns.
     pub async fn guarded(
         config: &Value,
         options: impl Into<DaemonOptions>,
         tokens: impl Into<Tokens>,
-        seen: impl FnOnce(SocketAddr) -> SocketAddr,
+        apparent: impl FnOnce(SocketAddr) -> SocketAddr,
     ) -> Self {
-        Self::run(&parse(&config.to_string()), options, tokens, seen).await
+        Self::run(&parse(&config.to_string()), options, tokens, apparent).await
     }
 
-    /// The same with a configuration that has been read.
+    /// Like [`Gateway::guarded`], but with a parsed configuration.
     pub async fn run(
         config: &Config,
         options: impl Into<DaemonOptions>,
         tokens: impl Into<Tokens>,
-        seen: impl FnOnce(SocketAddr) -> SocketAddr,
+        apparent: impl FnOnce(SocketAddr) -> SocketAddr,
     ) -> Self {
         let daemon = Daemon::start(config, options);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
-        let door = daemon.serve_http(listener, seen(address), tokens);
+        let door = daemon.serve_http(listener, apparent(address), tokens);
         Self {
             daemon: Arc::new(daemon),
             door,
@@ -127,13 +127,13 @@ impl Gateway {
         }
     }
 
-    /// In front of these servers, in this order.
-    pub async fn of(servers: &[(&str, &Backend)]) -> Self {
-        Self::with(servers, json!({})).await
+    /// Starts with these servers, in this order.
+    pub async fn with_servers(servers: &[(&str, &Backend)]) -> Self {
+        Self::with_settings(servers, json!({})).await
     }
 
-    /// The same with settings at the top of the configuration.
-    pub async fn with(servers: &[(&str, &Backend)], settings: Value) -> Self {
+    /// Starts with these servers and settings.
+    pub async fn with_settings(servers: &[(&str, &Backend)], settings: Value) -> Self {
         Self::start(&config(servers, settings)).await
     }
 
@@ -142,51 +142,51 @@ impl Gateway {
         Rest::new(self.address)
     }
 
-    /// A client that has greeted at `/mcp`.
+    /// A client at `/mcp`, after its handshake.
     pub async fn client(&self) -> Http {
         self.client_at("/mcp").await
     }
 
-    /// A client that has greeted.
+    /// A client at this path, after its handshake.
     pub async fn client_at(&self, path: &str) -> Http {
         let mut client = self.stranger(path);
         client.initialize(LATEST).await;
         client
     }
 
-    /// A client that has not greeted.
+    /// A client without a handshake.
     pub fn stranger(&self, path: &str) -> Http {
         Http::new(self.address, path)
     }
 
-    /// A client on stdio that has greeted.
+    /// A client on stdio, after its handshake.
     pub async fn pipe(&self) -> Pipe {
-        self.pipe_of(ProfileName::DEFAULT).await
+        self.pipe_for_profile(ProfileName::DEFAULT).await
     }
 
-    /// The same of a profile.
-    pub async fn pipe_of(&self, profile: &str) -> Pipe {
+    /// A client of this profile on stdio, after its handshake.
+    pub async fn pipe_for_profile(&self, profile: &str) -> Pipe {
         let mut pipe = Pipe::open(Arc::clone(&self.daemon), profile);
         pipe.initialize(LATEST).await;
         pipe
     }
 
-    /// A client on stdio that has not greeted.
+    /// A client on stdio without a handshake.
     pub fn silent_pipe(&self) -> Pipe {
         Pipe::open(Arc::clone(&self.daemon), ProfileName::DEFAULT)
     }
 
-    /// The servers, for what no door offers.
+    /// The servers, for facts that no door shows.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.daemon.gateway.registry
     }
 
-    /// How many clients have a session.
+    /// Number of client sessions.
     pub fn sessions(&self) -> usize {
         self.daemon.gateway.session_count.get()
     }
 
-    /// Stops everything, in order. No pipe may be open any more.
+    /// Stops everything, in order. Every pipe must be closed before.
     pub async fn stop(self) {
         let Ok(daemon) = Arc::try_unwrap(self.daemon) else {
             panic!("a pipe is still open");

@@ -1,70 +1,70 @@
-//! The handshake at every legacy revision, on both sides (E6, E8).
+//! The handshake in every legacy revision, on both sides (E6, E8).
 
 use fake_server::REVISIONS;
 use http::StatusCode;
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::LATEST,
     gateway::Gateway,
 };
 
 over_every_transport! {
-    /// E6: whatever revision a server answers with is spoken from then on.
+    /// E6: the session uses the revision of the server's answer.
     async fn a_server_of_any_revision_is_greeted_and_called(kind) {
         for revision in REVISIONS {
             let flags = ["--revision", revision, "--check-protocol-header"];
             let backend = Backend::start(kind, &flags).await;
-            let gateway = Gateway::of(&[("x", &backend)]).await;
-            gateway.client().await.hears("x__echo").await;
-            let own = gateway.client_at("/servers/x/mcp").await;
-            own.hears("echo").await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+            gateway.client().await.assert_echo("x__echo").await;
+            let direct = gateway.client_at("/servers/x/mcp").await;
+            direct.assert_echo("echo").await;
 
             let methods: Vec<_> = backend
                 .received()
                 .iter()
                 .map(|message| message["method"].clone())
                 .collect();
-            // That transport has no other era to ask for.
-            let asked = usize::from(kind != Kind::Sse);
-            assert_eq!(methods.iter().take_while(|method| *method == "server/discover").count(), asked);
-            let methods: Vec<_> = methods.into_iter().skip(asked).collect();
+            // HTTP+SSE has only one era, so no `server/discover` is sent.
+            let discovers = usize::from(kind != BackendKind::Sse);
+            assert_eq!(methods.iter().take_while(|method| *method == "server/discover").count(), discovers);
+            let methods: Vec<_> = methods.into_iter().skip(discovers).collect();
             assert_eq!(methods[..2], ["initialize", "notifications/initialized"], "{revision}");
             assert!(!methods.contains(&json!("server/discover")), "{revision}");
         }
     }
 
-    /// `/servers/<name>/mcp`: the server's own answer, asked for with what the client declared.
+    /// `/servers/<name>/mcp`: the answer of the server itself, to an `initialize` with the client's own
+    /// declarations.
     async fn a_transparent_session_greets_with_the_clients_own_words(kind) {
         let backend = Backend::start(kind, &["--instructions", "be kind"]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for revision in REVISIONS {
             let mut client = gateway.stranger("/servers/x/mcp");
             let result = client.initialize(revision).await;
             assert_eq!(result["protocolVersion"], revision);
             assert_eq!(result["instructions"], "be kind");
             assert_eq!(result["serverInfo"]["name"], "fake-server");
-            let said = client.say("client", json!({})).await;
-            assert!(said.contains(r#""name":"tests""#), "{said}");
+            let text = client.call_text("client", json!({})).await;
+            assert!(text.contains(r#""name":"tests""#), "{text}");
         }
     }
 }
 
-/// Specification, transports: `MCP-Protocol-Version` on every request after the handshake, from
-/// 2025-06-18 on.
+/// Specification, transports: from 2025-06-18 on, every request after the handshake has `MCP-Protocol-Version`.
 #[tokio::test]
 async fn the_version_header_goes_upstream_from_the_revision_that_knows_it() {
     for revision in REVISIONS {
-        let backend = Backend::start(Kind::Http, &["--revision", revision]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        gateway.client().await.hears("x__echo").await;
+        let backend = Backend::start(BackendKind::Http, &["--revision", revision]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+        gateway.client().await.assert_echo("x__echo").await;
         let expected = (revision >= "2025-06-18").then_some(revision);
         backend
             .fake()
-            .until(|all| all.iter().any(|it| it.verb == "GET"))
+            .until(|all| all.iter().any(|request| request.verb == "GET"))
             .await;
-        // Before: `server/discover`, which has a version of its own, and `initialize`.
+        // Before: `server/discover`, which has its own version, and `initialize`.
         for received in backend.fake().received().iter().skip(2) {
             let sent = received.headers.get("mcp-protocol-version");
             let sent = sent.map(|value| value.to_str().expect("ASCII"));
@@ -73,35 +73,35 @@ async fn the_version_header_goes_upstream_from_the_revision_that_knows_it() {
     }
 }
 
-/// Specification, lifecycle: a known revision is mirrored, an unknown one answered with the latest.
+/// Specification, lifecycle: a known revision is accepted, and an unknown one is answered with the latest.
 #[tokio::test]
 async fn the_aggregate_negotiates_with_its_clients() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    let asked = REVISIONS.map(|revision| (revision, revision));
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+    let known_revisions = REVISIONS.map(|revision| (revision, revision));
     let unknown = [("1999-12-31", LATEST), ("2099-01-01", LATEST), ("", LATEST)];
-    for (requested, expected) in asked.into_iter().chain(unknown) {
+    for (requested, expected) in known_revisions.into_iter().chain(unknown) {
         let mut client = gateway.stranger("/mcp");
         let result = client.initialize(requested).await;
         assert_eq!(result["protocolVersion"], expected);
         assert_eq!(result["serverInfo"]["name"], "mainstay");
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
 
         let mut pipe = gateway.silent_pipe();
         assert_eq!(
             pipe.initialize(requested).await["protocolVersion"],
             expected
         );
-        pipe.hears("x__echo").await;
+        pipe.assert_echo("x__echo").await;
     }
 }
 
-/// Capabilities are what can be relayed, instructions stand under their names.
+/// The capabilities are those that can be relayed. The instructions are listed under the servers' names.
 #[tokio::test]
 async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
-    let one = Backend::start(Kind::Http, &["--instructions", "first words"]).await;
-    let two = Backend::start(Kind::Sse, &["--instructions", "second words"]).await;
-    let gateway = Gateway::of(&[("one", &one), ("two", &two)]).await;
+    let one = Backend::start(BackendKind::Http, &["--instructions", "first words"]).await;
+    let two = Backend::start(BackendKind::Sse, &["--instructions", "second words"]).await;
+    let gateway = Gateway::with_servers(&[("one", &one), ("two", &two)]).await;
     let mut client = gateway.stranger("/mcp");
     let result = client.initialize(LATEST).await;
     let capabilities = &result["capabilities"];
@@ -111,7 +111,8 @@ async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
     assert_eq!(capabilities["resources"]["subscribe"], true);
     assert!(capabilities["logging"].is_object() && capabilities["completions"].is_object());
     let instructions = result["instructions"].as_str().expect("instructions");
-    let places = ["# one", "first words", "# two", "second words"].map(|it| instructions.find(it));
+    let places =
+        ["# one", "first words", "# two", "second words"].map(|text| instructions.find(text));
     assert!(places.is_sorted() && places[0].is_some(), "{instructions}");
 }
 
@@ -119,38 +120,40 @@ async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
 #[tokio::test]
 async fn on_stdio_requests_wait_for_the_handshake() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
     assert!(pipe.ask("ping", "{}").await.contains(r#""result":{}"#));
     assert!(pipe.ask("tools/list", "{}").await.contains("-32600"));
     pipe.initialize(LATEST).await;
-    pipe.hears("x__echo").await;
+    pipe.assert_echo("x__echo").await;
 }
 
-/// Y13: a URL without a pinned transport is detected, and the server is listed with what was found.
+/// Y13: the transport of a URL is detected, unless the entry names it. The list of servers shows the detected
+/// one.
 #[tokio::test]
 async fn the_transport_behind_a_url_is_detected() {
-    for (kind, transport) in [(Kind::Http, "http"), (Kind::Sse, "sse")] {
+    for (kind, transport) in [(BackendKind::Http, "http"), (BackendKind::Sse, "sse")] {
         let mut backend = Backend::start(kind, &[]).await;
         backend.entry = json!({"url": backend.fake().url()});
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        gateway.client().await.hears("x__echo").await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+        gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(gateway.rest().server("x").await["transport"], transport);
     }
 }
 
-/// E2, E3: configured headers go with every request; without them the server says 401, and so do we.
+/// E2, E3: every request has the configured headers. Without them the server answers 401, and Mainstay reports
+/// that.
 #[tokio::test]
 async fn a_server_that_asks_for_a_token_gets_it() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let flags = ["--require-header", "authorization=Bearer t0ken"];
         let backend = Backend::start(kind, &flags)
             .await
             .option("bearerToken", "t0ken");
         let bare = Backend::start(kind, &flags).await;
-        let gateway = Gateway::of(&[("x", &backend), ("bare", &bare)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend), ("bare", &bare)]).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         let error = client
             .error("tools/call", json!({"name": "bare__echo"}))
             .await;
@@ -162,12 +165,12 @@ async fn a_server_that_asks_for_a_token_gets_it() {
     }
 }
 
-/// Only a person can help where a handshake is refused, so the client hears why at once.
+/// Only a person can repair a refused handshake, so the client gets the reason at once.
 #[tokio::test]
 async fn a_refused_handshake_is_passed_on() {
-    let backend = Backend::start(Kind::Http, &["--initialize-error"]).await;
+    let backend = Backend::start(BackendKind::Http, &["--initialize-error"]).await;
     let calm = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
     let response = gateway
         .stranger("/servers/x/mcp")
         .post(crate::client::initialize(LATEST))
@@ -178,5 +181,5 @@ async fn a_refused_handshake_is_passed_on() {
         "{}",
         response.text
     );
-    gateway.client().await.hears("calm__echo").await;
+    gateway.client().await.assert_echo("calm__echo").await;
 }

@@ -1,4 +1,5 @@
-//! Servers that live and say nothing, and connections that do. A server at work is left alone.
+//! Servers that run and do not answer, and connections that do not carry messages. A server that works is not
+//! replaced.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +7,14 @@ use fake_server::gate::Mode;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, failure, text},
     gateway::{Gateway, soon, until},
     loss::pid,
     rest_client::promptly,
 };
 
-/// Asked ten times a second, and held for hanging after half a second without a word.
+/// Ten probes a second. A server hangs after half a second without a message.
 fn sharp() -> Value {
     json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "hangAfterMs": 500})
 }
@@ -25,46 +26,48 @@ fn impatient(backend: Backend) -> Backend {
         .option("connectTimeoutMs", 1000)
 }
 
-/// How often a session was asked for. A fake that hangs does not get as far as the handshake over
-/// HTTP+SSE.
-fn attempts(kind: Kind, backend: &Backend) -> usize {
-    if kind == Kind::Sse {
+/// Number of attempts to open a session. Over HTTP+SSE a hanging fake does not reach the handshake.
+fn attempts(kind: BackendKind, backend: &Backend) -> usize {
+    if kind == BackendKind::Sse {
         let received = backend.fake().received();
-        received.iter().filter(|it| it.verb == "GET").count()
+        received
+            .iter()
+            .filter(|request| request.verb == "GET")
+            .count()
     } else {
         backend.count("initialize")
     }
 }
 
 /// Waits until the tool `echo` answers again.
-async fn until_heard(client: &Http) {
-    let heard = async {
+async fn until_echo(client: &Http) {
+    let answered = async {
         while client.call("x__echo", json!({"text": "hello"})).await["isError"] == true {}
     };
-    soon("the server to answer again", heard).await;
+    soon("the server to answer again", answered).await;
 }
 
 over_every_transport! {
-    /// A call within its deadline protects its server; after it, a server that hangs is replaced.
+    /// A call protects its server until the call's deadline. After that, a hanging server is replaced.
     async fn a_server_that_hangs_is_replaced_after_its_calls_deadline(kind) {
         let backend = impatient(Backend::start(kind, &[]).await).option("timeout_s", 2);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let since = Instant::now();
         let result = client.call("x__hang_server", json!({})).await;
         assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
         assert!(since.elapsed() >= Duration::from_secs(2));
         until("a second session", || attempts(kind, &backend) > 1).await;
-        if kind != Kind::Stdio {
+        if kind != BackendKind::Stdio {
             backend.fake().hang(false);
         }
-        until_heard(&client).await;
+        until_echo(&client).await;
     }
 
-    /// Calls that keep coming, and time out, do not hide it.
+    /// A steady sequence of calls that time out does not hide the hang.
     async fn steady_calls_do_not_hide_a_hang(kind) {
         let backend = impatient(Backend::start(kind, &[]).await).option("timeout_s", 0.4);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let clients = [gateway.client().await, gateway.client().await, gateway.client().await];
         clients[0].call("x__hang_server", json!({})).await;
         let calling = clients.each_ref().map(async |client| {
@@ -73,28 +76,28 @@ over_every_transport! {
             }
         });
         soon("the server to be replaced", futures_util::future::join_all(calling)).await;
-        if kind != Kind::Stdio {
+        if kind != BackendKind::Stdio {
             backend.fake().hang(false);
         }
-        until_heard(&clients[0]).await;
+        until_echo(&clients[0]).await;
     }
 
-    /// mcpproxy#1317: a ping kills the running call of a server that does one thing at a time.
+    /// mcpproxy#1317: a ping must not end the running call of a server that handles one request at a time.
     async fn a_ping_kills_no_call_of_a_single_flight_server(kind) {
         let health = json!({
             "intervalMs": 100, "timeoutMs": 100, "jitter": 0, "hangAfterMs": 300,
             "action": "reconnect", "threshold": 1,
         });
         let backend = Backend::start(kind, &["--single-flight"]).await.option("health", health);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        assert_eq!(client.say("x__sleep", json!({"ms": 2000})).await, "slept 2000 ms");
-        client.hears("x__echo").await;
+        assert_eq!(client.call_text("x__sleep", json!({"ms": 2000})).await, "slept 2000 ms");
+        client.assert_echo("x__echo").await;
         assert_eq!((backend.count("initialize"), backend.runs("sleep")), (1, 1));
     }
 }
 
-/// A server that burns CPU without an answer is at work, even after the deadline of its call.
+/// A server that uses CPU works, even after the deadline of its call.
 #[tokio::test]
 async fn a_server_that_burns_cpu_is_left_alone() {
     let health = json!({"intervalMs": 100, "timeoutMs": 300, "jitter": 0, "hangAfterMs": 500});
@@ -102,43 +105,46 @@ async fn a_server_that_burns_cpu_is_left_alone() {
         .await
         .option("health", health)
         .option("timeout_s", 0.5);
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let before = pid(&client, "x__pid").await;
     let result = client.call("x__busy", json!({"ms": 3000})).await;
     assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
-    // It is asked meanwhile, and that changes nothing.
+    // It is probed meanwhile, without any effect.
     gateway
         .rest()
         .until("x", "late", |server| {
             server["consecutiveHealthFailures"].as_u64() >= Some(2)
         })
         .await;
-    until_heard(&client).await;
+    until_echo(&client).await;
     assert_eq!(pid(&client, "x__pid").await, before);
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Half-open: no answer, no reset. Over HTTP the session lives on over new connections, and what the
-/// server says unasked is heard again; with HTTP+SSE it goes with its stream.
+/// Half-open: no answer, and no reset. Over HTTP the session continues on new connections, and later
+/// announcements arrive. Over HTTP+SSE the session ends with its stream.
 #[tokio::test]
 async fn half_open_connections_heal() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &[]).await;
         let health = json!({"intervalMs": 200, "timeoutMs": 300, "jitter": 0, "hangAfterMs": 900});
         let backend = backend
             .option("health", health)
             .option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         let mut stream = client.listen().await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
         gate.strand();
-        if kind == Kind::Http {
+        if kind == BackendKind::Http {
             let gets = || {
                 let received = backend.fake().received();
-                received.iter().filter(|it| it.verb == "GET").count()
+                received
+                    .iter()
+                    .filter(|request| request.verb == "GET")
+                    .count()
             };
             until("a new stream upstream", || gets() == 2).await;
             assert_eq!(backend.count("initialize"), 1);
@@ -146,22 +152,23 @@ async fn half_open_connections_heal() {
             backend.until_count("initialize", 2).await;
             gateway.rest().until_status("x", "connected").await;
         }
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         client.call("x__change_tools", json!({})).await;
         let changed = stream.message().await;
         assert_eq!(changed["method"], "notifications/tools/list_changed");
     }
 }
 
-/// A network that swallows everything, new connections too, is an outage that ends with it.
+/// A network that drops all packets, also those of new connections, is an outage. The session returns when the
+/// outage ends.
 #[tokio::test]
 async fn a_network_that_swallows_everything_is_an_outage() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &[]).await;
         let backend = impatient(backend);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         gate.set(Mode::Silent).await.expect("the gate stands");
         let hangs = |server: &Value| {
             let reason = server["lastError"].as_str().unwrap_or_default();
@@ -170,21 +177,21 @@ async fn a_network_that_swallows_everything_is_an_outage() {
         rest.until("x", "given up for now", hangs).await;
         gate.set(Mode::Forward).await.expect("the gate stands");
         rest.until_status("x", "connected").await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 }
 
-/// H9: a call that failed says how its server is.
+/// H9: a failed call reports the status of its server.
 #[tokio::test]
 async fn a_failed_call_says_how_its_server_is() {
     let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "threshold": 2});
-    let backend = Backend::start(Kind::Http, &["--ignore-ping"]).await;
+    let backend = Backend::start(BackendKind::Http, &["--ignore-ping"]).await;
     let backend = backend.option("health", health).option("timeout_s", 1);
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let degraded = |server: &Value| server["healthStatus"] == "degraded";
     gateway.rest().until("x", "degraded", degraded).await;
-    // A server at work is not probed, so it is as it was when the call began.
+    // A working server is not probed, so its status is that of the call's start.
     let result = client.call("x__hang", json!({})).await;
     assert!(
         text(&result).contains("(server x is unhealthy)"),

@@ -1,4 +1,4 @@
-//! The history of servers: what their statuses were, over restarts of Mainstay.
+//! The history of servers: their statuses, across restarts of Mainstay.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, config as configured, found},
     rest_client::promptly,
 };
 
-/// A Mainstay whose journal outlives it.
+/// A Mainstay whose journal survives it.
 async fn recorded(servers: &[(&str, &Backend)], folder: &TempDir) -> Gateway {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
         journal: Some(Arc::new(journal.expect("a journal"))),
         ..GatewayOptions::default()
     };
-    Gateway::set(&configured(servers, json!({})), options).await
+    Gateway::with_options(&configured(servers, json!({})), options).await
 }
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// The transitions of a server, the oldest first.
+/// The transitions of a server, oldest first.
 async fn transitions(gateway: &Gateway, server: &str) -> Vec<Value> {
     let path = format!("/api/servers/{server}/history");
     let history = gateway.rest().get(&path).await;
@@ -43,11 +43,11 @@ async fn transitions(gateway: &Gateway, server: &str) -> Vec<Value> {
 fn words(transitions: &[Value]) -> Vec<&str> {
     let words = transitions.iter();
     words
-        .map(|it| it["status"].as_str().expect("a word"))
+        .map(|mark| mark["status"].as_str().expect("a word"))
         .collect()
 }
 
-/// The history once its last words are these.
+/// Waits until the history ends with these words.
 async fn until_last(gateway: &Gateway, server: &str, last: &[&str]) -> Vec<Value> {
     found(&format!("the last words {last:?}"), async || {
         let all = transitions(gateway, server).await;
@@ -59,14 +59,15 @@ async fn until_last(gateway: &Gateway, server: &str, last: &[&str]) -> Vec<Value
 fn events(history: &Value) -> Vec<&str> {
     let marks = history["daemon"].as_array().expect("a list").iter();
     marks
-        .map(|it| it["event"].as_str().expect("a word"))
+        .map(|entry| entry["event"].as_str().expect("a word"))
         .collect()
 }
 
-/// A crash is on record with the code and the last words of the process; a stop by its operator has no reason.
+/// A crash is recorded with the exit code and the last output of the process. A stop by the operator has no
+/// reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_and_a_stop_are_on_record() {
-    let backend = Backend::start(Kind::Stdio, &["--stderr", "the last words"]).await;
+    let backend = Backend::start(BackendKind::Stdio, &["--stderr", "the last words"]).await;
     let backend = backend.option("reconnect", promptly());
     let folder = folder();
     let gateway = recorded(&[("x", &backend)], &folder).await;
@@ -86,7 +87,7 @@ async fn a_crash_and_a_stop_are_on_record() {
     for (index, none) in [(1, "reason"), (3, "reason"), (3, "exitCode"), (3, "stderr")] {
         assert!(all[index].get(none).is_none(), "{}", all[index]);
     }
-    let times: Vec<_> = all.iter().map(|it| it["at"].as_str()).collect();
+    let times: Vec<_> = all.iter().map(|entry| entry["at"].as_str()).collect();
     assert!(times.is_sorted(), "{times:?}");
 
     gateway.rest().done("x", "stop").await;
@@ -95,7 +96,7 @@ async fn a_crash_and_a_stop_are_on_record() {
     gateway.stop().await;
 }
 
-/// A later run has the history of the runs before, and says when Mainstay did not run.
+/// A later run has the history of the earlier runs, and the time in which Mainstay did not run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_outlives_a_restart() {
     let (one, two) = (Backend::stdio().await, Backend::http().await);
@@ -107,7 +108,7 @@ async fn the_history_outlives_a_restart() {
 
     let gateway = recorded(&[("x", &one)], &folder).await;
     let all = until_last(&gateway, "x", &["connecting", "connected"]).await;
-    // That Mainstay stopped its servers is said once.
+    // The stop of Mainstay appears once.
     assert_eq!(
         words(&all),
         ["connecting", "connected", "connecting", "connected"]
@@ -116,25 +117,25 @@ async fn the_history_outlives_a_restart() {
     let history = rest.get("/api/history").await;
     assert_eq!(events(&history), ["started", "stopped", "started"]);
     let servers = history["servers"].as_array().expect("a list").iter();
-    let names: Vec<_> = servers.map(|it| it["server"].as_str()).collect();
+    let names: Vec<_> = servers.map(|server| server["server"].as_str()).collect();
     assert_eq!(names, [Some("gone"), Some("x")]);
     assert_eq!(history["truncated"], false);
 
-    // What is so now, and nothing of the run before.
+    // Only the current run.
     let since = history["daemon"][2]["at"].as_str().expect("a time");
     let now = rest.get(&format!("/api/history?since={since}")).await;
     let servers = now["servers"].as_array().expect("a list");
     assert_eq!(servers.len(), 1, "{now}");
     assert_eq!(servers[0]["server"], "x");
 
-    // The answer says that it is not all.
+    // The answer says that it is not complete.
     let few = rest.get("/api/servers/x/history?limit=1").await;
     assert_eq!(few["truncated"], true, "{few}");
     assert_eq!(few["servers"][0]["transitions"][0]["status"], "connected");
     gateway.stop().await;
 }
 
-/// A server that is removed has a history until it is too old; one that never was has none.
+/// A removed server has a history until the history is too old. A server that never existed has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_server_has_a_history() {
     let backend = Backend::stdio().await;
@@ -158,12 +159,12 @@ async fn a_removed_server_has_a_history() {
     gateway.stop().await;
 }
 
-/// As the server itself says it: words of a reason are not for programs.
+/// The server's own flag: the text of a reason is not for programs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_says_which_server_lets_nobody_in() {
     let folder = folder();
-    let closed = Backend::start(Kind::Http, &["--status", "401"]).await;
-    let broken = Backend::start(Kind::Http, &["--status", "500"]).await;
+    let closed = Backend::start(BackendKind::Http, &["--status", "401"]).await;
+    let broken = Backend::start(BackendKind::Http, &["--status", "500"]).await;
     let gateway = recorded(&[("closed", &closed), ("broken", &broken)], &folder).await;
     for server in ["closed", "broken"] {
         let last = found("a reason", async || {
@@ -171,17 +172,17 @@ async fn the_history_says_which_server_lets_nobody_in() {
             last.get("reason").is_some().then_some(last)
         })
         .await;
-        let told = last.get("unauthorized") == Some(&json!(true));
-        assert_eq!(told, server == "closed", "{last}");
+        let is_unauthorized = last.get("unauthorized") == Some(&json!(true));
+        assert_eq!(is_unauthorized, server == "closed", "{last}");
     }
     gateway.stop().await;
 }
 
-/// Without a journal there is no history, and the answer says why.
+/// Without a journal there is no history, and the answer has the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_journal_there_is_no_history() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for path in ["/api/history", "/api/servers/x/history"] {
         let (status, answer) = gateway.rest().try_get(path).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);

@@ -1,4 +1,4 @@
-//! `/servers/<name>/mcp`: one upstream session per client session, nothing renamed
+//! `/servers/<name>/mcp`: one upstream session for each client session, and no renamed items
 //! (docs/dev/design.md, "Client sessions").
 
 use http::StatusCode;
@@ -6,7 +6,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, LATEST, raw, value},
     gateway::{Gateway, until},
 };
@@ -25,53 +25,53 @@ fn is_alive(pid: &str) -> bool {
 #[tokio::test]
 async fn each_client_of_a_stdio_server_has_its_own_process() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    let shared = gateway.client().await.say("x__pid", json!({})).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+    let shared = gateway.client().await.call_text("x__pid", json!({})).await;
     let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
     let pids = [
-        one.say("pid", json!({})).await,
-        two.say("pid", json!({})).await,
+        one.call_text("pid", json!({})).await,
+        two.call_text("pid", json!({})).await,
     ];
     assert!(pids[0] != pids[1] && !pids.contains(&shared));
-    assert_eq!(one.say("pid", json!({})).await, pids[0]);
+    assert_eq!(one.call_text("pid", json!({})).await, pids[0]);
 
     assert!(one.delete().await.is_success());
     until("the process to end", || !is_alive(&pids[0])).await;
-    assert_eq!(two.say("pid", json!({})).await, pids[1]);
+    assert_eq!(two.call_text("pid", json!({})).await, pids[1]);
     assert!(is_alive(&shared));
 }
 
 #[tokio::test]
 async fn each_client_of_a_remote_server_has_its_own_session() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        gateway.client().await.hears("x__echo").await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+        gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(backend.fake().sessions(), 1);
         let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
         assert_eq!(backend.fake().sessions(), 3);
-        one.hears("echo").await;
+        one.assert_echo("echo").await;
         assert!(one.delete().await.is_success());
-        // HTTP+SSE has no DELETE: the session goes with its stream, which a fake sees at the next
-        // message at the latest.
+        // HTTP+SSE has no DELETE. The session ends with its stream, which a fake notices with the next message
+        // at the latest.
         until("the session upstream to end", || match kind {
-            Kind::Http => backend.fake().sessions() == 2,
+            BackendKind::Http => backend.fake().sessions() == 2,
             _ => backend.fake().streams() == 2,
         })
         .await;
-        two.hears("echo").await;
+        two.assert_echo("echo").await;
     }
 }
 
 over_every_transport! {
-    /// Lists and their pages, cursors included, are the server's own bytes.
+    /// Lists, pages and cursors are the server's own bytes.
     async fn lists_are_the_servers_own_bytes(kind) {
         let flags = ["--tools", "20", "--page-size", "7"];
-        let reference = Backend::start(Kind::Http, &flags).await;
+        let reference = Backend::start(BackendKind::Http, &flags).await;
         let mut direct = Http::new(reference.fake().address(), "/mcp");
         direct.initialize(LATEST).await;
         let backend = Backend::start(kind, &flags).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at(PATH).await;
         for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
             let mut params = "{}".to_owned();
@@ -90,10 +90,10 @@ over_every_transport! {
         assert_eq!(error["message"], "invalid cursor");
     }
 
-    /// Unknown methods, notifications and tools are the server's own matter.
+    /// Unknown methods, notifications and tools are forwarded to the server.
     async fn what_we_do_not_know_is_forwarded(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at(PATH).await;
         let error = client.error("vendor/method", json!({"deep": {"er": 1}})).await;
         assert_eq!(error, json!({"code": -32601, "message": "method not found: vendor/method"}));
@@ -105,31 +105,31 @@ over_every_transport! {
         assert_eq!(backend.of_method("notifications/vendor")[0]["params"], json!({"a": 1}));
     }
 
-    /// A session that the server has lost is opened anew at its next use.
+    /// A lost session is replaced at the next request.
     async fn a_lost_session_is_opened_anew(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, other) = (gateway.client_at(PATH).await, gateway.client().await);
         let crashed = client.call("crash", json!({})).await;
         assert_eq!(crate::client::failure(&crashed)["kind"], "outcome_unknown", "{crashed}");
-        client.hears("echo").await;
-        other.hears("x__echo").await;
+        client.assert_echo("echo").await;
+        other.assert_echo("x__echo").await;
     }
 }
 
-/// E11 on the transparent path: the server forgot the session, the client need not know.
+/// E11 at the transparent endpoint: the server forgot the session, and the client does not notice.
 #[tokio::test]
 async fn a_forgotten_session_is_opened_anew() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client_at(PATH).await;
-    client.hears("echo").await;
+    client.assert_echo("echo").await;
     backend.fake().expire_sessions();
-    client.hears("echo").await;
+    client.assert_echo("echo").await;
     assert_eq!(backend.fake().runs("echo"), 2);
 }
 
-/// What the client declares is declared upstream, less what is not to be asked (E14).
+/// The client's capabilities are declared upstream, except for questions that Mainstay does not pass on (E14).
 #[tokio::test]
 async fn capabilities_are_declared_as_far_as_they_are_honoured() {
     let declared = json!({"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}, "experimental": {"v": {}}});
@@ -139,7 +139,7 @@ async fn capabilities_are_declared_as_far_as_they_are_honoured() {
 }
 
 async fn declares(backend: Backend, declared: &Value, upstream: &Value) {
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let params = json!({
         "protocolVersion": LATEST,
         "capabilities": declared,
@@ -148,10 +148,10 @@ async fn declares(backend: Backend, declared: &Value, upstream: &Value) {
     let text = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
     gateway.stranger(PATH).post(text.to_string()).await;
     let greetings = backend.of_method("initialize");
-    let own = greetings
+    let initialize = greetings
         .iter()
-        .find(|it| it["params"]["clientInfo"]["name"] == "declares");
-    let own = &own.expect("an initialize of the client")["params"];
-    assert_eq!(own["capabilities"], *upstream);
-    assert_eq!(own["clientInfo"], params["clientInfo"]);
+        .find(|initialize| initialize["params"]["clientInfo"]["name"] == "declares");
+    let params_received = &initialize.expect("an initialize of the client")["params"];
+    assert_eq!(params_received["capabilities"], *upstream);
+    assert_eq!(params_received["clientInfo"], params["clientInfo"]);
 }

@@ -1,5 +1,5 @@
-//! A server of 2026-07-28 that answers `subscriptions/listen` with `application/json`, and writes one
-//! message after the other into it.
+//! A server of 2026-07-28 that answers `subscriptions/listen` with `application/json`, and writes message after
+//! message into it.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,33 +9,35 @@ use tokio::sync::mpsc;
 use crate::{
     gateway::{Gateway, until},
     modern::{Modern, key},
-    rogue::{self, Heard, Reply},
+    rogue::{self, RogueInput, RogueReply},
 };
 
-/// How its messages are set apart.
+/// The separators between its messages.
 const SEPARATORS: [&str; 3] = ["", "\n", ",\n"];
 
 #[derive(Default)]
-struct State {
+struct StreamState {
     lists: usize,
-    /// One for each subscription: its id, and where it is written.
+    /// The id of each subscription, and the channel for its messages.
     listens: Vec<(Value, mpsc::UnboundedSender<String>)>,
 }
 
 struct Streaming {
     entry: Value,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StreamState>>,
     separator: &'static str,
 }
 
 impl Streaming {
     async fn start(separator: &'static str) -> Self {
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(StreamState::default()));
         let entry = rogue::start_scripted({
             let state = Arc::clone(&state);
-            move |heard| match heard {
-                Heard::Message(message) => answer(&mut state.lock().expect("no panic"), message),
-                Heard::Rest(_) => None,
+            move |input| match input {
+                RogueInput::Message(message) => {
+                    answer(&mut state.lock().expect("no panic"), message)
+                }
+                RogueInput::Rest(_) => None,
             }
         });
         Self {
@@ -53,14 +55,14 @@ impl Streaming {
         self.state.lock().expect("no panic").listens.len()
     }
 
-    /// Says on every subscription that the tools have changed, in two pieces.
+    /// Announces on every subscription that the tools have changed, in two pieces.
     fn change(&self) {
         for (id, pieces) in &self.state.lock().expect("no panic").listens {
             let method = "notifications/tools/list_changed";
             let text = notification(id, method, json!({}));
             let (one, other) = text.split_at(text.len() / 2);
             for piece in [self.separator, one, other] {
-                // The client may have left.
+                // The client may have gone.
                 pieces.send(piece.to_owned()).ok();
             }
         }
@@ -72,11 +74,11 @@ fn notification(id: &Value, method: &str, mut params: Value) -> String {
     json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
 }
 
-fn answer(state: &mut State, message: &Value) -> Option<Reply> {
+fn answer(state: &mut StreamState, message: &Value) -> Option<RogueReply> {
     let id = &message["id"];
     let result = |mut result: Value| {
         result["resultType"] = json!("complete");
-        Some(Reply::Http(rogue::result(id, &result)))
+        Some(RogueReply::Http(rogue::result(id, &result)))
     };
     match message["method"].as_str()? {
         "server/discover" => result(json!({
@@ -94,19 +96,19 @@ fn answer(state: &mut State, message: &Value) -> Option<Reply> {
         }
         "subscriptions/listen" => {
             let method = "notifications/subscriptions/acknowledged";
-            let wanted = &message["params"]["notifications"];
-            let acknowledged = notification(id, method, json!({"notifications": wanted}));
+            let filter = &message["params"]["notifications"];
+            let acknowledged = notification(id, method, json!({"notifications": filter}));
             let (pieces, written) = mpsc::unbounded_channel();
             let head = rogue::http("application/json", &acknowledged);
             pieces.send(head).expect("the receiver is here");
             state.listens.push((id.clone(), pieces));
-            Some(Reply::Pieces(written))
+            Some(RogueReply::Pieces(written))
         }
         _ => None,
     }
 }
 
-/// What is announced there is heard: the list is read again, and clients are told.
+/// An announcement on this stream arrives: the list is read again, and clients get a notification.
 #[tokio::test]
 async fn what_a_server_streams_as_json_is_read_as_it_comes() {
     for separator in SEPARATORS {
@@ -114,30 +116,30 @@ async fn what_a_server_streams_as_json_is_read_as_it_comes() {
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server.entry}})).await;
         until("the subscription", || server.listens() > 0).await;
         let client = gateway.client().await;
-        let mut heard = client.listen().await;
+        let mut stream = client.listen().await;
         assert_eq!(client.tools().await, ["x__t0"]);
         server.change();
         until("the second list", || server.lists() == 2).await;
-        let told = heard.message().await;
-        assert_eq!(told["method"], "notifications/tools/list_changed");
+        let message = stream.message().await;
+        assert_eq!(message["method"], "notifications/tools/list_changed");
         assert_eq!(client.tools().await, ["x__t0", "x__t1"]);
     }
 }
 
-/// The same for a client that listens to this server alone.
+/// Like the test above, for a client that listens to this server alone.
 #[tokio::test]
 async fn a_client_hears_what_its_server_streams_as_json() {
     for separator in SEPARATORS {
         let server = Streaming::start(separator).await;
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server.entry}})).await;
         let client = Modern::at(&gateway, "/servers/x/mcp");
-        let wanted = json!({"notifications": {"toolsListChanged": true}});
-        let mut stream = client.begin("subscriptions/listen", wanted).await;
+        let filter = json!({"notifications": {"toolsListChanged": true}});
+        let mut stream = client.begin("subscriptions/listen", filter).await;
         let acknowledged = stream.message().await;
         let method = "notifications/subscriptions/acknowledged";
         assert_eq!(acknowledged["method"], method);
         server.change();
-        let told = stream.message().await;
-        assert_eq!(told["method"], "notifications/tools/list_changed");
+        let message = stream.message().await;
+        assert_eq!(message["method"], "notifications/tools/list_changed");
     }
 }

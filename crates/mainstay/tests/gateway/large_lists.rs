@@ -1,4 +1,5 @@
-//! What a server says about itself is bounded in bytes: its lists, and the words of its handshake.
+//! The information that a server gives about itself is limited in bytes: its lists, and the texts of its
+//! handshake.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -7,10 +8,10 @@ use mainstay_testkit::{found, limits::PROGRAMS};
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, config, until},
     rest_client::never,
-    rogue::{self, Heard, Reply, Taken},
+    rogue::{self, EndlessProgress, RogueInput, RogueReply},
 };
 
 const MIB: usize = 1024 * 1024;
@@ -20,26 +21,26 @@ fn is_listed(server: &Value) -> bool {
 }
 
 over_every_transport! {
-    /// Pages without an end, each with a cursor of its own: what was listed before the bound is served,
-    /// and the status names the bound.
+    /// Pages without end, each with another cursor. The items before the limit are served, and the status names
+    /// the limit.
     async fn lists_are_read_up_to_their_bound(kind) {
         let padding = (8 * MIB).to_string();
         let flags = ["--tools", "200", "--page-size", "10", "--page-padding", &padding];
         let large = Backend::start(kind, &flags).await;
         let calm = Backend::http().await;
-        let gateway = Gateway::of(&[("x", &large), ("calm", &calm)]).await;
-        let shown = gateway.rest().until("x", "listed", is_listed).await;
-        let trouble = shown["lastError"].as_str().unwrap_or_default();
-        assert!(trouble.starts_with("its tools are cut off after 70") && trouble.contains("64 MiB"), "{shown}");
-        assert_eq!(shown["healthStatus"], "degraded", "{shown}");
-        assert_eq!(shown["toolCount"], 70, "{shown}");
+        let gateway = Gateway::with_servers(&[("x", &large), ("calm", &calm)]).await;
+        let server = gateway.rest().until("x", "listed", is_listed).await;
+        let trouble = server["lastError"].as_str().unwrap_or_default();
+        assert!(trouble.starts_with("its tools are cut off after 70") && trouble.contains("64 MiB"), "{server}");
+        assert_eq!(server["healthStatus"], "degraded", "{server}");
+        assert_eq!(server["toolCount"], 70, "{server}");
         assert_eq!(large.count("tools/list"), 8);
         let client = gateway.client().await;
-        client.hears("x__echo").await;
-        client.hears("calm__echo").await;
+        client.assert_echo("x__echo").await;
+        client.assert_echo("calm__echo").await;
     }
 
-    /// The instructions of all servers are joined for every client, and kept on the disk.
+    /// The instructions of all servers are joined for every client, and stored on disk.
     async fn instructions_are_cut(kind) {
         let instructions = "é".repeat(60 * 1024);
         let backend = Backend::start(kind, &["--instructions", &instructions]).await;
@@ -48,27 +49,27 @@ over_every_transport! {
             catalogs: Some(folder.path().to_owned()),
             ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
+        let gateway = Gateway::with_options(&config(&[("x", &backend)], json!({})), options).await;
         gateway.rest().until("x", "listed", is_listed).await;
         let mut client = gateway.stranger("/mcp");
         let greeting = client.initialize("2025-11-25").await;
         let joined = greeting["instructions"].as_str().expect("instructions");
         assert!(joined.ends_with("é…") && joined.len() < 65 * 1024, "{}", joined.len());
-        let kept = folder.path().join("x.json");
-        until("the kept catalog", || kept.exists()).await;
-        let kept: Value = serde_json::from_slice(&std::fs::read(kept).expect("readable")).expect("JSON");
-        assert!(kept["instructions"].as_str().expect("instructions").len() < 65 * 1024);
+        let path = folder.path().join("x.json");
+        until("the kept catalog", || path.exists()).await;
+        let catalog: Value = serde_json::from_slice(&std::fs::read(path).expect("readable")).expect("JSON");
+        assert!(catalog["instructions"].as_str().expect("instructions").len() < 65 * 1024);
     }
 }
 
-/// A page is not held beyond what is left, whatever a message may have.
+/// The part of a page beyond the remaining bytes is not held, whatever the limit of a message is.
 #[tokio::test]
 async fn a_page_without_an_end_is_given_up_at_the_bound() {
-    let taken = Arc::new(Taken::default());
+    let progress = Arc::new(EndlessProgress::default());
     let server = rogue::start_scripted({
-        let taken = Arc::clone(&taken);
-        move |heard| {
-            let Heard::Message(message) = heard else {
+        let progress = Arc::clone(&progress);
+        move |input| {
+            let RogueInput::Message(message) = input else {
                 return None;
             };
             let id = &message["id"];
@@ -78,33 +79,33 @@ async fn a_page_without_an_end_is_given_up_at_the_bound() {
             if message["params"]["cursor"].is_null() {
                 let tools = json!([{"name": "act", "inputSchema": {"type": "object"}}]);
                 let page = json!({"tools": tools, "nextCursor": "more"});
-                return Some(Reply::Http(rogue::result(id, &page)));
+                return Some(RogueReply::Http(rogue::result(id, &page)));
             }
-            let begins = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"padding":""#);
-            let begins = rogue::http("application/json", &begins);
-            Some(Reply::Endless(begins, Arc::clone(&taken)))
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"padding":""#);
+            let response = rogue::http("application/json", &body);
+            Some(RogueReply::Endless(response, Arc::clone(&progress)))
         }
     });
     let mut server = server.await;
     server["maxMessageBytes"] = json!(1024 * MIB);
     let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
     until("the page to be given up", || {
-        taken.is_over.load(Ordering::Relaxed)
+        progress.is_over.load(Ordering::Relaxed)
     })
     .await;
-    let bytes = taken.bytes.load(Ordering::Relaxed);
+    let bytes = progress.bytes.load(Ordering::Relaxed);
     assert!(bytes < 80 * MIB, "{bytes} bytes were taken");
-    let shown = gateway.rest().until("x", "listed", is_listed).await;
-    let trouble = shown["lastError"].as_str().unwrap_or_default();
-    assert!(trouble.contains("64 MiB"), "{shown}");
-    assert_eq!(shown["toolCount"], 1, "{shown}");
+    let server = gateway.rest().until("x", "listed", is_listed).await;
+    let trouble = server["lastError"].as_str().unwrap_or_default();
+    assert!(trouble.contains("64 MiB"), "{server}");
+    assert_eq!(server["toolCount"], 1, "{server}");
 }
 
-/// Items that are next to nothing cost more than their text.
+/// Tiny items cost more than their text.
 #[tokio::test]
 async fn very_many_very_small_items_are_cut_off() {
-    let server = rogue::start_scripted(|heard| {
-        let Heard::Message(message) = heard else {
+    let server = rogue::start_scripted(|input| {
+        let RogueInput::Message(message) = input else {
             return None;
         };
         let id = &message["id"];
@@ -114,24 +115,24 @@ async fn very_many_very_small_items_are_cut_off() {
                 .collect();
             let tools = tools.join(",");
             let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}]}}}}"#);
-            Reply::Http(rogue::http("application/json", &body))
+            RogueReply::Http(rogue::http("application/json", &body))
         })
     });
     let gateway = Gateway::start(&json!({"mcpServers": {"x": server.await}})).await;
-    // In a debug build they are seconds of work.
+    // In a debug build this takes seconds.
     let rest = gateway.rest();
-    let shown = found(PROGRAMS, "x to be listed", async || {
+    let server = found(PROGRAMS, "x to be listed", async || {
         let server = rest.server("x").await;
         is_listed(&server).then_some(server)
     })
     .await;
-    let count = shown["toolCount"].as_u64().unwrap_or_default();
+    let count = server["toolCount"].as_u64().unwrap_or_default();
     assert!((100_000..135_000).contains(&count), "{count}");
-    let trouble = shown["lastError"].as_str().unwrap_or_default();
+    let trouble = server["lastError"].as_str().unwrap_or_default();
     assert!(trouble.contains("64 MiB"), "{trouble}");
 }
 
-/// An answer to the first question that is larger than any server's needs to be is a refusal.
+/// An answer to the first request beyond its limit counts as a refusal.
 #[tokio::test]
 async fn a_greeting_beyond_its_bound_opens_no_session() {
     let large = (2 * MIB).to_string();
@@ -140,7 +141,7 @@ async fn a_greeting_beyond_its_bound_opens_no_session() {
     );
     let mut servers = vec![json!({"command": "sh", "args": ["-c", script]})];
     let mut backends = Vec::new();
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &["--instructions", &"x".repeat(2 * MIB)]).await;
         servers.push(backend.entry.clone());
         backends.push(backend);
@@ -156,20 +157,20 @@ async fn a_greeting_beyond_its_bound_opens_no_session() {
     }
 }
 
-/// What a server refuses a handshake or a list with is shown in part.
+/// The text with which a server refuses a handshake or a list is shortened.
 #[tokio::test]
 async fn long_refusals_are_cut() {
     for (refused, capabilities) in [
         ("initialize", json!({})),
         ("tools/list", json!({"tools": {}})),
     ] {
-        let server = rogue::start_scripted(move |heard| {
-            let Heard::Message(message) = heard else {
+        let server = rogue::start_scripted(move |input| {
+            let RogueInput::Message(message) = input else {
                 return None;
             };
             let id = &message["id"];
             let method = message["method"].as_str()?;
-            Some(Reply::Http(match method {
+            Some(RogueReply::Http(match method {
                 _ if method == refused => rogue::error(id, -32603, &"no ".repeat(100_000)),
                 "initialize" => rogue::greeting(id, &capabilities),
                 _ => return None,
@@ -180,8 +181,8 @@ async fn long_refusals_are_cut() {
             let error = server["lastError"].as_str().unwrap_or_default();
             error.contains("no no no")
         };
-        let shown = gateway.rest().until("x", "refused", refused).await;
-        let error = shown["lastError"].as_str().unwrap_or_default();
+        let server = gateway.rest().until("x", "refused", refused).await;
+        let error = server["lastError"].as_str().unwrap_or_default();
         assert!(error.len() < 2048, "{} bytes", error.len());
     }
 }

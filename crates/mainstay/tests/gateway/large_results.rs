@@ -1,4 +1,4 @@
-//! `result.maxInlineBytes`: of a large result a client gets the beginning, and a link to the whole.
+//! `result.maxInlineBytes`: of a large result a client gets the beginning and a link to the whole.
 
 use http::StatusCode;
 use mainstay_core::{
@@ -8,7 +8,7 @@ use mainstay_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::text,
     records::Recorded,
 };
@@ -17,7 +17,7 @@ const LIMIT: usize = 2048;
 
 async fn backend() -> Backend {
     let limited = json!({"maxInlineBytes": LIMIT});
-    Backend::start(Kind::Stdio, &["--revisions", "2025-11-25"])
+    Backend::start(BackendKind::Stdio, &["--revisions", "2025-11-25"])
         .await
         .option("result", limited)
 }
@@ -38,12 +38,12 @@ async fn read(client: &crate::client::Http, uri: &str) -> Value {
     result["contents"][0].clone()
 }
 
-/// L3: the whole is what the record names, and can be read in parts.
+/// L3: the record names the whole result, which can be read in parts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
     for path in ["/mcp", "/servers/x/mcp"] {
         let backend = backend().await;
-        let recorded = Recorded::of(&backend).await;
+        let recorded = Recorded::with_backend(&backend).await;
         let client = recorded.gateway.client_at(path).await;
         let (echo, _) = parts(path);
         let result = client.call(&echo, json!({"text": poem()})).await;
@@ -69,11 +69,11 @@ async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
             .expect("a CID");
         let whole = recorded.object(cid).await;
         assert_eq!(link["mimeType"], "text/plain", "{path}");
-        let kept: Value = serde_json::from_str(&whole).expect("JSON");
-        assert_eq!(text(&kept), poem());
+        let stored: Value = serde_json::from_str(&whole).expect("JSON");
+        assert_eq!(text(&stored), poem());
         let record = recorded.one().await;
         assert_eq!(
-            record.result.and_then(|it| it.cid),
+            record.result.and_then(|object| object.cid),
             Some(cid),
             "the very same"
         );
@@ -106,13 +106,13 @@ async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
     }
 }
 
-/// What may be cut is not promised by an `outputSchema`, which clients check; and a result that fits
-/// comes as it is.
+/// A tool with an `outputSchema`, which clients check, gets no shortened results. A result that fits is
+/// unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_fits_is_left_alone() {
     for path in ["/mcp", "/servers/x/mcp"] {
         let backend = backend().await;
-        let recorded = Recorded::of(&backend).await;
+        let recorded = Recorded::with_backend(&backend).await;
         let client = recorded.gateway.client_at(path).await;
         let (echo, object) = parts(path);
         let result = client.call(&echo, json!({"text": "short"})).await;
@@ -126,8 +126,8 @@ async fn a_result_that_fits_is_left_alone() {
         assert_eq!(promising.count(), 0, "{path}");
         assert!(tools.iter().any(|tool| tool["name"] == object), "{path}");
     }
-    let backend = Backend::start(Kind::Stdio, &["--revisions", "2025-11-25"]).await;
-    let recorded = Recorded::of(&backend).await;
+    let backend = Backend::start(BackendKind::Stdio, &["--revisions", "2025-11-25"]).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let client = recorded.gateway.client().await;
     let whole = client.call("x__echo", json!({"text": poem()})).await;
     assert_eq!(text(&whole), poem(), "off by default");
@@ -137,11 +137,12 @@ async fn a_result_that_fits_is_left_alone() {
     assert!(promising, "and then promised");
 }
 
-/// Clients find out from the list of templates; without any such server there is none.
+/// The list of templates tells clients about the links. Without a server that shortens results there is no such
+/// template.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_template_is_listed_where_results_are_cut() {
     for (backend, expected) in [(backend().await, true), (Backend::stdio().await, false)] {
-        let recorded = Recorded::of(&backend).await;
+        let recorded = Recorded::with_backend(&backend).await;
         let client = recorded.gateway.client().await;
         let list = client.result("resources/templates/list", json!({})).await;
         let templates = list["resourceTemplates"].as_array().expect("templates");
@@ -153,11 +154,11 @@ async fn the_template_is_listed_where_results_are_cut() {
     }
 }
 
-/// Programs get all of it, and so do clients if the whole could not be read later.
+/// Programs get the whole result. So do clients, if the whole could not be read later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_cut_that_is_lost_then() {
     let backend = backend().await;
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let body = json!({"tool": "x/echo", "arguments": {"text": poem()}});
     let (status, answer) = recorded
         .gateway
@@ -176,7 +177,7 @@ async fn nothing_is_cut_that_is_lost_then() {
     let whole = client.call("x__echo", json!({"text": poem()})).await;
     assert_eq!(text(&whole), poem());
 
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let client = recorded.gateway.client().await;
     recorded.journal.close().await;
     let whole = client.call("x__echo", json!({"text": poem()})).await;

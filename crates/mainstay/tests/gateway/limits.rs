@@ -1,4 +1,4 @@
-//! What unknown clients may take: sessions, what is kept of each, and the bodies of requests. And
+//! Limits for unknown clients: sessions, the stored data of each session, and the bodies of requests. Also
 //! sessions that have ended.
 
 use http::{Method, StatusCode};
@@ -22,15 +22,15 @@ use crate::{
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// A gateway with a state directory that outlives it, and tokens.
-struct House {
+/// A gateway with tokens, and with a state directory that survives it.
+struct PersistentGateway {
     all: Value,
     state: TempDir,
     tokens: Tokens,
     backend: Backend,
 }
 
-impl House {
+impl PersistentGateway {
     async fn with(http: Value) -> Self {
         let backend = Backend::http().await;
         Self {
@@ -55,7 +55,7 @@ impl House {
             session_key: Some(Secret::new("the key of this house")),
             ..DaemonOptions::default()
         };
-        Gateway::guarded(&self.all, options, self.tokens.clone(), |it| it).await
+        Gateway::guarded(&self.all, options, self.tokens.clone(), |address| address).await
     }
 }
 
@@ -66,7 +66,7 @@ async fn session(gateway: &Gateway, path: &str, token: &str) -> Http {
     client
 }
 
-/// The same client in front of another run.
+/// The same client at the gateway of another run.
 fn again(client: &Http, gateway: &Gateway, path: &str) -> Http {
     let mut other = gateway.stranger(path);
     (other.token, other.session) = (client.token.clone(), client.session.clone());
@@ -77,11 +77,10 @@ async fn ping(client: &Http) -> StatusCode {
     client.post(PING).await.status
 }
 
-/// A client that opens many sessions takes places from itself: the longest idle first, and none that is
-/// in use.
+/// A client that opens many sessions loses its own: first the one that is idle longest, and none in use.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_sessions_drowns_itself() {
-    let house = House::with(json!({"maxSessions": 6, "maxSessionsPerClient": 4})).await;
+    let house = PersistentGateway::with(json!({"maxSessions": 6, "maxSessionsPerClient": 4})).await;
     let (mine, flood, third) = (
         house.token("mine"),
         house.token("flood"),
@@ -99,7 +98,7 @@ async fn a_flood_of_sessions_drowns_itself() {
         assert_eq!(ping(&second).await, StatusCode::NOT_FOUND, "{path}");
         assert_eq!(ping(&first).await, StatusCode::OK, "{path}");
         assert_eq!(ping(&me).await, StatusCode::OK, "{path}");
-        // All places are taken: the client with the most makes room.
+        // No session is free: the client with the most sessions loses one.
         let before = gateway.sessions();
         session(&gateway, path, &third).await;
         session(&gateway, path, &third).await;
@@ -110,10 +109,10 @@ async fn a_flood_of_sessions_drowns_itself() {
     }
 }
 
-/// Sessions of an earlier run take places like new ones.
+/// Revived sessions of an earlier run count like new ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_that_are_revived_count() {
-    let mut house = House::with(json!({})).await;
+    let mut house = PersistentGateway::with(json!({})).await;
     let token = house.token("mine");
     let gateway = house.start().await;
     let mut clients = Vec::new();
@@ -130,10 +129,10 @@ async fn sessions_that_are_revived_count() {
     }
 }
 
-/// What a client says of itself is cut before it is kept, or sent on.
+/// A client's information about itself is shortened before it is stored or sent on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_what_a_client_says_of_itself_little_is_kept() {
-    let house = House::with(json!({})).await;
+    let house = PersistentGateway::with(json!({})).await;
     let gateway = house.start().await;
     let long = "x".repeat(2 * 1024 * 1024);
     let hello = |capabilities: Value| {
@@ -159,7 +158,7 @@ async fn of_what_a_client_says_of_itself_little_is_kept() {
     }
 }
 
-/// A connection that posts a body by hand.
+/// A connection that posts a body piece by piece.
 struct Poster(TcpStream);
 
 impl Poster {
@@ -174,7 +173,7 @@ impl Poster {
     }
 
     async fn send(&mut self, bytes: &[u8]) {
-        // It may have been answered before.
+        // The answer may have arrived before.
         self.0.write_all(bytes).await.ok();
     }
 
@@ -190,7 +189,7 @@ impl Poster {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_does_not_come_is_not_waited_for() {
-    let house = House::with(json!({"bodyTimeoutMs": 1000})).await;
+    let house = PersistentGateway::with(json!({"bodyTimeoutMs": 1000})).await;
     let gateway = house.start().await;
     for path in ["/mcp", "/servers/x/mcp"] {
         let mut poster = Poster::begin(&gateway, path, TOKEN, 1000).await;
@@ -202,11 +201,13 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     assert_eq!(poster.status().await, "400");
 }
 
-/// All bodies together have a bound, of which one client has a part: others, and the operator, go on.
+/// All bodies together have a limit, and one client has only a part of it. Other clients and the operator
+/// continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_together_are_bounded() {
     const LARGE: usize = 390_000;
-    let house = House::with(json!({"maxBodyBytes": 400_000, "maxBodiesBytes": 900_000})).await;
+    let house =
+        PersistentGateway::with(json!({"maxBodyBytes": 400_000, "maxBodiesBytes": 900_000})).await;
     let (flood, mine) = (house.token("flood"), house.token("mine"));
     let gateway = house.start().await;
     let (mut first, mut second) = (
@@ -215,7 +216,7 @@ async fn bodies_together_are_bounded() {
     );
     let most = vec![b' '; LARGE - 1];
     tokio::join!(first.send(&most), second.send(&most));
-    // Whichever came first has the flood's part.
+    // The first body uses up the flooding client's part.
     let holding = tokio::select! {
         status = first.status() => {
             assert_eq!(status, "503");
@@ -228,12 +229,12 @@ async fn bodies_together_are_bounded() {
     };
     let me = session(&gateway, "/mcp", &mine).await;
     let text = "x".repeat(LARGE - 10_000);
-    assert_eq!(me.say("x__echo", json!({"text": text})).await, text);
+    assert_eq!(me.call_text("x__echo", json!({"text": text})).await, text);
     let servers = gateway.rest().get("/api/servers").await;
     assert!(servers.is_object() || servers.is_array(), "{servers}");
-    // With small ones the flood goes on, too.
+    // With small bodies the flooding client continues, too.
     let small = session(&gateway, "/mcp", &flood).await;
-    small.hears("x__echo").await;
+    small.assert_echo("x__echo").await;
     drop(holding);
     let room = async {
         loop {
@@ -248,16 +249,16 @@ async fn bodies_together_are_bounded() {
     soon("room", room).await;
 }
 
-/// A session that its client has ended is not revived: not by the next run, nor by the one after that.
+/// A session that its client has ended is not revived, in any later run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_session_stays_deleted() {
-    let house = House::with(json!({})).await;
+    let house = PersistentGateway::with(json!({})).await;
     let token = house.token("mine");
     for path in ["/mcp", "/servers/x/mcp"] {
         let gateway = house.start().await;
         let deleted = session(&gateway, path, &token).await;
         let later = session(&gateway, path, &token).await;
-        let kept = session(&gateway, path, &token).await;
+        let third = session(&gateway, path, &token).await;
         assert_eq!(deleted.delete().await, StatusCode::NO_CONTENT);
         assert_eq!(ping(&deleted).await, StatusCode::NOT_FOUND);
         gateway.stop().await;
@@ -271,7 +272,7 @@ async fn a_deleted_session_stays_deleted() {
             assert_eq!(get, StatusCode::NOT_FOUND, "{path}");
             assert_eq!(client.delete().await, StatusCode::NOT_FOUND, "{path}");
         }
-        // One that this run has revived, and one that it has not seen.
+        // One session that this run has revived, and one that it has not seen.
         let revived = again(&later, &gateway, path);
         assert_eq!(ping(&revived).await, StatusCode::OK, "{path}");
         assert_eq!(revived.delete().await, StatusCode::NO_CONTENT);
@@ -283,28 +284,28 @@ async fn a_deleted_session_stays_deleted() {
             let client = again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
         }
-        let kept = again(&kept, &gateway, path);
-        assert_eq!(kept.delete().await, StatusCode::NO_CONTENT, "{path}");
+        let third = again(&third, &gateway, path);
+        assert_eq!(third.delete().await, StatusCode::NO_CONTENT, "{path}");
         gateway.stop().await;
 
         let gateway = house.start().await;
-        let kept = again(&kept, &gateway, path);
-        assert_eq!(ping(&kept).await, StatusCode::NOT_FOUND, "{path}");
+        let third = again(&third, &gateway, path);
+        assert_eq!(ping(&third).await, StatusCode::NOT_FOUND, "{path}");
         gateway.stop().await;
     }
 }
 
-/// Its place was another's when its client ended it.
+/// The session had made room for another one before its client ended it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_made_room_stays_deleted() {
-    let house = House::with(json!({"maxSessionsPerClient": 1})).await;
+    let house = PersistentGateway::with(json!({"maxSessionsPerClient": 1})).await;
     let (token, other) = (house.token("mine"), house.token("other"));
     let gateway = house.start().await;
     let evicted = session(&gateway, "/mcp", &token).await;
     let idle = session(&gateway, "/mcp", &token).await;
-    let kept = session(&gateway, "/mcp", &token).await;
+    let newest = session(&gateway, "/mcp", &token).await;
     assert_eq!(ping(&evicted).await, StatusCode::NOT_FOUND);
-    // Not by another: to that one it is unknown.
+    // Another client cannot end it: to that client the session is unknown.
     let mut thief = again(&idle, &gateway, "/mcp");
     thief.token = Some(other);
     assert_eq!(thief.delete().await, StatusCode::NOT_FOUND);
@@ -316,7 +317,7 @@ async fn a_session_that_made_room_stays_deleted() {
     for (client, expected) in [
         (&evicted, StatusCode::NOT_FOUND),
         (&idle, StatusCode::OK),
-        (&kept, StatusCode::OK),
+        (&newest, StatusCode::OK),
         (&evicted, StatusCode::NOT_FOUND),
     ] {
         assert_eq!(ping(&again(client, &gateway, "/mcp")).await, expected);

@@ -1,18 +1,18 @@
-//! Paged lists: the servers' are followed, ours are cut as configured (J17).
+//! Paged lists: Mainstay follows the pages of servers, and pages its own lists as configured (J17).
 
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::names,
     gateway::Gateway,
-    rogue::{self, Heard, Reply},
+    rogue::{self, RogueInput, RogueReply},
 };
 
 over_every_transport! {
     async fn a_servers_pages_are_followed_to_the_end(kind) {
         let backend = Backend::start(kind, &["--tools", "50", "--page-size", "7"]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let listed = client.result("tools/list", json!({})).await;
         assert_eq!(listed["nextCursor"], Value::Null);
@@ -20,33 +20,38 @@ over_every_transport! {
         let numbered: Vec<_> = (1..=50).map(|n| format!("x__tool_{n}")).collect();
         assert!(tools.ends_with(&numbered), "{tools:?}");
         assert!(tools.contains(&"x__echo".to_owned()));
-        assert_eq!(client.say("x__tool_50", json!({})).await, "tool_50");
+        assert_eq!(client.call_text("x__tool_50", json!({})).await, "tool_50");
         let resources = client.result("resources/list", json!({})).await;
         assert_eq!(resources["resources"].as_array().map(Vec::len), Some(2));
     }
 
-    /// J17: pages without an end are cut off, and what was read is served.
+    /// J17: pages without end are cut off, and the items read so far are served.
     async fn endless_pages_hang_nobody(kind) {
         let endless = Backend::start(kind, &["--page-size", "10", "--endless-pages"]).await;
         let calm = Backend::http().await;
-        let gateway = Gateway::of(&[("endless", &endless), ("calm", &calm)]).await;
+        let gateway = Gateway::with_servers(&[("endless", &endless), ("calm", &calm)]).await;
         let client = gateway.client().await;
         let tools = client.tools().await;
         let distinct: std::collections::HashSet<_> = tools.iter().collect();
         assert_eq!(distinct.len(), tools.len());
-        client.hears("endless__echo").await;
-        client.hears("calm__echo").await;
+        client.assert_echo("endless__echo").await;
+        client.assert_echo("calm__echo").await;
         assert!(endless.count("tools/list") < 10);
     }
 }
 
-/// `pageSize` turns paging of our own lists on.
+/// `pageSize` enables pages in Mainstay's own lists.
 #[tokio::test]
 async fn our_lists_are_paged_where_configured() {
     let (one, two) = (Backend::http().await, Backend::http().await);
     let servers = [("one", &one), ("two", &two)];
-    let gateway = Gateway::with(&servers, json!({"pageSize": 5})).await;
-    let whole = Gateway::of(&servers).await.client().await.tools().await;
+    let gateway = Gateway::with_settings(&servers, json!({"pageSize": 5})).await;
+    let whole = Gateway::with_servers(&servers)
+        .await
+        .client()
+        .await
+        .tools()
+        .await;
     let client = gateway.client().await;
     let (mut found, mut params) = (Vec::new(), json!({}));
     loop {
@@ -72,16 +77,16 @@ async fn our_lists_are_paged_where_configured() {
     }
 }
 
-/// J9: a server without tools, prompts or resources is a server.
+/// J9: a server without tools, prompts and resources is served.
 #[tokio::test]
 async fn a_server_that_offers_nothing_is_served() {
     let bare = Backend::start(
-        Kind::Http,
+        BackendKind::Http,
         &["--no-tools", "--no-resources", "--no-prompts"],
     )
     .await;
     let calm = Backend::http().await;
-    let gateway = Gateway::of(&[("bare", &bare), ("calm", &calm)]).await;
+    let gateway = Gateway::with_servers(&[("bare", &bare), ("calm", &calm)]).await;
     let client = gateway.client().await;
     assert!(
         client
@@ -104,8 +109,8 @@ async fn a_server_that_offers_nothing_is_served() {
     }
 }
 
-/// A list that is refused is no empty list, whatever numbers stand in the words of the refusal: only the
-/// code says that the method is unknown.
+/// A refused list is not an empty list, whatever numbers the text of the refusal has. Only the code means that
+/// the method is unknown.
 #[tokio::test]
 async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
     for (code, message, expected) in [
@@ -121,12 +126,12 @@ async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
             json!("its resourceTemplates cannot be listed"),
         ),
     ] {
-        let server = rogue::start_scripted(move |heard| {
-            let Heard::Message(message_in) = heard else {
+        let server = rogue::start_scripted(move |input| {
+            let RogueInput::Message(message_in) = input else {
                 return None;
             };
             let id = &message_in["id"];
-            Some(Reply::Http(match message_in["method"].as_str()? {
+            Some(RogueReply::Http(match message_in["method"].as_str()? {
                 "initialize" => rogue::greeting(id, &json!({"resources": {}})),
                 "resources/list" => rogue::result(id, &json!({"resources": []})),
                 "resources/templates/list" => rogue::error(id, code, message),
@@ -137,15 +142,16 @@ async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         let rest = gateway.rest();
         let listed = |server: &Value| server["toolsReady"] == true && server["listsStale"] == false;
-        let shown = rest.until("x", "listed", listed).await;
-        let trouble = shown["lastError"].as_str().unwrap_or_default();
+        let server = rest.until("x", "listed", listed).await;
+        let trouble = server["lastError"].as_str().unwrap_or_default();
         let expected = expected.as_str().unwrap_or_default();
-        assert_eq!(trouble.is_empty(), expected.is_empty(), "{shown}");
-        assert!(trouble.starts_with(expected), "{shown}");
+        assert_eq!(trouble.is_empty(), expected.is_empty(), "{server}");
+        assert!(trouble.starts_with(expected), "{server}");
     }
 }
 
-/// A server whose tools are listed is well, also while another list of it is refused. That is said, and once.
+/// A server whose tools are listed is healthy, even while another of its lists is refused. The refusal is
+/// reported once.
 #[tokio::test]
 async fn a_refused_list_beside_tools_degrades_no_server() {
     for (failing, is_well) in [
@@ -154,12 +160,12 @@ async fn a_refused_list_beside_tools_degrades_no_server() {
         ("resources/templates/list", true),
         ("tools/list", false),
     ] {
-        let server = rogue::start_scripted(move |heard| {
-            let Heard::Message(message) = heard else {
+        let server = rogue::start_scripted(move |input| {
+            let RogueInput::Message(message) = input else {
                 return None;
             };
             let id = &message["id"];
-            Some(Reply::Http(match message["method"].as_str()? {
+            Some(RogueReply::Http(match message["method"].as_str()? {
                 "initialize" => {
                     let offered = json!({"tools": {}, "prompts": {}, "resources": {}});
                     rogue::greeting(id, &offered)
@@ -176,14 +182,14 @@ async fn a_refused_list_beside_tools_degrades_no_server() {
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         let rest = gateway.rest();
         let health = if is_well { "healthy" } else { "degraded" };
-        // A server whose tools cannot be listed is started once more, without `server/discover`.
+        // A server whose tools cannot be listed is restarted once without `server/discover`.
         let listed = |server: &Value| {
             let is_listed = server["toolsReady"] == true && server["listsStale"] == false;
             is_listed && server["healthStatus"] == health
         };
-        let shown = rest.until("x", "listed", listed).await;
-        let note = shown["lastError"].as_str().unwrap_or_default();
-        assert!(note.contains("the disk is full"), "{shown}");
+        let server = rest.until("x", "listed", listed).await;
+        let note = server["lastError"].as_str().unwrap_or_default();
+        assert!(note.contains("the disk is full"), "{server}");
         let report = rest.get("/api/health").await;
         let report = &report["servers"][0];
         let health = if is_well { "healthy" } else { "unhealthy" };
@@ -193,10 +199,10 @@ async fn a_refused_list_beside_tools_degrades_no_server() {
     }
 }
 
-/// Lists of servers without any server are empty, not errors.
+/// Without servers, lists are empty and not errors.
 #[tokio::test]
 async fn no_server_at_all_is_an_empty_catalog() {
-    let gateway = Gateway::of(&[]).await;
+    let gateway = Gateway::with_servers(&[]).await;
     let client = gateway.client().await;
     assert_eq!(
         client.result("tools/list", json!({})).await,
@@ -215,21 +221,22 @@ async fn no_server_at_all_is_an_empty_catalog() {
     client.error("tools/call", json!({"name": "echo"})).await;
 }
 
-/// What other clients' files allow is all that is listed and called, at every door.
+/// Only tools that the files of other clients allow are listed and called, at every door.
 #[tokio::test]
 async fn tools_beside_those_that_are_allowed_are_neither_listed_nor_called() {
     let backend = Backend::http().await;
     let backend = backend.option("includeTools", json!(["echo"]));
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(client.tools().await, ["x__echo"]);
     client
         .error("tools/call", json!({"name": "x__add", "arguments": {}}))
         .await;
-    let own = gateway.client_at("/servers/x/mcp").await;
-    assert_eq!(own.tools().await, ["echo"]);
-    own.error("tools/call", json!({"name": "add", "arguments": {}}))
+    let direct = gateway.client_at("/servers/x/mcp").await;
+    assert_eq!(direct.tools().await, ["echo"]);
+    direct
+        .error("tools/call", json!({"name": "add", "arguments": {}}))
         .await;
     let call = json!({"tool": "x/add", "arguments": {}});
     let (status, answer) = gateway.rest().post("/api/mcp-tools/call", call).await;

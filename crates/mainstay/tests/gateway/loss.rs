@@ -1,17 +1,17 @@
-//! Servers that are lost and come back (G8, G9, G19, K9; W5, W14).
+//! Servers that are lost and return (G8, G9, G19, K9; W5, W14).
 
 use mainstay_doorway::json_views::servers::{Disclosure, details};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, failure},
     gateway::{Gateway, until},
 };
 
 pub async fn pid(client: &Http, tool: &str) -> String {
-    client.say(tool, json!({})).await
+    client.call_text(tool, json!({})).await
 }
 
 pub fn kill(pid: &str) {
@@ -23,17 +23,18 @@ pub fn kill(pid: &str) {
     kill_process(pid, Signal::KILL).expect("it lives");
 }
 
-/// A call that finds its server gone brings it back (G8), every time anew.
+/// A call that finds its server gone restarts it (G8), each time.
 #[tokio::test]
 async fn a_killed_server_is_back_for_the_next_call() {
     let (backend, calm) = (Backend::stdio().await, Backend::stdio().await);
-    let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
     let client = gateway.client().await;
     let calm_pid = pid(&client, "calm__pid").await;
     for round in 1..=2 {
         let before = pid(&client, "x__pid").await;
         kill(&before);
-        // A call written before the death is known has an unknown outcome; the next one has not.
+        // A call that was written before the loss is known has an unknown outcome. The next call has a known
+        // one.
         let mut result = client.call("x__pid", json!({})).await;
         if result["isError"] == true {
             assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");
@@ -46,46 +47,49 @@ async fn a_killed_server_is_back_for_the_next_call() {
     }
 }
 
-/// A session may be over a moment before its server's supervisor hears of it. The server still counts as
-/// connected then, and the answer says already whether it is tried again.
+/// A session may end a moment before its server's supervisor notices. The server still counts as connected
+/// then. The answer already says whether the server is tried again.
 #[tokio::test]
 async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
-    let auto = Backend::start(Kind::Http, &["--no-get"]).await;
-    let never = Backend::start(Kind::Http, &["--no-get"]).await;
+    let auto = Backend::start(BackendKind::Http, &["--no-get"]).await;
+    let never = Backend::start(BackendKind::Http, &["--no-get"]).await;
     let never = never.option("autoReconnect", false);
-    let gateway = Gateway::of(&[("auto", &auto), ("never", &never)]).await;
+    let gateway = Gateway::with_servers(&[("auto", &auto), ("never", &never)]).await;
     let rest = gateway.rest();
     for (name, backend, retried) in [("auto", &auto, true), ("never", &never, false)] {
         let server = gateway.registry().server(name).expect("it is there");
-        let shown = || details(gateway.registry(), &server, Disclosure::Operator);
+        let server_details = || details(gateway.registry(), &server, Disclosure::Operator);
         let mut rounds = 0;
         loop {
             rest.until_status(name, "connected").await;
             let session = server.live_session().expect("it is connected");
-            assert!(!shown().retried, "{name}");
+            assert!(!server_details().retried, "{name}");
             backend.fake().expire_sessions();
-            // The runtime of this test has one thread: between the answer and the look nothing else runs. Now
-            // and then the supervisor runs before the answer is given.
+            // The runtime of this test has one thread: nothing else runs between the answer and the check.
+            // Sometimes the supervisor runs before the answer.
             let answer = session.ask(session.probe(), None).await;
-            let shown = shown();
+            let current = server_details();
             answer.expect_err("the session has expired");
             assert!(session.is_over(), "{name}");
-            assert_eq!(shown.retried, retried, "{name}: {shown:?}");
-            if shown.status == "connected" {
+            assert_eq!(current.retried, retried, "{name}: {current:?}");
+            if current.status == "connected" {
                 break;
             }
             rounds += 1;
-            assert!(rounds < 100, "the supervisor is always quicker: {shown:?}");
+            assert!(
+                rounds < 100,
+                "the supervisor is always quicker: {current:?}"
+            );
             rest.done(name, "reconnect").await;
         }
     }
 }
 
-/// Without any call it comes back by itself, and its tools stay listed meanwhile.
+/// Without a call the server returns by itself, and its tools stay listed meanwhile.
 #[tokio::test]
 async fn a_killed_server_comes_back_by_itself() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let tools = client.tools().await;
     kill(&pid(&client, "x__pid").await);
@@ -94,15 +98,15 @@ async fn a_killed_server_comes_back_by_itself() {
     })
     .await;
     assert_eq!(client.tools().await, tools);
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }
 
-/// `autoReconnect: false`: a call says that the server is gone, and why.
+/// `autoReconnect: false`: a call reports that the server is gone, with the reason.
 #[tokio::test]
 async fn a_server_that_is_not_to_come_back_stays_away() {
     let backend = Backend::stdio().await.option("autoReconnect", false);
     let calm = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
     let client = gateway.client().await;
     kill(&pid(&client, "x__pid").await);
     let lost_call = async || {
@@ -128,42 +132,41 @@ async fn a_server_that_is_not_to_come_back_stays_away() {
     assert!(
         failure["lastError"]
             .as_str()
-            .is_some_and(|it| it.contains("signal 9")),
+            .is_some_and(|text| text.contains("signal 9")),
         "{failure}"
     );
-    client.hears("calm__echo").await;
+    client.assert_echo("calm__echo").await;
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// A remote server that was away is found again by the calls that need it, and many calls at once
-/// share one attempt.
+/// A remote server that was away is found again by the calls that need it. Concurrent calls share one attempt.
 #[tokio::test]
 async fn a_remote_server_that_was_away_is_found_again() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         backend.fake().refuse(true).await.expect("the fake runs");
         backend.fake().expire_sessions();
         let failed = client.call("x__echo", json!({})).await;
         assert_eq!(failed["isError"], true, "{failed}");
         backend.fake().refuse(false).await.expect("the fake runs");
-        futures_util::future::join_all((0..10).map(|_| client.hears("x__echo"))).await;
+        futures_util::future::join_all((0..10).map(|_| client.assert_echo("x__echo"))).await;
         assert_eq!(backend.count("initialize"), 2);
     }
 }
 
-/// A GET stream that breaks off is opened again, and the session goes on.
+/// A GET stream that breaks is opened again, and the session continues.
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_opened_again() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let mut stream = client.listen().await;
     until("the stream upstream", || backend.fake().streams() == 1).await;
     backend.fake().drop_streams();
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     client.call("x__change_tools", json!({})).await;
     assert_eq!(
         stream.message().await["method"],
@@ -172,24 +175,24 @@ async fn a_stream_that_breaks_off_is_opened_again() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// A call's own stream that breaks off is an unknown outcome; the session goes on.
+/// If a call's own stream breaks, the outcome is unknown. The session continues.
 #[tokio::test]
 async fn a_calls_stream_that_breaks_off_is_an_unknown_outcome() {
-    let backend = Backend::start(Kind::Http, &["--answer", "sse"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &["--answer", "sse"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let (result, ()) = tokio::join!(client.call("x__hang", json!({})), async {
         backend.until_called("hang").await;
-        // Until the call's stream is there to be cut.
-        client.hears("x__echo").await;
+        // Wait until the call's stream exists and can be cut.
+        client.assert_echo("x__echo").await;
         backend.fake().drop_streams();
     });
     assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Servers without GET and without session ids are served as well.
+/// Servers without GET and without session ids are served, too.
 #[tokio::test]
 async fn a_server_without_get_and_sessions_is_served() {
     for flags in [
@@ -197,19 +200,21 @@ async fn a_server_without_get_and_sessions_is_served() {
         &["--stateless"],
         &["--no-get", "--stateless", "--answer", "json"],
     ] {
-        let backend = Backend::start(Kind::Http, flags).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        let (client, own) = (
+        let backend = Backend::start(BackendKind::Http, flags).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+        let (client, direct) = (
             gateway.client().await,
             gateway.client_at("/servers/x/mcp").await,
         );
-        client.hears("x__echo").await;
-        own.hears("echo").await;
+        client.assert_echo("x__echo").await;
+        direct.assert_echo("echo").await;
         let params = json!({"name": "x__progress", "arguments": {"steps": 3}, "_meta": {"progressToken": 1}});
-        let said = client.exchange("tools/call", &params.to_string()).await;
+        let messages = client.exchange("tools/call", &params.to_string()).await;
         assert!(
-            said.last().is_some_and(|it| it.contains("3 steps done")),
-            "{said:?}"
+            messages
+                .last()
+                .is_some_and(|line| line.contains("3 steps done")),
+            "{messages:?}"
         );
     }
 }

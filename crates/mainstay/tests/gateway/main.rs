@@ -1,31 +1,30 @@
-//! The gateway from outside: real clients in front of it, real servers behind it, over real sockets,
-//! pipes and processes.
+//! The gateway from outside: real clients and real servers, over real sockets, pipes and processes.
 //!
-//! [`gateway`] starts a Mainstay in this process, [`backend`] a server behind it, [`client`] and
-//! [`pipe`] are the clients. Everything is waited for by a condition with a bound.
+//! [`gateway`] starts a Mainstay in this process, [`backend`] a server behind it. [`client`] and [`pipe`] are
+//! the clients. Tests wait for conditions with a time limit.
 
-/// One test per backend transport: `name::stdio`, `name::http` and `name::sse`.
+/// Makes one test for each backend transport: `name::stdio`, `name::http` and `name::sse`.
 macro_rules! over_every_transport {
     ($($(#[$doc:meta])* async fn $name:ident($kind:ident) $body:block)*) => {$(
         $(#[$doc])*
         mod $name {
             use super::*;
 
-            async fn over($kind: Kind) $body
+            async fn over($kind: BackendKind) $body
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn stdio() {
-                over(Kind::Stdio).await;
+                over(BackendKind::Stdio).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn http() {
-                over(Kind::Http).await;
+                over(BackendKind::Http).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sse() {
-                over(Kind::Sse).await;
+                over(BackendKind::Sse).await;
             }
         }
     )*};
@@ -64,7 +63,6 @@ mod history;
 mod isolated_servers;
 mod isolation;
 mod json_streams;
-mod kept;
 mod large_lists;
 mod large_results;
 mod limits;
@@ -107,6 +105,7 @@ mod sse;
 mod stalls;
 mod start;
 mod starts;
+mod stored_catalogs;
 mod subscriptions;
 mod switches;
 mod tasks;

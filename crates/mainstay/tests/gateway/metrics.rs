@@ -1,4 +1,4 @@
-//! `/metrics`: what it says after calls that are known, and that scrapers can read it.
+//! `/metrics`: its values after known calls, and its form, which scrapers must be able to read.
 
 #![expect(clippy::float_cmp, reason = "counts are whole")]
 
@@ -13,19 +13,19 @@ use mainstay_gateway::GatewayOptions;
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, found, soon},
 };
 
-/// One scrape.
+/// The result of one scrape.
 pub struct Scrape {
-    /// Values by name and labels, as they are spelled.
+    /// Values by name and labels, in the spelling of the text.
     samples: BTreeMap<String, f64>,
     /// Types by family.
     families: BTreeMap<String, String>,
 }
 
-/// The two formats, by what is asked for.
+/// The two formats, each with its `Accept` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     OpenMetrics,
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// What the samples' names have beside that of a family of this type.
+    /// The suffixes that samples add to the name of a family of this type.
     fn suffixes(self, kind: &str) -> &'static [&'static str] {
         match (self, kind) {
             (_, "histogram") => &["_bucket", "_count", "_sum"],
@@ -60,11 +60,11 @@ impl Format {
 }
 
 impl Scrape {
-    pub async fn of(gateway: &Gateway) -> Self {
-        Self::written(gateway, Format::OpenMetrics).await
+    pub async fn fetch(gateway: &Gateway) -> Self {
+        Self::fetch_as(gateway, Format::OpenMetrics).await
     }
 
-    async fn written(gateway: &Gateway, format: Format) -> Self {
+    async fn fetch_as(gateway: &Gateway, format: Format) -> Self {
         let door = gateway.stranger("/metrics");
         let headers = door.headers(format.accept());
         let answer = door.send(Method::GET, headers, "").await;
@@ -74,8 +74,8 @@ impl Scrape {
         Self::read(&answer.text, format)
     }
 
-    /// Reads the text, and fails where its form is not the format's: each family once, with its help
-    /// and type before its samples, and every sample once.
+    /// Parses the text. Fails if it violates the format: each family must appear once, with help and type
+    /// before its samples, and each sample once.
     fn read(text: &str, format: Format) -> Self {
         let body = match format {
             Format::OpenMetrics => text.strip_suffix("# EOF\n").expect("an end"),
@@ -111,12 +111,12 @@ impl Scrape {
         Self { samples, families }
     }
 
-    /// 0 where there is none.
+    /// The value of a sample, or 0 if it is absent.
     fn value(&self, sample: &str) -> f64 {
         self.samples.get(sample).copied().unwrap_or_default()
     }
 
-    /// Of a tool's series; `labels` are what it has beside those of every series.
+    /// A value of a tool's series. `labels` are the labels besides those of every series.
     fn of_tool(&self, name: &str, tool: &str, labels: &str) -> f64 {
         let tool = format!(r#"server="x",method="tools/call",tool="{tool}"{labels}"#);
         self.value(&format!("{name}{{{tool}}}"))
@@ -131,7 +131,7 @@ impl Scrape {
         self.of_tool("mainstay_call_errors_total", tool, &kind)
     }
 
-    /// Of the server `x`.
+    /// A value of the server `x`.
     pub fn of_server(&self, name: &str) -> f64 {
         self.value(&format!(r#"{name}{{server="x"}}"#))
     }
@@ -146,23 +146,27 @@ impl Scrape {
     }
 }
 
-/// Scrapes until something shows.
-async fn until(what: &str, gateway: &Gateway, shows: impl Fn(&Scrape) -> bool) -> Scrape {
-    found(what, async || {
-        let scrape = Scrape::of(gateway).await;
-        shows(&scrape).then_some(scrape)
+/// Scrapes until the condition holds.
+async fn until(
+    description: &str,
+    gateway: &Gateway,
+    condition: impl Fn(&Scrape) -> bool,
+) -> Scrape {
+    found(description, async || {
+        let scrape = Scrape::fetch(gateway).await;
+        condition(&scrape).then_some(scrape)
     })
     .await
 }
 
 over_every_transport! {
-    /// Every way in which a call ends is counted as what it is.
+    /// Every call is counted under the way in which it ended.
     async fn calls_are_counted_by_how_they_ended(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout", 1000);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
+        client.assert_echo("x__echo").await;
         client.call("x__error", json!({})).await;
         client.error("tools/call", json!({"name": "x__rpc_error"})).await;
         client.call("x__sleep", json!({"ms": 60_000})).await;
@@ -173,7 +177,7 @@ over_every_transport! {
             .await;
         assert_eq!(status, StatusCode::NOT_FOUND);
 
-        let scrape = Scrape::of(&gateway).await;
+        let scrape = Scrape::fetch(&gateway).await;
         assert_eq!(scrape.calls("echo"), 2.0);
         assert_eq!(scrape.calls("error"), 1.0);
         assert_eq!(scrape.errors("error", "tool_error"), 1.0);
@@ -205,34 +209,34 @@ over_every_transport! {
         gateway.stop().await;
     }
 
-    /// A call under way shows as such, and as cancelled when its client has gone.
+    /// A call in flight is counted as such. It counts as cancelled when its client has gone.
     async fn calls_under_way_are_a_depth(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let call = client.request_text("tools/call", r#"{"name":"x__sleep","arguments":{"ms":60000}}"#);
         let id = serde_json::from_str::<serde_json::Value>(&call).expect("JSON")["id"].clone();
         let calling = client.begin(call);
         let cancelling = async {
-            until("a call in flight", &gateway, |it| it.of_server("mainstay_calls_in_flight") == 1.0).await;
+            until("a call in flight", &gateway, |scrape| scrape.of_server("mainstay_calls_in_flight") == 1.0).await;
             client.cancel(&id).await;
         };
         tokio::join!(calling, cancelling);
-        let over = |it: &Scrape| it.errors("sleep", "cancelled") == 1.0;
+        let over = |scrape: &Scrape| scrape.errors("sleep", "cancelled") == 1.0;
         let scrape = until("its end", &gateway, over).await;
         assert_eq!(scrape.of_server("mainstay_calls_in_flight"), 0.0);
         gateway.stop().await;
     }
 }
 
-/// Whatever clients say, and however many tools a server has, the number of series has a bound.
+/// The number of series is limited, whatever names clients have and however many tools a server has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn labels_have_a_bound_and_are_no_clients() {
-    let backend = Backend::start(Kind::Http, &["--tools", "80"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &["--tools", "80"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client_at("/servers/x/mcp").await;
-    until("its list", &gateway, |it| {
-        it.of_server("mainstay_server_up") == 1.0
+    until("its list", &gateway, |scrape| {
+        scrape.of_server("mainstay_server_up") == 1.0
     })
     .await;
     gateway.client().await.tools().await;
@@ -240,9 +244,9 @@ async fn labels_have_a_bound_and_are_no_clients() {
         .request("tools/call", json!({"name": "made\"up\n"}))
         .await;
     for number in 1..=80 {
-        client.say(&format!("tool_{number}"), json!({})).await;
+        client.call_text(&format!("tool_{number}"), json!({})).await;
     }
-    let scrape = Scrape::of(&gateway).await;
+    let scrape = Scrape::fetch(&gateway).await;
     let tools = scrape.tools();
     assert_eq!(tools.len(), 65, "{tools:?}");
     assert_eq!(scrape.calls("tool_1"), 1.0);
@@ -250,15 +254,15 @@ async fn labels_have_a_bound_and_are_no_clients() {
     gateway.stop().await;
 }
 
-/// A server that crashes and comes back is counted as that, and its processes are weighed.
+/// A server that crashes and returns is counted, and its processes are measured.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn losses_and_processes_show() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
-    let scrape = Scrape::of(&gateway).await;
+    client.assert_echo("x__echo").await;
+    let scrape = Scrape::fetch(&gateway).await;
     let memory = scrape.of_server("mainstay_server_memory_bytes");
     assert!(memory > 100_000.0, "{memory}");
     assert_eq!(scrape.of_server("mainstay_server_processes"), 1.0);
@@ -271,8 +275,8 @@ async fn losses_and_processes_show() {
     }
 
     client.call("x__crash", json!({})).await;
-    client.hears("x__echo").await;
-    let scrape = Scrape::of(&gateway).await;
+    client.assert_echo("x__echo").await;
+    let scrape = Scrape::fetch(&gateway).await;
     for name in ["reconnects", "restarts", "crashes"] {
         assert_eq!(
             scrape.of_server(&format!("mainstay_server_{name}_total")),
@@ -285,30 +289,30 @@ async fn losses_and_processes_show() {
     gateway.stop().await;
 }
 
-/// Nothing is told of a server that is gone.
+/// A removed server has no series.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_server_vanishes() {
     let (one, other) = (Backend::stdio().await, Backend::http().await);
-    let gateway = Gateway::of(&[("x", &one), ("y", &other)]).await;
+    let gateway = Gateway::with_servers(&[("x", &one), ("y", &other)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
-    client.hears("y__echo").await;
+    client.assert_echo("x__echo").await;
+    client.assert_echo("y__echo").await;
     let of_x = |scrape: &Scrape| {
-        let samples = scrape.samples.keys();
-        samples
+        let names = scrape.samples.keys();
+        names
             .filter(|sample| sample.contains(r#"server="x""#))
             .count()
     };
-    assert_ne!(of_x(&Scrape::of(&gateway).await), 0);
+    assert_ne!(of_x(&Scrape::fetch(&gateway).await), 0);
     let (status, answer) = gateway.rest().delete("/api/servers/x").await;
     assert_eq!(status, StatusCode::OK, "{answer}");
-    let scrape = Scrape::of(&gateway).await;
+    let scrape = Scrape::fetch(&gateway).await;
     assert_eq!(of_x(&scrape), 0);
     assert_eq!(scrape.value(r#"mainstay_server_up{server="y"}"#), 1.0);
     gateway.stop().await;
 }
 
-/// The journal's queue and what it dropped.
+/// The journal's queue, and the number of dropped records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_is_watched() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -321,12 +325,12 @@ async fn the_journal_is_watched() {
     };
     let backend = Backend::http().await;
     let servers = crate::gateway::config(&[("x", &backend)], json!({}));
-    let gateway = Gateway::set(&servers, options).await;
-    gateway.client().await.hears("x__echo").await;
+    let gateway = Gateway::with_options(&servers, options).await;
+    gateway.client().await.assert_echo("x__echo").await;
     soon("the record", journal.flush())
         .await
         .expect("it writes");
-    let scrape = Scrape::of(&gateway).await;
+    let scrape = Scrape::fetch(&gateway).await;
     assert_eq!(scrape.value("mainstay_journal_records_total"), 1.0);
     assert!(
         scrape
@@ -341,14 +345,14 @@ async fn the_journal_is_watched() {
     gateway.stop().await;
 }
 
-/// A scraper that does not ask for `OpenMetrics` gets the same in the format that came before.
+/// A scraper that does not accept `OpenMetrics` gets the same values in the older format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_formats_tell_the_same() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    gateway.client().await.hears("x__echo").await;
-    let open = Scrape::written(&gateway, Format::OpenMetrics).await;
-    let text = Scrape::written(&gateway, Format::Text).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+    gateway.client().await.assert_echo("x__echo").await;
+    let open = Scrape::fetch_as(&gateway, Format::OpenMetrics).await;
+    let text = Scrape::fetch_as(&gateway, Format::Text).await;
     assert!(open.samples.keys().eq(text.samples.keys()));
     assert_eq!((open.calls("echo"), text.calls("echo")), (1.0, 1.0));
     let renamed: BTreeMap<String, String> = open
@@ -364,7 +368,7 @@ async fn both_formats_tell_the_same() {
     gateway.stop().await;
 }
 
-/// What is served is what docs/metrics.md says, type by type.
+/// The families and their types match docs/metrics.md.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_family_is_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -378,9 +382,9 @@ async fn every_family_is_documented() {
         })
         .filter(|(_, kind)| ["counter", "gauge", "histogram", "info"].contains(&kind.as_str()))
         .collect();
-    let gateway = Gateway::of(&[]).await;
-    let families = Scrape::of(&gateway).await.families.into_iter();
-    // There, as here, under the names that queries have.
+    let gateway = Gateway::with_servers(&[]).await;
+    let families = Scrape::fetch(&gateway).await.families.into_iter();
+    // Both sides use the names that queries use.
     let served: BTreeMap<String, String> = families
         .map(|(name, kind)| match kind.as_str() {
             "counter" => (format!("{name}_total"), kind),
@@ -392,20 +396,20 @@ async fn every_family_is_documented() {
     gateway.stop().await;
 }
 
-/// Many at once are answered, and calls go on meanwhile.
+/// Concurrent scrapes are answered, and calls continue meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scrapes_hold_nobody_up() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let scrapes = futures_util::future::join_all((0..16).map(|_| Scrape::of(&gateway)));
+    let scrapes = futures_util::future::join_all((0..16).map(|_| Scrape::fetch(&gateway)));
     let calls = async {
         for _ in 0..50 {
-            client.hears("x__echo").await;
+            client.assert_echo("x__echo").await;
         }
     };
     soon("both", async { tokio::join!(scrapes, calls) }).await;
-    let scrape = Scrape::of(&gateway).await;
+    let scrape = Scrape::fetch(&gateway).await;
     assert_eq!(scrape.calls("echo"), 50.0);
     gateway.stop().await;
 }

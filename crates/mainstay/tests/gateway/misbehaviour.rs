@@ -1,5 +1,4 @@
-//! What servers send that they should not: their clients get the
-//! truth, and other servers' calls go on.
+//! Invalid messages of servers: their clients get true answers, and other servers' calls continue.
 
 use std::{
     io,
@@ -9,27 +8,27 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, failure, value},
     gateway::{Gateway, soon, until},
 };
 
-async fn beside(trouble: &Backend) -> (Gateway, Backend, Http) {
+async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
     let calm = Backend::http().await;
-    let gateway = Gateway::of(&[("x", trouble), ("calm", &calm)]).await;
+    let gateway = Gateway::with_servers(&[("x", trouble), ("calm", &calm)]).await;
     let client = gateway.client().await;
     (gateway, calm, client)
 }
 
-/// E17: garbage on stdout is skipped, every message found.
+/// E17: garbage on stdout is skipped, and every message is found.
 #[tokio::test]
 async fn noise_on_stdout_hides_nothing() {
-    let noisy = Backend::start(Kind::Stdio, &["--noise"]).await;
-    let (gateway, _calm, client) = beside(&noisy).await;
-    let own = gateway.client_at("/servers/x/mcp").await;
+    let noisy = Backend::start(BackendKind::Stdio, &["--noise"]).await;
+    let (gateway, _calm, client) = with_calm_server(&noisy).await;
+    let direct = gateway.client_at("/servers/x/mcp").await;
     for _ in 0..5 {
-        client.hears("x__echo").await;
-        own.hears("echo").await;
+        client.assert_echo("x__echo").await;
+        direct.assert_echo("echo").await;
     }
     let params =
         json!({"name": "x__progress", "arguments": {"steps": 20}, "_meta": {"progressToken": 1}});
@@ -40,96 +39,99 @@ async fn noise_on_stdout_hides_nothing() {
             .len(),
         21
     );
-    client.hears("calm__echo").await;
+    client.assert_echo("calm__echo").await;
 }
 
-/// Arrays in arrays cost no more stack than one.
+/// Nested arrays need no more stack than one array.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_batch_of_batches_without_end_ends_nothing() {
-    let mut nested = Backend::start(Kind::Stdio, &[]).await;
+    let mut nested = Backend::start(BackendKind::Stdio, &[]).await;
     let script = r#"for byte in '[' ']'; do head -c 200000 /dev/zero | tr '\0' "$byte"; done; echo; exec "$0""#;
     nested.entry["command"] = json!("sh");
     nested.entry["args"] = json!(["-c", script, fake_server::binary()]);
-    let (_gateway, _calm, client) = beside(&nested).await;
-    client.hears("x__echo").await;
-    client.hears("calm__echo").await;
+    let (_gateway, _calm, client) = with_calm_server(&nested).await;
+    client.assert_echo("x__echo").await;
+    client.assert_echo("calm__echo").await;
 }
 
 #[tokio::test]
 async fn lines_that_come_in_pieces_are_whole() {
-    let backend = Backend::start(Kind::Stdio, &["--half-lines"]).await;
-    let (_gateway, _calm, client) = beside(&backend).await;
-    client.hears("x__echo").await;
+    let backend = Backend::start(BackendKind::Stdio, &["--half-lines"]).await;
+    let (_gateway, _calm, client) = with_calm_server(&backend).await;
+    client.assert_echo("x__echo").await;
     let text = "é🦀".repeat(100_000);
-    assert_eq!(client.say("x__echo", json!({"text": text})).await, text);
-    client.hears("calm__echo").await;
+    assert_eq!(
+        client.call_text("x__echo", json!({"text": text})).await,
+        text
+    );
+    client.assert_echo("calm__echo").await;
 }
 
 over_every_transport! {
-    /// E16: the first answer counts, the second is dropped.
+    /// E16: the first answer counts, and the second is dropped.
     async fn a_second_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let (gateway, _calm, client) = beside(&backend).await;
-        let own = gateway.client_at("/servers/x/mcp").await;
+        let (gateway, _calm, client) = with_calm_server(&backend).await;
+        let direct = gateway.client_at("/servers/x/mcp").await;
         for _ in 0..3 {
             let params = json!({"name": "x__twice"}).to_string();
-            let said = client.exchange("tools/call", &params).await;
-            assert_eq!(said.len(), 1, "{said:?}");
-            assert_eq!(value(&said[0])["result"]["content"][0]["text"], "first answer");
-            assert_eq!(own.say("twice", json!({})).await, "first answer");
-            client.hears("x__echo").await;
-            client.hears("calm__echo").await;
+            let messages = client.exchange("tools/call", &params).await;
+            assert_eq!(messages.len(), 1, "{messages:?}");
+            assert_eq!(value(&messages[0])["result"]["content"][0]["text"], "first answer");
+            assert_eq!(direct.call_text("twice", json!({})).await, "first answer");
+            client.assert_echo("x__echo").await;
+            client.assert_echo("calm__echo").await;
         }
     }
 
     /// E16: an answer to no request is dropped, and does not end the call.
     async fn an_answer_to_no_request_is_dropped(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let (gateway, _calm, client) = beside(&backend).await;
-        let own = gateway.client_at("/servers/x/mcp").await;
-        assert_eq!(client.say("x__wrong_id", json!({})).await, "right id");
-        assert_eq!(own.say("wrong_id", json!({})).await, "right id");
-        client.hears("x__echo").await;
-        client.hears("calm__echo").await;
+        let (gateway, _calm, client) = with_calm_server(&backend).await;
+        let direct = gateway.client_at("/servers/x/mcp").await;
+        assert_eq!(client.call_text("x__wrong_id", json!({})).await, "right id");
+        assert_eq!(direct.call_text("wrong_id", json!({})).await, "right id");
+        client.assert_echo("x__echo").await;
+        client.assert_echo("calm__echo").await;
     }
 
-    /// Invariant 7: a call that hangs holds up no other, neither of its server nor of another
-    /// (fastmcp#2019: a remote that hangs makes local tools hang).
+    /// Invariant 7: a call that hangs delays no other call, neither of its server nor of another one
+    /// (fastmcp#2019: a remote server that hangs makes local tools hang).
     async fn a_hanging_call_holds_nobody_up(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 2);
-        let (_gateway, _calm, client) = beside(&backend).await;
+        let (_gateway, _calm, client) = with_calm_server(&backend).await;
         let (hanging, ()) = tokio::join!(client.call("x__hang", json!({})), async {
             backend.until_called("hang").await;
             for _ in 0..20 {
-                client.hears("x__echo").await;
-                client.hears("calm__echo").await;
+                client.assert_echo("x__echo").await;
+                client.assert_echo("calm__echo").await;
             }
         });
         assert_eq!(failure(&hanging)["kind"], "call_timeout");
     }
 }
 
-/// A server that stops reading is ended and started anew; what it cannot have read is sent again.
+/// A server that stops reading is restarted. Messages that it cannot have read are sent again.
 #[tokio::test]
 async fn a_server_that_closes_its_stdin_is_replaced() {
-    let backend = Backend::start(Kind::Stdio, &["--close-stdin-after", "1"]).await;
-    let (_gateway, _calm, client) = beside(&backend).await;
-    let first = client.say("x__pid", json!({})).await;
-    let (second, ()) = tokio::join!(client.say("x__pid", json!({})), async {
+    let backend = Backend::start(BackendKind::Stdio, &["--close-stdin-after", "1"]).await;
+    let (_gateway, _calm, client) = with_calm_server(&backend).await;
+    let first = client.call_text("x__pid", json!({})).await;
+    let (second, ()) = tokio::join!(client.call_text("x__pid", json!({})), async {
         for _ in 0..5 {
-            client.hears("calm__echo").await;
+            client.assert_echo("calm__echo").await;
         }
     });
     assert_ne!(first, second);
 }
 
-/// E19: what a server asks or tells outside of calls reaches its addressee, or no client.
+/// E19: a server's questions and notices outside of calls reach their addressee, or no client.
 #[tokio::test]
 async fn stray_messages_of_a_server_are_harmless() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
-        let (_gateway, _calm, client) = beside(&backend).await;
+        let (_gateway, _calm, client) = with_calm_server(&backend).await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
         for message in [
             r#"{"jsonrpc":"2.0","id":"s1","method":"roots/list"}"#,
@@ -150,7 +152,7 @@ async fn stray_messages_of_a_server_are_harmless() {
             let answers = backend.received();
             answers
                 .into_iter()
-                .find(|it| it["id"] == id && it["method"].is_null())
+                .find(|answer| answer["id"] == id && answer["method"].is_null())
         };
         until("all answers", || {
             ["s1", "s2", "s3"].iter().all(|id| answer(id).is_some())
@@ -164,38 +166,38 @@ async fn stray_messages_of_a_server_are_harmless() {
             let answer = answer(id).expect("an answer");
             assert_eq!(answer["error"]["code"], code, "{answer}");
         }
-        client.hears("x__echo").await;
-        client.hears("calm__echo").await;
+        client.assert_echo("x__echo").await;
+        client.assert_echo("calm__echo").await;
     }
 }
 
-/// A client that does not read its stream costs itself, not the others.
+/// A client that does not read its stream delays only itself.
 #[tokio::test]
 async fn a_client_that_does_not_read_delays_nobody() {
     let backend = Backend::stdio().await;
-    let (gateway, _calm, client) = beside(&backend).await;
+    let (gateway, _calm, client) = with_calm_server(&backend).await;
     let slow = gateway.client().await;
     let params = json!({"name": "x__log", "arguments": {"n": 20_000}});
     let text = slow.request_text("tools/call", &params.to_string());
     let unread = slow.begin(text).await;
-    client.hears("x__echo").await;
-    client.hears("calm__echo").await;
-    // Whatever was dropped, the result comes, and comes last.
-    let said = unread.whole().await;
-    assert!(said.json()["result"].is_object());
+    client.assert_echo("x__echo").await;
+    client.assert_echo("calm__echo").await;
+    // Messages may be dropped, but the result arrives, and is the last message.
+    let response = unread.whole().await;
+    assert!(response.json()["result"].is_object());
 }
 
-/// The pipe of a server that floods stdout with answers to no request is read all the same.
+/// The pipe of a server that floods stdout with answers to no request is still read.
 #[tokio::test]
 async fn log_floods_are_bounded_and_the_result_arrives() {
-    for kind in Kind::ALL {
+    for kind in BackendKind::ALL {
         let backend = Backend::start(kind, &[]).await;
-        let (_gateway, _calm, client) = beside(&backend).await;
+        let (_gateway, _calm, client) = with_calm_server(&backend).await;
         let (result, ()) = tokio::join!(client.call("x__log", json!({"n": 5000})), async {
-            client.hears("calm__echo").await;
+            client.assert_echo("calm__echo").await;
         });
         assert_eq!(result["content"][0]["text"], "5000 lines logged");
-        soon("an echo", client.hears("x__echo")).await;
+        soon("an echo", client.assert_echo("x__echo")).await;
     }
 }
 
@@ -214,41 +216,41 @@ impl io::Write for Log {
     }
 }
 
-/// E16, E17, K7: what is dropped is said in the log, with the server's name.
+/// E16, E17, K7: the log reports dropped messages, with the server's name.
 #[tokio::test]
 async fn what_is_dropped_is_logged() {
     let log = Log::default();
     let writer = log.clone();
-    // For all tests of this process: those that share it have no server of this name.
+    // The subscriber is for all tests of this process. No other test has a server of this name.
     tracing_subscriber::fmt()
         .with_ansi(false)
         .with_max_level(tracing::Level::WARN)
         .with_writer(move || writer.clone())
         .init();
     let flags = ["--noise", "--ignore-cancel"];
-    let backend = Backend::start(Kind::Stdio, &flags).await;
+    let backend = Backend::start(BackendKind::Stdio, &flags).await;
     let backend = backend.option("timeout_s", 0.3);
-    let gateway = Gateway::of(&[("watched", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("watched", &backend)]).await;
     let client = gateway.client().await;
     let late = client.call("watched__out_of_order", json!({})).await;
     assert_eq!(failure(&late)["kind"], "call_timeout");
-    client.say("watched__out_of_order", json!({})).await;
+    client.call_text("watched__out_of_order", json!({})).await;
     client.call("watched__wrong_id", json!({})).await;
-    client.hears("watched__echo").await;
+    client.assert_echo("watched__echo").await;
 
     let log = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("UTF-8");
     let lines = log.lines().filter(|line| line.contains("server=watched"));
     let lines: Vec<_> = lines.collect();
-    let saying = |text: &str| {
-        let lines = lines.iter().filter(|line| line.contains(text));
-        lines.copied().collect::<Vec<_>>()
+    let lines_with = |text: &str| {
+        let matching = lines.iter().filter(|line| line.contains(text));
+        matching.copied().collect::<Vec<_>>()
     };
-    let unknown = saying("unknown id");
+    let unknown = lines_with("unknown id");
     // An answer that is only late is no misbehaviour.
     assert_eq!(unknown.len(), 1, "{lines:#?}");
     assert!(unknown[0].contains("nobody-asked"), "{unknown:#?}");
     assert!(
-        !saying("failed to parse JSON-RPC message").is_empty(),
+        !lines_with("failed to parse JSON-RPC message").is_empty(),
         "{lines:#?}"
     );
 }

@@ -14,7 +14,7 @@ pub const MODERN: &str = "2026-07-28";
 
 const BOTH: &str = "application/json, text/event-stream";
 
-/// The key of `_meta` that the protocol has for this.
+/// The key of `_meta` for this name of the protocol.
 pub fn key(name: &str) -> String {
     format!("io.modelcontextprotocol/{name}")
 }
@@ -22,13 +22,13 @@ pub fn key(name: &str) -> String {
 /// A client of one endpoint.
 pub struct Modern {
     pub http: Http,
-    /// What it says of itself in every request.
+    /// The client's information about itself in every request.
     pub meta: Map<String, Value>,
     next_id: AtomicU64,
 }
 
 impl Modern {
-    /// One that can be asked nothing.
+    /// A client without capabilities.
     pub fn at(gateway: &Gateway, path: &str) -> Self {
         let mut meta = Map::new();
         meta.insert(key("protocolVersion"), MODERN.into());
@@ -41,23 +41,23 @@ impl Modern {
         }
     }
 
-    /// The same client with another member of `_meta`.
+    /// Sets another member of `_meta`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.meta.insert(name.to_owned(), value.into());
         self
     }
 
-    /// One that declares these capabilities.
+    /// Declares these capabilities.
     pub fn able(self, capabilities: Value) -> Self {
         self.with(&key("clientCapabilities"), capabilities)
     }
 
-    /// A request, and the headers that go with it.
+    /// A request and its headers.
     pub fn request(&self, method: &str, mut params: Value) -> (HeaderMap, Value) {
         let headers = self.headers(method, &params);
         let mut meta = self.meta.clone();
-        if let Some(own) = params["_meta"].as_object() {
-            meta.extend(own.clone());
+        if let Some(members) = params["_meta"].as_object() {
+            meta.extend(members.clone());
         }
         params["_meta"] = meta.into();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,4 @@
-//! Servers of 2026-07-28 behind the gateway, and how it finds out which era a server speaks (protocol
-//! brief, sections 2, 4 and 6).
+//! Servers of 2026-07-28, and the detection of a server's era (protocol brief, sections 2, 4 and 6).
 
 use std::time::Duration;
 
@@ -7,39 +6,39 @@ use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, text},
     gateway::{Gateway, config, soon, until},
     modern::Modern,
-    rest_client::{asked, never, promptly},
+    rest_client::{health_checks, never, promptly},
 };
 
 const MODERN: &[&str] = &["--revisions", "2026-07-28"];
 const DUAL: &[&str] = &["--revisions", "2025-06-18,2026-07-28"];
 
-/// One test per transport that has both eras.
+/// Makes one test for each transport that exists in both eras.
 macro_rules! over_both_transports {
     ($($(#[$doc:meta])* async fn $name:ident($kind:ident) $body:block)*) => {$(
         $(#[$doc])*
         mod $name {
             use super::*;
 
-            async fn over($kind: Kind) $body
+            async fn over($kind: BackendKind) $body
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn stdio() {
-                over(Kind::Stdio).await;
+                over(BackendKind::Stdio).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn http() {
-                over(Kind::Http).await;
+                over(BackendKind::Http).await;
             }
         }
     )*};
 }
 
-/// How often each was asked: `server/discover`, `initialize`.
+/// Numbers of `server/discover` and of `initialize` requests.
 fn greetings(backend: &Backend) -> (usize, usize) {
     (
         backend.count("server/discover"),
@@ -55,7 +54,7 @@ async fn until_subscribed(client: &Http, expected: Value) {
     soon(&format!("subscriptions {expected}"), subscribed).await;
 }
 
-/// Calls a tool that has the server announce its tools, until the client sees the new one.
+/// Calls a tool that makes the server announce its tools, until the client gets the new tool.
 async fn until_announced(client: &Http) {
     client.call("x__change_tools", json!({})).await;
     let listed = async { while !client.tools().await.contains(&"x__extra".to_owned()) {} };
@@ -65,100 +64,100 @@ async fn until_announced(client: &Http) {
 over_both_transports! {
     async fn a_modern_server_is_connected_and_called(kind) {
         let backend = Backend::start(kind, MODERN).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         assert!(client.tools().await.contains(&"x__echo".to_owned()));
-        client.hears("x__echo").await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
+        client.assert_echo("x__echo").await;
         for method in ["notifications/initialized", "ping", "logging/setLevel"] {
             assert_eq!(backend.count(method), 0, "{method}");
         }
-        // A legacy session might have stood beside; it is not asked for twice.
-        assert_eq!(greetings(&backend), (1, usize::from(kind == Kind::Http)));
+        // A legacy session might have been opened, too. It is not requested twice.
+        assert_eq!(greetings(&backend), (1, usize::from(kind == BackendKind::Http)));
     }
 
-    /// Section 2, "Detecting a backend's era": nothing but modern words is evidence.
+    /// Section 2, "Detecting a backend's era": only modern messages are evidence.
     async fn a_legacy_server_is_found_out_however_it_answers(kind) {
         for flags in [&[][..], &["--on-discover", "empty"], &["--on-discover", "silence"]] {
             let backend = Backend::start(kind, flags).await;
-            let gateway = Gateway::of(&[("x", &backend)]).await;
-            gateway.client().await.hears("x__echo").await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+            gateway.client().await.assert_echo("x__echo").await;
             assert_eq!(greetings(&backend), (1, 1), "{flags:?}");
             assert_eq!(backend.count("subscriptions/listen"), 0);
-            // It is known from now on.
+            // The era is known from now on.
             gateway.rest().done("x", "reconnect").await;
             assert_eq!(greetings(&backend), (1, 2), "{flags:?}");
         }
     }
 
-    /// Section 6: one that speaks both is spoken to in the modern way; over HTTP a legacy client gets
-    /// a legacy session, which stands beside and is opened once.
+    /// Section 6: a server of both eras gets a modern session. Over HTTP, a legacy client gets a legacy session
+    /// at the same time, which is opened once.
     async fn a_server_of_both_eras_is_spoken_to_in_both(kind) {
         let backend = Backend::start(kind, DUAL).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let modern = Modern::at(&gateway, "/mcp");
-        let said = modern.call("x__echo", json!({"text": "hello"})).await;
-        assert_eq!(text(&said), "hello");
+        let result = modern.call("x__echo", json!({"text": "hello"})).await;
+        assert_eq!(text(&result), "hello");
         assert_eq!(greetings(&backend), (1, 0));
         let client = gateway.client().await;
-        client.hears("x__echo").await;
-        client.hears("x__echo").await;
-        assert_eq!(greetings(&backend), (1, usize::from(kind == Kind::Http)));
+        client.assert_echo("x__echo").await;
+        client.assert_echo("x__echo").await;
+        assert_eq!(greetings(&backend), (1, usize::from(kind == BackendKind::Http)));
     }
 
-    /// `protocol`: the pin wins, and saves the question.
+    /// `protocol`: the entry's era wins, and saves the detection.
     async fn the_pin_wins(kind) {
         let backend = Backend::start(kind, DUAL).await.option("protocol", "2025-06-18");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        gateway.client().await.hears("x__echo").await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+        gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(greetings(&backend), (0, 1));
         let asked_for = &backend.of_method("initialize")[0]["params"]["protocolVersion"];
         assert_eq!(asked_for, "2025-06-18");
 
         let backend = Backend::start(kind, DUAL).await.option("protocol", "2026-07-28");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        gateway.client().await.hears("x__echo").await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+        gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(greetings(&backend), (1, 0));
 
         let backend = Backend::start(kind, &[]).await.option("protocol", "2026-07-28").option("reconnect", never());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        let shown = gateway.rest().until("x", "refused", |server| server["lastError"].is_string()).await;
-        let reason = shown["lastError"].as_str().expect("a reason");
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+        let server = gateway.rest().until("x", "refused", |server| server["lastError"].is_string()).await;
+        let reason = server["lastError"].as_str().expect("a reason");
         assert!(reason.contains("server/discover"), "{reason}");
         assert_eq!(backend.count("initialize"), 0);
     }
 
-    /// Kept beside the catalog: the next run does not ask again, and finds out if it has changed.
+    /// The era is stored with the catalog. The next run does not ask again, and notices a change.
     async fn the_next_run_knows_the_era(kind) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let backend = Backend::start(kind, &["--on-discover", "silence"]).await;
         let all = config(&[("x", &backend)], json!({}));
         for run in 1..=2 {
             let options = GatewayOptions { catalogs: Some(folder.path().to_owned()), ..GatewayOptions::default() };
-            let gateway = Gateway::set(&all, options).await;
-            gateway.client().await.hears("x__echo").await;
+            let gateway = Gateway::with_options(&all, options).await;
+            gateway.client().await.assert_echo("x__echo").await;
             gateway.rest().until("x", "listed", |server| server["listsStale"] == false).await;
             gateway.stop().await;
             assert_eq!(greetings(&backend), (1, run), "{run}");
         }
     }
 
-    /// Section 4: a modern server knows no `ping`.
+    /// Section 4: a modern server has no `ping`.
     async fn it_is_probed_by_discover(kind) {
         let backend = Backend::start(kind, MODERN).await;
-        let backend = backend.option("health", asked(Duration::from_millis(100), "reconnect"));
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let backend = backend.option("health", health_checks(Duration::from_millis(100), "reconnect"));
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         gateway.rest().until_status("x", "connected").await;
         backend.until_count("server/discover", 4).await;
-        let shown = gateway.rest().server("x").await;
-        assert_eq!((&shown["status"], &shown["healthStatus"]), (&json!("connected"), &json!("healthy")), "{shown}");
+        let server = gateway.rest().server("x").await;
+        assert_eq!((&server["status"], &server["healthStatus"]), (&json!("connected"), &json!("healthy")), "{server}");
         assert_eq!((backend.count("ping"), backend.count("initialize")), (0, 0));
     }
 
-    /// What a server announces by itself arrives, before and after a reconnect.
+    /// Announcements of a server arrive, before and after a reconnect.
     async fn the_kept_listen_is_sent_again_after_a_reconnect(kind) {
         let backend = Backend::start(kind, MODERN).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         backend.until_count("subscriptions/listen", 1).await;
         gateway.rest().done("x", "reconnect").await;
@@ -168,10 +167,11 @@ over_both_transports! {
         until_announced(&client).await;
     }
 
-    /// The union of what clients want to hear of is one subscription, opened anew when it changes.
+    /// The resources that clients subscribe to are one subscription upstream, which is opened again when they
+    /// change.
     async fn resources_are_subscribed_to_in_the_kept_listen(kind) {
         let backend = Backend::start(kind, MODERN).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (one, two) = (gateway.client().await, gateway.client().await);
         let mut stream = one.listen().await;
         for (client, uri) in [(&one, "fake://text"), (&two, "fake://text"), (&two, "fake://blob")] {
@@ -194,22 +194,23 @@ over_both_transports! {
         until_subscribed(&one, json!({"fake://text": 1})).await;
     }
 
-    /// A message is in order with its call's answer where one call is in flight. Where there are more and
-    /// the pipe does not say which it belongs to, every client hears it that asked for this server's.
+    /// If one call is in flight, a log message keeps its place before that call's answer. If there are several,
+    /// and the pipe does not say which call a message belongs to, all clients that requested this server's
+    /// messages get it.
     async fn log_messages_of_calls_beside_others_are_heard(kind) {
         let backend = Backend::start(kind, MODERN).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at("/servers/x/mcp").await;
         client.result("logging/setLevel", json!({"level": "info"})).await;
         let calling = async {
             backend.until_called("hang").await;
             let log = json!({"name": "log", "arguments": {"n": 1, "level": "error"}});
-            let said = client.exchange("tools/call", &log.to_string()).await;
-            if let [message, _] = &said[..] {
-                assert!(message.contains("notifications/message"), "{said:?}");
+            let messages = client.exchange("tools/call", &log.to_string()).await;
+            if let [message, _] = &messages[..] {
+                assert!(message.contains("notifications/message"), "{messages:?}");
             } else {
-                let heard = client.listen().await.message().await;
-                assert_eq!(heard["method"], "notifications/message", "{heard}");
+                let message = client.listen().await.message().await;
+                assert_eq!(message["method"], "notifications/message", "{message}");
             }
         };
         tokio::select! {
@@ -218,27 +219,26 @@ over_both_transports! {
         }
     }
 
-    /// docs/dev/wire.md: a request of a modern server is a violation; its call fails, and no client is
-    /// asked.
+    /// docs/dev/wire.md: a modern server must not send requests. Its call fails, and no client is asked.
     async fn a_request_of_a_modern_server_fails_its_call(kind) {
         let backend = Backend::start(kind, MODERN).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let failed = client.call("x__ping_client", json!({})).await;
         assert!(text(&failed).contains("which its protocol revision forbids"), "{failed}");
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 
     /// "Custom Headers from Tool Parameters": over HTTP an invalid tool is neither listed nor called.
     async fn an_invalid_tool_exists_only_where_there_are_no_headers(kind) {
         let backend = Backend::start(kind, &[MODERN, &["--bad-tool"]].concat()).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let arguments = json!({"region": "Zürich", "shard": 7, "urgent": null, "place": {"zone": " a"}, "query": "q"});
-        let said = client.call("x__routed", arguments.clone()).await;
-        assert_eq!(said["structuredContent"], arguments, "{said}");
-        assert_eq!(client.tools().await.contains(&"x__misrouted".to_owned()), kind == Kind::Stdio);
-        if kind == Kind::Http {
+        let result = client.call("x__routed", arguments.clone()).await;
+        assert_eq!(result["structuredContent"], arguments, "{result}");
+        assert_eq!(client.tools().await.contains(&"x__misrouted".to_owned()), kind == BackendKind::Stdio);
+        if kind == BackendKind::Http {
             let direct = Modern::at(&gateway, "/servers/x/mcp");
             let listed = direct.result("tools/list", json!({})).await.to_string();
             assert!(listed.contains("routed") && !listed.contains("misrouted"), "{listed}");
@@ -248,69 +248,73 @@ over_both_transports! {
         }
     }
 
-    /// A call that is given up is told to the server in the way of its transport.
+    /// The server gets the cancellation of a call in the form of its transport.
     async fn a_call_is_cancelled(kind) {
         let backend = Backend::start(kind, MODERN).await.option("timeout_s", 0.3);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.call("x__sleep", json!({"ms": 60_000})).await;
-        let cancelled = async { while client.say("x__cancelled", json!({})).await == "[]" {} };
+        let cancelled = async { while client.call_text("x__cancelled", json!({})).await == "[]" {} };
         soon("the server to hear of it", cancelled).await;
-        assert_eq!(backend.cancelled().is_empty(), kind == Kind::Http);
+        assert_eq!(backend.cancelled().is_empty(), kind == BackendKind::Http);
     }
 }
 
-/// Section 2: restarted without the question, and no crash is counted.
+/// Section 2: the process is restarted without `server/discover`, and no crash is counted.
 #[tokio::test]
 async fn a_process_that_ends_at_the_question_has_not_crashed() {
-    let backend = Backend::start(Kind::Stdio, &["--on-discover", "exit"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    gateway.client().await.hears("x__echo").await;
-    let shown = gateway.rest().server("x").await;
+    let backend = Backend::start(BackendKind::Stdio, &["--on-discover", "exit"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+    gateway.client().await.assert_echo("x__echo").await;
+    let server = gateway.rest().server("x").await;
     assert_eq!(
-        (&shown["status"], &shown["crashCount"]),
+        (&server["status"], &server["crashCount"]),
         (&json!("connected"), &json!(0)),
-        "{shown}"
+        "{server}"
     );
     assert_eq!(greetings(&backend), (1, 1));
     gateway.rest().done("x", "reconnect").await;
     assert_eq!(greetings(&backend), (1, 2));
 }
 
-/// The same over HTTP, where a server without sessions lets the question hang.
+/// Over HTTP, where a server without sessions does not answer `server/discover`.
 #[tokio::test]
 async fn a_question_that_hangs_over_http_is_given_up() {
     let flags = ["--stateless", "--on-discover", "silence"];
-    let backend = Backend::start(Kind::Http, &flags).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &flags).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     gateway.rest().until_status("x", "connected").await;
-    gateway.client().await.hears("x__echo").await;
+    gateway.client().await.assert_echo("x__echo").await;
     assert_eq!(greetings(&backend), (1, 1));
 }
 
-/// A process may take longer to start than the question may to be answered.
+/// A process may take longer to start than the time limit of the answer to `server/discover`.
 #[tokio::test]
 async fn a_modern_process_that_starts_slowly_is_still_modern() {
-    let backend = Backend::start(Kind::Stdio, &[MODERN, &["--slow-start", "2500"]].concat()).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(
+        BackendKind::Stdio,
+        &[MODERN, &["--slow-start", "2500"]].concat(),
+    )
+    .await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     gateway.rest().until_status("x", "connected").await;
     backend.until_count("subscriptions/listen", 1).await;
-    gateway.client().await.hears("x__echo").await;
+    gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// Section 2: 401, 403, 429 and 5xx are no evidence. After all but 429, `initialize` shows more.
+/// Section 2: 401, 403, 429 and 5xx are no evidence. After all of them but 429, `initialize` follows.
 #[tokio::test]
 async fn what_any_server_may_answer_is_no_evidence() {
     for status in ["401", "403", "429", "503"] {
         let flags = [MODERN, &["--status", status, "--status-times", "2"]].concat();
-        let backend = Backend::start(Kind::Http, &flags).await;
+        let backend = Backend::start(BackendKind::Http, &flags).await;
         let backend = backend.option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        let shown = rest
+        let server = rest
             .until("x", "refused", |server| server["lastError"].is_string())
             .await;
-        let reason = shown["lastError"].as_str().expect("a reason");
+        let reason = server["lastError"].as_str().expect("a reason");
         assert!(reason.contains(status), "{reason}");
         let tried = async {
             while rest.server("x").await["status"] != "connected" {
@@ -319,19 +323,20 @@ async fn what_any_server_may_answer_is_no_evidence() {
         };
         soon("a modern session", tried).await;
         backend.until_count("subscriptions/listen", 1).await;
-        // It is no server that requires the client's description.
+        // This server does not require a description of the client.
         let most = usize::from(status != "429");
         assert!(backend.count("initialize") <= most, "{status}");
     }
 }
 
-/// There is no connection to lose: calls, probes and the kept listen show that the server is gone.
+/// There is no connection that could be lost. Calls, probes and the open listen stream show that the server is
+/// gone.
 #[tokio::test]
 async fn a_server_that_has_gone_is_noticed_and_comes_back() {
-    let backend = Backend::start(Kind::Http, MODERN)
+    let backend = Backend::start(BackendKind::Http, MODERN)
         .await
         .option("reconnect", promptly());
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     backend.until_count("subscriptions/listen", 1).await;
     backend.fake().refuse(true).await.expect("the fake runs");
@@ -342,11 +347,11 @@ async fn a_server_that_has_gone_is_noticed_and_comes_back() {
     until_announced(&client).await;
 }
 
-/// A stream that breaks off is opened again; the session is none the worse for it.
+/// A stream that breaks is opened again, without an effect on the session.
 #[tokio::test]
 async fn a_listen_that_broke_off_is_opened_again() {
-    let backend = Backend::start(Kind::Http, MODERN).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, MODERN).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     until("the kept listen", || backend.fake().listens() == 1).await;
     backend.fake().drop_streams();
@@ -355,35 +360,38 @@ async fn a_listen_that_broke_off_is_opened_again() {
     assert_eq!(backend.count("server/discover"), 1);
 }
 
-/// A server that stops to be modern is opened anew, as what it is now.
+/// A server that is no longer modern gets a new session in its current era.
 #[tokio::test]
 async fn a_server_that_changes_its_era_is_found_out_again() {
-    let backend = Backend::start(Kind::Http, MODERN).await;
+    let backend = Backend::start(BackendKind::Http, MODERN).await;
     let backend = backend
-        .option("health", asked(Duration::from_millis(100), "reconnect"))
+        .option(
+            "health",
+            health_checks(Duration::from_millis(100), "reconnect"),
+        )
         .option("reconnect", promptly());
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     let before = backend.count("notifications/initialized");
     backend.fake().edit(|script| script.revisions.clear());
     backend
         .until_count("notifications/initialized", before + 1)
         .await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }
 
-/// "Custom Headers from Tool Parameters": −32020 has the tools read again and the call made once more;
-/// nothing has run.
+/// "Custom Headers from Tool Parameters": after −32020 the tools are read again, and the call is sent once
+/// more. Nothing had run before.
 #[tokio::test]
 async fn headers_that_are_out_of_date_are_made_anew() {
-    let backend = Backend::start(Kind::Http, &[MODERN, &["--no-tools"]].concat()).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &[MODERN, &["--no-tools"]].concat()).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     gateway.rest().until_status("x", "connected").await;
     backend.fake().edit(|script| script.no_tools = false);
     let direct = Modern::at(&gateway, "/servers/x/mcp");
-    let said = direct.call("routed", json!({"shard": 1})).await;
-    assert_eq!(said["structuredContent"], json!({"shard": 1}), "{said}");
+    let result = direct.call("routed", json!({"shard": 1})).await;
+    assert_eq!(result["structuredContent"], json!({"shard": 1}), "{result}");
     assert_eq!(
         (backend.calls_of("routed").len(), backend.runs("routed")),
         (2, 1)

@@ -1,11 +1,11 @@
-//! Clients of 2026-07-28 in front of legacy servers: what is let in, what is answered, and in which
-//! words (specification 2026-07-28, "Streamable HTTP", "Versioning").
+//! Clients of 2026-07-28 and legacy servers: accepted requests, answers, and their form (specification
+//! 2026-07-28, "Streamable HTTP", "Versioning").
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, names, text},
     gateway::Gateway,
     modern::{MODERN, Modern, key},
@@ -14,8 +14,8 @@ use crate::{
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
 async fn gateway() -> (Gateway, Backend) {
-    let backend = Backend::start(Kind::Http, &["--revisions", "2025-11-25"]).await;
-    (Gateway::of(&[("x", &backend)]).await, backend)
+    let backend = Backend::start(BackendKind::Http, &["--revisions", "2025-11-25"]).await;
+    (Gateway::with_servers(&[("x", &backend)]).await, backend)
 }
 
 fn complete(result: &Value) {
@@ -29,10 +29,11 @@ fn not_to_be_kept(result: &Value) {
 }
 
 over_every_transport! {
-    /// Whatever a legacy server offers, a client without a session gets, in its own words.
+    /// A client without a session gets everything that a legacy server offers, in the form of the client's
+    /// revision.
     async fn a_legacy_server_serves_clients_without_sessions(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let client = Modern::at(&gateway, path);
             for (method, member) in [
@@ -47,9 +48,9 @@ over_every_transport! {
                 assert_eq!(list, client.result(method, json!({})).await, "{method} varies");
             }
             let echo = format!("{prefix}echo");
-            let said = client.call(&echo, json!({"text": "hello"})).await;
-            complete(&said);
-            assert_eq!(text(&said), "hello");
+            let result = client.call(&echo, json!({"text": "hello"})).await;
+            complete(&result);
+            assert_eq!(text(&result), "hello");
             let prompt = client.result("prompts/get", json!({"name": format!("{prefix}plain")})).await;
             complete(&prompt);
             assert!(prompt["messages"].is_array());
@@ -62,7 +63,7 @@ over_every_transport! {
             complete(&completed);
             assert_eq!(completed["completion"]["values"], json!(["Ada", "Alan"]));
         }
-        // Nothing of the era reaches a server that does not know it.
+        // A legacy server receives no members of the modern era.
         for call in backend.of_method("tools/call") {
             assert_eq!(call["params"].get("_meta"), None, "{call}");
         }
@@ -71,8 +72,8 @@ over_every_transport! {
 
 #[tokio::test]
 async fn what_is_spoken_and_offered_can_be_discovered() {
-    let backend = Backend::start(Kind::Http, &["--instructions", "be kind"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &["--instructions", "be kind"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, name, instructions) in [
         ("/mcp", "mainstay", "# x\n\nbe kind"),
         ("/servers/x/mcp", "fake", "be kind"),
@@ -92,7 +93,7 @@ async fn what_is_spoken_and_offered_can_be_discovered() {
     }
 }
 
-/// The specification's order: `_meta`, headers, version, method. The id is echoed in each error.
+/// The specification's order of checks: `_meta`, headers, version, method. Each error has the id.
 #[tokio::test]
 async fn what_a_request_says_of_itself_is_checked() {
     let (gateway, backend) = gateway().await;
@@ -110,7 +111,7 @@ async fn what_a_request_says_of_itself_is_checked() {
         for missing in ["protocolVersion", "clientCapabilities"] {
             let mut client = client();
             client.meta.remove(&key(missing)).expect("it was there");
-            // Without a version there is nothing else to tell the era by than the header.
+            // Without a version in the body, only the header shows the era.
             let mut request = client.request("tools/list", json!({}));
             request
                 .0
@@ -135,18 +136,18 @@ async fn what_a_request_says_of_itself_is_checked() {
         )
         .await;
         assert_eq!(error["data"]["requested"], "1900-01-01");
-        // What needs no session, as part of what can be discovered.
+        // The method needs no session, and belongs to discovery.
         assert_eq!(error["data"]["supported"], json!(["2026-07-28"]));
         let found = client().result("server/discover", json!({})).await;
         assert_eq!(found["supportedVersions"][0], "2026-07-28");
-        // Of what has a session the handshake must be sent.
+        // A method that needs a session requires the handshake.
         refused(
             &client().with(&key("protocolVersion"), "2025-11-25"),
             (400, -32022),
             json!({}),
         )
         .await;
-        // Without clientInfo all is well.
+        // A request without clientInfo is valid.
         let mut nameless = client();
         nameless.meta.remove(&key("clientInfo"));
         nameless.result("tools/list", json!({})).await;
@@ -154,7 +155,7 @@ async fn what_a_request_says_of_itself_is_checked() {
     assert_eq!(backend.count("tools/call"), 0);
 }
 
-/// A header that is missing, doubled or differs from the body is −32020, and nothing runs.
+/// A header that is missing, duplicate or different from the body is −32020, and nothing runs.
 #[tokio::test]
 async fn headers_repeat_the_body() {
     let (gateway, backend) = gateway().await;
@@ -197,7 +198,7 @@ async fn headers_repeat_the_body() {
     assert_eq!(backend.fake().runs("echo"), 8);
 }
 
-/// The revision decides, not a header: some clients send `Mcp-Method` at every revision.
+/// The revision decides, not a header: some clients send `Mcp-Method` in every revision.
 #[tokio::test]
 async fn a_client_with_a_session_may_send_the_method_in_a_header() {
     let (gateway, _backend) = gateway().await;
@@ -225,14 +226,14 @@ async fn a_client_with_a_session_may_send_the_method_in_a_header() {
     }
 }
 
-/// Parameters that a tool wants in headers are compared with them, whatever is behind.
+/// Headers that repeat a tool's parameters are compared with them, whatever the era of the server.
 #[tokio::test]
 async fn headers_repeat_a_tools_parameters() {
     let (http, stdio) = (
-        Backend::start(Kind::Http, &["--revisions", "2025-11-25"]).await,
-        Backend::start(Kind::Stdio, &["--revisions", "2025-11-25"]).await,
+        Backend::start(BackendKind::Http, &["--revisions", "2025-11-25"]).await,
+        Backend::start(BackendKind::Stdio, &["--revisions", "2025-11-25"]).await,
     );
-    let gateway = Gateway::of(&[("x", &http), ("y", &stdio)]).await;
+    let gateway = Gateway::with_servers(&[("x", &http), ("y", &stdio)]).await;
     for (path, tool) in [
         ("/mcp", "x__routed"),
         ("/mcp", "y__routed"),
@@ -300,7 +301,7 @@ async fn errors_have_the_codes_and_statuses_of_their_revision() {
             .error("tools/list", json!({"cursor": "nowhere"}))
             .await;
         assert_eq!(error["code"], -32602, "{error}");
-        // What went wrong in a tool is for its model to read.
+        // The error of a tool is a result, which the model can read.
         let failed = client.call(&format!("{prefix}error"), json!({})).await;
         complete(&failed);
         assert_eq!(failed["isError"], true);
@@ -333,8 +334,8 @@ async fn other_methods_need_a_session() {
     }
 }
 
-/// A page of an allowed origin may send what the revision asks for; strangers are kept out, and so is a
-/// Mainstay that has come back to itself.
+/// A page with an allowed origin may send the headers of the revision. Other origins are refused, and so are
+/// requests that come from this Mainstay itself.
 #[tokio::test]
 async fn the_doors_guards_are_those_of_all() {
     let (gateway, backend) = gateway().await;
@@ -358,8 +359,8 @@ async fn the_doors_guards_are_those_of_all() {
             assert_eq!(client.send(sent).await.status, expected, "{name}: {value}");
         }
         let mut preflight = with("origin", "http://localhost:6274");
-        let asked = HeaderValue::from_static("mcp-method, Mcp-Param-Region, x-evil");
-        preflight.insert("access-control-request-headers", asked);
+        let requested = HeaderValue::from_static("mcp-method, Mcp-Param-Region, x-evil");
+        preflight.insert("access-control-request-headers", requested);
         let answer = client.http.send(Method::OPTIONS, preflight, "").await;
         let allowed = answer.headers["access-control-allow-headers"]
             .to_str()
@@ -372,11 +373,11 @@ async fn the_doors_guards_are_those_of_all() {
     assert_eq!(backend.count("tools/call"), 0);
 }
 
-/// A server that fails says so as for every client, and the error names the server.
+/// A failed server is reported as to every client, and the error names the server.
 #[tokio::test]
 async fn a_failed_call_is_a_result_of_its_tool() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, prefix) in PATHS {
         let client = Modern::at(&gateway, path);
         let failed = client.call(&format!("{prefix}crash"), json!({})).await;
@@ -388,14 +389,14 @@ async fn a_failed_call_is_a_result_of_its_tool() {
     }
 }
 
-/// Both eras are spoken at one endpoint, by one server.
+/// One endpoint and one server serve both eras.
 #[tokio::test]
 async fn clients_of_both_eras_share_an_endpoint() {
     let (gateway, _backend) = gateway().await;
     for (path, prefix) in PATHS {
         let legacy = gateway.client_at(path).await;
         let modern = Modern::at(&gateway, path);
-        legacy.hears(&format!("{prefix}echo")).await;
+        legacy.assert_echo(&format!("{prefix}echo")).await;
         let tools = modern.result("tools/list", json!({})).await;
         assert_eq!(names(&tools["tools"]), legacy.tools().await);
         let list = legacy.result("tools/list", json!({})).await;
@@ -403,38 +404,38 @@ async fn clients_of_both_eras_share_an_endpoint() {
     }
 }
 
-/// Between two of this revision everything passes as it is: what the server says of itself, its hints,
-/// its questions with their state, and its streams under the client's own id.
+/// If the client and the server both use this revision, everything passes unchanged: the server's information
+/// about itself, its hints, its questions with their state, and its streams under the client's own id.
 #[tokio::test]
 async fn a_modern_server_speaks_for_itself() {
-    for kind in [Kind::Http, Kind::Stdio] {
+    for kind in [BackendKind::Http, BackendKind::Stdio] {
         let flags = ["--revisions", MODERN, "--ttl", "5000"];
         let backend = Backend::start(kind, &flags).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let everything = json!({"elicitation": {"form": {}}, "sampling": {}});
         let client = Modern::at(&gateway, "/servers/x/mcp").able(everything);
         let found = client.result("server/discover", json!({})).await;
         assert_eq!(found["supportedVersions"], json!([MODERN]), "{found}");
         let list = client.result("tools/list", json!({})).await;
         assert_eq!(list["ttlMs"], 5000, "{kind:?}");
-        // The state is the server's: it comes back as it went.
+        // The state is the server's own, and returns unchanged.
         let mut params = json!({"name": "ask_elicitation"});
-        let asked = client.result("tools/call", params.clone()).await;
-        assert_eq!(asked["resultType"], "input_required");
-        let state = asked["requestState"].as_str().expect("a state");
+        let required = client.result("tools/call", params.clone()).await;
+        assert_eq!(required["resultType"], "input_required");
+        let state = required["requestState"].as_str().expect("a state");
         assert!(!state.starts_with("mainstay"), "{state}");
         params["requestState"] = state.into();
-        let (key_of_question, _) = asked["inputRequests"]
+        let (key_of_question, _) = required["inputRequests"]
             .as_object()
-            .and_then(|it| it.iter().next())
+            .and_then(|requests| requests.iter().next())
             .expect("a question");
         let answer = json!({"action": "accept", "content": {"name": "Ada"}});
         params["inputResponses"] = json!({ key_of_question: answer });
         let result = client.result("tools/call", params).await;
         assert!(result.to_string().contains("Ada"), "{result}");
         // A stream.
-        let wanted = json!({"notifications": {"toolsListChanged": true}});
-        let (headers, request) = client.request("subscriptions/listen", wanted);
+        let filter = json!({"notifications": {"toolsListChanged": true}});
+        let (headers, request) = client.request("subscriptions/listen", filter);
         let mut stream = client.send((headers, request.clone())).await;
         let first = stream.message().await;
         assert_eq!(
@@ -446,13 +447,13 @@ async fn a_modern_server_speaks_for_itself() {
             request["id"]
         );
         client.call("change_tools", json!({})).await;
-        let told = stream.message().await;
-        assert_eq!(told["method"], "notifications/tools/list_changed");
+        let message = stream.message().await;
+        assert_eq!(message["method"], "notifications/tools/list_changed");
         assert_eq!(
-            told["params"]["_meta"][key("subscriptionId")],
+            message["params"]["_meta"][key("subscriptionId")],
             request["id"]
         );
-        // What it lacks, it says, and the status is what its transport would have.
+        // A missing capability is reported, with the status of the transport.
         let able = Modern::at(&gateway, "/servers/x/mcp");
         let (status, error) = able
             .error("tools/call", json!({"name": "ask_sampling"}))

@@ -1,20 +1,24 @@
-//! How tools, prompts and resources of several servers are told apart (J4, Y4).
+//! Names of tools, prompts and resources that several servers have (J4, Y4).
 
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, names},
     gateway::Gateway,
 };
 
 async fn two(settings: Value) -> (Gateway, [Backend; 2]) {
-    let backends = [Backend::http().await, Backend::start(Kind::Sse, &[]).await];
-    let gateway = Gateway::with(&[("one", &backends[0]), ("two", &backends[1])], settings).await;
+    let backends = [
+        Backend::http().await,
+        Backend::start(BackendKind::Sse, &[]).await,
+    ];
+    let gateway =
+        Gateway::with_settings(&[("one", &backends[0]), ("two", &backends[1])], settings).await;
     (gateway, backends)
 }
 
-/// How often the echo of each has run.
+/// Number of runs of `echo` at each server.
 fn echoes(backends: &[Backend; 2]) -> [u64; 2] {
     [0, 1].map(|index| backends[index].fake().runs("echo"))
 }
@@ -27,16 +31,16 @@ async fn unknown_tool(client: &Http, tool: &str) -> Value {
     error
 }
 
-/// J4: the same tool of two servers is two tools, and each call reaches its own.
+/// J4: the same tool of two servers is two tools, and each call reaches its server.
 #[tokio::test]
 async fn the_same_tool_of_two_servers_is_two_tools() {
     let (gateway, backends) = two(json!({})).await;
     let client = gateway.client().await;
     let tools = client.tools().await;
     assert!(tools.contains(&"one__echo".to_owned()) && tools.contains(&"two__echo".to_owned()));
-    client.hears("one__echo").await;
+    client.assert_echo("one__echo").await;
     assert_eq!(echoes(&backends), [1, 0]);
-    client.hears("two__echo").await;
+    client.assert_echo("two__echo").await;
     assert_eq!(echoes(&backends), [1, 1]);
     let prompts = names(&client.result("prompts/list", json!({})).await["prompts"]);
     assert_eq!(
@@ -45,13 +49,13 @@ async fn the_same_tool_of_two_servers_is_two_tools() {
     );
 }
 
-/// Y4: another spelling is accepted where it is unique.
+/// Y4: another spelling is accepted if it is unique.
 #[tokio::test]
 async fn other_spellings_lead_to_the_same_tool() {
     let (gateway, backends) = two(json!({})).await;
     let client = gateway.client().await;
     for tool in ["two__echo", "two/echo", "mcp__two__echo"] {
-        client.hears(tool).await;
+        client.assert_echo(tool).await;
     }
     assert_eq!(echoes(&backends), [0, 3]);
     let error = unknown_tool(&client, "echo").await;
@@ -62,7 +66,7 @@ async fn other_spellings_lead_to_the_same_tool() {
     );
 }
 
-/// Each `naming` has its form; a contested bare name is exposed by neither.
+/// Each value of `naming` has its form. A bare name of two servers is exposed for neither.
 #[tokio::test]
 async fn naming_is_a_choice() {
     for (naming, echo, extra) in [
@@ -70,10 +74,10 @@ async fn naming_is_a_choice() {
         ("mcp_prefix", "mcp__one__echo", "mcp__one__tool_1"),
         ("none", "one__echo", "tool_1"),
     ] {
-        let one = Backend::start(Kind::Http, &["--tools", "1"]).await;
+        let one = Backend::start(BackendKind::Http, &["--tools", "1"]).await;
         let two = Backend::http().await;
         let settings = json!({"naming": naming});
-        let gateway = Gateway::with(&[("one", &one), ("two", &two)], settings).await;
+        let gateway = Gateway::with_settings(&[("one", &one), ("two", &two)], settings).await;
         let client = gateway.client().await;
         let tools = client.tools().await;
         assert!(
@@ -81,8 +85,8 @@ async fn naming_is_a_choice() {
             "{tools:?}"
         );
         assert!(!tools.contains(&"echo".to_owned()));
-        client.hears(echo).await;
-        assert_eq!(client.say(extra, json!({})).await, "tool_1");
+        client.assert_echo(echo).await;
+        assert_eq!(client.call_text(extra, json!({})).await, "tool_1");
         let error = unknown_tool(&client, "echo").await;
         let message = error["message"].as_str().expect("words");
         assert!(
@@ -92,8 +96,7 @@ async fn naming_is_a_choice() {
     }
 }
 
-/// The first server by configuration order answers for a URI, and
-/// `mainstay+<server>:<uri>` addresses each.
+/// The first server in the configuration answers for a URI. `mainstay+<server>:<uri>` addresses each of them.
 #[tokio::test]
 async fn the_same_uri_of_two_servers_is_two_resources() {
     let (gateway, backends) = two(json!({})).await;
@@ -103,7 +106,7 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|it| &it["uri"])
+        .map(|resource| &resource["uri"])
         .collect();
     assert_eq!(
         uris,
@@ -141,12 +144,12 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
     }
 }
 
-/// The listing says whose a URI is, else the templates, else the servers are asked.
+/// The server of a URI is found by the lists, then by the templates, and at last by asking the servers.
 #[tokio::test]
 async fn an_unlisted_resource_is_looked_for() {
-    let bare = Backend::start(Kind::Http, &["--no-resources"]).await;
+    let bare = Backend::start(BackendKind::Http, &["--no-resources"]).await;
     let other = Backend::http().await;
-    let gateway = Gateway::of(&[("bare", &bare), ("other", &other)]).await;
+    let gateway = Gateway::with_servers(&[("bare", &bare), ("other", &other)]).await;
     let client = gateway.client().await;
     client
         .result("resources/read", json!({"uri": "fake://item/1"}))
@@ -165,7 +168,7 @@ async fn an_unlisted_resource_is_looked_for() {
     assert_eq!(other.count("resources/read"), 2);
 }
 
-/// K2: an unknown tool is −32602, and the state of its server is named.
+/// K2: an unknown tool is −32602. The error has the status of its server.
 #[tokio::test]
 async fn an_unknown_tool_names_the_state_of_its_server() {
     let (gateway, _backends) = two(json!({})).await;
@@ -193,13 +196,13 @@ async fn an_unknown_tool_names_the_state_of_its_server() {
     }
 }
 
-/// What the entry disables is neither listed nor callable, by any spelling.
+/// A tool that the entry disables is neither listed nor callable, by any spelling.
 #[tokio::test]
 async fn a_disabled_tool_is_not_there() {
     let backend = Backend::http()
         .await
         .option("disabledTools", json!(["echo", "weird"]));
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let tools = client.tools().await;
     assert!(!tools.contains(&"x__echo".to_owned()) && !tools.contains(&"x__weird".to_owned()));
@@ -212,15 +215,18 @@ async fn a_disabled_tool_is_not_there() {
         .error("tools/call", json!({"name": "echo"}))
         .await;
     assert_eq!(backend.fake().runs("echo"), 0);
-    assert_eq!(client.say("x__add", json!({"a": 1, "b": 1})).await, "2");
+    assert_eq!(
+        client.call_text("x__add", json!({"a": 1, "b": 1})).await,
+        "2"
+    );
 }
 
-/// J12: what clients would refuse is replaced and closed with a hash, and still leads home.
+/// J12: a name that clients would refuse gets other characters and a hash, and still leads to its tool.
 #[tokio::test]
 async fn long_names_are_shortened_and_found() {
-    let backend = Backend::start(Kind::Http, &["--tools", "3"]).await;
+    let backend = Backend::start(BackendKind::Http, &["--tools", "3"]).await;
     let settings = json!({"maxNameLength": 16});
-    let gateway = Gateway::with(&[("a-rather-long-name", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("a-rather-long-name", &backend)], settings).await;
     let client = gateway.client().await;
     let tools = client.tools().await;
     assert!(tools.iter().all(|tool| tool.len() <= 16), "{tools:?}");
@@ -228,7 +234,7 @@ async fn long_names_are_shortened_and_found() {
     assert_eq!(distinct.len(), tools.len());
     let mut found = Vec::new();
     for tool in &tools[tools.len() - 3..] {
-        found.push(client.say(tool, json!({})).await);
+        found.push(client.call_text(tool, json!({})).await);
     }
     assert_eq!(found, ["tool_1", "tool_2", "tool_3"]);
 }

@@ -1,5 +1,5 @@
-//! Servers that were not there when Mainstay started. A call asks for an attempt, through every door, and
-//! ends with the server's reason if that fails.
+//! Servers that were away when Mainstay started. A call makes an attempt, at every door. If the attempt fails,
+//! the call ends with the server's reason.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::text,
     gateway::Gateway,
     rest_client::never,
 };
 
-/// A server that is away, and whose next attempt is an hour away.
+/// A server that is away, and whose next scheduled attempt is an hour away.
 struct Absent {
     backend: Backend,
     program: Option<(TempDir, PathBuf)>,
 }
 
 impl Absent {
-    async fn start(kind: Kind) -> Self {
+    async fn start(kind: BackendKind) -> Self {
         let mut backend = Backend::start(kind, &[]).await.option("reconnect", never());
         let mut program = None;
-        if kind == Kind::Stdio {
+        if kind == BackendKind::Stdio {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let path = folder.path().join("program");
             backend.entry["command"] = path.to_str().expect("UTF-8").into();
@@ -35,7 +35,7 @@ impl Absent {
         Self { backend, program }
     }
 
-    /// It is there from now on, unannounced.
+    /// Makes the server available from now on, without an announcement.
     async fn arrive(&self) {
         match &self.program {
             Some((_, path)) => {
@@ -55,10 +55,10 @@ impl Absent {
 }
 
 over_every_transport! {
-    /// The catalog is empty: nothing but the name says which server is meant.
+    /// The catalog is empty: only the name says which server is meant.
     async fn the_only_server_is_asked_for_by_a_call_at_mcp(kind) {
         let absent = Absent::start(kind).await;
-        let gateway = Gateway::of(&[("x", &absent.backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &absent.backend)]).await;
         Absent::until_tried(&gateway).await;
         let client = gateway.client().await;
         let error = client.error("tools/call", json!({"name": "x__echo"})).await;
@@ -66,13 +66,13 @@ over_every_transport! {
         let message = error["message"].as_str().expect("words");
         assert!(message.contains("Server 'x' is reconnecting: "), "{error}");
         absent.arrive().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 
     async fn a_server_is_asked_for_by_a_call_over_rest(kind) {
         let absent = Absent::start(kind).await;
         let other = Backend::http().await;
-        let gateway = Gateway::of(&[("x", &absent.backend), ("other", &other)]).await;
+        let gateway = Gateway::with_servers(&[("x", &absent.backend), ("other", &other)]).await;
         Absent::until_tried(&gateway).await;
         let call = json!({"tool": "x/echo", "arguments": {"text": "hello"}});
         let (status, answer) = gateway.rest().post("/api/mcp-tools/call", call.clone()).await;
@@ -87,7 +87,7 @@ over_every_transport! {
         let other = Backend::http().await;
         let servers = [("x", &absent.backend), ("other", &other)];
         let settings = json!({"profiles": {"meta": {"expose": "meta"}}});
-        let gateway = Gateway::with(&servers, settings).await;
+        let gateway = Gateway::with_settings(&servers, settings).await;
         Absent::until_tried(&gateway).await;
         absent.arrive().await;
         let client = gateway.client_at("/mcp/meta").await;
@@ -97,17 +97,17 @@ over_every_transport! {
     }
 }
 
-/// A server that lets no client in is asked once a minute at most, and says why.
+/// A server that refuses all clients is asked once a minute at most. The error has the reason.
 #[tokio::test]
 async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
-    let backend = Backend::start(Kind::Http, &["--status", "401"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    let shown = gateway.rest().until_status("x", "error").await;
-    assert_eq!(shown["nextAction"], "set_credentials", "{shown}");
-    assert_eq!(shown["retried"], true, "{shown}");
+    let backend = Backend::start(BackendKind::Http, &["--status", "401"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+    let server = gateway.rest().until_status("x", "error").await;
+    assert_eq!(server["nextAction"], "set_credentials", "{server}");
+    assert_eq!(server["retried"], true, "{server}");
     assert_eq!(
-        shown["nextStep"], "set its credentials, then \"mainstay start x\"",
-        "{shown}"
+        server["nextStep"], "set its credentials, then \"mainstay start x\"",
+        "{server}"
     );
     let client = gateway.client().await;
     for _ in 0..3 {
@@ -116,21 +116,21 @@ async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
         assert!(message.contains("unauthorized: "), "{error}");
     }
     let posts = backend.fake().received();
-    let posts = posts.iter().filter(|it| it.verb == "POST");
-    let posts: Vec<_> = posts.filter_map(fake_server::Received::method).collect();
-    assert_eq!(posts, ["server/discover", "initialize"]);
+    let sent = posts.iter().filter(|request| request.verb == "POST");
+    let sent: Vec<_> = sent.filter_map(fake_server::Received::method).collect();
+    assert_eq!(sent, ["server/discover", "initialize"]);
 }
 
-/// What a program says that repeats its input is Mainstay's own, and is not told as the server's words.
+/// The text about a program that repeats its input is Mainstay's own. It does not quote the program.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_program_that_repeats_its_input_is_told_to_be_no_server() {
-    let mut backend = Backend::start(Kind::Stdio, &[]).await;
+    let mut backend = Backend::start(BackendKind::Stdio, &[]).await;
     backend.entry["command"] = "cat".into();
     backend.entry["args"] = json!([]);
     for protocol in ["auto", "legacy", "modern"] {
         backend.entry["protocol"] = protocol.into();
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let is_told = |server: &Value| server["lastError"].is_string();
         let server = gateway.rest().until("x", "a reason", is_told).await;
         let reason = server["lastError"].as_str().expect("a reason");

@@ -1,4 +1,4 @@
-//! What REST finds among records and events, merges and gives as a file.
+//! Records and events over REST: filters, merged statistics, and export as a file.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     rest_client::TOKEN,
 };
 
-/// A Mainstay with a journal, in which four calls are: three that end well, and one that does not.
+/// A Mainstay with a journal of four calls. One of them failed.
 async fn with_calls(folder: &TempDir) -> Gateway {
     let backend = Backend::stdio().await;
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
@@ -24,7 +24,7 @@ async fn with_calls(folder: &TempDir) -> Gateway {
         ..GatewayOptions::default()
     };
     let servers = [("x", &backend), ("y", &backend)];
-    let gateway = Gateway::set(&configured(&servers, json!({})), options).await;
+    let gateway = Gateway::with_options(&configured(&servers, json!({})), options).await;
     let client = gateway.client().await;
     for (tool, text) in [("x__echo", "a"), ("x__echo", "b,\"c\""), ("y__echo", "d")] {
         client.call(tool, json!({"text": text})).await;
@@ -60,12 +60,12 @@ async fn records_are_found_by_several_values_and_exported() {
         ("?client=tests&client=others", 4),
         ("?text=The%20tool%20FAILED", 1),
         ("?text=tool_error", 1),
-        // Quotes as they were typed, and as JSON has them.
+        // Quotes as they were typed, and as they are in JSON.
         ("?text=b%2C%22C%22", 1),
         ("?text=%22text%22%3A%22d%22&server=y", 1),
         ("?text=x%2FECHO", 2),
         ("?text=&server=x", 2),
-        // What a result says is not searched.
+        // The filter does not search results.
         ("?text=isError", 0),
     ] {
         let page = rest.get(&format!("/api/call-records{query}")).await;
@@ -145,7 +145,7 @@ async fn statistics_are_merged_ordered_and_bounded() {
     );
     assert_eq!(all[0]["total"]["errors"], 1);
     let servers = series("by=server&sort=errors").await;
-    let names: Vec<_> = servers.iter().map(|it| &it["server"]).collect();
+    let names: Vec<_> = servers.iter().map(|server| &server["server"]).collect();
     assert_eq!(names, ["y", "x"]);
     let busiest = series("sort=calls&limit=1").await;
     assert_eq!(busiest.len(), 1);
@@ -154,7 +154,7 @@ async fn statistics_are_merged_ordered_and_bounded() {
         (&"x".into(), &2.into())
     );
     assert_eq!(series("").await.len(), 3);
-    // Too short a bucket is made longer, for an answer has a thousand at most.
+    // Buckets that are too short are made longer, because an answer has a thousand at most.
     assert_eq!(series("bucketMs=60000&since=0").await.len(), 3);
     for query in ["by=client", "sort=name"] {
         let (status, answer) = rest.try_get(&format!("/api/statistics?{query}")).await;
@@ -163,11 +163,11 @@ async fn statistics_are_merged_ordered_and_bounded() {
     gateway.stop().await;
 }
 
-/// A request that waits, and its answer, are events, so that nobody need ask for them again and again.
+/// A waiting request and its answer are events, so that clients do not have to poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_of_servers_are_events() {
     let backend = Backend::stdio().await.option("serverRequests", "queue");
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     let events = async |query: &str| rest.get(&format!("/api/events/recent?{query}")).await;
     let waiting = "type=server_request_waiting&server=x";
@@ -178,13 +178,13 @@ async fn requests_of_servers_are_events() {
     ] {
         let before = events("").await["last"].as_str().expect("an id").to_owned();
         let answering = async {
-            let told = found("the request to be told", async || {
-                let told = events(&format!("{waiting}&after={before}")).await;
-                told["events"].get(0).cloned()
+            let event = found("the request to be told", async || {
+                let waiting = events(&format!("{waiting}&after={before}")).await;
+                waiting["events"].get(0).cloned()
             })
             .await;
-            assert_eq!(told["data"]["method"], "elicitation/create", "{told}");
-            let id = told["data"]["id"].as_u64().expect("an id");
+            assert_eq!(event["data"]["method"], "elicitation/create", "{event}");
+            let id = event["data"]["id"].as_u64().expect("an id");
             let (status, answer) = rest
                 .post(&format!("/api/server-requests/{id}"), reply)
                 .await;
@@ -199,10 +199,10 @@ async fn requests_of_servers_are_events() {
         tokio::join!(client.call("x__ask", ask.clone()), answering);
     }
 
-    // Both of one kind, the newest of all, and those before it.
+    // Events of both types: the newest one, and the ones before it.
     let both = events("type=server_request_waiting,server_request_settled").await;
     let list = both["events"].as_array().expect("a list").iter();
-    let ids: Vec<_> = list.map(|it| it["id"].clone()).collect();
+    let ids: Vec<_> = list.map(|message| message["id"].clone()).collect();
     assert_eq!(ids.len(), 4, "{both}");
     assert!(both.get("truncated").is_none(), "{both}");
     let newest = events("limit=1").await;

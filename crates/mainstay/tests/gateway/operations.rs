@@ -1,16 +1,16 @@
-//! What an operator wants of a server, over REST (O2, O3, M7, M8, M12, Y19; W7, W13, W25).
+//! An operator's commands to a server, over REST (O2, O3, M7, M8, M12, Y19; W7, W13, W25).
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, found, until},
     rest_client::{Rest, never},
 };
 
-/// O3
+/// Asserts the answer of a connected server (O3).
 fn is_connected(answer: &Value) {
     assert_eq!(
         (&answer["success"], &answer["status"]),
@@ -21,7 +21,7 @@ fn is_connected(answer: &Value) {
     assert!(tools.contains(&json!("x/echo")), "{answer}");
 }
 
-/// A server whose crash loop has ended in `failed`, and comes back if started.
+/// A server that `failed` after a crash loop, and that works when it is started again.
 async fn failed(gateway: &Gateway, backend: &Backend) {
     backend.leave(&gateway.client().await).await;
     let rest = gateway.rest();
@@ -30,10 +30,10 @@ async fn failed(gateway: &Gateway, backend: &Backend) {
 }
 
 over_every_transport! {
-    /// O2: from `connected`, `disconnected` and `reconnecting` there is a new session at once.
+    /// O2: a reconnect opens a new session at once, from `connected`, `disconnected` and `reconnecting`.
     async fn a_reconnect_leads_to_a_new_session_from_every_state(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let greeted = || backend.count("notifications/initialized");
         is_connected(&rest.done("x", "reconnect").await);
@@ -49,17 +49,17 @@ over_every_transport! {
         rest.until("x", "waiting", |server| server["nextRetryMs"].is_u64()).await;
         backend.come_back().await;
         is_connected(&rest.done("x", "reconnect").await);
-        let shown = rest.server("x").await;
-        assert!(shown["reconnectAttempt"].is_null(), "{shown}");
-        client.hears("x__echo").await;
+        let server = rest.server("x").await;
+        assert!(server["reconnectAttempt"].is_null(), "{server}");
+        client.assert_echo("x__echo").await;
     }
 
-    /// F10, W25: what was given up is started by a person, and by no call.
+    /// F10, W25: a person starts a failed server, and no call does.
     async fn what_has_failed_is_started_by_a_person(kind) {
         let reconnect = json!({"initialDelayMs": 100, "maxDelayMs": 100, "maxAttempts": 1, "jitter": 0});
         let backend = Backend::fickle(kind, &[]).await;
         let backend = backend.option("reconnect", reconnect).option("restart", json!({"maxAttempts": 1}));
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         for operation in ["start", "reconnect"] {
             failed(&gateway, &backend).await;
@@ -69,29 +69,29 @@ over_every_transport! {
             let words = error["message"].as_str().unwrap_or_default();
             assert!(words.contains("down after repeated failures"), "{error}");
             is_connected(&rest.done("x", operation).await);
-            client.hears("x__echo").await;
+            client.assert_echo("x__echo").await;
         }
     }
 
     /// M7, M8, Y19: document 002's routes, under its preset.
     async fn the_routes_of_002_do_what_they_say(kind) {
         let backend = Backend::start(kind, &[]).await.option("preset", "bounded");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         let post = async |operation: &str, body: Value| {
             let (status, answer) = rest.post(&format!("/api/mcp-clients/x/{operation}"), body).await;
             assert_eq!(status, StatusCode::OK, "{answer}");
             assert_eq!((&answer["status"], &answer["name"]), (&json!("ok"), &json!("x")), "{answer}");
             answer
         };
-        // A server that is connected is left alone, unless asked otherwise.
+        // A connected server is left alone, unless the request says otherwise.
         let answer = post("reconnect", json!({})).await;
         assert!(answer["tools"].as_array().is_some_and(|tools| tools.contains(&json!("x/echo"))), "{answer}");
         assert_eq!(backend.count("initialize"), 1);
         post("reconnect", json!({"force": true})).await;
         assert_eq!(backend.count("initialize"), 2);
-        // Twice is no error.
+        // A repetition is no error.
         for _ in 0..2 {
             let answer = post("disconnect", json!({})).await;
             assert_eq!(answer, json!({"status": "ok", "name": "x"}));
@@ -101,7 +101,7 @@ over_every_transport! {
         let error = client.error("tools/call", json!({"name": "x__echo"})).await;
         assert!(error["message"].as_str().is_some_and(|words| words.contains("disconnected")), "{error}");
         post("reconnect", json!({})).await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         assert_eq!(backend.count("initialize"), 3);
         for route in ["/api/mcp-clients/nobody/reconnect", "/api/mcp-clients/nobody/disconnect", "/api/servers/nobody/start"] {
             let (status, answer) = rest.post(route, json!({})).await;
@@ -109,15 +109,15 @@ over_every_transport! {
         }
     }
 
-    /// W7, K10: a forced reconnect ends the calls of the session that it ends, and no other.
+    /// W7, K10: a forced reconnect ends the calls of the replaced session, and no others.
     async fn a_forced_reconnect_ends_the_calls_in_flight(kind) {
         let (backend, calm) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
-        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let calm_call = json!({"ms": 1500});
-        let (lost, kept, ()) = tokio::join!(
+        let (lost, calm_text, ()) = tokio::join!(
             client.call("x__hang", json!({})),
-            client.say("calm__sleep", calm_call),
+            client.call_text("calm__sleep", calm_call),
             async {
                 backend.until_called("hang").await;
                 calm.until_called("sleep").await;
@@ -125,40 +125,40 @@ over_every_transport! {
             }
         );
         assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
-        assert_eq!(kept, "slept 1500 ms");
+        assert_eq!(calm_text, "slept 1500 ms");
         assert_eq!((backend.runs("hang"), calm.count("initialize")), (1, 1));
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 
     /// W13: many different commands at once. Each is answered, and one session is left.
     async fn operations_at_once_end_well(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        gateway.client().await.hears("x__echo").await;
+        gateway.client().await.assert_echo("x__echo").await;
         let operations = ["reconnect", "stop", "start", "restart", "reconnect", "stop"];
         let all = operations.iter().cycle().take(18).map(|operation| rest.operate("x", operation));
         for (status, answer) in futures_util::future::join_all(all).await {
-            // A command that was overtaken by a stop reports that it failed.
+            // A command that a stop overtakes reports that it failed.
             assert!(status == StatusCode::OK || answer["error"] == "connect_failed", "{status} {answer}");
         }
         is_connected(&rest.done("x", "start").await);
-        gateway.client().await.hears("x__echo").await;
-        if kind == Kind::Http {
+        gateway.client().await.assert_echo("x__echo").await;
+        if kind == BackendKind::Http {
             until("one session upstream", || backend.fake().sessions() == 1).await;
         }
     }
 }
 
-/// O2: what cannot be reached says so, at once, and is not shown as connected.
+/// O2: a reconnect that fails reports the reason at once, and the server is not shown as connected.
 #[tokio::test]
 async fn a_reconnect_that_fails_says_why() {
-    let backend = Backend::fickle(Kind::Http, &[])
+    let backend = Backend::fickle(BackendKind::Http, &[])
         .await
         .option("reconnect", never());
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     backend.leave(&client).await;
     let rest: Rest = gateway.rest();
     let (status, answer) = rest.operate("x", "reconnect").await;

@@ -1,5 +1,5 @@
-//! Whose a resource is that no list and no template names: the servers are asked side by side, within
-//! two seconds, and being asked is no call.
+//! The owner of a resource that no list and no template names. All servers are asked at once, within two
+//! seconds, and these requests are no calls.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,61 +17,64 @@ use crate::{
     client::{cancelled, value},
     gateway::{Gateway, soon, until},
     modern::Modern,
-    rogue::{self, Heard, Reply},
+    rogue::{self, RogueInput, RogueReply},
 };
 
 const URI: &str = "secret://somewhere";
 
-/// What a server makes of `resources/read`.
+/// The answer of a server to `resources/read`.
 #[derive(Clone, Copy)]
 enum Reads {
-    /// It has every resource.
+    /// The server has every resource.
     All(&'static str),
-    /// The same, after a while.
+    /// The server has every resource, and answers after a while.
     Slowly(&'static str),
     Nothing,
-    /// It does not answer.
+    /// The server does not answer.
     Never,
 }
 
-/// A server with resources that it lists nowhere.
+/// A server whose resources are in no list.
 struct Secretive {
     entry: Value,
-    heard: Arc<Mutex<Vec<Value>>>,
+    received: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Secretive {
     async fn start(reads: Reads) -> Self {
-        let heard = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Vec::new()));
         let entry = rogue::start_scripted({
-            let heard = Arc::clone(&heard);
+            let received = Arc::clone(&received);
             move |message| {
-                let Heard::Message(message) = message else {
+                let RogueInput::Message(message) = message else {
                     return None;
                 };
-                heard.lock().expect("no panic").push(message.clone());
+                received.lock().expect("no panic").push(message.clone());
                 answer(reads, message)
             }
         });
         Self {
             entry: entry.await,
-            heard,
+            received,
         }
     }
 
     fn count(&self, method: &str) -> usize {
-        let heard = self.heard.lock().expect("no panic");
-        heard.iter().filter(|it| it["method"] == method).count()
+        let received = self.received.lock().expect("no panic");
+        received
+            .iter()
+            .filter(|message| message["method"] == method)
+            .count()
     }
 }
 
-fn answer(reads: Reads, message: &Value) -> Option<Reply> {
+fn answer(reads: Reads, message: &Value) -> Option<RogueReply> {
     let id = &message["id"];
     let read = |text: &str| {
         let content = json!({"uri": message["params"]["uri"], "text": text});
         rogue::result(id, &json!({"contents": [content]}))
     };
-    Some(Reply::Http(match message["method"].as_str()? {
+    Some(RogueReply::Http(match message["method"].as_str()? {
         "initialize" => rogue::greeting(id, &json!({"resources": {"subscribe": true}})),
         "resources/list" => rogue::result(id, &json!({"resources": []})),
         "resources/templates/list" => rogue::result(id, &json!({"resourceTemplates": []})),
@@ -79,25 +82,25 @@ fn answer(reads: Reads, message: &Value) -> Option<Reply> {
         "resources/read" => match reads {
             Reads::All(text) => read(text),
             Reads::Slowly(text) => {
-                return Some(Reply::Late(Duration::from_millis(300), read(text)));
+                return Some(RogueReply::Late(Duration::from_millis(300), read(text)));
             }
             Reads::Nothing => rogue::error(id, -32002, "Resource not found"),
-            Reads::Never => return Some(Reply::Never),
+            Reads::Never => return Some(RogueReply::Never),
         },
         _ => return None,
     }))
 }
 
-/// A gateway that records, in front of servers `s0`, `s1`, ….
-struct Behind {
+/// A gateway with a journal and the servers `s0`, `s1`, ….
+struct RecordedServers {
     gateway: Gateway,
     servers: Vec<Secretive>,
     journal: Arc<Journal>,
     _folder: TempDir,
 }
 
-impl Behind {
-    async fn of(reads: &[Reads]) -> Self {
+impl RecordedServers {
+    async fn with_servers(reads: &[Reads]) -> Self {
         let mut servers = Vec::new();
         for reads in reads {
             servers.push(Secretive::start(*reads).await);
@@ -113,7 +116,7 @@ impl Behind {
             journal: Some(Arc::clone(&journal)),
             ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config, options).await;
+        let gateway = Gateway::with_options(&config, options).await;
         let rest = gateway.rest();
         for number in 0..servers.len() {
             rest.until_status(&format!("s{number}"), "connected").await;
@@ -126,40 +129,40 @@ impl Behind {
         }
     }
 
-    /// What is on record: the server that was asked, and how that ended.
+    /// The server and the status in each record.
     async fn records(&self) -> Vec<(Option<String>, Status)> {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(Filter::default(), 100).await;
         let calls = page.expect("it reads").calls.into_iter();
         calls
-            .map(|call| (call.target.server.map(|it| it.to_string()), call.status))
+            .map(|call| (call.target.server.map(|name| name.to_string()), call.status))
             .collect()
     }
 
-    /// The lines of `/metrics` that count calls of a server.
+    /// The lines of `/metrics` that count the calls of a server.
     async fn counted(&self, server: &str) -> Vec<String> {
         let door = self.gateway.stranger("/metrics");
         let answer = door.send(Method::GET, door.headers("*/*"), "").await;
         let text = answer.whole().await.text;
         let label = format!("server=\"{server}\"");
-        let lines = text.lines().filter(|it| it.contains(&label));
-        let counts = |it: &&str| {
-            let value = it.rsplit(' ').next().and_then(|value| value.parse().ok());
-            it.contains("call") && value != Some(0.0)
+        let lines = text.lines().filter(|line| line.contains(&label));
+        let counts = |line: &&str| {
+            let value = line.rsplit(' ').next().and_then(|value| value.parse().ok());
+            line.contains("call") && value != Some(0.0)
         };
         let lines = lines.filter(counts);
         lines.map(str::to_owned).collect()
     }
 }
 
-/// Servers that do not answer, and such that have nothing, cost the client two seconds at most, and
-/// have no failed calls.
+/// Servers that do not answer, or do not have the resource, cost the client two seconds at most, and count no
+/// failed calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_is_found_beside_servers_that_hang() {
     use Reads::{All, Never, Nothing};
     for door in ["sessions", "no sessions", "REST"] {
-        let behind = Behind::of(&[Never, Nothing, Never, All("found")]).await;
-        let gateway = &behind.gateway;
+        let recorded = RecordedServers::with_servers(&[Never, Nothing, Never, All("found")]).await;
+        let gateway = &recorded.gateway;
         let params = json!({"uri": URI});
         let read = soon("the resource", async {
             match door {
@@ -181,62 +184,71 @@ async fn an_owner_is_found_beside_servers_that_hang() {
         });
         let read = read.await;
         assert_eq!(read["contents"][0]["text"], "found", "{door}: {read}");
-        let records = behind.records().await;
+        let records = recorded.records().await;
         assert_eq!(records, [(Some("s3".to_owned()), Status::Ok)], "{door}");
         for silent in ["s0", "s1", "s2"] {
-            assert_eq!(behind.counted(silent).await, [""; 0], "{door}");
+            assert_eq!(recorded.counted(silent).await, [""; 0], "{door}");
         }
     }
 }
 
-/// The first in configuration order has it, even if another is quicker; it is remembered.
+/// The first owner in the order of the configuration counts, even if another one is quicker. It is remembered.
 #[tokio::test]
 async fn the_first_of_several_owners_counts() {
-    let behind = Behind::of(&[Reads::Nothing, Reads::Slowly("first"), Reads::All("second")]).await;
-    let client = behind.gateway.client().await;
+    let recorded = RecordedServers::with_servers(&[
+        Reads::Nothing,
+        Reads::Slowly("first"),
+        Reads::All("second"),
+    ])
+    .await;
+    let client = recorded.gateway.client().await;
     for _ in 0..2 {
         let read = client.result("resources/read", json!({"uri": URI})).await;
         assert_eq!(read["contents"][0]["text"], "first", "{read}");
     }
-    let asked: Vec<usize> = behind
+    let reads: Vec<usize> = recorded
         .servers
         .iter()
         .map(|server| server.count("resources/read"))
         .collect();
-    assert_eq!(asked, [1, 3, 1]);
+    assert_eq!(reads, [1, 3, 1]);
 }
 
-/// A resource that no server has is one refused call, and no server's error.
+/// A resource that no server has is one refused call, and an error of no server.
 #[tokio::test]
 async fn a_resource_that_nobody_has_is_refused_once() {
     for door in ["sessions", "REST"] {
-        let behind = Behind::of(&[Reads::Nothing, Reads::Nothing]).await;
+        let recorded = RecordedServers::with_servers(&[Reads::Nothing, Reads::Nothing]).await;
         if door == "REST" {
-            let rest = behind.gateway.rest();
+            let rest = recorded.gateway.rest();
             let (status, answer) = rest.post("/api/resources/read", json!({"uri": URI})).await;
             assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
         } else {
-            let client = behind.gateway.client().await;
+            let client = recorded.gateway.client().await;
             let error = client.error("resources/read", json!({"uri": URI})).await;
             assert_eq!(error["code"], -32002, "{error}");
         }
-        assert_eq!(behind.records().await, [(None, Status::Refused)], "{door}");
+        assert_eq!(
+            recorded.records().await,
+            [(None, Status::Refused)],
+            "{door}"
+        );
         for server in ["s0", "s1"] {
-            assert_eq!(behind.counted(server).await, [""; 0], "{door}");
+            assert_eq!(recorded.counted(server).await, [""; 0], "{door}");
         }
     }
 }
 
-/// A client that gives its call up ends the search, and the servers are told.
+/// A client that cancels its call ends the search, and the servers get the cancellation.
 #[tokio::test]
 async fn a_search_is_cancelled_with_its_call() {
-    let behind = Behind::of(&[Reads::Never, Reads::Never]).await;
-    let client = behind.gateway.client().await;
+    let recorded = RecordedServers::with_servers(&[Reads::Never, Reads::Never]).await;
+    let client = recorded.gateway.client().await;
     let request = client.request_text("resources/read", &json!({"uri": URI}).to_string());
     let id = value(&request)["id"].clone();
     let all_asked = || {
-        let mut servers = behind.servers.iter();
-        servers.all(|server| server.count("resources/read") == 1)
+        let mut remaining = recorded.servers.iter();
+        remaining.all(|server| server.count("resources/read") == 1)
     };
     let (answer, ()) = tokio::join!(client.post(request), async {
         until("the search", all_asked).await;
@@ -244,21 +256,22 @@ async fn a_search_is_cancelled_with_its_call() {
     });
     assert!(answer.text.contains("cancelled"), "{}", answer.text);
     until("the servers to be told", || {
-        let mut servers = behind.servers.iter();
-        servers.all(|server| server.count("notifications/cancelled") == 1)
+        let mut remaining = recorded.servers.iter();
+        remaining.all(|server| server.count("notifications/cancelled") == 1)
     })
     .await;
-    assert_eq!(behind.records().await, [(None, Status::Cancelled)]);
+    assert_eq!(recorded.records().await, [(None, Status::Cancelled)]);
 }
 
-/// What is subscribed to is looked for in the same way, and kept at its owner alone.
+/// A subscription looks for the owner in the same way, and is sent only to the owner.
 #[tokio::test]
 async fn a_subscription_finds_the_owner_beside_servers_that_hang() {
     use Reads::{All, Never, Nothing};
-    let behind = Behind::of(&[Never, Nothing, All("found"), All("later")]).await;
-    let client = Modern::at(&behind.gateway, "/mcp");
-    let wanted = json!({"notifications": {"resourceSubscriptions": [URI]}});
-    let mut stream = client.begin("subscriptions/listen", wanted).await;
+    let recorded =
+        RecordedServers::with_servers(&[Never, Nothing, All("found"), All("later")]).await;
+    let client = Modern::at(&recorded.gateway, "/mcp");
+    let expected = json!({"notifications": {"resourceSubscriptions": [URI]}});
+    let mut stream = client.begin("subscriptions/listen", expected).await;
     let first = soon("the acknowledgement", stream.message()).await;
     assert_eq!(
         first["method"], "notifications/subscriptions/acknowledged",
@@ -266,14 +279,14 @@ async fn a_subscription_finds_the_owner_beside_servers_that_hang() {
     );
     let honoured = &first["params"]["notifications"]["resourceSubscriptions"];
     assert_eq!(*honoured, json!([URI]), "{first}");
-    let client = behind.gateway.client().await;
+    let client = recorded.gateway.client().await;
     client
         .result("resources/subscribe", json!({"uri": URI}))
         .await;
-    let asked: Vec<usize> = behind
+    let subscriptions: Vec<usize> = recorded
         .servers
         .iter()
         .map(|server| server.count("resources/subscribe"))
         .collect();
-    assert_eq!(asked, [0, 0, 1, 0]);
+    assert_eq!(subscriptions, [0, 0, 1, 0]);
 }

@@ -1,5 +1,4 @@
-//! Invariant 5: payloads are not ours. What came in goes out, byte for byte, less the line breaks
-//! between tokens.
+//! Invariant 5: payloads pass byte by byte, except for line breaks between tokens.
 
 use fake_server::{WEIRD_RESULT, WEIRD_TOOL};
 use proptest::{
@@ -10,12 +9,12 @@ use proptest::{
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, raw},
     gateway::Gateway,
 };
 
-/// JSON texts of every kind, written as people and programs write them, and as they should not.
+/// JSON texts of every kind, as people and programs write them, including bad style.
 fn json_text() -> impl Strategy<Value = String> {
     let number = select(vec![
         "0",
@@ -57,20 +56,20 @@ fn object(
 ) -> impl Strategy<Value = String> {
     let member = (gap(), key, gap(), value, gap());
     prop::collection::vec(member, 0..6).prop_map(|members| {
-        let members = members
+        let texts = members
             .iter()
             .map(|(a, key, b, value, c)| format!("{a}{key}{b}:{value}{c}"));
-        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        format!("{{{}}}", texts.collect::<Vec<_>>().join(","))
     })
 }
 
-/// Members that a gateway might take for its own, members twice, and others.
+/// Names of members: names that a gateway might take for its own, duplicates, and others.
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![known_key(), string()]
 }
 
 fn known_key() -> impl Strategy<Value = String> {
-    let known = select(vec![
+    let names = select(vec![
         "id",
         "method",
         "params",
@@ -87,10 +86,10 @@ fn known_key() -> impl Strategy<Value = String> {
         r"\u0069d",
         r"\ud83e\udd80",
     ]);
-    known.prop_map(|key| format!("\"{key}\""))
+    names.prop_map(|key| format!("\"{key}\""))
 }
 
-/// Arguments, whose own keys the fake reads as Unicode; it knows one of them.
+/// Arguments. The fake reads their own keys as Unicode, and knows one of them.
 fn arguments() -> impl Strategy<Value = String> {
     let plain = prop::collection::vec(plain_char(), 0..8);
     let key = plain.prop_map(|chars| format!("\"{}\"", String::from_iter(chars)));
@@ -98,7 +97,7 @@ fn arguments() -> impl Strategy<Value = String> {
     object(key, json_text())
 }
 
-/// A JSON string: characters as they are, escaped, and halves of pairs.
+/// A JSON string: plain characters, escaped ones, and halves of pairs.
 fn string() -> impl Strategy<Value = String> {
     let escaped = select(vec![
         r#"\""#,
@@ -133,16 +132,16 @@ fn gap() -> impl Strategy<Value = &'static str> {
     select(vec!["", "", "", " ", "\t", "\n", "\r\n", "  \n "])
 }
 
-/// Inside a JSON string no raw line break can stand, so each one is between tokens.
+/// A JSON string cannot contain a raw line break, so each line break is between tokens.
 fn without_line_breaks(text: &str) -> String {
     text.replace(['\r', '\n'], "")
 }
 
-/// The names of each backend on `/mcp`.
-const SERVERS: [(&str, Kind); 3] = [
-    ("one", Kind::Stdio),
-    ("two", Kind::Http),
-    ("three", Kind::Sse),
+/// The name of each backend on `/mcp`.
+const SERVERS: [(&str, BackendKind); 3] = [
+    ("one", BackendKind::Stdio),
+    ("two", BackendKind::Http),
+    ("three", BackendKind::Sse),
 ];
 
 async fn gateway() -> (Gateway, Vec<Backend>) {
@@ -155,10 +154,10 @@ async fn gateway() -> (Gateway, Vec<Backend>) {
         .map(|(name, _)| *name)
         .zip(&backends)
         .collect();
-    (Gateway::of(&servers).await, backends)
+    (Gateway::with_servers(&servers).await, backends)
 }
 
-/// Each way to each backend, with the tool's name there.
+/// A client for each endpoint of each backend, with the tool's name there.
 async fn ways(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
     let mut ways = Vec::new();
     for (server, _) in SERVERS {
@@ -171,7 +170,7 @@ async fn ways(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
     ways
 }
 
-/// Arguments reach the server, and structured content the client, as the bytes that came.
+/// Arguments reach the server, and structured content the client, byte by byte.
 #[test]
 fn arguments_and_results_pass_as_the_bytes_that_came() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -212,12 +211,12 @@ fn arguments_and_results_pass_as_the_bytes_that_came() {
     });
     match found {
         Ok(()) => {}
-        Err(TestError::Fail(why, (arguments, _))) => panic!("{why}\nminimal: {arguments}"),
+        Err(TestError::Fail(reason, (arguments, _))) => panic!("{reason}\nminimal: {arguments}"),
         Err(abort) => panic!("{abort}"),
     }
 }
 
-/// The name, too, may be written in any way; escapes in it are read.
+/// The name may be written in any way. Escapes in it are read.
 #[tokio::test]
 async fn a_name_is_read_as_json_reads_it() {
     let (gateway, backends) = gateway().await;
@@ -228,7 +227,7 @@ async fn a_name_is_read_as_json_reads_it() {
     assert_eq!(backends[1].calls_of("echo").len(), 1);
 }
 
-/// A result that no typed model can hold.
+/// A result that no typed model can represent.
 #[tokio::test]
 async fn a_weird_result_passes_byte_for_byte() {
     let (gateway, _backends) = gateway().await;
@@ -248,13 +247,13 @@ async fn a_weird_result_passes_byte_for_byte() {
     }
 }
 
-/// A definition is the server's own, but for its name on `/mcp`.
+/// A definition is the server's own, except for its name on `/mcp`.
 #[tokio::test]
 async fn a_weird_definition_passes_byte_for_byte() {
     let (gateway, _backends) = gateway().await;
     for (server, _) in SERVERS {
-        let own = gateway.client_at(&format!("/servers/{server}/mcp")).await;
-        assert!(own.ask("tools/list", "{}").await.contains(WEIRD_TOOL));
+        let direct = gateway.client_at(&format!("/servers/{server}/mcp")).await;
+        assert!(direct.ask("tools/list", "{}").await.contains(WEIRD_TOOL));
         let exposed =
             WEIRD_TOOL.replace(r#""name":"weird""#, &format!(r#""name":"{server}__weird""#));
         assert_ne!(exposed, WEIRD_TOOL);
@@ -277,7 +276,7 @@ async fn a_weird_definition_passes_byte_for_byte() {
     }
 }
 
-/// Ids come back as they were written.
+/// Ids return exactly as the client wrote them.
 #[tokio::test]
 async fn ids_come_back_as_they_were_written() {
     let (gateway, _backends) = gateway().await;
@@ -304,7 +303,7 @@ async fn ids_come_back_as_they_were_written() {
     }
 }
 
-/// Members beside `params` and inside `_meta` reach the server as they are.
+/// Members beside `params` and inside `_meta` reach the server unchanged.
 #[tokio::test]
 async fn unknown_members_of_a_request_reach_the_server() {
     let (gateway, backends) = gateway().await;

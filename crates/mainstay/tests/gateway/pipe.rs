@@ -21,8 +21,8 @@ pub struct Pipe {
     output: Lines<BufReader<DuplexStream>>,
     server: JoinHandle<()>,
     next_id: u64,
-    /// What was said beside the answers that were waited for.
-    pub heard: Vec<Value>,
+    /// Received messages that nothing waited for.
+    pub other_messages: Vec<Value>,
 }
 
 impl Pipe {
@@ -42,7 +42,7 @@ impl Pipe {
             output: BufReader::new(output).lines(),
             server,
             next_id: 100,
-            heard: Vec::new(),
+            other_messages: Vec::new(),
         }
     }
 
@@ -53,14 +53,14 @@ impl Pipe {
             .expect("it reads");
     }
 
-    /// The next line, as it came; `None` at the end.
+    /// The next line, as raw text. `None` at the end.
     pub async fn line(&mut self) -> Option<String> {
         soon("a line", self.output.next_line())
             .await
             .expect("UTF-8")
     }
 
-    /// The next message, which must come.
+    /// The next message. Fails at the end of the output.
     pub async fn message(&mut self) -> Value {
         value(&self.line().await.expect("the pipe is open"))
     }
@@ -74,7 +74,7 @@ impl Pipe {
         response["result"].clone()
     }
 
-    /// Sends a request without waiting; returns its id.
+    /// Sends a request without waiting for the response. Returns the id.
     pub async fn begin(&mut self, method: &str, params: &str) -> Value {
         self.next_id += 1;
         let id = self.next_id;
@@ -84,19 +84,19 @@ impl Pipe {
         id.into()
     }
 
-    /// The response to a request that was sent, as it came.
+    /// The response to a request that was sent, as raw text.
     pub async fn answer(&mut self, id: &Value) -> String {
-        let own = id.to_string();
+        let id_text = id.to_string();
         loop {
             let line = self.line().await.expect("the pipe is open");
-            if try_raw(&line, "id") == Some(&own) {
+            if try_raw(&line, "id") == Some(&id_text) {
                 return line;
             }
-            self.heard.push(value(&line));
+            self.other_messages.push(value(&line));
         }
     }
 
-    /// The response to a request, as it came.
+    /// The response to a request, as raw text.
     pub async fn ask(&mut self, method: &str, params: &str) -> String {
         let id = self.begin(method, params).await;
         self.answer(&id).await
@@ -113,13 +113,13 @@ impl Pipe {
         self.result("tools/call", params).await
     }
 
-    /// Shows that a server works: its `echo` answers.
-    pub async fn hears(&mut self, tool: &str) {
+    /// Asserts that a server works: its `echo` answers.
+    pub async fn assert_echo(&mut self, tool: &str) {
         let result = self.call(tool, json!({"text": "hello"})).await;
         assert_eq!(result["content"][0]["text"], "hello");
     }
 
-    /// Closes the input, and returns what was still said once the gateway has ended.
+    /// Closes the input. Returns the last messages once the gateway has ended.
     pub async fn close(mut self) -> Vec<Value> {
         drop(self.input);
         let mut rest = Vec::new();

@@ -1,5 +1,5 @@
-//! Calls that crash their server: after the third crash in a row they are refused, and the server stays
-//! there for all other calls.
+//! Calls that crash their server. After the third crash in a row they are refused, and the server stays
+//! available for all other calls.
 
 use futures_util::future::join_all;
 use mainstay_core::record::{State, Status};
@@ -13,13 +13,13 @@ use crate::{
     rest_client::Rest,
 };
 
-/// The kind of failure of a call that crashes the server, or is refused.
+/// The kind of failure of a call that crashes the server, or that is refused.
 async fn crash(client: &Http, arguments: Value) -> Value {
     let result = client.call("x__crash", arguments).await;
     failure(&result)["kind"].clone()
 }
 
-/// The same call, three times.
+/// Makes this call three times.
 async fn crash_three_times(client: &Http) {
     for _ in 0..3 {
         assert_eq!(crash(client, json!({})).await, "outcome_unknown");
@@ -27,34 +27,34 @@ async fn crash_three_times(client: &Http) {
 }
 
 /// The data of the events of this type.
-async fn told(rest: &Rest, kind: &str) -> Vec<Value> {
+async fn event_data(rest: &Rest, kind: &str) -> Vec<Value> {
     let recent = rest.get("/api/events/recent").await;
     let events = recent["events"].as_array().expect("a list").iter();
     let of_kind = events.filter(|event| event["type"] == kind);
     of_kind.map(|event| event["data"].clone()).collect()
 }
 
-/// The same once there is one.
-async fn until_told(rest: &Rest, kind: &str) -> Vec<Value> {
+/// Waits for an event of this type.
+async fn until_event(rest: &Rest, kind: &str) -> Vec<Value> {
     found(kind, async || {
-        let events = told(rest, kind).await;
+        let events = event_data(rest, kind).await;
         (!events.is_empty()).then_some(events)
     })
     .await
 }
 
-/// Six such calls of one client within seconds: three reach the server, and good calls wait for a start
-/// at most.
+/// One client makes six such calls within seconds. Three reach the server. Good calls wait for one start at
+/// most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_crashes_its_server_is_refused_and_the_server_stays() {
     let backend = Backend::stdio().await;
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let gateway = &recorded.gateway;
     let (attacker, client) = (gateway.client().await, gateway.client().await);
     let mut kinds = Vec::new();
     for _ in 0..6 {
         kinds.push(crash(&attacker, json!({"secret": "of-the-arguments"})).await);
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
     let (unknown, refused) = ("outcome_unknown", "call_crashes_server");
     assert_eq!(
@@ -67,13 +67,13 @@ async fn a_call_that_crashes_its_server_is_refused_and_the_server_stays() {
         .call("x__crash", json!({"secret": "of-the-arguments"}))
         .await;
     let words = text(&result);
-    for said in [
+    for part in [
         "Tool 'crash' of server 'x'",
         "3 crashes",
         "was not sent",
         "mainstay restart x",
     ] {
-        assert!(words.contains(said), "{said}: {words}");
+        assert!(words.contains(part), "{part}: {words}");
     }
     let told_again = failure(&result)["retryAfterMs"].as_u64();
     assert!(
@@ -88,9 +88,9 @@ async fn a_call_that_crashes_its_server_is_refused_and_the_server_stays() {
     );
 
     let rest = gateway.rest();
-    let shown = rest.server("x").await;
-    assert_eq!(shown["status"], "connected", "{shown}");
-    let events = told(&rest, "call_refused").await;
+    let server = rest.server("x").await;
+    assert_eq!(server["status"], "connected", "{server}");
+    let events = event_data(&rest, "call_refused").await;
     let expected = json!({"name": "x", "method": "tools/call", "tool": "crash", "arguments": "same", "crashes": 3, "retryAfterMs": 600_000});
     assert_eq!(events, [expected]);
     let all = rest.get("/api/events/recent").await.to_string();
@@ -110,11 +110,11 @@ async fn rest_metrics(recorded: &Recorded) -> String {
     answer.text
 }
 
-/// A call that is in flight at every crash because it comes often is answered in between.
+/// A frequent call is in flight at every crash, but it is also answered in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frequent_call_is_not_blamed_for_the_crashes_of_another() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (attacker, client) = (gateway.client().await, gateway.client().await);
     let sleep = || client.call("x__sleep", json!({"ms": 1000}));
     for round in 1..=3 {
@@ -134,22 +134,22 @@ async fn a_frequent_call_is_not_blamed_for_the_crashes_of_another() {
     assert_eq!(crash(&attacker, json!({})).await, "call_crashes_server");
     let answered = sleep().await;
     assert!(answered["isError"].is_null(), "{answered}");
-    let refused = told(&gateway.rest(), "call_refused").await;
+    let refused = event_data(&gateway.rest(), "call_refused").await;
     assert_eq!(refused.len(), 1, "{refused:?}");
 }
 
-/// A tool that crashes the server whatever its arguments are is refused as a whole.
+/// A tool that crashes the server with any arguments is refused with all arguments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_crashes_with_any_arguments_is_refused_with_any() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     for n in 1..=3 {
         assert_eq!(crash(&client, json!({"n": n})).await, "outcome_unknown");
     }
     assert_eq!(crash(&client, json!({"n": 4})).await, "call_crashes_server");
-    client.hears("x__echo").await;
-    let events = told(&gateway.rest(), "call_refused").await;
+    client.assert_echo("x__echo").await;
+    let events = event_data(&gateway.rest(), "call_refused").await;
     assert_eq!(
         (events.len(), &events[0]["arguments"]),
         (1, &json!("any")),
@@ -157,32 +157,32 @@ async fn a_tool_that_crashes_with_any_arguments_is_refused_with_any() {
     );
 }
 
-/// Calls that waited for the start after the third crash are refused like those that come later.
+/// Calls that waited for the start after the third crash are refused like later ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_for_the_server_are_refused_too() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let attacker = gateway.client().await;
     let attack = async || while crash(&attacker, json!({})).await != "call_crashes_server" {};
     let attacks = join_all((0..5).map(|_| attack()));
     soon("every one to be refused", attacks).await;
-    gateway.client().await.hears("x__echo").await;
+    gateway.client().await.assert_echo("x__echo").await;
     assert_eq!(backend.count("initialize"), 4);
 }
 
-/// The operator's restart allows the call again, and says so.
+/// The operator's restart allows the call again, and reports that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_allows_the_call_again() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     crash_three_times(&client).await;
     assert_eq!(crash(&client, json!({})).await, "call_crashes_server");
     rest.done("x", "restart").await;
-    let events = until_told(&rest, "call_allowed").await;
+    let events = until_event(&rest, "call_allowed").await;
     let expected =
         json!({"name": "x", "method": "tools/call", "tool": "crash", "arguments": "same"});
     assert_eq!(events, [expected]);
     assert_eq!(crash(&client, json!({})).await, "outcome_unknown");
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }

@@ -1,4 +1,4 @@
-//! Profiles: what each endpoint shows, and that nothing else can be reached there.
+//! Profiles: the items that each endpoint shows. No other items can be reached there.
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -6,7 +6,7 @@ use mainstay_core::config::Secret;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, names, raw},
     gateway::{Gateway, config},
     modern::Modern,
@@ -16,12 +16,12 @@ use crate::{
 const TOOLS: &str = "notifications/tools/list_changed";
 const PROMPTS: &str = "notifications/prompts/list_changed";
 
-/// With these profiles in front of servers `x` and `y`.
+/// A gateway with these profiles and the servers `x` and `y`.
 async fn gateway(x: &Backend, y: &Backend, profiles: Value) -> Gateway {
-    Gateway::with(&[("x", x), ("y", y)], json!({"profiles": profiles})).await
+    Gateway::with_settings(&[("x", x), ("y", y)], json!({"profiles": profiles})).await
 }
 
-/// The items of the client's tools, as they came.
+/// The items of the client's tools, as raw text.
 async fn items(client: &Http) -> Vec<String> {
     let answer = client.ask("tools/list", "{}").await;
     let list = raw(raw(&answer, "result"), "tools");
@@ -30,21 +30,21 @@ async fn items(client: &Http) -> Vec<String> {
 }
 
 over_every_transport! {
-    /// No spelling reaches what the profile does not list.
+    /// No spelling reaches a tool that the profile does not list.
     async fn what_is_denied_is_reached_by_no_spelling(kind) {
         let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({"safe": {"servers": ["y"], "tools": {"deny": ["*/echo"]}}});
         let gateway = gateway(&x, &y, profiles).await;
         let all = gateway.client().await;
         for spelling in ["x__echo", "y__echo", "x/echo", "y/echo", "mcp__y__echo"] {
-            all.hears(spelling).await;
+            all.assert_echo(spelling).await;
         }
         let (x_ran, y_ran) = (x.runs("echo"), y.runs("echo"));
         let safe = gateway.client_at("/mcp/safe").await;
         let modern = Modern::at(&gateway, "/mcp/safe");
-        let mut pipe = gateway.pipe_of("safe").await;
+        let mut pipe = gateway.pipe_for_profile("safe").await;
         let tools = safe.tools().await;
-        assert!(tools.iter().all(|it| it.starts_with("y__") && it != "y__echo"), "{tools:?}");
+        assert!(tools.iter().all(|tool| tool.starts_with("y__") && tool != "y__echo"), "{tools:?}");
         assert!(tools.contains(&"y__count".to_owned()));
         for spelling in [
             "echo", "y__echo", "y/echo", "mcp__y__echo", "x__echo", "x/echo", "mcp__x__echo",
@@ -59,21 +59,21 @@ over_every_transport! {
             assert!(answer.contains("-32602"), "{spelling}: {answer}");
         }
         assert_eq!((x.runs("echo"), y.runs("echo")), (x_ran, y_ran));
-        // The fate of a server is not told to clients whose profile lacks it.
+        // Clients whose profile lacks a server get no status of it.
         let error = safe.error("tools/call", json!({"name": "x__echo"})).await;
         assert!(!error.to_string().contains("connected"), "{error}");
         assert_eq!(safe.call("y__count", json!({})).await["isError"], Value::Null);
     }
 
-    /// Prompts, resources and what else names a server are those of the profile's servers.
+    /// Prompts, resources and other items are those of the profile's servers.
     async fn prompts_and_resources_follow_the_servers(kind) {
         let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let gateway = gateway(&x, &y, json!({"one": {"servers": ["y"]}})).await;
         let one = gateway.client_at("/mcp/one").await;
         let prompts = names(&one.result("prompts/list", json!({})).await["prompts"]);
-        assert!(prompts.iter().all(|it| it.starts_with("y__")), "{prompts:?}");
+        assert!(prompts.iter().all(|prompt| prompt.starts_with("y__")), "{prompts:?}");
         let resources = one.result("resources/list", json!({})).await;
-        // No other server has it here.
+        // No other server has the resource here.
         assert_eq!(resources["resources"][0]["uri"], "fake://text");
         one.result("resources/read", json!({"uri": "fake://text"})).await;
         one.result("resources/read", json!({"uri": "fake://item/3"})).await;
@@ -100,7 +100,7 @@ over_every_transport! {
         }
     }
 
-    /// A client whose list has not changed is told nothing.
+    /// A client whose list has not changed gets no notification.
     async fn a_change_is_told_where_it_is_one(kind) {
         let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({
@@ -116,8 +116,8 @@ over_every_transport! {
             client.tools().await;
             streams.push((name, client.listen().await));
         }
-        let mut pipe = gateway.pipe_of("x").await;
-        // It adds a tool that is called `extra`.
+        let mut pipe = gateway.pipe_for_profile("x").await;
+        // Adds a tool with the name `extra`.
         all.call("x__change_tools", json!({})).await;
         assert_eq!(all.listen().await.message().await["method"], TOOLS);
         // These change everywhere but at `x`.
@@ -130,8 +130,7 @@ over_every_transport! {
     }
 }
 
-/// Two of them at once: each with names of its own, and a tool with the name and the words that it was
-/// given.
+/// Two profiles at once: each has its own names, and one tool has the configured name and description.
 #[tokio::test]
 async fn each_profile_has_names_of_its_own() {
     let (x, y) = (Backend::http().await, Backend::http().await);
@@ -144,8 +143,8 @@ async fn each_profile_has_names_of_its_own() {
     let gateway = gateway(&x, &y, profiles).await;
     let bare = gateway.client_at("/mcp/bare").await;
     let slashed = gateway.client_at("/mcp/slashed").await;
-    bare.hears("echo").await;
-    slashed.hears("x/echo").await;
+    bare.assert_echo("echo").await;
+    slashed.assert_echo("x/echo").await;
     slashed.ask("tools/call", r#"{"name":"odd"}"#).await;
     assert_eq!(x.runs("weird"), 1);
     assert!(bare.tools().await.contains(&"weird".to_owned()));
@@ -153,29 +152,32 @@ async fn each_profile_has_names_of_its_own() {
     assert!(tools.contains(&"odd".to_owned()) && !tools.contains(&"x/weird".to_owned()));
     assert!(tools.contains(&"y/weird".to_owned()));
 
-    // Invariant 5: nothing but the name and the description differs.
+    // Invariant 5: only the name and the description differ.
     let plain = items(&bare).await;
     let plain = plain
         .iter()
-        .find(|it| it.contains("\"weird\""))
+        .find(|tool| tool.contains("\"weird\""))
         .expect("it");
-    let given = items(&slashed).await;
-    let given = given.iter().find(|it| it.contains("\"odd\"")).expect("it");
+    let listed = items(&slashed).await;
+    let renamed = listed
+        .iter()
+        .find(|tool| tool.contains("\"odd\""))
+        .expect("it");
     let description = raw(plain, "description");
     let expected = plain
         .replace("\"weird\"", "\"odd\"")
         .replace(description, r#""What \"no\" model holds""#);
-    assert_eq!(*given, expected);
+    assert_eq!(*renamed, expected);
 }
 
-/// `meta` hides tools only; what hides them says how to reach them.
+/// `meta` hides only tools, and says how to reach them.
 #[tokio::test]
 async fn meta_lists_no_tools_of_servers() {
     let (x, y) = (Backend::http().await, Backend::http().await);
     let gateway = gateway(&x, &y, json!({})).await;
     let client = gateway.client_at("/mcp/meta").await;
     let tools = client.tools().await;
-    assert!(!tools.iter().any(|it| it.contains("echo")), "{tools:?}");
+    assert!(!tools.iter().any(|tool| tool.contains("echo")), "{tools:?}");
     let error = client.error("tools/call", json!({"name": "x__echo"})).await;
     let message = error["message"].as_str().expect("words");
     assert!(message.contains("execute_tool"), "{message}");
@@ -187,13 +189,16 @@ async fn meta_lists_no_tools_of_servers() {
         .await;
 }
 
-/// The profile at `/mcp` can be said otherwise, and the operator's door still shows everything.
+/// The configuration may change the profile at `/mcp`. The operator's door still shows everything.
 #[tokio::test]
 async fn the_default_profile_is_one_of_them() {
     let (x, y) = (Backend::http().await, Backend::http().await);
     let gateway = gateway(&x, &y, json!({"default": {"servers": ["y"]}})).await;
     let tools = gateway.client().await.tools().await;
-    assert!(tools.iter().all(|it| it.starts_with("y__")), "{tools:?}");
+    assert!(
+        tools.iter().all(|tool| tool.starts_with("y__")),
+        "{tools:?}"
+    );
     assert_eq!(gateway.client_at("/mcp/default").await.tools().await, tools);
     let all = gateway.rest().get("/api/mcp-tools").await.to_string();
     assert!(all.contains("x/echo") && all.contains("y/echo"), "{all}");
@@ -220,7 +225,7 @@ async fn what_is_no_profile_is_not_found() {
     }
 }
 
-/// A session belongs to its endpoint, in a later run of ours, too.
+/// A session belongs to its endpoint, also in a later run.
 #[tokio::test]
 async fn a_session_is_of_one_profile() {
     let (x, y) = (Backend::http().await, Backend::http().await);
@@ -231,7 +236,7 @@ async fn a_session_is_of_one_profile() {
             session_key: Some(Secret::new("a key that is kept")),
             ..DaemonOptions::default()
         };
-        Gateway::set(&config, options).await
+        Gateway::with_options(&config, options).await
     };
     let gateway = run().await;
     let client = gateway.client_at("/mcp/one").await;
@@ -254,22 +259,25 @@ async fn a_session_is_of_one_profile() {
     }
 }
 
-/// Clients without a session: discovery and the kept stream are the profile's (2026-07-28).
+/// Clients without a session: discovery and the listen stream are the profile's (2026-07-28).
 #[tokio::test]
 async fn a_modern_client_has_the_profile_too() {
     let (x, y) = (Backend::http().await, Backend::http().await);
     let gateway = gateway(&x, &y, json!({"one": {"servers": ["y"]}})).await;
     let client = Modern::at(&gateway, "/mcp/one");
     let tools = names(&client.result("tools/list", json!({})).await["tools"]);
-    assert!(tools.iter().all(|it| it.starts_with("y__")), "{tools:?}");
+    assert!(
+        tools.iter().all(|tool| tool.starts_with("y__")),
+        "{tools:?}"
+    );
     client.call("y__echo", json!({"text": "hello"})).await;
     client.result("server/discover", json!({})).await;
-    let wanted = json!({"notifications": {
+    let expected = json!({"notifications": {
         "toolsListChanged": true,
         "promptsListChanged": true,
         "resourceSubscriptions": ["mainstay+x:fake://text", "mainstay+y:fake://text"],
     }});
-    let mut stream = client.begin("subscriptions/listen", wanted).await;
+    let mut stream = client.begin("subscriptions/listen", expected).await;
     let first = stream.message().await;
     assert_eq!(
         first["params"]["notifications"]["resourceSubscriptions"],
@@ -282,15 +290,18 @@ async fn a_modern_client_has_the_profile_too() {
     assert_eq!(stream.message().await["method"], PROMPTS);
 }
 
-/// Issue 5: no restart for a profile that comes, changes or goes (A28).
+/// Issue 5: a profile can be added, changed and removed without a restart (A28).
 #[tokio::test]
 async fn a_reload_brings_and_takes_profiles() {
-    let (x, y) = (Backend::http().await, Backend::start(Kind::Sse, &[]).await);
+    let (x, y) = (
+        Backend::http().await,
+        Backend::start(BackendKind::Sse, &[]).await,
+    );
     let servers = [("x", &x), ("y", &y)];
-    let file = File::of(&servers);
+    let file = File::with_servers(&servers);
     let gateway = file.run().await;
     let all = gateway.client().await;
-    all.hears("y__echo").await;
+    all.assert_echo("y__echo").await;
     let mut unconcerned = all.listen().await;
 
     file.write_with(&servers, json!({"profiles": {"new": {"servers": ["x"]}}}));
@@ -298,41 +309,45 @@ async fn a_reload_brings_and_takes_profiles() {
     assert!(plan["summary"].to_string().contains("profiles"), "{plan}");
     let client = gateway.client_at("/mcp/new").await;
     let mut stream = client.listen().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     client.error("tools/call", json!({"name": "y__echo"})).await;
 
     let profiles = json!({"new": {"tools": {"deny": ["x/echo"]}, "naming": "slash"}});
     file.write_with(&servers, json!({"profiles": profiles}));
     reload(&gateway).await;
-    // Prompts and resources of another server have come, too.
+    // Prompts and resources of another server have been added, too.
     while stream.message().await["method"] != TOOLS {}
     client.error("tools/call", json!({"name": "x/echo"})).await;
-    client.hears("y/echo").await;
+    client.assert_echo("y/echo").await;
 
     file.write_with(&servers, json!({}));
     reload(&gateway).await;
     while stream.next().await.is_some() {}
     let gone = client.post(client.request_text("tools/list", "{}")).await;
     assert_eq!(gone.status, StatusCode::NOT_FOUND, "{}", gone.text);
-    // Nothing of all that concerned the profile at `/mcp`, nor the servers.
+    // None of this concerned the profile at `/mcp`, or the servers.
     all.call("x__change_prompts", json!({})).await;
     assert_eq!(unconcerned.message().await["method"], PROMPTS);
     assert_eq!(x.count("initialize"), 1);
 }
 
-/// The last server may go, and profiles still come.
+/// The last server can be removed, and profiles can still be added.
 #[tokio::test]
 async fn a_reload_without_servers_has_profiles() {
     let x = Backend::http().await;
-    let file = File::of(&[("x", &x)]);
+    let file = File::with_servers(&[("x", &x)]);
     let gateway = file.run().await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     file.write_with(&[], json!({"profiles": {"new": {}}}));
     reload(&gateway).await;
     assert_eq!(client.tools().await, [""; 0]);
     assert_eq!(gateway.client_at("/mcp/new").await.tools().await, [""; 0]);
     file.write_with(&[("x", &x)], json!({"profiles": {"new": {}}}));
     reload(&gateway).await;
-    gateway.client_at("/mcp/new").await.hears("x__echo").await;
+    gateway
+        .client_at("/mcp/new")
+        .await
+        .assert_echo("x__echo")
+        .await;
 }

@@ -1,9 +1,9 @@
-//! Progress: tokens, and order (K16).
+//! Progress: tokens and order (K16).
 
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{raw, value},
     gateway::Gateway,
 };
@@ -13,7 +13,7 @@ fn params(tool: &str, token: &Value) -> String {
         .to_string()
 }
 
-/// Checks that five steps came in order under the client's token, and nothing else before the result.
+/// Asserts that five steps arrived in order under the client's token, and no other messages before the result.
 fn check(messages: &[Value], token: &Value) {
     assert_eq!(messages.len(), 6, "{messages:?}");
     for (step, message) in (1..=5).zip(messages) {
@@ -28,25 +28,25 @@ fn check(messages: &[Value], token: &Value) {
 over_every_transport! {
     async fn all_progress_comes_before_the_result_under_the_clients_token(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let tokens = [json!("my token \"quoted\""), json!(17), json!("17"), json!(0), json!("")];
         for (path, tool) in [("/mcp", "x__progress"), ("/servers/x/mcp", "progress")] {
             let client = gateway.client_at(path).await;
             for token in &tokens {
                 let response = client.post(client.request_text("tools/call", &params(tool, token))).await;
                 assert!(response.is_stream());
-                let messages: Vec<_> = response.messages().iter().map(|it| value(it)).collect();
+                let messages: Vec<_> = response.messages().iter().map(|message| value(message)).collect();
                 check(&messages, token);
             }
         }
         let mut pipe = gateway.pipe().await;
         for token in &tokens {
             let answer = pipe.ask("tools/call", &params("x__progress", token)).await;
-            let mut messages = std::mem::take(&mut pipe.heard);
+            let mut messages = std::mem::take(&mut pipe.other_messages);
             messages.push(value(&answer));
             check(&messages, token);
         }
-        // Upstream the tokens are ours: each its own, though clients repeat theirs.
+        // Upstream, each call has its own token of Mainstay's, although clients use the same ones.
         let calls = backend.of_method("tools/call");
         let sent: Vec<_> = calls.iter().map(|call| call["params"]["_meta"]["progressToken"].to_string()).collect();
         let shared = sent.iter().take(5).chain(sent.iter().skip(10));
@@ -55,23 +55,23 @@ over_every_transport! {
         assert!(calls.iter().all(|call| call["params"]["_meta"]["other"] == 1));
     }
 
-    /// Two calls at once may use the same token: each gets its own progress.
+    /// Two concurrent calls may use the same token. Each gets its own progress.
     async fn progress_finds_its_call(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let clients = [gateway.client().await, gateway.client().await];
         let token = json!("same");
         let params = params("x__progress", &token);
         let calls = clients.iter().map(|client| client.exchange("tools/call", &params));
         for messages in futures_util::future::join_all(calls).await {
-            check(&messages.iter().map(|it| value(it)).collect::<Vec<_>>(), &token);
+            check(&messages.iter().map(|message| value(message)).collect::<Vec<_>>(), &token);
         }
     }
 
-    /// A client that does not ask gets none, and the server is not asked for any.
+    /// A client that does not request progress gets none, and the server is not asked for any.
     async fn progress_is_not_forced_on_anyone(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, tool) in [("/mcp", "x__progress"), ("/servers/x/mcp", "progress")] {
             let client = gateway.client_at(path).await;
             let params = json!({"name": tool, "arguments": {"steps": 3}}).to_string();
@@ -86,19 +86,22 @@ over_every_transport! {
 /// Several messages in one piece of an event stream are all read, in order.
 #[tokio::test]
 async fn messages_of_one_write_are_told_apart() {
-    let backend = Backend::start(Kind::Http, &["--coalesce", "--answer", "sse"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &["--coalesce", "--answer", "sse"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let messages = client
         .exchange("tools/call", &params("x__progress", &json!("t")))
         .await;
     check(
-        &messages.iter().map(|it| value(it)).collect::<Vec<_>>(),
+        &messages
+            .iter()
+            .map(|message| value(message))
+            .collect::<Vec<_>>(),
         &json!("t"),
     );
 }
 
-/// Invariant 5: of a notification only its token is replaced.
+/// Invariant 5: only the token of a notification is replaced.
 #[tokio::test]
 async fn a_progress_notification_keeps_its_other_bytes() {
     let entry = crate::rogue::start(|id| {

@@ -1,23 +1,23 @@
-//! What a server has asked that is gone is refused at once, and an answer to it is an error (G12).
+//! The questions of a server that is gone are refused at once. An answer to them is an error (G12).
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::Http,
     gateway::{Gateway, found},
-    questions::{SAMPLING, asked, willing},
+    questions::{SAMPLING, open_question, willing},
     rest_client::Rest,
 };
 
 /// The requests that wait for an answer by hand.
 async fn waiting(rest: &Rest) -> Vec<Value> {
-    let shown = rest.get("/api/server-requests").await;
-    shown["requests"].as_array().expect("a list").clone()
+    let requests = rest.get("/api/server-requests").await;
+    requests["requests"].as_array().expect("a list").clone()
 }
 
-/// The outcome of each request that has ended, oldest first.
+/// The outcome of each ended request, oldest first.
 async fn outcomes(rest: &Rest) -> Vec<Value> {
     let recent = rest
         .get("/api/events/recent?type=server_request_settled")
@@ -28,7 +28,7 @@ async fn outcomes(rest: &Rest) -> Vec<Value> {
         .collect()
 }
 
-/// Waits for a request, ends its server, and shows that the request is gone and cannot be answered.
+/// Waits for a request and ends its server. Asserts that the request is gone and cannot be answered.
 async fn is_refused(rest: &Rest, end: impl AsyncFnOnce()) {
     let request = found("a request", async || waiting(rest).await.pop()).await;
     let before = outcomes(rest).await.len();
@@ -39,12 +39,12 @@ async fn is_refused(rest: &Rest, end: impl AsyncFnOnce()) {
     .await;
     assert_eq!(outcomes(rest).await[before..], [json!("disconnected")]);
     let path = format!("/api/server-requests/{}", request["id"]);
-    let (status, told) = rest.post(&path, json!({"result": {"model": "late"}})).await;
+    let (status, answer) = rest.post(&path, json!({"result": {"model": "late"}})).await;
     assert_eq!(
-        (status, &told["error"]),
+        (status, &answer["error"]),
         (StatusCode::NOT_FOUND, &json!("request_not_found"))
     );
-    let message = told["message"].as_str().unwrap_or_default();
+    let message = answer["message"].as_str().unwrap_or_default();
     assert!(
         message.ends_with("or its server has disconnected"),
         "{message}"
@@ -58,7 +58,7 @@ async fn ask(client: &Http) -> Value {
 over_every_transport! {
     async fn a_request_ends_with_its_server(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "queue");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, other, rest) = (gateway.client().await, gateway.client().await, gateway.rest());
         let gone = async || {
             backend.leave(&other).await;
@@ -67,7 +67,7 @@ over_every_transport! {
         };
         tokio::join!(ask(&client), is_refused(&rest, gone));
         backend.come_back().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         for operation in ["reconnect", "restart", "stop"] {
             let end = async || { rest.done("x", operation).await; };
             tokio::join!(ask(&client), is_refused(&rest, end));
@@ -77,10 +77,10 @@ over_every_transport! {
         tokio::join!(ask(&client), is_refused(&rest, end));
     }
 
-    /// One of a session of its own ends with that session, too.
+    /// A request of an isolated session ends with that session, too.
     async fn a_request_ends_with_its_isolated_session(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "queue");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         let mut client = gateway.stranger("/servers/x/mcp");
         client.initialize_with(&json!({})).await;
@@ -89,30 +89,30 @@ over_every_transport! {
         is_refused(&rest, async || { client.delete().await; }).await;
     }
 
-    /// A client that was asked is told that its answer would reach nobody.
+    /// The client gets a message that its answer would reach no server.
     async fn a_client_is_told_that_its_answer_would_reach_nobody(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "forward");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         for path in ["/mcp", "/servers/x/mcp"] {
             let client = willing(&gateway, path).await;
-            let mut own = client.listen().await;
+            let mut listen = client.listen().await;
             let tool = if path == "/mcp" { "x__ask" } else { "ask" };
-            let (mut stream, question) = asked(&client, tool, SAMPLING).await;
+            let (mut stream, question) = open_question(&client, tool, SAMPLING).await;
             rest.done("x", "reconnect").await;
-            let mut told = own.message().await;
-            while told["method"] != "notifications/cancelled" {
-                told = own.message().await;
+            let mut message = listen.message().await;
+            while message["method"] != "notifications/cancelled" {
+                message = listen.message().await;
             }
-            assert_eq!(told["params"], json!({"requestId": question["id"], "reason": "Server disconnected"}));
-            let shown = rest.get("/api/server-requests").await;
-            assert_eq!(shown["clients"], json!([]));
+            assert_eq!(message["params"], json!({"requestId": question["id"], "reason": "Server disconnected"}));
+            let requests = rest.get("/api/server-requests").await;
+            assert_eq!(requests["clients"], json!([]));
             stream.message().await;
         }
     }
 }
 
-/// Takes back what the server has asked. The fake numbers its requests.
+/// Withdraws the server's question. The fake numbers its requests.
 fn take_back(backend: &Backend) {
     for number in 0..20 {
         let id = format!("fake-{number}");
@@ -122,36 +122,36 @@ fn take_back(backend: &Backend) {
     }
 }
 
-/// A server that takes a request back wants no answer: the client hears of it under the id that it knows, on shared
-/// sessions, too, and nobody is to answer it by hand.
+/// A server that withdraws a request needs no answer. The client gets the withdrawal under its own id, on
+/// shared sessions, too, and no answer by hand is requested.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_takes_back_needs_no_answer() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[])
             .await
             .option("serverRequests", "forward");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         for path in ["/mcp", "/servers/x/mcp"] {
             let client = willing(&gateway, path).await;
-            let mut own = client.listen().await;
+            let mut listen = client.listen().await;
             let tool = if path == "/mcp" { "x__ask" } else { "ask" };
-            let (_stream, question) = asked(&client, tool, SAMPLING).await;
+            let (_stream, question) = open_question(&client, tool, SAMPLING).await;
             take_back(&backend);
-            let mut told = own.message().await;
-            while told["method"] != "notifications/cancelled" {
-                told = own.message().await;
+            let mut message = listen.message().await;
+            while message["method"] != "notifications/cancelled" {
+                message = listen.message().await;
             }
             let expected = json!({"requestId": question["id"], "reason": "changed my mind"});
-            assert_eq!(told["params"], expected, "{kind:?} {path}");
-            let shown = rest.get("/api/server-requests").await;
-            assert_eq!(shown["clients"], json!([]));
+            assert_eq!(message["params"], expected, "{kind:?} {path}");
+            let requests = rest.get("/api/server-requests").await;
+            assert_eq!(requests["clients"], json!([]));
         }
 
         let backend = Backend::start(kind, &[])
             .await
             .option("serverRequests", "queue");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let params = json!({"name": "x__ask", "arguments": {"method": SAMPLING}}).to_string();
         let _call = client

@@ -1,5 +1,4 @@
-//! Every call is on record, whichever door it came through and however it ended
-//! (docs/dev/requirements.md, "Records").
+//! Every call is recorded, for every door and every outcome (docs/dev/requirements.md, "Records").
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{cancelled, failure, text, value},
     gateway::{Gateway, config, soon},
     modern::Modern,
@@ -24,7 +23,7 @@ use crate::{
     sse::Sse,
 };
 
-/// A gateway that records, and its records.
+/// A gateway with a journal, and its records.
 pub struct Recorded {
     pub gateway: Gateway,
     pub journal: Arc<Journal>,
@@ -32,16 +31,16 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    pub async fn of(backend: &Backend) -> Self {
+    pub async fn with_backend(backend: &Backend) -> Self {
         Self::with(backend, config::Journal::default()).await
     }
 
     pub async fn with(backend: &Backend, settings: config::Journal) -> Self {
-        Self::set(backend, json!({}), settings).await
+        Self::with_journal(backend, json!({}), settings).await
     }
 
-    /// With settings at the top of the configuration.
-    async fn set(backend: &Backend, top: Value, settings: config::Journal) -> Self {
+    /// Starts with these settings at the top of the configuration.
+    async fn with_journal(backend: &Backend, top: Value, settings: config::Journal) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let journal = mainstay_journal_store::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
@@ -49,7 +48,7 @@ impl Recorded {
             journal: Some(Arc::clone(&journal)),
             ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config(&[("x", backend)], top), options).await;
+        let gateway = Gateway::with_options(&config(&[("x", backend)], top), options).await;
         Self {
             gateway,
             journal,
@@ -57,14 +56,14 @@ impl Recorded {
         }
     }
 
-    /// All records, the newest first.
+    /// All records, newest first.
     async fn all(&self) -> Vec<Record> {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(Filter::default(), 100).await;
         page.expect("it reads").calls
     }
 
-    /// The latest one.
+    /// The newest record.
     pub async fn latest(&self) -> Record {
         self.all().await.swap_remove(0)
     }
@@ -81,7 +80,7 @@ impl Recorded {
         String::from_utf8(object).expect("UTF-8")
     }
 
-    /// What every successful call of `echo` leaves, and where it came in.
+    /// Asserts the record of a successful call of `echo`, with its door and path.
     async fn check(&self, door: Door, path: &str) {
         let record = self.one().await;
         assert_eq!(record.origin.door, door, "{path}");
@@ -89,9 +88,15 @@ impl Recorded {
         assert_eq!(record.target.method, "tools/call");
         assert_eq!((record.state, record.status), (State::Answered, Status::Ok));
         assert_eq!((record.attempts, &record.error), (1, &None));
-        let arguments = record.arguments.and_then(|it| it.cid).expect("arguments");
+        let arguments = record
+            .arguments
+            .and_then(|object| object.cid)
+            .expect("arguments");
         assert_eq!(self.object(arguments).await, r#"{"text":"hé"}"#);
-        let result = record.result.and_then(|it| it.cid).expect("a result");
+        let result = record
+            .result
+            .and_then(|object| object.cid)
+            .expect("a result");
         assert_eq!(text(&value(&self.object(result).await)), "hé");
         let duration = record.duration.expect("it has ended");
         assert!(record.queue + record.upstream <= duration, "{record:?}");
@@ -102,15 +107,15 @@ impl Recorded {
 const ECHO: &str = r#"{"name":"NAME","arguments":{"text":"hé"}}"#;
 
 async fn echo() -> Backend {
-    Backend::start(Kind::Stdio, &[]).await
+    Backend::start(BackendKind::Stdio, &[]).await
 }
 
-/// MCP over HTTP, of a session.
+/// MCP over HTTP, with a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_session() {
     for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
         let backend = echo().await;
-        let recorded = Recorded::of(&backend).await;
+        let recorded = Recorded::with_backend(&backend).await;
         let client = recorded.gateway.client_at(path).await;
         client.ask("tools/call", &ECHO.replace("NAME", name)).await;
         recorded.check(Door::McpHttp, path).await;
@@ -121,12 +126,12 @@ async fn of_a_session() {
     }
 }
 
-/// A profile is part of where a call came from.
+/// The record of a call names its profile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_profile() {
     let backend = echo().await;
     let settings = json!({"profiles": {"some": {"servers": ["x"]}}});
-    let recorded = Recorded::set(&backend, settings, config::Journal::default()).await;
+    let recorded = Recorded::with_journal(&backend, settings, config::Journal::default()).await;
     let client = recorded.gateway.client_at("/mcp/some").await;
     client
         .ask("tools/call", &ECHO.replace("NAME", "x__echo"))
@@ -141,7 +146,7 @@ async fn of_a_profile() {
 async fn of_a_client_without_a_session() {
     for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
         let backend = echo().await;
-        let recorded = Recorded::of(&backend).await;
+        let recorded = Recorded::with_backend(&backend).await;
         let client = Modern::at(&recorded.gateway, path);
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let client = client.with("traceparent", trace);
@@ -159,7 +164,7 @@ async fn of_a_client_without_a_session() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_stdio() {
     let backend = echo().await;
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let mut pipe = recorded.gateway.pipe().await;
     let id = pipe
         .begin("tools/call", &ECHO.replace("NAME", "x__echo"))
@@ -171,7 +176,7 @@ async fn of_stdio() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_http_and_sse() {
     let backend = echo().await;
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let mut client = Sse::greeted(&recorded.gateway, "/sse").await;
     client
         .call("x__echo", json!({"arguments": {"text": "hé"}}))
@@ -179,11 +184,11 @@ async fn of_http_and_sse() {
     recorded.check(Door::McpSse, "/sse").await;
 }
 
-/// L7, M13: what is on record of a call, over REST.
+/// L7, M13: the record of a call, over REST.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rest_tells_of_calls() {
     let backend = echo().await;
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let rest = recorded.gateway.rest();
     let call = json!({"tool": "x/echo", "arguments": {"text": "hé"}});
     let (status, _) = rest.post("/api/mcp-tools/call", call).await;
@@ -223,12 +228,12 @@ async fn rest_tells_of_calls() {
     );
 }
 
-/// A caller over REST finds its own calls by its trace, those that were refused too.
+/// A caller over REST finds its own calls by its trace, including refused ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_over_rest_are_of_their_callers_trace() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let backend = echo().await;
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let rest = recorded.gateway.rest();
     let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
     let mut headers = HeaderMap::new();
@@ -242,7 +247,7 @@ async fn calls_over_rest_are_of_their_callers_trace() {
         let path = "/api/mcp-tools/call";
         let (status, answer) = rest.post_of(headers.clone(), path, call.clone()).await;
         assert_eq!(status, expected, "{answer}");
-        // One without.
+        // A call without a trace.
         let (status, _) = rest.post(path, call).await;
         assert_eq!(status, expected);
         let page = rest.get("/api/call-records").await;
@@ -267,7 +272,7 @@ async fn calls_over_rest_are_of_their_callers_trace() {
     assert_eq!(sent[1]["params"].get("_meta"), None);
 }
 
-/// L1: a call that leads to no server is on record, too. Each kind of unknown name, by each door.
+/// L1: a call that reaches no server is recorded, too: each kind of unknown name, at each door.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_what_nobody_knows() {
     let arguments = r#"{"text":"hé"}"#;
@@ -286,7 +291,7 @@ async fn of_what_nobody_knows() {
         ),
     ] {
         let backend = echo().await;
-        let recorded = Recorded::of(&backend).await;
+        let recorded = Recorded::with_backend(&backend).await;
         let client = recorded.gateway.client_at(path).await;
         client.ask(method, &params.replace("ARGS", arguments)).await;
         let record = recorded.all().await.remove(0);
@@ -330,9 +335,9 @@ async fn of_what_nobody_knows() {
         ),
     ] {
         let backend = echo().await;
-        let recorded = Recorded::of(&backend).await;
-        let (answered, said) = recorded.gateway.rest().post(path, body).await;
-        assert_eq!(answered, status, "{said}");
+        let recorded = Recorded::with_backend(&backend).await;
+        let (answered, answer) = recorded.gateway.rest().post(path, body).await;
+        assert_eq!(answered, status, "{answer}");
         let record = recorded.one().await;
         assert_eq!(
             (&*record.target.tool, record.status),
@@ -342,20 +347,20 @@ async fn of_what_nobody_knows() {
     }
 }
 
-/// REST (L5), and the commands, which are known by what they call themselves.
+/// REST (L5), and the commands, which are recognised by their user agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_rest_and_the_command_line() {
     for (agent, door) in [("curl/8", Door::Rest), (api::USER_AGENT, Door::Cli)] {
         let backend = echo().await;
-        let recorded = Recorded::of(&backend).await;
+        let recorded = Recorded::with_backend(&backend).await;
         let http = recorded.gateway.stranger("/api/mcp-tools/call");
         let mut headers = http.headers("application/json");
         let bearer = format!("Bearer {TOKEN}");
-        for (name, said) in [
+        for (name, text) in [
             (header::AUTHORIZATION, &*bearer),
             (header::USER_AGENT, agent),
         ] {
-            headers.insert(name, HeaderValue::from_str(said).expect("ASCII"));
+            headers.insert(name, HeaderValue::from_str(text).expect("ASCII"));
         }
         let body = r#"{"tool":"x/echo","arguments":{"text":"hé"}}"#;
         let answer = http.send(Method::POST, headers, body).await.whole().await;
@@ -366,11 +371,11 @@ async fn of_rest_and_the_command_line() {
     }
 }
 
-/// Resources and prompts are read and got by calls, too.
+/// Reads of resources and gets of prompts are calls, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_resources_and_prompts() {
     let backend = echo().await;
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let client = recorded.gateway.client().await;
     client
         .result("resources/read", json!({"uri": "fake://text"}))
@@ -392,7 +397,7 @@ async fn of_resources_and_prompts() {
     );
     let error = missing.error.as_ref().expect("an error");
     assert!(error.text.contains("-32002"), "{error:?}");
-    // No server has it: that they were asked is no call.
+    // No server has it. The requests to the servers are no calls.
     assert_eq!(
         (unknown.status, unknown.state),
         (Status::Refused, State::NotSent)
@@ -401,11 +406,11 @@ async fn of_resources_and_prompts() {
     assert_eq!(error.kind, "resource_not_found");
 }
 
-/// L2: a tool that says it failed has failed.
+/// L2: a tool that reports a failure has failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_tool_that_failed() {
     let backend = echo().await;
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let client = recorded.gateway.client().await;
     let result = client.call("x__error", json!({})).await;
     assert_eq!(result["isError"], true, "{result}");
@@ -419,11 +424,11 @@ async fn of_a_tool_that_failed() {
     assert_eq!(error.text, text(&result));
 }
 
-/// A call that runs out of time, one that is cancelled, one whose server dies: what is known of each.
+/// A call that times out, a cancelled one, and one whose server dies: the known facts of each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_calls_that_were_never_answered() {
     let backend = echo().await.option("timeout", 1000);
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let client = recorded.gateway.client().await;
     let late = client.call("x__sleep", json!({"ms": 60_000})).await;
     assert_eq!(failure(&late)["kind"], "call_timeout", "{late}");
@@ -444,7 +449,10 @@ async fn of_calls_that_were_never_answered() {
     let lost = client.call("x__crash", json!({})).await;
     assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
     let all = recorded.all().await;
-    let ends: Vec<_> = all.iter().map(|it| (it.state, it.status)).collect();
+    let ends: Vec<_> = all
+        .iter()
+        .map(|record| (record.state, record.status))
+        .collect();
     let expected = [
         (State::Sent, Status::Unknown),
         (State::Sent, Status::Cancelled),
@@ -453,17 +461,17 @@ async fn of_calls_that_were_never_answered() {
     assert_eq!(ends, expected, "the newest first: {all:?}");
     let kinds = all
         .iter()
-        .map(|it| it.error.as_ref().map(|error| &*error.kind));
+        .map(|record| record.error.as_ref().map(|error| &*error.kind));
     let kinds: Vec<_> = kinds.flatten().collect();
     assert_eq!(kinds, ["outcome_unknown", "cancelled", "call_timeout"]);
 }
 
-/// A server that cannot be started never sees a call: the record says so.
+/// A server that cannot be started never gets the call, and the record says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_call_that_was_not_sent() {
-    let backend = Backend::start(Kind::Http, &[]).await;
+    let backend = Backend::start(BackendKind::Http, &[]).await;
     backend.fake().refuse(true).await.expect("the fake runs");
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let client = recorded.gateway.client_at("/mcp").await;
     let (status, _) = recorded
         .gateway
@@ -481,7 +489,7 @@ async fn of_a_call_that_was_not_sent() {
     assert!(record.error.is_some());
 }
 
-/// In strict mode whatever was answered is on record, and can be read at once.
+/// In strict mode every answered call is recorded, and can be read at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strictly_before_the_answer() {
     let backend = echo().await;
@@ -507,7 +515,7 @@ async fn strictly_before_the_answer() {
     );
 }
 
-/// L7: a session that outlives a restart of ours is still its client's.
+/// L7: after a restart of Mainstay a session still belongs to its client.
 #[tokio::test]
 async fn a_session_that_goes_on_says_whose_it_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -524,16 +532,16 @@ async fn a_session_that_goes_on_says_whose_it_is() {
             session_key: Some(Secret::new("a key that is kept")),
             ..DaemonOptions::default()
         };
-        Gateway::set(&config(&[("x", &backend)], json!({})), options).await
+        Gateway::with_options(&config(&[("x", &backend)], json!({})), options).await
     };
-    // A journal goes with its gateway.
+    // A journal ends with its gateway.
     let gateway = run(None).await;
     let client = gateway.client().await;
     gateway.stop().await;
     let gateway = run(Some(&journal)).await;
     let mut revived = gateway.stranger("/mcp");
     revived.session.clone_from(&client.session);
-    revived.hears("x__echo").await;
+    revived.assert_echo("x__echo").await;
     journal.flush().await.expect("it writes");
     let page = journal.records(Filter::default(), 1).await;
     let record = page.expect("readable").calls.remove(0);

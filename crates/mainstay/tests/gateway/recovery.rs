@@ -1,5 +1,4 @@
-//! Connections that are lost and come back, whatever the transport and whatever was lost (G8, G11, K9;
-//! W5, W26).
+//! Lost connections that return, over every transport and for every kind of loss (G8, G11, K9; W5, W26).
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +11,11 @@ use mainstay_platform::clock::SleepClock;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, failure, text},
     gateway::{Gateway, config, soon, until},
     loss::{kill, pid},
-    rest_client::{asked, never, promptly},
+    rest_client::{health_checks, never, promptly},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -25,12 +24,12 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-fn says(value: &Value, words: &str) -> bool {
+fn contains_words(value: &Value, words: &str) -> bool {
     value.as_str().is_some_and(|text| text.contains(words))
 }
 
-/// The failure of a call that found no session. One that was written into a dying connection has an
-/// unknown outcome; the next has not.
+/// The failure of a call that found no session. A call that was written to a dying connection has an unknown
+/// outcome, and the next one has this failure.
 async fn not_connected(client: &Http) -> Value {
     let found = async {
         loop {
@@ -44,21 +43,21 @@ async fn not_connected(client: &Http) -> Value {
 }
 
 over_every_transport! {
-    /// G8, G9: calls that find their server gone share one attempt, at once, whatever the schedule.
+    /// G8, G9: calls that find their server gone share one attempt. It begins at once, whatever the schedule.
     async fn calls_share_one_attempt(kind) {
         let backend = Backend::start(kind, &["--handshake-delay", "300"]).await.option("reconnect", never());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.call("x__crash", json!({})).await;
-        futures_util::future::join_all((0..10).map(|_| client.hears("x__echo"))).await;
+        futures_util::future::join_all((0..10).map(|_| client.assert_echo("x__echo"))).await;
         assert_eq!(backend.count("initialize"), 2);
         assert_eq!(backend.runs("echo"), 10);
     }
 
-    /// K9: a call whose attempt failed says which one it was, and when the next one comes.
+    /// K9: a call whose attempt failed reports the number of the attempt, and the time of the next one.
     async fn a_failed_attempt_says_when_the_next_one_comes(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         backend.leave(&client).await;
         let result = not_connected(&client).await;
@@ -68,31 +67,31 @@ over_every_transport! {
         assert!(failure["lastError"].is_string(), "{failure}");
         assert!(text(&result).contains("Server 'x' is reconnecting: "), "{result}");
         backend.come_back().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 
     /// sparfenyuk/mcp-proxy#247, #75: the child is dead, and answers are 200 with an empty error.
     async fn a_dead_backend_is_not_reported_healthy(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         let result = not_connected(&client).await;
         assert!(!text(&result).is_empty(), "{result}");
-        let shown = rest.server("x").await;
-        assert_eq!((&shown["connected"], &shown["status"]), (&json!(false), &json!("reconnecting")), "{shown}");
-        assert_eq!(shown["lastError"], failure(&result)["lastError"], "{shown}");
-        assert!(shown["healthStatus"].is_null(), "{shown}");
+        let server = rest.server("x").await;
+        assert_eq!((&server["connected"], &server["status"]), (&json!(false), &json!("reconnecting")), "{server}");
+        assert_eq!(server["lastError"], failure(&result)["lastError"], "{server}");
+        assert!(server["healthStatus"].is_null(), "{server}");
         let health = rest.get("/api/health").await;
         assert_eq!(health["servers"][0]["status"], "error", "{health}");
-        assert!(says(&health["servers"][0]["message"], "reconnecting: "), "{health}");
+        assert!(contains_words(&health["servers"][0]["message"], "reconnecting: "), "{health}");
     }
 
     /// envoy ai-gateway#1924: one flapping backend makes every client's tool list flicker.
     async fn a_flapping_backend_does_not_flicker(kind) {
         let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
         let calm = Backend::http().await;
-        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         let tools = client.tools().await;
@@ -104,37 +103,36 @@ over_every_transport! {
                 }
             };
             soon("it to be back", back).await;
-            client.hears("x__echo").await;
+            client.assert_echo("x__echo").await;
         }
-        // What is announced first is this, and nothing before.
+        // This is the first announcement.
         client.call("calm__change_prompts", json!({})).await;
         assert_eq!(stream.message().await["method"], "notifications/prompts/list_changed");
         assert_eq!(client.tools().await, tools);
     }
 
-    /// G11: what is up is asked at once when the machine wakes, on the session it has.
+    /// G11: when the machine wakes, a connected server is probed at once, in its current session.
     async fn after_a_sleep_a_server_is_asked(kind) {
         let backend = Backend::start(kind, &[]).await;
         let clock = SleepClock::manual();
         let options = GatewayOptions { clock: clock.clone(), ..GatewayOptions::default() };
-        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
-        gateway.client().await.hears("x__echo").await;
+        let gateway = Gateway::with_options(&config(&[("x", &backend)], json!({})), options).await;
+        gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(backend.count("ping"), 0);
         clock.sleep(MINUTE);
         backend.until_count("ping", 1).await;
-        gateway.client().await.hears("x__echo").await;
+        gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(backend.count("initialize"), 1);
     }
 }
 
-/// Recovery does not wait for the schedule when a call does: a server that was up for a second is tried
-/// at once.
+/// Recovery for a call does not wait for the schedule: a server that was up for a second is tried at once.
 #[tokio::test]
 async fn a_call_does_not_wait_for_the_schedule() {
     let backend = Backend::stdio().await.option("reconnect", never());
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    // A busy machine lengthens a start and never shortens it, so the shortest of several counts.
+    // A busy machine makes a start longer, and never shorter. The shortest of several counts.
     let mut shortest = Duration::MAX;
     for _ in 0..5 {
         let first = pid(&client, "x__pid").await;
@@ -144,7 +142,7 @@ async fn a_call_does_not_wait_for_the_schedule() {
         let since = Instant::now();
         assert_ne!(pid(&client, "x__pid").await, first);
         shortest = shortest.min(since.elapsed());
-        // Less than the spacing of attempts would cost, and far below the schedule.
+        // Less than the pause between attempts, and far below the schedule.
         if shortest < Duration::from_millis(800) {
             return;
         }
@@ -152,24 +150,24 @@ async fn a_call_does_not_wait_for_the_schedule() {
     panic!("{shortest:?}");
 }
 
-/// K9: a call that waits for a handshake that hangs waits as long as it may take, and no longer.
+/// K9: a call waits for a hanging handshake until its own deadline, and no longer.
 #[tokio::test]
 async fn a_call_waits_within_its_own_deadline() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
         let backend = backend
             .option("reconnect", never())
             .option("timeout_s", 1)
             .option("connectTimeoutMs", 3000);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         backend.fake().edit(|script| script.hang_at_start = true);
         client.call("x__crash", json!({})).await;
         let since = Instant::now();
         let rest = gateway.rest();
         let has_failed = |server: &Value| {
-            let why = server["lastError"].as_str();
-            why.is_some_and(|why| why.contains("no handshake within 3000 ms"))
+            let last_error = server["lastError"].as_str();
+            last_error.is_some_and(|reason| reason.contains("no handshake within 3000 ms"))
         };
         let result = tokio::select! {
             result = client.call("x__echo", json!({})) => result,
@@ -179,118 +177,124 @@ async fn a_call_waits_within_its_own_deadline() {
         assert_eq!(failure(&result)["status"], "reconnecting", "{result}");
         assert!(waited >= Duration::from_millis(900), "{waited:?}");
         backend.fake().edit(|script| script.hang_at_start = false);
-        // On a busy machine the handshake may come so late that it is answered.
+        // On a busy machine the handshake may arrive so late that it is answered.
         let is_over =
             |server: &Value| server["nextRetryMs"].is_u64() || server["status"] == "connected";
         rest.until("x", "waiting or back", is_over).await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 }
 
-/// mcphub#970, #1111: a network blip is an outage for ever, and it is not shown whether and when it is
-/// tried again.
+/// mcphub#970, #1111: a short network failure is an outage for ever, and no next attempt is shown.
 #[tokio::test]
 async fn a_network_blip_is_shown_and_heals() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &[]).await;
         let backend = backend.option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
         gate.set(Mode::Closed).await.expect("the gate stands");
         gate.reset();
         let retried = |server: &Value| {
             number(&server["reconnectAttempt"]) >= 2 && server["nextRetryMs"].is_u64()
         };
-        let shown = rest.until("x", "tried again", retried).await;
-        assert_eq!(shown["status"], "reconnecting", "{shown}");
-        assert!(says(&shown["lastError"], "cannot connect"), "{shown}");
+        let server = rest.until("x", "tried again", retried).await;
+        assert_eq!(server["status"], "reconnecting", "{server}");
+        assert!(
+            contains_words(&server["lastError"], "cannot connect"),
+            "{server}"
+        );
         gate.set(Mode::Forward).await.expect("the gate stands");
         rest.until_status("x", "connected").await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 }
 
-/// Idle connections that were reset cost no call.
+/// No call is lost because an idle connection was reset.
 #[tokio::test]
 async fn connections_that_were_reset_cost_no_call() {
-    let (backend, gate) = Backend::gated(Kind::Http, &["--no-get"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     for round in 1..=5 {
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         gate.reset();
         assert_eq!(backend.runs("echo"), round);
     }
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!((backend.count("initialize"), backend.runs("echo")), (1, 6));
 }
 
 /// HTTP+SSE has no session without its stream.
 #[tokio::test]
 async fn an_sse_stream_that_drops_is_a_new_session() {
-    let backend = Backend::start(Kind::Sse, &[]).await;
+    let backend = Backend::start(BackendKind::Sse, &[]).await;
     let backend = backend.option("reconnect", promptly());
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     for round in 2..=3 {
         backend.fake().drop_streams();
         backend.until_count("initialize", round).await;
         gateway.rest().until_status("x", "connected").await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 }
 
-/// HTTP `Retry-After`: the server is not asked before, and the reason says so.
+/// HTTP `Retry-After`: the server is not asked earlier, and the reason says so.
 #[tokio::test]
 async fn a_server_that_says_when_is_not_asked_before() {
     let flags = "--status 503 --status-on-all --status-times 1 --retry-after 2";
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &flags.split(' ').collect::<Vec<_>>()).await;
         let backend = backend.option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        let shown = rest
+        let server_view = rest
             .until("x", "told off", |server| server["nextRetryMs"].is_u64())
             .await;
         assert!(
-            says(&shown["lastError"], "HTTP 503") && says(&shown["lastError"], "after 2 s"),
-            "{shown}"
+            contains_words(&server_view["lastError"], "HTTP 503")
+                && contains_words(&server_view["lastError"], "after 2 s"),
+            "{server_view}"
         );
         rest.until("x", "listed", |server| server["toolsReady"] == true)
             .await;
-        let came = gate.attempts();
+        let attempts = gate.attempts();
         assert!(
-            came[1] - came[0] >= Duration::from_millis(1900),
+            attempts[1] - attempts[0] >= Duration::from_millis(1900),
             "{:?}",
-            came[1] - came[0]
+            attempts[1] - attempts[0]
         );
-        gateway.client().await.hears("x__echo").await;
+        gateway.client().await.assert_echo("x__echo").await;
     }
 }
 
-/// A name that is not known now may be known later: a laptop that has no network yet.
+/// A host name that does not resolve now may resolve later: a laptop without a network yet.
 #[tokio::test]
 async fn a_name_that_nobody_knows_is_tried_again() {
     let mut lost = Backend::http().await.option("reconnect", promptly());
     lost.entry["url"] = "http://nobody.invalid/mcp".into();
     let calm = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &lost), ("calm", &calm)]).await;
-    let shown = gateway
+    let gateway = Gateway::with_servers(&[("x", &lost), ("calm", &calm)]).await;
+    let server = gateway
         .rest()
         .until("x", "tried again", |server| {
             number(&server["reconnectAttempt"]) >= 2 && server["nextRetryMs"].is_u64()
         })
         .await;
-    assert!(says(&shown["lastError"], "cannot connect"), "{shown}");
-    gateway.client().await.hears("calm__echo").await;
+    assert!(
+        contains_words(&server["lastError"], "cannot connect"),
+        "{server}"
+    );
+    gateway.client().await.assert_echo("calm__echo").await;
 }
 
-/// G11: what waits is tried at once when the machine wakes.
+/// G11: when the machine wakes, a waiting attempt is made at once.
 #[tokio::test]
 async fn after_a_sleep_a_waiting_server_is_tried() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await.option("reconnect", never());
         backend.fake().refuse(true).await.expect("the fake runs");
         let clock = SleepClock::manual();
@@ -298,7 +302,7 @@ async fn after_a_sleep_a_waiting_server_is_tried() {
             clock: clock.clone(),
             ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
+        let gateway = Gateway::with_options(&config(&[("x", &backend)], json!({})), options).await;
         let rest = gateway.rest();
         rest.until("x", "waiting", |server| {
             number(&server["nextRetryMs"]) > 3_000_000
@@ -310,12 +314,12 @@ async fn after_a_sleep_a_waiting_server_is_tried() {
     }
 }
 
-/// W26: the lid was closed for five seconds, and the connections were not told that they are gone.
+/// W26: the laptop slept for five seconds, and the connections got no reset.
 #[tokio::test]
 async fn after_a_sleep_dead_connections_are_replaced() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &[]).await;
-        let mut health = asked(Duration::from_millis(300), "verify");
+        let mut health = health_checks(Duration::from_millis(300), "verify");
         health["intervalMs"] = json!(3_600_000);
         health["hangAfterMs"] = json!(1);
         let backend = backend.option("health", health);
@@ -324,43 +328,46 @@ async fn after_a_sleep_dead_connections_are_replaced() {
             clock: clock.clone(),
             ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
+        let gateway = Gateway::with_options(&config(&[("x", &backend)], json!({})), options).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
         gate.strand();
         clock.sleep(Duration::from_secs(5));
-        if kind == Kind::Http {
-            // Asked on a connection of its own, the server is as well as its session.
+        if kind == BackendKind::Http {
+            // The probe uses a new connection, and shows that the server and its session work.
             backend.until_count("ping", 1).await;
         } else {
             backend.until_count("initialize", 2).await;
         }
         gateway.rest().until_status("x", "connected").await;
-        client.hears("x__echo").await;
-        let sessions = if kind == Kind::Http { 1 } else { 2 };
+        client.assert_echo("x__echo").await;
+        let sessions = if kind == BackendKind::Http { 1 } else { 2 };
         assert_eq!(backend.count("initialize"), sessions);
     }
 }
 
-/// metamcp#264: an error is kept, and its server skipped for ever. Here a start tries it anew at once,
-/// and so does the next run.
+/// metamcp#264: an error is stored, and its server is skipped for ever. Here a start by hand and the next run
+/// try it again at once.
 #[tokio::test]
 async fn an_error_is_not_for_ever() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let backend = Backend::start(Kind::Http, &["--status", "401"]).await;
+    let backend = Backend::start(BackendKind::Http, &["--status", "401"]).await;
     let all = config(&[("x", &backend)], json!({}));
     let options = || GatewayOptions {
         catalogs: Some(folder.path().to_owned()),
         ..GatewayOptions::default()
     };
-    let gateway = Gateway::set(&all, options()).await;
+    let gateway = Gateway::with_options(&all, options()).await;
     let rest = gateway.rest();
-    let shown = rest.until_status("x", "error").await;
-    assert!(says(&shown["lastError"], "unauthorized"), "{shown}");
+    let server = rest.until_status("x", "error").await;
+    assert!(
+        contains_words(&server["lastError"], "unauthorized"),
+        "{server}"
+    );
     backend.fake().edit(|script| script.status = None);
     rest.done("x", "start").await;
-    gateway.client().await.hears("x__echo").await;
+    gateway.client().await.assert_echo("x__echo").await;
 
     backend.fake().edit(|script| script.status = Some(401));
     rest.done("x", "stop").await;
@@ -368,62 +375,66 @@ async fn an_error_is_not_for_ever() {
     rest.until_status("x", "error").await;
     gateway.stop().await;
     backend.fake().edit(|script| script.status = None);
-    let gateway = Gateway::set(&all, options()).await;
+    let gateway = Gateway::with_options(&all, options()).await;
     gateway.rest().until_status("x", "connected").await;
 }
 
-/// mcpproxy#310: a refresh loop, 23 million retries. After a refusal only a person tries again at once:
-/// calls do once a minute, however many there are.
+/// mcpproxy#310: a refresh loop of 23 million retries. After a refusal only a person retries at once. Calls
+/// retry once a minute, whatever their number.
 #[tokio::test]
 async fn a_refusal_is_not_tried_again_at_once() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let flags = ["--status", "401", "--status-on-all"];
         let backend = Backend::start(kind, &flags).await;
         let backend = backend.option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         rest.until_status("x", "error").await;
-        let asked = || backend.fake().received().len();
-        let once = asked();
+        let requests = || backend.fake().received().len();
+        let once = requests();
         for _ in 0..20 {
             client.error("tools/call", json!({"name": "x__echo"})).await;
         }
-        assert_eq!(asked(), once);
+        assert_eq!(requests(), once);
         let (status, answer) = rest.operate("x", "reconnect").await;
         assert!(
-            status.is_server_error() && says(&answer["message"], "401"),
+            status.is_server_error() && contains_words(&answer["message"], "401"),
             "{answer}"
         );
-        assert_eq!(asked(), 2 * once);
+        assert_eq!(requests(), 2 * once);
     }
 }
 
-/// What passes is no error for ever: a program that is missing, or cannot be run, while it is replaced.
+/// A temporary error does not last for ever: a program that is missing, or not executable, while it is
+/// replaced.
 #[tokio::test]
 async fn a_program_that_comes_later_is_started() {
     for is_there in [false, true] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let program = folder.path().join("server");
         if is_there {
-            // It may not be executed yet.
+            // The program may not be executable yet.
             std::fs::write(&program, "").expect("written");
         }
         let mut backend = Backend::stdio().await.option("reconnect", promptly());
         backend.entry["command"] = program.to_str().expect("UTF-8").into();
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
-        let shown = rest.until("x", "tried again", retried).await;
-        assert!(says(&shown["lastError"], "cannot start: "), "{shown}");
+        let server = rest.until("x", "tried again", retried).await;
+        assert!(
+            contains_words(&server["lastError"], "cannot start: "),
+            "{server}"
+        );
         std::fs::remove_file(&program).ok();
         std::os::unix::fs::symlink(fake_server::binary(), &program).expect("a link");
         rest.until("x", "listed", |server| server["toolsReady"] == true)
             .await;
-        gateway.client().await.hears("x__echo").await;
+        gateway.client().await.assert_echo("x__echo").await;
     }
 }
 
-/// A call asks for an attempt, whatever the schedule.
+/// A call makes an attempt, whatever the schedule.
 #[tokio::test]
 async fn a_call_starts_a_program_that_has_come() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -432,12 +443,12 @@ async fn a_call_starts_a_program_that_has_come() {
     link();
     let mut backend = Backend::stdio().await.option("reconnect", never());
     backend.entry["command"] = program.to_str().expect("UTF-8").into();
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     std::fs::remove_file(&program).expect("it was there");
     client.call("x__crash", json!({})).await;
-    let missing = |server: &Value| says(&server["lastError"], "command not found");
+    let missing = |server: &Value| contains_words(&server["lastError"], "command not found");
     let tried = async {
         while !missing(&gateway.rest().server("x").await) {
             client.call("x__echo", json!({})).await;
@@ -445,60 +456,67 @@ async fn a_call_starts_a_program_that_has_come() {
     };
     soon("an attempt that finds nothing", tried).await;
     link();
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }
 
-/// An error that answers the handshake is one of the moment, too.
+/// An error in the answer to the handshake is temporary, too.
 #[tokio::test]
 async fn a_handshake_that_fails_is_tried_again() {
-    let backend = Backend::start(Kind::Http, &["--initialize-error"]).await;
+    let backend = Backend::start(BackendKind::Http, &["--initialize-error"]).await;
     let backend = backend.option("reconnect", promptly());
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
-    let shown = rest.until("x", "tried again", retried).await;
-    assert!(says(&shown["lastError"], "initialize failed"), "{shown}");
+    let server = rest.until("x", "tried again", retried).await;
+    assert!(
+        contains_words(&server["lastError"], "initialize failed"),
+        "{server}"
+    );
     backend
         .fake()
         .edit(|script| script.initialize_error = false);
     rest.until("x", "listed", |server| server["toolsReady"] == true)
         .await;
-    gateway.client().await.hears("x__echo").await;
+    gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// A server that refuses Mainstay is tried again, rarely, and shown as an error until then.
+/// A server that refuses Mainstay is retried rarely, and is shown as an error until then.
 #[tokio::test]
 async fn a_server_that_lets_us_in_again_is_connected() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &["--status", "401"]).await;
         let backend = backend.option("reconnect", json!({"unauthorizedDelayMs": 300}));
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
-        let shown = rest.until("x", "tried again", retried).await;
-        assert_eq!(shown["status"], "error", "{shown}");
-        assert!(says(&shown["lastError"], "unauthorized: "), "{shown}");
+        let server = rest.until("x", "tried again", retried).await;
+        assert_eq!(server["status"], "error", "{server}");
+        assert!(
+            contains_words(&server["lastError"], "unauthorized: "),
+            "{server}"
+        );
         backend.fake().edit(|script| script.status = None);
         rest.until_status("x", "connected").await;
     }
 }
 
-/// toolhive#5786: a backend that recovers stays invisible to the sessions that live.
+/// toolhive#5786: a backend that recovers stays invisible to live sessions.
 #[tokio::test]
 async fn a_backend_that_recovers_is_announced() {
     let backend = Backend::http().await.option("reconnect", promptly());
     backend.fake().refuse(true).await.expect("the fake runs");
-    let gateway = Gateway::with(&[("x", &backend)], json!({"startup": {"waitMs": 100}})).await;
+    let gateway =
+        Gateway::with_settings(&[("x", &backend)], json!({"startup": {"waitMs": 100}})).await;
     let client = gateway.client().await;
     assert_eq!(client.tools().await, Vec::<String>::new());
     let mut stream = client.listen().await;
     backend.fake().refuse(false).await.expect("the fake runs");
     while stream.message().await["method"] != "notifications/tools/list_changed" {}
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
 }
 
-/// mcphub#405: a restart of the gateway invalidates all clients. Here a session goes on, on both paths:
-/// its calls, its stream, its end; no other id will do, nor one of another path.
+/// mcphub#405: a restart of the gateway invalidates all clients. Here a session continues at both endpoints:
+/// its calls, its stream and its end. No other id works, and no id of another endpoint.
 #[tokio::test]
 async fn a_restart_of_ours_costs_no_client_its_session() {
     let backend = Backend::http().await;
@@ -509,13 +527,13 @@ async fn a_restart_of_ours_costs_no_client_its_session() {
             session_key,
             ..DaemonOptions::default()
         };
-        Gateway::set(&all, options).await
+        Gateway::with_options(&all, options).await
     };
     let gateway = run("the key of this house").await;
     let mut sessions = Vec::new();
     for (path, tool) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
         let client = gateway.client_at(path).await;
-        client.hears(tool).await;
+        client.assert_echo(tool).await;
         sessions.push((path, tool, client.session.expect("a session")));
     }
     let status = |client: Http| async move { client.delete().await };
@@ -542,10 +560,10 @@ async fn a_restart_of_ours_costs_no_client_its_session() {
         assert_eq!(unknown(&gateway, other, id).await, StatusCode::NOT_FOUND);
         let mut client = gateway.stranger(path);
         client.session = Some(id.clone());
-        client.hears(tool).await;
+        client.assert_echo(tool).await;
         let mut stream = client.listen().await;
         if *path == "/mcp" {
-            // What it listed before may not be so any more.
+            // The client's list may be out of date.
             assert_eq!(
                 stream.message().await["method"],
                 "notifications/tools/list_changed"

@@ -1,5 +1,5 @@
-//! What records, logs and states do not say: secrets that are known by their names or forms, and those of
-//! the configuration, which a server may say back.
+//! Secrets in records, logs and states are redacted: secrets with known names or forms, and secrets of the
+//! configuration that a server may repeat.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::text,
     gateway::{Gateway, found},
     rogue,
 };
 
-/// A token with characters that an encoding changes; as it is, in percent-encoding, in base64 behind a
-/// name, and as the header that it stands in.
+/// A token with characters that encodings change: plain, percent-encoded, in base64 after a name, and as a
+/// header.
 const SECRET: &str = "top/secret+token?1";
 const FORMS: [&str; 5] = [
     SECRET,
@@ -30,14 +30,14 @@ const FORMS: [&str; 5] = [
     "746f702f7365637265742b746f6b656e3f31",
 ];
 
-struct Kept {
+struct StoredCalls {
     gateway: Gateway,
     journal: Arc<Journal>,
     folder: TempDir,
 }
 
-impl Kept {
-    async fn of(server: &Value, redact: Redact) -> Self {
+impl StoredCalls {
+    async fn with_server(server: &Value, redact: Redact) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let settings = config::Journal {
             redact,
@@ -52,27 +52,27 @@ impl Kept {
         };
         let all = json!({"mcpServers": {"x": server}});
         Self {
-            gateway: Gateway::set(&all, options).await,
+            gateway: Gateway::with_options(&all, options).await,
             journal,
             folder,
         }
     }
 
-    /// Everything that is kept of calls: the records as REST shows them, and what they lead to.
+    /// All stored data of calls: the records over REST, and their objects.
     async fn everything(&self) -> String {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(Filter::default(), 100).await;
         let mut all = String::new();
         for record in page.expect("it reads").calls {
             let id = record.id;
-            let shown = self
+            let details = self
                 .gateway
                 .rest()
                 .get(&format!("/api/call-records/{id}"))
                 .await;
-            all.push_str(&shown.to_string());
+            all.push_str(&details.to_string());
             for payload in [record.arguments, record.result].into_iter().flatten() {
-                // A call without arguments has none to keep.
+                // A call without arguments stores none.
                 let Some(cid) = payload.cid else { continue };
                 let object = self.journal.object(cid).await.expect("kept");
                 assert_eq!(
@@ -93,25 +93,25 @@ fn hides(text: &str) {
     }
 }
 
-/// Without a word in the configuration. The server gets what the client sent, and the client what the
-/// server said.
+/// Without a setting in the configuration. The server gets the client's text, and the client gets the server's
+/// text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_hide_what_is_known_to_be_secret() {
-    let said = "password: hunter2, Bearer abcdef, ghp_0123456789abcdefghijkl";
+    let text_sent = "password: hunter2, Bearer abcdef, ghp_0123456789abcdefghijkl";
     for (defaults, is_kept) in [(true, false), (false, true)] {
-        let backend = Backend::start(Kind::Stdio, &[]).await;
+        let backend = Backend::start(BackendKind::Stdio, &[]).await;
         let rules = Redact {
             defaults,
             ..Redact::default()
         };
-        let kept = Kept::of(&backend.entry, rules).await;
-        let client = kept.gateway.client().await;
-        let arguments = json!({"text": said, "api_key": "k3y", "deep": [{"Password": 4711}]});
+        let stored = StoredCalls::with_server(&backend.entry, rules).await;
+        let client = stored.gateway.client().await;
+        let arguments = json!({"text": text_sent, "api_key": "k3y", "deep": [{"Password": 4711}]});
         let result = client.call("x__echo", arguments.clone()).await;
-        assert_eq!(text(&result), said);
+        assert_eq!(text(&result), text_sent);
         let received = &backend.of_method("tools/call")[0]["params"]["arguments"];
         assert_eq!(received, &arguments);
-        let all = kept.everything().await;
+        let all = stored.everything().await;
         for secret in [
             "hunter2",
             "abcdef",
@@ -120,35 +120,35 @@ async fn records_hide_what_is_known_to_be_secret() {
             "4711",
         ] {
             assert_eq!(all.contains(secret), is_kept, "{secret}: {all}");
-            // Nor is a secret found by guessing it.
+            // A guess does not find the secret, either.
             let path = format!("/api/call-records?text={secret}");
-            let found = kept.gateway.rest().get(&path).await;
+            let found = stored.gateway.rest().get(&path).await;
             assert_eq!(found["total_count"], u64::from(is_kept), "{secret}");
         }
         assert_eq!(all.contains("[redacted]"), !is_kept);
-        kept.gateway.stop().await;
+        stored.gateway.stop().await;
     }
 }
 
-/// The same in other forms: as a pair of name and value, behind an option, and in headers of several words.
+/// Other forms: a pair of name and value, the value of an option, and headers of several words.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_hide_secrets_in_every_form() {
-    let backend = Backend::start(Kind::Stdio, &[]).await;
-    let kept = Kept::of(&backend.entry, Redact::default()).await;
-    let client = kept.gateway.client().await;
-    let said = "Authorization: ApiKey hush-1\nCookie: a=b; c=hush-2\npassword: \"a hush-3\" <pwd>hush-4</pwd>";
+    let backend = Backend::start(BackendKind::Stdio, &[]).await;
+    let stored = StoredCalls::with_server(&backend.entry, Redact::default()).await;
+    let client = stored.gateway.client().await;
+    let text_sent = "Authorization: ApiKey hush-1\nCookie: a=b; c=hush-2\npassword: \"a hush-3\" <pwd>hush-4</pwd>";
     let arguments = json!({
-        "text": said,
+        "text": text_sent,
         "headers": [{"name": "Authorization", "value": "Basic hush-5"}, ["X-Api-Key", "hush-6"]],
         "argv": ["run", "--password", "hush-7"],
         "tokens": ["hush-8"],
         "max_tokens": 4096,
     });
     client.call("x__echo", arguments).await;
-    let all = kept.everything().await;
+    let all = stored.everything().await;
     assert!(!all.contains("hush"), "{all}");
     assert!(all.contains("4096"), "{all}");
-    kept.gateway.stop().await;
+    stored.gateway.stop().await;
 }
 
 fn quoting() -> String {
@@ -160,8 +160,8 @@ fn entry(mut server: Value) -> Value {
     server
 }
 
-/// A server that quotes our request's headers in what it answers: the client gets its words, and nothing
-/// of ours keeps the secret.
+/// A server repeats the headers of Mainstay's request in its answer. The client gets the server's text, and
+/// Mainstay stores no secret.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_a_server_says_back_is_not_recorded() {
     let answers: [fn(&Value) -> String; 4] = [
@@ -192,54 +192,54 @@ async fn a_secret_that_a_server_says_back_is_not_recorded() {
     ];
     for (index, answer) in answers.into_iter().enumerate() {
         let server = entry(rogue::start(answer).await);
-        // Whatever else is redacted.
+        // Even if all other redaction is off.
         let off = Redact {
             defaults: false,
             ..Redact::default()
         };
-        let kept = Kept::of(&server, off).await;
-        let client = kept.gateway.client().await;
-        let said = client
+        let stored = StoredCalls::with_server(&server, off).await;
+        let client = stored.gateway.client().await;
+        let messages = client
             .exchange("tools/call", r#"{"name":"x__act"}"#)
             .await
             .concat();
-        // A page of an HTTP error is quoted in our own words.
-        assert_eq!(said.contains(SECRET), index < 3, "{said}");
-        let all = kept.everything().await;
+        // The page of an HTTP error is quoted in Mainstay's own text.
+        assert_eq!(messages.contains(SECRET), index < 3, "{messages}");
+        let all = stored.everything().await;
         assert!(all.contains("[redacted]"), "{index}: {all}");
         hides(&all);
-        let rest = kept.gateway.rest();
+        let rest = stored.gateway.rest();
         hides(&rest.server("x").await.to_string());
         hides(&rest.get("/api/events/recent").await.to_string());
     }
 }
 
-/// Neither the state of a server says it, nor events and logs.
+/// The secret is not in the server's state, and not in events and logs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_a_server_says_back_is_not_shown() {
     let server = entry(rogue::unwilling(&quoting()).await);
-    let kept = Kept::of(&server, Redact::default()).await;
-    let rest = kept.gateway.rest();
-    let shown = rest
+    let stored = StoredCalls::with_server(&server, Redact::default()).await;
+    let rest = stored.gateway.rest();
+    let server = rest
         .until("x", "refused", |server| {
             server["lastError"].to_string().contains("[redacted]")
         })
         .await;
-    hides(&shown.to_string());
+    hides(&server.to_string());
     hides(&rest.get("/api/servers").await.to_string());
     hides(&rest.get("/api/events/recent").await.to_string());
     hides(&rest.get("/api/health").await.to_string());
-    let client = kept.gateway.client().await;
+    let client = stored.gateway.client().await;
     hides(
         &client
             .exchange("tools/call", r#"{"name":"x__act"}"#)
             .await
             .concat(),
     );
-    hides(&kept.everything().await);
-    let Kept {
+    hides(&stored.everything().await);
+    let StoredCalls {
         gateway, folder, ..
-    } = kept;
+    } = stored;
     gateway.stop().await;
     for file in ["mcp-x.log", "mcp-errors.log"] {
         let log = std::fs::read_to_string(folder.path().join("logs").join(file)).expect("a log");
@@ -248,25 +248,25 @@ async fn a_secret_that_a_server_says_back_is_not_shown() {
     }
 }
 
-/// The environment that the configuration gives a process, in what the process writes.
+/// The environment that the configuration gives to a process, in the output of the process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_variable_that_a_process_prints_is_not_logged() {
     let script = "echo \"cannot log in with $FOO, nor $(printf %s \"$FOO\" | base64)\" >&2; exit 3";
     let server = json!({"command": "sh", "args": ["-c", script], "env": {"FOO": "topsecret123"}});
-    let kept = Kept::of(&server, Redact::default()).await;
-    let rest = kept.gateway.rest();
-    let shown = found("its last words", async || {
-        let shown = rest.server("x").await.to_string();
-        shown.contains("cannot log in").then_some(shown)
+    let stored = StoredCalls::with_server(&server, Redact::default()).await;
+    let rest = stored.gateway.rest();
+    let server = found("its last words", async || {
+        let server = rest.server("x").await.to_string();
+        server.contains("cannot log in").then_some(server)
     })
     .await;
     assert!(
-        shown.contains("cannot log in with [redacted], nor [redacted]"),
-        "{shown}"
+        server.contains("cannot log in with [redacted], nor [redacted]"),
+        "{server}"
     );
-    let Kept {
+    let StoredCalls {
         gateway, folder, ..
-    } = kept;
+    } = stored;
     gateway.stop().await;
     let log = std::fs::read_to_string(folder.path().join("logs/mcp-x.log")).expect("a log");
     assert!(

@@ -1,4 +1,4 @@
-//! References to files and variables: they are bounded, and none can hold Mainstay up.
+//! References to files and variables: they have limits, and none can block Mainstay.
 
 use std::{
     os::unix::{fs::symlink, net::UnixListener},
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::{
     backend::Backend,
-    builtin::{control::operator, fails, says},
+    builtin::{call_failing, call_ok, control::operator},
     gateway::{soon, until},
-    world::{World, ok, refused},
+    world::{TestConfig, ok, refused},
 };
 
 const MIB: usize = 1024 * 1024;
@@ -23,12 +23,12 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, mode, 0).expect("a FIFO can be made");
 }
 
-/// Paths that no reference may read, and a part of what is said of each.
+/// Paths that no reference may read, with a part of the error.
 fn unreadable(folder: &Path) -> Vec<(PathBuf, &'static str)> {
     let path = |name: &str| folder.join(name);
     fifo(&path("fifo"));
     symlink(path("fifo"), path("link")).expect("linked");
-    // The name stays when the listener has gone.
+    // The name remains after the listener is gone.
     drop(UnixListener::bind(path("socket")).expect("bound"));
     std::fs::write(path("large"), vec![b'x'; MIB + 1]).expect("written");
     std::fs::write(path("binary"), b"\xff\xfe").expect("written");
@@ -45,7 +45,7 @@ fn unreadable(folder: &Path) -> Vec<(PathBuf, &'static str)> {
     ]
 }
 
-/// The entry of a server that is sent what a reference yields.
+/// The entry of a server that gets the value of a reference.
 fn sent(url: &Value, value: &str) -> Value {
     json!({"url": url, "headers": {"x-value": value}})
 }
@@ -54,41 +54,41 @@ fn file(path: &Path) -> String {
     format!("${{file:{}}}", path.display())
 }
 
-/// What cannot be read fails its server, by a reload as by an addition, and nothing else waits for it.
+/// An unreadable reference fails only its server, in a reload and in an addition. Nothing else waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_fails_its_server_alone() {
     let (backend, other) = (Backend::http().await, Backend::http().await);
-    let world = World::of(&json!({"mcpServers": {"calm": backend.entry}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"calm": backend.entry}}));
     let gateway = world.run().await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
-    for (path, why) in unreadable(world.folder.path()) {
+    for (path, reason) in unreadable(world.folder.path()) {
         let bad = sent(&other.entry["url"], &file(&path));
         world.write(&json!({"mcpServers": {"calm": backend.entry, "bad": bad}}));
         ok(soon("the reload", rest.post("/api/reload", json!({}))).await);
-        let what = format!("refused for {}: {why}", path.display());
-        rest.until("bad", &what, |found| {
+        let description = format!("refused for {}: {reason}", path.display());
+        rest.until("bad", &description, |found| {
             let error = found["lastError"].as_str().unwrap_or_default();
-            error.contains(why) && error.contains("headers.x-value")
+            error.contains(reason) && error.contains("headers.x-value")
         })
         .await;
-        client.hears("calm__echo").await;
+        client.assert_echo("calm__echo").await;
 
         let mut added = bad.clone();
         added["name"] = "added".into();
         let answer = soon("the addition", rest.post("/api/servers", added)).await;
         let answer = refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
         let message = answer["message"].as_str().expect("words");
-        assert!(message.contains(why), "{}: {message}", path.display());
+        assert!(message.contains(reason), "{}: {message}", path.display());
     }
     assert!(other.received().is_empty(), "nothing of them was reached");
 }
 
-/// Lines that double what stands above them end at the bound of an entry, all its texts together.
+/// Lines that double the lines above them end at the limit of an entry, for all its texts together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_entry_expands_to_a_mebibyte_at_most() {
     let (backend, other) = (Backend::http().await, Backend::http().await);
     let url = &other.entry["url"];
-    let world = World::of(&json!({"mcpServers": {"calm": backend.entry}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"calm": backend.entry}}));
     let gateway = world.run().await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     let mut env = serde_json::Map::from_iter([("A0".to_owned(), "x".repeat(16).into())]);
@@ -112,17 +112,17 @@ async fn an_entry_expands_to_a_mebibyte_at_most() {
             error.contains("more than 1 MiB")
         })
         .await;
-        client.hears("calm__echo").await;
+        client.assert_echo("calm__echo").await;
     }
     assert!(other.received().is_empty());
 }
 
-/// Until a server is approved nothing that its entry names is read. Then it is, and what cannot be read
-/// is reported to the person who approves.
+/// The references of an entry are not read before its server is approved. At the approval they are read, and an
+/// error is reported to the person who approves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_what_waits_for_approval_is_read() {
     let backend = Backend::http().await;
-    let world = World::of(&json!({"mcpServers": {}, "ownTools": ["control"]}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {}, "ownTools": ["control"]}));
     let secret = world.folder.path().join("secret");
     fifo(&secret);
     let gateway = world.run().await;
@@ -130,7 +130,11 @@ async fn nothing_of_what_waits_for_approval_is_read() {
     let mut entry = sent(&backend.entry["url"], &file(&secret));
     entry["name"] = "new".into();
     entry["env"] = json!({"A": "${NOT_SET_ANYWHERE:-}${A_VARIABLE_THAT_IS_NOT_SET:-x}"});
-    let added = soon("the addition", says(&client, "add_server", entry.clone())).await;
+    let added = soon(
+        "the addition",
+        call_ok(&client, "add_server", entry.clone()),
+    )
+    .await;
     assert_eq!(added["status"], "pending", "{added}");
     let approval = json!({"digest": added["pending"]["digest"]});
     let answer = soon(
@@ -150,28 +154,28 @@ async fn nothing_of_what_waits_for_approval_is_read() {
     rest.until_status("new", "connected").await;
     until("the header", || {
         let received = backend.fake().received();
-        let header = |it: &fake_server::Received| it.headers.get("x-value").cloned();
+        let header = |request: &fake_server::Received| request.headers.get("x-value").cloned();
         received
             .iter()
             .filter_map(header)
-            .any(|it| it == "from the file")
+            .any(|value| value == "from the file")
     })
     .await;
 
-    // What is wrong whatever the references stand for is refused at once.
+    // A reference that is wrong whatever its value is refused at once.
     for reference in ["${", "${vault:x}", "${keyring:x}", "${A:-${B}}"] {
         let mut entry = sent(&backend.entry["url"], reference);
         entry["name"] = "wrong".into();
-        let said = fails(&client, "add_server", entry).await;
-        assert_eq!(said["error"], "invalid_config", "{reference}: {said}");
+        let failure = call_failing(&client, "add_server", entry).await;
+        assert_eq!(failure["error"], "invalid_config", "{reference}: {failure}");
     }
 }
 
-/// A configuration that is no regular file, or has more than a file may have, changes nothing.
+/// A configuration that is no regular file, or is too large, changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configuration_that_is_no_file_changes_nothing() {
     let backend = Backend::http().await;
-    let world = World::of(&json!({"mcpServers": {"calm": backend.entry}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"calm": backend.entry}}));
     let gateway = world.run().await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     let path = world.file();
@@ -182,8 +186,11 @@ async fn a_configuration_that_is_no_file_changes_nothing() {
         let answer = refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
         answer["message"].as_str().expect("words").to_owned()
     };
-    let said = reload().await;
-    assert!(said.contains("it is a FIFO, not a regular file"), "{said}");
+    let error = reload().await;
+    assert!(
+        error.contains("it is a FIFO, not a regular file"),
+        "{error}"
+    );
     let mut entry = backend.entry.clone();
     entry["name"] = "more".into();
     entry["persist"] = true.into();
@@ -192,7 +199,7 @@ async fn a_configuration_that_is_no_file_changes_nothing() {
 
     std::fs::remove_file(&path).expect("removed");
     std::fs::write(&path, " ".repeat(16 * MIB + 1)).expect("written");
-    let said = reload().await;
-    assert!(said.contains("it has more than 16 MiB"), "{said}");
-    client.hears("calm__echo").await;
+    let error = reload().await;
+    assert!(error.contains("it has more than 16 MiB"), "{error}");
+    client.assert_echo("calm__echo").await;
 }

@@ -1,5 +1,4 @@
-//! Every call that Mainstay refuses is on record once and counted once: each door, and each reason that
-//! the door can have.
+//! Every refused call is recorded once and counted once: at each door, for each reason that the door can have.
 
 use std::sync::Arc;
 
@@ -19,49 +18,49 @@ use crate::{
     sse::Sse,
 };
 
-/// The client that has `y` switched off.
+/// The client for which `y` is off.
 const LIMITED: &str = "limited";
 
-/// Where a call comes in.
+/// The door of a call.
 #[derive(Clone, Copy, Debug)]
-enum Door {
-    /// A session over HTTP, at this path.
+enum CallDoor {
+    /// A session over HTTP at this path.
     Mcp(&'static str),
-    /// The same, of the client with a switch.
+    /// Like `Mcp`, for the client with a switch.
     Limited,
-    /// The same, in a batch.
+    /// Like `Mcp`, in a batch.
     Batch,
-    /// The same, without an id.
+    /// Like `Mcp`, without an id.
     Notification(&'static str),
     SseNotification,
     StdioNotification,
     ModernNotification,
-    /// The same, from a client that is one of Mainstay's own servers.
+    /// Like `Mcp`, from a client that is one of Mainstay's own servers.
     Loop,
-    /// A session that does not exist, or none.
+    /// An unknown session id, or none.
     UnknownSession,
     NoSession,
     /// HTTP+SSE.
     Sse,
     Stdio,
-    /// On stdio, before `initialize`.
+    /// Stdio, before `initialize`.
     StdioUngreeted,
     /// A client without a session, at this path.
     Modern(&'static str),
-    /// The same, whose headers say something else than the request.
+    /// Like `Modern`, with headers that differ from the request.
     Mismatched,
-    /// The same, over stdio.
+    /// Like `Modern`, over stdio.
     ModernStdio,
-    /// This path of REST; its body is the arguments of the case.
+    /// This path of REST. The body is the arguments of the case.
     Rest(&'static str),
 }
 
 /// One refused call.
 struct Case {
-    door: Door,
+    door: CallDoor,
     method: &'static str,
     /// JSON text: `params`, or the body.
-    said: &'static str,
+    content: &'static str,
     server: Option<&'static str>,
     name: &'static str,
     kind: &'static str,
@@ -70,16 +69,16 @@ struct Case {
 
 /// A table of cases: door, method, params, then server, name, kind and arguments of the record.
 macro_rules! cases {
-    ($($door:expr, $method:literal, $said:literal => $server:expr, $name:literal, $kind:literal, $arguments:expr;)*) => {
+    ($($door:expr, $method:literal, $content:literal => $server:expr, $name:literal, $kind:literal, $arguments:expr;)*) => {
         [$(Case {
-            door: $door, method: $method, said: $said, server: $server, name: $name, kind: $kind,
+            door: $door, method: $method, content: $content, server: $server, name: $name, kind: $kind,
             arguments: $arguments,
         },)*]
     };
 }
 
-/// The servers: `x` and `y` are up and alike, `down` is stopped, `failed` cannot be started, `off` is
-/// switched off in the file, and `wait` waits for approval.
+/// The servers: `x` and `y` are connected and alike, `down` is stopped, `failed` cannot be started, `off` is
+/// disabled in the file, and `wait` waits for approval.
 struct Refusing {
     gateway: Gateway,
     journal: Arc<Journal>,
@@ -115,7 +114,7 @@ impl Refusing {
             journal: Some(Arc::clone(&journal)),
             ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&settings, options).await;
+        let gateway = Gateway::with_options(&settings, options).await;
         let rest = gateway.rest();
         for up in ["x", "y", "down"] {
             rest.until_status(up, "connected").await;
@@ -137,14 +136,14 @@ impl Refusing {
         }
     }
 
-    /// All records, the newest first.
+    /// All records, newest first.
     async fn records(&self) -> Vec<Record> {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(Filter::default(), 500).await;
         page.expect("it reads").calls
     }
 
-    /// How many calls are counted: those of servers and those that are refused.
+    /// Number of counted calls: calls of servers, and refused calls.
     async fn counted(&self) -> f64 {
         let door = self.gateway.stranger("/metrics");
         let answer = door.send(Method::GET, door.headers("text/plain"), "").await;
@@ -158,99 +157,102 @@ impl Refusing {
 
     /// Makes a call.
     async fn make(&self, case: &Case) {
-        let Case { method, said, .. } = *case;
-        let request = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{said}}}"#);
+        let Case {
+            method, content, ..
+        } = *case;
+        let request =
+            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{content}}}"#);
         match case.door {
-            Door::Mcp(path) => drop(self.gateway.client_at(path).await.post(request).await),
-            Door::Limited => {
+            CallDoor::Mcp(path) => drop(self.gateway.client_at(path).await.post(request).await),
+            CallDoor::Limited => {
                 let mut client = self.gateway.stranger("/mcp");
                 let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
                 client.greet(&greeting).await;
                 client.post(request).await;
             }
-            Door::Batch => {
+            CallDoor::Batch => {
                 let mut client = self.gateway.stranger("/mcp");
                 client.initialize("2025-03-26").await;
                 client.post(format!("[{request}]")).await;
             }
-            Door::Notification(path) => {
+            CallDoor::Notification(path) => {
                 let client = self.gateway.client_at(path).await;
                 client.post(request.replace(r#""id":7,"#, "")).await;
             }
-            Door::SseNotification => {
+            CallDoor::SseNotification => {
                 let client = Sse::greeted(&self.gateway, "/sse").await;
                 client.tell(&request.replace(r#""id":7,"#, "")).await;
             }
-            Door::StdioNotification => {
+            CallDoor::StdioNotification => {
                 let mut pipe = self.gateway.pipe().await;
                 pipe.send(request.replace(r#""id":7,"#, "")).await;
                 pipe.close().await;
             }
-            Door::ModernNotification => {
+            CallDoor::ModernNotification => {
                 let client = Modern::at(&self.gateway, "/mcp");
-                let said = serde_json::from_str(said).expect("JSON");
-                let (headers, mut request) = client.request(method, said);
+                let content = serde_json::from_str(content).expect("JSON");
+                let (headers, mut request) = client.request(method, content);
                 request.as_object_mut().expect("a message").remove("id");
                 client.send((headers, request)).await.whole().await;
             }
-            Door::Loop => {
+            CallDoor::Loop => {
                 let client = Modern::at(&self.gateway, "/mcp");
-                let said = serde_json::from_str(said).expect("JSON");
-                let (mut headers, request) = client.request(method, said);
+                let content = serde_json::from_str(content).expect("JSON");
+                let (mut headers, request) = client.request(method, content);
                 let chain = ["a"; 100].join(",");
                 headers.insert("mainstay-chain", chain.parse().expect("ASCII"));
                 client.send((headers, request)).await.whole().await;
             }
-            Door::UnknownSession => {
+            CallDoor::UnknownSession => {
                 let mut client = self.gateway.stranger("/mcp");
                 client.session = Some("nobody".to_owned());
                 client.post(request).await;
             }
-            Door::NoSession => drop(self.gateway.stranger("/mcp").post(request).await),
-            Door::Sse => {
+            CallDoor::NoSession => drop(self.gateway.stranger("/mcp").post(request).await),
+            CallDoor::Sse => {
                 let mut client = Sse::greeted(&self.gateway, "/sse").await;
                 client.ask(&request).await;
             }
-            Door::Stdio => {
+            CallDoor::Stdio => {
                 let mut pipe = self.gateway.pipe().await;
                 pipe.send(request).await;
                 pipe.message().await;
                 pipe.close().await;
             }
-            Door::StdioUngreeted => {
+            CallDoor::StdioUngreeted => {
                 let mut pipe = self.gateway.silent_pipe();
                 pipe.send(request).await;
                 pipe.message().await;
                 pipe.close().await;
             }
-            Door::Modern(path) => {
+            CallDoor::Modern(path) => {
                 let client = Modern::at(&self.gateway, path);
-                let said = serde_json::from_str(said).expect("JSON");
-                client.ask(method, said).await;
+                let content = serde_json::from_str(content).expect("JSON");
+                client.ask(method, content).await;
             }
-            Door::Mismatched => {
+            CallDoor::Mismatched => {
                 let client = Modern::at(&self.gateway, "/mcp");
-                let said = serde_json::from_str(said).expect("JSON");
-                let (mut headers, request) = client.request(method, said);
+                let content = serde_json::from_str(content).expect("JSON");
+                let (mut headers, request) = client.request(method, content);
                 headers.insert("mcp-name", "another".parse().expect("ASCII"));
                 client.send((headers, request)).await.whole().await;
             }
-            Door::ModernStdio => {
+            CallDoor::ModernStdio => {
                 let client = Modern::at(&self.gateway, "/mcp");
-                let said = serde_json::from_str(said).expect("JSON");
+                let content = serde_json::from_str(content).expect("JSON");
                 let mut pipe = self.gateway.silent_pipe();
-                let (_, request) = client.request(method, said);
+                let (_, request) = client.request(method, content);
                 pipe.send(request.to_string()).await;
                 pipe.message().await;
                 pipe.close().await;
             }
-            Door::Rest(path) => {
-                self.rest.raw(path, said).await;
+            CallDoor::Rest(path) => {
+                self.rest.raw(path, content).await;
             }
         }
     }
 
-    /// Makes a call, and says what is wrong with what it left.
+    /// Makes a call. Returns the error in its record or count, if there is one.
     async fn check(&self, case: &Case) -> Result<(), String> {
         let (before, counted) = (self.records().await, self.counted().await);
         soon("an answer", self.make(case)).await;
@@ -293,10 +295,10 @@ impl Refusing {
     async fn check_all(&self, cases: &[Case]) {
         let mut wrong = Vec::new();
         for (number, case) in cases.iter().enumerate() {
-            if let Err(why) = self.check(case).await {
+            if let Err(reason) = self.check(case).await {
                 wrong.push(format!(
-                    "{number}: {:?} {} {}\n    {why}",
-                    case.door, case.method, case.said
+                    "{number}: {:?} {} {}\n    {reason}",
+                    case.door, case.method, case.content
                 ));
             }
         }
@@ -314,63 +316,63 @@ async fn operator(gateway: &Gateway) -> Http {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_every_mcp_door() {
-    let it = Refusing::start().await;
+    let refusing = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
-    it.check_all(&cases![
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"nope","arguments":{"a":1}}"# => None, "nope", "tool_not_found", args;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__nope","arguments":{"a":1}}"# => Some("x"), "nope", "tool_not_found", args;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__add"}"# => Some("x"), "add", "tool_not_found", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"echo"}"# => None, "echo", "tool_not_found", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"down__nope"}"# => Some("down"), "nope", "tool_not_found", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"failed__echo"}"# => Some("failed"), "echo", "tool_not_found", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"wait__echo"}"# => Some("wait"), "echo", "tool_not_found", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"arguments":{"a":1}}"# => None, "", "invalid_request", args;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":7,"arguments":{"a":1}}"# => None, "", "invalid_request", args;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__echo","name":"y__echo"}"# => None, "y__echo", "invalid_request", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__echo","_meta":{"progressToken":[]}}"# => None, "x__echo", "invalid_request", None;
-        Door::Mcp("/mcp"), "prompts/get", r#"{"name":"x__nope"}"# => Some("x"), "nope", "prompt_not_found", None;
-        Door::Mcp("/mcp"), "prompts/get", "{}" => None, "", "invalid_request", None;
-        Door::Mcp("/mcp"), "resources/read", "{}" => None, "", "invalid_request", None;
-        Door::Mcp("/mcp"), "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
-        Door::Modern("/mcp"), "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
-        Door::Mcp("/mcp/some"), "tools/call", r#"{"name":"y__echo"}"# => None, "y__echo", "tool_not_found", None;
-        Door::Mcp("/mcp/some"), "tools/call", r#"{"name":"x__sleep"}"# => Some("x"), "sleep", "tool_not_found", None;
-        Door::Limited, "tools/call", r#"{"name":"y__echo","arguments":{"a":1}}"# => Some("y"), "echo", "tool_not_found", args;
-        Door::Mcp("/servers/x/mcp"), "tools/call", r#"{"name":"add","arguments":{"a":1}}"# => Some("x"), "add", "tool_not_found", args;
-        Door::Mcp("/servers/x/mcp"), "tools/call", r#"{"name":[]}"# => Some("x"), "", "invalid_request", None;
-        Door::Batch, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
-        Door::Notification("/mcp"), "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
-        Door::Notification("/servers/x/mcp"), "tools/call", r#"{"name":"echo"}"# => Some("x"), "echo", "invalid_request", None;
-        Door::SseNotification, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
-        Door::StdioNotification, "prompts/get", r#"{"name":"x__plain"}"# => None, "x__plain", "invalid_request", None;
-        Door::ModernNotification, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
-        Door::Loop, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
-        Door::UnknownSession, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
-        Door::NoSession, "prompts/get", r#"{"name":"x__plain"}"# => None, "x__plain", "invalid_request", None;
-        Door::Sse, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
-        Door::Stdio, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
-        Door::StdioUngreeted, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
-        Door::Modern("/mcp"), "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
-        Door::Modern("/mcp"), "resources/read", r#"{"uri":7}"# => None, "", "invalid_request", None;
-        Door::Modern("/mcp"), "tools/call", r#"{"name":"x__echo","requestState":"none of ours"}"# => None, "x__echo", "invalid_request", None;
-        Door::Modern("/mcp"), "tools/call", r#"{"name":"x__echo","inputResponses":7}"# => None, "x__echo", "invalid_request", None;
-        Door::Modern("/servers/x/mcp"), "tools/call", r#"{"name":"add"}"# => Some("x"), "add", "tool_not_found", None;
-        Door::Modern("/servers/failed/mcp"), "tools/call", r#"{"name":"echo"}"# => Some("failed"), "echo", "server_not_connected", None;
-        Door::Mismatched, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
-        Door::ModernStdio, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+    refusing.check_all(&cases![
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"nope","arguments":{"a":1}}"# => None, "nope", "tool_not_found", args;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"x__nope","arguments":{"a":1}}"# => Some("x"), "nope", "tool_not_found", args;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"x__add"}"# => Some("x"), "add", "tool_not_found", None;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"echo"}"# => None, "echo", "tool_not_found", None;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"down__nope"}"# => Some("down"), "nope", "tool_not_found", None;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"failed__echo"}"# => Some("failed"), "echo", "tool_not_found", None;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"wait__echo"}"# => Some("wait"), "echo", "tool_not_found", None;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"arguments":{"a":1}}"# => None, "", "invalid_request", args;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":7,"arguments":{"a":1}}"# => None, "", "invalid_request", args;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"x__echo","name":"y__echo"}"# => None, "y__echo", "invalid_request", None;
+        CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"x__echo","_meta":{"progressToken":[]}}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::Mcp("/mcp"), "prompts/get", r#"{"name":"x__nope"}"# => Some("x"), "nope", "prompt_not_found", None;
+        CallDoor::Mcp("/mcp"), "prompts/get", "{}" => None, "", "invalid_request", None;
+        CallDoor::Mcp("/mcp"), "resources/read", "{}" => None, "", "invalid_request", None;
+        CallDoor::Mcp("/mcp"), "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
+        CallDoor::Modern("/mcp"), "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
+        CallDoor::Mcp("/mcp/some"), "tools/call", r#"{"name":"y__echo"}"# => None, "y__echo", "tool_not_found", None;
+        CallDoor::Mcp("/mcp/some"), "tools/call", r#"{"name":"x__sleep"}"# => Some("x"), "sleep", "tool_not_found", None;
+        CallDoor::Limited, "tools/call", r#"{"name":"y__echo","arguments":{"a":1}}"# => Some("y"), "echo", "tool_not_found", args;
+        CallDoor::Mcp("/servers/x/mcp"), "tools/call", r#"{"name":"add","arguments":{"a":1}}"# => Some("x"), "add", "tool_not_found", args;
+        CallDoor::Mcp("/servers/x/mcp"), "tools/call", r#"{"name":[]}"# => Some("x"), "", "invalid_request", None;
+        CallDoor::Batch, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+        CallDoor::Notification("/mcp"), "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::Notification("/servers/x/mcp"), "tools/call", r#"{"name":"echo"}"# => Some("x"), "echo", "invalid_request", None;
+        CallDoor::SseNotification, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::StdioNotification, "prompts/get", r#"{"name":"x__plain"}"# => None, "x__plain", "invalid_request", None;
+        CallDoor::ModernNotification, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::Loop, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::UnknownSession, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::NoSession, "prompts/get", r#"{"name":"x__plain"}"# => None, "x__plain", "invalid_request", None;
+        CallDoor::Sse, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+        CallDoor::Stdio, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+        CallDoor::StdioUngreeted, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::Modern("/mcp"), "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+        CallDoor::Modern("/mcp"), "resources/read", r#"{"uri":7}"# => None, "", "invalid_request", None;
+        CallDoor::Modern("/mcp"), "tools/call", r#"{"name":"x__echo","requestState":"none of ours"}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::Modern("/mcp"), "tools/call", r#"{"name":"x__echo","inputResponses":7}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::Modern("/servers/x/mcp"), "tools/call", r#"{"name":"add"}"# => Some("x"), "add", "tool_not_found", None;
+        CallDoor::Modern("/servers/failed/mcp"), "tools/call", r#"{"name":"echo"}"# => Some("failed"), "echo", "server_not_connected", None;
+        CallDoor::Mismatched, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        CallDoor::ModernStdio, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
     ])
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_rest() {
-    let it = Refusing::start().await;
+    let refusing = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
-    let call = Door::Rest("/api/mcp-tools/call");
-    let get = Door::Rest("/api/mcp-prompts/get");
-    let read = Door::Rest("/api/mcp-resources/read");
-    let whole = Door::Rest("/api/resources/read");
-    it.check_all(&cases![
+    let call = CallDoor::Rest("/api/mcp-tools/call");
+    let get = CallDoor::Rest("/api/mcp-prompts/get");
+    let read = CallDoor::Rest("/api/mcp-resources/read");
+    let whole = CallDoor::Rest("/api/resources/read");
+    refusing.check_all(&cases![
         call, "tools/call", r#"{"tool":"nobody/echo","arguments":{"a":1}}"# => None, "nobody/echo", "server_not_found", args;
         call, "tools/call", r#"{"tool":"x/nope"}"# => Some("x"), "nope", "tool_not_found", Some("{}");
         call, "tools/call", r#"{"tool":"echo"}"# => None, "echo", "tool_not_found", Some("{}");
@@ -389,24 +391,24 @@ async fn by_rest() {
         whole, "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
         whole, "resources/read", "{}" => None, "", "invalid_request", None;
         whole, "resources/read", "7" => None, "", "invalid_request", None;
-        Door::Rest("/api/servers/nobody/tools/echo/call"), "tools/call", r#"{"arguments":{"a":1}}"# => None, "nobody/echo", "server_not_found", args;
-        Door::Rest("/api/servers/down/tools/echo/call"), "tools/call", r#"{"arguments":{"a":1}}"# => Some("down"), "echo", "server_not_connected", args;
-        Door::Rest("/api/servers/failed/tools/echo/call"), "tools/call", "{}" => Some("failed"), "echo", "server_not_connected", Some("{}");
-        Door::Rest("/api/servers/wait/tools/echo/call"), "tools/call", "{}" => Some("wait"), "echo", "server_not_connected", Some("{}");
-        Door::Rest("/api/servers/off/tools/echo/call"), "tools/call", "{}" => Some("off"), "echo", "server_not_connected", Some("{}");
-        Door::Rest("/api/servers/x/tools/add/call"), "tools/call", "{}" => Some("x"), "add", "tool_not_found", Some("{}");
-        Door::Rest("/api/servers/x/tools/echo/call"), "tools/call", r#"{"arguments":7}"# => Some("x"), "echo", "invalid_request", None;
-        Door::Rest("/api/servers/x/tools/echo/call"), "tools/call", r#"{"argum"# => Some("x"), "echo", "invalid_request", None;
+        CallDoor::Rest("/api/servers/nobody/tools/echo/call"), "tools/call", r#"{"arguments":{"a":1}}"# => None, "nobody/echo", "server_not_found", args;
+        CallDoor::Rest("/api/servers/down/tools/echo/call"), "tools/call", r#"{"arguments":{"a":1}}"# => Some("down"), "echo", "server_not_connected", args;
+        CallDoor::Rest("/api/servers/failed/tools/echo/call"), "tools/call", "{}" => Some("failed"), "echo", "server_not_connected", Some("{}");
+        CallDoor::Rest("/api/servers/wait/tools/echo/call"), "tools/call", "{}" => Some("wait"), "echo", "server_not_connected", Some("{}");
+        CallDoor::Rest("/api/servers/off/tools/echo/call"), "tools/call", "{}" => Some("off"), "echo", "server_not_connected", Some("{}");
+        CallDoor::Rest("/api/servers/x/tools/add/call"), "tools/call", "{}" => Some("x"), "add", "tool_not_found", Some("{}");
+        CallDoor::Rest("/api/servers/x/tools/echo/call"), "tools/call", r#"{"arguments":7}"# => Some("x"), "echo", "invalid_request", None;
+        CallDoor::Rest("/api/servers/x/tools/echo/call"), "tools/call", r#"{"argum"# => Some("x"), "echo", "invalid_request", None;
     ])
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_own_tools() {
-    let it = Refusing::start().await;
+    let refusing = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
-    let mcp = Door::Mcp("/mcp");
-    it.check_all(&cases![
+    let mcp = CallDoor::Mcp("/mcp");
+    refusing.check_all(&cases![
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"nope","arguments":{"a":1}}}"# => None, "nope", "tool_not_found", args;
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"x__nope","arguments":{"a":1}}}"# => Some("x"), "nope", "tool_not_found", args;
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"echo"}}"# => None, "echo", "tool_not_found", None;
@@ -419,8 +421,8 @@ async fn by_own_tools() {
         mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"failed/echo"}}"# => Some("failed"), "echo", "server_not_connected", None;
     ])
     .await;
-    // These read a resource or get a prompt by a call of a tool.
-    for (said, method, server, name, kind) in [
+    // These tools read a resource or get a prompt by a call of a tool.
+    for (content, method, server, name, kind) in [
         (
             r#"{"name":"external_read_resource","arguments":{"server":"nobody","uri":"a:b"}}"#,
             "resources/read",
@@ -450,41 +452,45 @@ async fn by_own_tools() {
             "prompt_not_found",
         ),
     ] {
-        let before = it.records().await.len();
-        let client = it.gateway.client().await;
-        client.ask("tools/call", said).await;
-        let all = it.records().await;
-        assert_eq!(all.len(), before + 1, "{said}");
+        let before = refusing.records().await.len();
+        let client = refusing.gateway.client().await;
+        client.ask("tools/call", content).await;
+        let all = refusing.records().await;
+        assert_eq!(all.len(), before + 1, "{content}");
         let target = &all[0].target;
         let found = (
             &*target.method,
             target.server.as_ref().map(ToString::to_string),
             &*target.tool,
         );
-        assert_eq!(found, (method, server.map(str::to_owned), name), "{said}");
+        assert_eq!(
+            found,
+            (method, server.map(str::to_owned), name),
+            "{content}"
+        );
         let error = all[0].error.as_ref().expect("an error");
         assert_eq!(
             (all[0].status.as_str(), &*error.kind),
             ("refused", kind),
-            "{said}"
+            "{content}"
         );
     }
-    // Tools that make no call of a server leave no record, whether they succeed or not.
-    let before = it.records().await.len();
-    let client = it.gateway.client().await;
+    // Tools that call no server leave no record, whether they succeed or fail.
+    let before = refusing.records().await.len();
+    let client = refusing.gateway.client().await;
     client.call("search_tools", json!({"query": "echo"})).await;
     client.call("search_tools", json!({"quary": "echo"})).await;
     client.call("read_object", json!({"cid": "nope"})).await;
     let object = json!({"uri": "mainstay://objects/nope"});
     client.error("resources/read", object).await;
-    assert_eq!(it.records().await.len(), before);
+    assert_eq!(refusing.records().await.len(), before);
 }
 
-/// Where refusals can be read: REST, its statistics, and a client's own records.
+/// The places of refusals: REST, its statistics, and a client's own records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn they_can_be_read_everywhere() {
-    let it = Refusing::start().await;
-    let client = it.gateway.client_at("/mcp/some").await;
+    let refusing = Refusing::start().await;
+    let client = refusing.gateway.client_at("/mcp/some").await;
     for number in 0..20 {
         let name = format!("x__nope_{number}");
         client.request("tools/call", json!({"name": name})).await;
@@ -494,7 +500,7 @@ async fn they_can_be_read_everywhere() {
         .await;
     let long = "n".repeat(100_000);
     client.request("tools/call", json!({"name": long})).await;
-    let page = it.rest.get("/api/call-records?status=refused").await;
+    let page = refusing.rest.get("/api/call-records?status=refused").await;
     assert_eq!(page["total_count"], 22, "{page}");
     let newest = &page["calls"][0];
     let name = newest["tool"].as_str().expect("a name");
@@ -510,25 +516,27 @@ async fn they_can_be_read_everywhere() {
     ] {
         assert_eq!(newest[member], expected, "{newest}");
     }
-    // What clients make up has one series for a server, and one without.
-    it.journal.close().await;
-    let statistics = it.rest.get("/api/statistics").await;
+    // Names that clients invent share one series with a server, and one without.
+    refusing.journal.close().await;
+    let statistics = refusing.rest.get("/api/statistics").await;
     let series = statistics["tools"].as_array().expect("a list");
-    let calls = series.iter().filter_map(|it| it["total"]["calls"].as_u64());
+    let calls = series
+        .iter()
+        .filter_map(|sample| sample["total"]["calls"].as_u64());
     let calls: u64 = calls.sum();
     assert_eq!((series.len(), calls), (2, 22), "{statistics}");
 }
 
-/// A client reads of its own refused calls, also where it may not know what others call.
+/// A client reads its own refused calls, even if it may not read the calls of others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_sees_its_own() {
-    let it = Refusing::start().await;
+    let refusing = Refusing::start().await;
     let (one, other) = (
-        it.gateway.client_at("/mcp").await,
-        it.gateway.client_at("/mcp").await,
+        refusing.gateway.client_at("/mcp").await,
+        refusing.gateway.client_at("/mcp").await,
     );
     let limited = async || {
-        let mut client = it.gateway.stranger("/mcp");
+        let mut client = refusing.gateway.stranger("/mcp");
         let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
         client.greet(&greeting).await;
         client
@@ -537,62 +545,74 @@ async fn a_client_sees_its_own() {
     for (client, name) in [(&one, "one"), (&limited, "y__echo"), (&limited, "nobody")] {
         client.request("tools/call", json!({"name": name})).await;
     }
-    let seen = async |client: &Http| {
-        let said = client
-            .say("get_call_records", json!({"status": "refused"}))
+    let own_calls = async |client: &Http| {
+        let text = client
+            .call_text("get_call_records", json!({"status": "refused"}))
             .await;
-        let said: Value = serde_json::from_str(&said).expect("JSON");
-        let calls = said["calls"].as_array().expect("a list").iter();
+        let text: Value = serde_json::from_str(&text).expect("JSON");
+        let calls = text["calls"].as_array().expect("a list").iter();
         let names = calls.map(|call| call["tool"].as_str().expect("a name").to_owned());
         names.collect::<Vec<_>>()
     };
-    assert_eq!(seen(&limited).await, ["nobody", "echo"]);
+    assert_eq!(own_calls(&limited).await, ["nobody", "echo"]);
     assert_eq!(
-        seen(&its_double).await,
+        own_calls(&its_double).await,
         [""; 0],
         "they are another session's"
     );
-    assert_eq!(seen(&other).await, ["nobody", "echo", "one"]);
+    assert_eq!(own_calls(&other).await, ["nobody", "echo", "one"]);
 }
 
-/// A batch that is refused as a whole: each call in it is on record, up to as many as a batch may hold.
+/// A batch that is refused as a whole: each call in it is recorded, up to the limit of a batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_batches_that_are_refused() {
     const MAX_MESSAGES: usize = 100;
-    let it = Refusing::start().await;
+    let refusing = Refusing::start().await;
     let batch = |calls: usize| {
         let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x__echo"}}"#;
         let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
         format!("[{}{ping}]", format!("{call},").repeat(calls))
     };
     let mut expected = 0;
-    let mut old = it.gateway.stranger("/mcp");
+    let mut old = refusing.gateway.stranger("/mcp");
     old.initialize("2025-03-26").await;
     old.post(batch(MAX_MESSAGES)).await;
     expected += MAX_MESSAGES;
-    assert_eq!(it.records().await.len(), expected, "too many messages");
-    it.gateway.client().await.post(batch(2)).await;
+    assert_eq!(
+        refusing.records().await.len(),
+        expected,
+        "too many messages"
+    );
+    refusing.gateway.client().await.post(batch(2)).await;
     expected += 2;
-    assert_eq!(it.records().await.len(), expected, "a later revision");
-    it.gateway.stranger("/mcp").post(batch(3)).await;
+    assert_eq!(refusing.records().await.len(), expected, "a later revision");
+    refusing.gateway.stranger("/mcp").post(batch(3)).await;
     expected += 3;
-    assert_eq!(it.records().await.len(), expected, "without a session");
-    let mut pipe = it.gateway.pipe().await;
+    assert_eq!(
+        refusing.records().await.len(),
+        expected,
+        "without a session"
+    );
+    let mut pipe = refusing.gateway.pipe().await;
     pipe.send(batch(4)).await;
     pipe.message().await;
     pipe.close().await;
     expected += 4;
-    let records = it.records().await;
+    let records = refusing.records().await;
     assert_eq!(records.len(), expected, "over stdio");
-    assert!(records.iter().all(|it| it.status.as_str() == "refused"));
+    assert!(
+        records
+            .iter()
+            .all(|record| record.status.as_str() == "refused")
+    );
 }
 
-/// More requests than may wait for their answers: each that is refused is on record.
+/// More requests than may be in flight: each refused one is recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_the_limit_of_a_conversation() {
     const MAX_UNANSWERED: usize = 1024;
-    let it = Refusing::start().await;
-    let mut pipe = it.gateway.pipe().await;
+    let refusing = Refusing::start().await;
+    let mut pipe = refusing.gateway.pipe().await;
     let call = r#"{"name":"x__sleep","arguments":{"ms":60000}}"#;
     let mut ids = Vec::new();
     for _ in 0..=MAX_UNANSWERED {
@@ -600,12 +620,14 @@ async fn by_the_limit_of_a_conversation() {
     }
     let refused = pipe.message().await;
     assert!(refused["error"].is_object(), "{refused}");
-    let records = it.records().await;
-    let refused = records.iter().filter(|it| it.status.as_str() == "refused");
+    let records = refusing.records().await;
+    let refused = records
+        .iter()
+        .filter(|record| record.status.as_str() == "refused");
     assert_eq!(refused.count(), 1);
     for id in ids {
         pipe.send(cancelled(&id)).await;
     }
     drop(pipe.close().await);
-    until("the end of all calls", || it.journal.depth().0 == 0).await;
+    until("the end of all calls", || refusing.journal.depth().0 == 0).await;
 }

@@ -1,5 +1,5 @@
-//! The configuration is read again while calls run (invariant 11; W4). Signals, the watched file and the
-//! command are in `tests/cli`.
+//! A reload of the configuration while calls run (invariant 11; W4). Signals, the watched file and the command
+//! are in `tests/cli`.
 
 use http::StatusCode;
 use mainstay_gateway::GatewayOptions;
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, config, until},
     rest_client::{never, promptly},
 };
 
-/// A configuration in a file that can be read again.
+/// A configuration in a file that can be reloaded.
 pub struct File(TempDir);
 
 impl File {
-    pub fn of(servers: &[(&str, &Backend)]) -> Self {
+    pub fn with_servers(servers: &[(&str, &Backend)]) -> Self {
         let file = Self(tempfile::tempdir().expect("a temporary folder"));
         file.write(servers);
         file
@@ -28,7 +28,7 @@ impl File {
         self.write_with(servers, json!({}));
     }
 
-    /// The same with settings at the top.
+    /// Writes the servers, and settings at the top.
     pub fn write_with(&self, servers: &[(&str, &Backend)], settings: Value) {
         self.write_text(&config(servers, settings).to_string());
     }
@@ -48,7 +48,7 @@ impl File {
             origin: Some(origin),
             ..GatewayOptions::default()
         };
-        Gateway::set(&crate::client::value(&text), options).await
+        Gateway::with_options(&crate::client::value(&text), options).await
     }
 }
 
@@ -60,38 +60,38 @@ pub async fn reload(gateway: &Gateway) -> Value {
 }
 
 over_every_transport! {
-    /// Servers that did not change keep their connections, and their calls in flight, while others come,
-    /// go and change.
+    /// Unchanged servers keep their connections and their calls in flight, while other servers are added,
+    /// removed and changed.
     async fn unchanged_servers_keep_their_connections_and_calls(kind) {
-        let (stays, goes, comes) = (
+        let (unchanged, removed, comes) = (
             Backend::start(kind, &[]).await,
             Backend::start(kind, &[]).await,
             Backend::start(kind, &[]).await,
         );
         let changes = Backend::start(kind, &[]).await;
-        let file = File::of(&[("stays", &stays), ("goes", &goes), ("changes", &changes)]);
+        let file = File::with_servers(&[("stays", &unchanged), ("goes", &removed), ("changes", &changes)]);
         let gateway = file.run().await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
-        client.hears("changes__echo").await;
+        client.assert_echo("changes__echo").await;
         let other = Backend::start(kind, &[]).await;
-        let (said, lost, ()) = tokio::join!(
-            client.say("stays__sleep", json!({"ms": 1500})),
+        let (text, lost, ()) = tokio::join!(
+            client.call_text("stays__sleep", json!({"ms": 1500})),
             client.call("goes__hang", json!({})),
             async {
-                stays.until_called("sleep").await;
-                goes.until_called("hang").await;
-                file.write(&[("comes", &comes), ("stays", &stays), ("changes", &other)]);
+                unchanged.until_called("sleep").await;
+                removed.until_called("hang").await;
+                file.write(&[("comes", &comes), ("stays", &unchanged), ("changes", &other)]);
                 reload(&gateway).await;
             }
         );
-        assert_eq!(said, "slept 1500 ms");
+        assert_eq!(text, "slept 1500 ms");
         assert_eq!(lost["isError"], true, "{lost}");
-        assert_eq!((stays.count("initialize"), stays.runs("sleep")), (1, 1));
+        assert_eq!((unchanged.count("initialize"), unchanged.runs("sleep")), (1, 1));
         while stream.message().await["method"] != "notifications/tools/list_changed" {}
-        client.hears("stays__echo").await;
-        client.hears("comes__echo").await;
-        client.hears("changes__echo").await;
+        client.assert_echo("stays__echo").await;
+        client.assert_echo("comes__echo").await;
+        client.assert_echo("changes__echo").await;
         assert_eq!((other.count("initialize"), other.runs("echo")), (1, 1));
         let tools = client.tools().await;
         assert!(tools[0].starts_with("comes__"), "the file's order: {tools:?}");
@@ -103,10 +103,10 @@ over_every_transport! {
 #[tokio::test]
 async fn new_limits_hold_without_a_new_session() {
     let backend = Backend::http().await;
-    let file = File::of(&[("x", &backend)]);
+    let file = File::with_servers(&[("x", &backend)]);
     let gateway = file.run().await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     let backend = backend
         .option("timeout_s", 1)
         .option("disabledTools", json!(["count"]));
@@ -121,9 +121,9 @@ async fn new_limits_hold_without_a_new_session() {
 #[tokio::test]
 async fn a_dry_run_changes_nothing() {
     let (one, two) = (Backend::http().await, Backend::http().await);
-    let file = File::of(&[("one", &one)]);
+    let file = File::with_servers(&[("one", &one)]);
     let gateway = file.run().await;
-    gateway.client().await.hears("one__echo").await;
+    gateway.client().await.assert_echo("one__echo").await;
     file.write(&[("two", &two)]);
     let rest = gateway.rest();
     let (status, answer) = rest.post("/api/reload", json!({"dryRun": true})).await;
@@ -138,21 +138,21 @@ async fn a_dry_run_changes_nothing() {
     );
     assert_eq!(one.count("initialize"), 1);
     assert_eq!(two.received(), Vec::<Value>::new());
-    gateway.client().await.hears("one__echo").await;
-    // It was not taken for done.
+    gateway.client().await.assert_echo("one__echo").await;
+    // The dry run did not count as a reload.
     assert_eq!(reload(&gateway).await["plan"], answer["plan"]);
-    gateway.client().await.hears("two__echo").await;
+    gateway.client().await.assert_echo("two__echo").await;
     assert_eq!(one.fake().sessions(), 0);
 }
 
-/// Invariant 11
+/// Invariant 11.
 #[tokio::test]
 async fn a_bad_file_changes_nothing_and_says_why() {
     let backend = Backend::http().await;
-    let file = File::of(&[("x", &backend)]);
+    let file = File::with_servers(&[("x", &backend)]);
     let gateway = file.run().await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     file.write_text("{\n  \"mcpServers\": {\n");
     for dry_run in [true, false] {
         let (status, answer) = gateway
@@ -170,48 +170,48 @@ async fn a_bad_file_changes_nothing_and_says_why() {
         let message = answer["message"].as_str().expect("words");
         assert!(message.contains("servers.json:2:"), "{message}");
     }
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(backend.count("initialize"), 1);
     file.write(&[("x", &backend)]);
     reload(&gateway).await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// One comes after the other: what was added is started once.
+/// Reloads run one after the other: an added server is started once.
 #[tokio::test]
 async fn two_reloads_at_once_are_one_after_the_other() {
     let (one, two) = (Backend::http().await, Backend::http().await);
-    let file = File::of(&[("one", &one)]);
+    let file = File::with_servers(&[("one", &one)]);
     let gateway = file.run().await;
-    gateway.client().await.hears("one__echo").await;
+    gateway.client().await.assert_echo("one__echo").await;
     file.write(&[("one", &one), ("two", &two)]);
     let answers = tokio::join!(reload(&gateway), reload(&gateway), reload(&gateway));
     let plans = [answers.0, answers.1, answers.2].map(|answer| answer["plan"].to_string());
     let adding = plans.iter().filter(|plan| plan.contains("added"));
     assert_eq!(adding.count(), 1, "{plans:?}");
     let client = gateway.client().await;
-    client.hears("one__echo").await;
-    client.hears("two__echo").await;
+    client.assert_echo("one__echo").await;
+    client.assert_echo("two__echo").await;
     assert_eq!((one.count("initialize"), two.count("initialize")), (1, 1));
 }
 
-/// W4: a server that is removed while it is being brought back is gone, and tried no more.
+/// W4: a server that is removed while it reconnects is gone, and is not tried again.
 #[tokio::test]
 async fn a_server_may_be_removed_while_it_reconnects() {
     for (kind, schedule) in [
-        (Kind::Http, promptly()),
-        (Kind::Sse, promptly()),
-        (Kind::Http, never()),
+        (BackendKind::Http, promptly()),
+        (BackendKind::Sse, promptly()),
+        (BackendKind::Http, never()),
     ] {
         let backend = Backend::start(kind, &[])
             .await
             .option("reconnect", schedule);
         let calm = Backend::http().await;
-        let file = File::of(&[("x", &backend), ("calm", &calm)]);
+        let file = File::with_servers(&[("x", &backend), ("calm", &calm)]);
         let gateway = file.run().await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
         gateway.rest().until_status("x", "reconnecting").await;
@@ -224,7 +224,7 @@ async fn a_server_may_be_removed_while_it_reconnects() {
             client.error("tools/call", json!({"name": "x__echo"})).await["code"],
             -32602
         );
-        client.hears("calm__echo").await;
+        client.assert_echo("calm__echo").await;
         until("nobody to come", || backend.fake().sessions() == 0).await;
         assert_eq!(backend.count("initialize"), 1);
     }

@@ -1,9 +1,9 @@
-//! Every kind of request, through both endpoints to a server over each transport (J1, J15, K1–K3).
+//! Every kind of request, at both endpoints, to a server over each transport (J1, J15, K1–K3).
 
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, names, text},
     gateway::{Gateway, until},
 };
@@ -11,7 +11,7 @@ use crate::{
 over_every_transport! {
     async fn tools_are_listed_and_called(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
             let client = gateway.client_at(path).await;
             let tools = client.tools().await;
@@ -19,10 +19,10 @@ over_every_transport! {
                 assert!(tools.contains(&format!("{prefix}{tool}")), "{tool} in {tools:?}");
             }
             assert_eq!(tools.iter().filter(|tool| tool.starts_with(prefix)).count(), tools.len());
-            client.hears(&format!("{prefix}echo")).await;
-            let sum = client.say(&format!("{prefix}add"), json!({"a": 2, "b": 40})).await;
+            client.assert_echo(&format!("{prefix}echo")).await;
+            let sum = client.call_text(&format!("{prefix}add"), json!({"a": 2, "b": 40})).await;
             assert_eq!(sum, "42");
-            // K1: no arguments at all are fine, too.
+            // K1: a call without arguments is valid, too.
             let pid = client.result("tools/call", json!({"name": format!("{prefix}pid")})).await;
             assert!(text(&pid).parse::<u32>().is_ok());
         }
@@ -30,7 +30,7 @@ over_every_transport! {
 
     async fn resources_are_listed_and_read(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for path in ["/mcp", "/servers/x/mcp"] {
             let client = gateway.client_at(path).await;
             let listed = client.result("resources/list", json!({})).await;
@@ -54,7 +54,7 @@ over_every_transport! {
 
     async fn prompts_are_listed_and_got(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
             let client = gateway.client_at(path).await;
             let listed = client.result("prompts/list", json!({})).await;
@@ -63,7 +63,7 @@ over_every_transport! {
             let params = json!({"name": greet, "arguments": {"name": "Ada"}});
             let prompt = client.result("prompts/get", params).await;
             assert_eq!(prompt["messages"][0]["content"]["text"], "Please greet Ada.");
-            // The server's own error, as it is.
+            // The server's own error, unchanged.
             let error = client.error("prompts/get", json!({"name": greet})).await;
             assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!("missing argument: name")));
         }
@@ -71,7 +71,7 @@ over_every_transport! {
 
     async fn arguments_are_completed(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
             let client = gateway.client_at(path).await;
             let prompt = json!({"type": "ref/prompt", "name": format!("{prefix}greet")});
@@ -81,34 +81,34 @@ over_every_transport! {
         }
     }
 
-    /// Specification, logging: each client sees what it asked for, the server sends the most
-    /// verbose of it.
+    /// Specification, logging: each client gets its own level, and the server sends the most verbose of these
+    /// levels.
     async fn log_messages_are_filtered_by_the_level_of_each_client(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (terse, verbose) = (gateway.client().await, gateway.client().await);
         for (client, level, upstream) in [(&terse, "error", "error"), (&verbose, "info", "info")] {
             client.result("logging/setLevel", json!({"level": level})).await;
             until("the level upstream", || {
-                let told = backend.of_method("logging/setLevel");
-                told.last().is_some_and(|it| it["params"]["level"] == upstream)
+                let levels = backend.of_method("logging/setLevel");
+                levels.last().is_some_and(|message| message["params"]["level"] == upstream)
             })
             .await;
         }
         assert_eq!(logged(&terse, "info").await, 0);
         assert_eq!(logged(&terse, "error").await, 2);
         assert_eq!(logged(&verbose, "info").await, 2);
-        // The most verbose is asked for, and no more than that.
+        // The most verbose level is requested, and nothing beyond it.
         assert_eq!(logged(&verbose, "debug").await, 0);
 
         let error = terse.error("logging/setLevel", json!({"level": "loud"})).await;
         assert_eq!(error["code"], -32602);
     }
 
-    /// A transparent client's level is its own session's.
+    /// The level of a transparent client is that of its own session.
     async fn a_transparent_client_sets_its_own_level(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at("/servers/x/mcp").await;
         let other = gateway.client_at("/servers/x/mcp").await;
         client.result("logging/setLevel", json!({"level": "error"})).await;
@@ -119,61 +119,60 @@ over_every_transport! {
         assert_eq!((count(&client).await, count(&other).await), (0, 2));
     }
 
-    /// Pings are answered where they arrive, in both directions: no server waits for another (invariant
-    /// 7).
+    /// A ping is answered where it arrives, in both directions: no server waits for another (invariant 7).
     async fn pings_are_answered_locally(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, tool) in [("/mcp", "x__ping_client"), ("/servers/x/mcp", "ping_client")] {
             let client = gateway.client_at(path).await;
             assert_eq!(client.result("ping", json!({})).await, json!({}));
-            assert_eq!(client.say(tool, json!({})).await, r#"{"result":{}}"#);
+            assert_eq!(client.call_text(tool, json!({})).await, r#"{"result":{}}"#);
         }
         let mut pipe = gateway.pipe().await;
         assert_eq!(pipe.result("ping", json!({})).await, json!({}));
         assert_eq!(backend.count("ping"), 0);
     }
 
-    /// E14: a request that needs a person is refused, and the connection stays usable.
+    /// E14: a request that needs a person is refused, and the connection remains usable.
     async fn a_servers_request_is_refused_and_the_connection_lives_on(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
             let client = gateway.client_at(path).await;
             for method in ["sampling/createMessage", "roots/list", "elicitation/create"] {
-                let answer = client.say(&format!("{prefix}ask"), json!({"method": method})).await;
+                let answer = client.call_text(&format!("{prefix}ask"), json!({"method": method})).await;
                 assert!(answer.contains("-32601"), "{answer}");
             }
-            client.hears(&format!("{prefix}echo")).await;
+            client.assert_echo(&format!("{prefix}echo")).await;
         }
     }
 
-    /// E15, K13: calls are multiplexed, and answered in whatever order the server answers them.
+    /// E15, K13: calls are multiplexed, and answered in the order of the server's answers.
     async fn answers_out_of_order_reach_their_calls(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, other) = (gateway.client().await, gateway.client().await);
-        let (first, second) = tokio::join!(client.say("x__out_of_order", json!({})), async {
+        let (first, second) = tokio::join!(client.call_text("x__out_of_order", json!({})), async {
             backend.until_called("out_of_order").await;
-            other.say("x__out_of_order", json!({})).await
+            other.call_text("x__out_of_order", json!({})).await
         });
         assert_eq!((first.as_str(), second.as_str()), ("called first", "called second"));
         let calls = (0..50).map(|n| {
             let client = &client;
-            async move { client.say("x__echo", json!({"text": n.to_string()})).await }
+            async move { client.call_text("x__echo", json!({"text": n.to_string()})).await }
         });
         let answers = futures_util::future::join_all(calls).await;
         assert!(answers.iter().enumerate().all(|(n, answer)| *answer == n.to_string()));
     }
 
-    /// K15: large arguments and results pass whole.
+    /// K15: large arguments and results pass completely.
     async fn large_messages_pass_whole(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let text = "ü🦀".repeat(300_000);
-        assert_eq!(client.say("x__echo", json!({"text": text})).await, text);
-        assert_eq!(client.say("x__big", json!({"bytes": 3_000_000})).await.len(), 3_000_000);
+        assert_eq!(client.call_text("x__echo", json!({"text": text})).await, text);
+        assert_eq!(client.call_text("x__big", json!({"bytes": 3_000_000})).await.len(), 3_000_000);
         let mut pipe = gateway.pipe().await;
         let result = pipe.call("x__big", json!({"bytes": 3_000_000})).await;
         assert_eq!(text_length(&result), 3_000_000);
@@ -197,20 +196,20 @@ async fn complete(client: &Http, reference: Value, name: &str, typed: &str) -> V
     result["completion"]["values"].clone()
 }
 
-/// How many messages of this level a call brings.
+/// Number of messages that a call with this level produces.
 async fn logged(client: &Http, level: &str) -> usize {
     let params = json!({"name": "x__log", "arguments": {"n": 2, "level": level}});
     let messages = client.exchange("tools/call", &params.to_string()).await;
     messages.len() - 1
 }
 
-/// Log messages outside of any call reach every client that wants them.
+/// A log message outside of calls reaches every client that wants its level.
 #[tokio::test]
 async fn log_messages_outside_of_calls_reach_those_who_want_them() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (terse, silent) = (gateway.client().await, gateway.client().await);
-    let (mut heard, mut also) = (terse.listen().await, silent.listen().await);
+    let (mut stream, mut also) = (terse.listen().await, silent.listen().await);
     until("the stream upstream", || backend.fake().streams() == 1).await;
     terse
         .result("logging/setLevel", json!({"level": "warning"}))
@@ -222,8 +221,8 @@ async fn log_messages_outside_of_calls_reach_those_who_want_them() {
             json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
         backend.fake().publish(&message.to_string());
     }
-    assert_eq!(heard.message().await["params"]["data"], "loud");
-    // A client that never set a level gets what the server sends.
+    assert_eq!(stream.message().await["params"]["data"], "loud");
+    // A client that never set a level gets all messages of the server.
     assert_eq!(also.message().await["params"]["data"], "quiet");
     assert_eq!(also.message().await["params"]["data"], "loud");
 }

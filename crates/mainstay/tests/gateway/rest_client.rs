@@ -1,4 +1,4 @@
-//! The REST door, as the commands use it.
+//! A client of the REST door, like the commands.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -53,7 +53,7 @@ impl Rest {
         self.send(Method::POST, path, body.to_string()).await
     }
 
-    /// Posts as a part of the trace that these headers tell of.
+    /// Posts as a part of the trace in these headers.
     pub async fn post_of(&self, trace: HeaderMap, path: &str, body: Value) -> (StatusCode, Value) {
         let body = body.to_string();
         self.send_with(trace, Method::POST, path, body).await
@@ -80,20 +80,20 @@ impl Rest {
         servers.map(name).collect()
     }
 
-    /// Has `start`, `stop`, `restart` or `reconnect` done, and returns what came of it.
+    /// Runs `start`, `stop`, `restart` or `reconnect`. Returns the status and the answer.
     pub async fn operate(&self, server: &str, operation: &str) -> (StatusCode, Value) {
         let path = format!("/api/servers/{server}/{operation}");
         self.post(&path, json!({})).await
     }
 
-    /// The same where it must succeed.
+    /// Like [`Rest::operate`], but must succeed.
     pub async fn done(&self, server: &str, operation: &str) -> Value {
         let (status, answer) = self.operate(server, operation).await;
         assert_eq!(status, StatusCode::OK, "{operation}: {answer}");
         answer
     }
 
-    /// How a server is.
+    /// The entry of a server.
     pub async fn server(&self, name: &str) -> Value {
         let servers = self.get("/api/servers").await;
         let servers = servers["servers"].as_array().expect("a list");
@@ -101,39 +101,49 @@ impl Rest {
         server.expect("a server of this name").clone()
     }
 
-    /// How a server is once it is as it should be.
-    pub async fn until(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
-        self.until_so(name, what, &condition).await
+    /// Waits until a server meets the condition, and returns the server.
+    pub async fn until(
+        &self,
+        name: &str,
+        description: &str,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.until_so(name, description, &condition).await
     }
 
     /// [`Rest::until`], compiled once.
-    async fn until_so(&self, name: &str, what: &str, condition: &dyn Fn(&Value) -> bool) -> Value {
-        found(&format!("{name} to be {what}"), async || {
+    async fn until_so(
+        &self,
+        name: &str,
+        description: &str,
+        condition: &dyn Fn(&Value) -> bool,
+    ) -> Value {
+        found(&format!("{name} to be {description}"), async || {
             let server = self.server(name).await;
             condition(&server).then_some(server)
         })
         .await
     }
 
-    /// How a server is once it has this status.
+    /// Waits until a server has this status, and returns the server.
     pub async fn until_status(&self, name: &str, status: &str) -> Value {
         self.until(name, status, |server| server["status"] == status)
             .await
     }
 }
 
-/// A schedule on which nothing is tried by itself within a test.
+/// A schedule that makes no attempt during a test.
 pub fn never() -> Value {
     json!({"initialDelayMs": 3_600_000, "maxDelayMs": 3_600_000})
 }
 
-/// One on which everything is tried at once, as far as possible.
+/// A schedule that makes each attempt almost at once.
 pub fn promptly() -> Value {
     json!({"initialDelayMs": 100, "maxDelayMs": 200, "jitter": 0})
 }
 
-/// Health checks so often, with this action.
-pub fn asked(interval: Duration, action: &str) -> Value {
+/// Health checks with this interval and this action.
+pub fn health_checks(interval: Duration, action: &str) -> Value {
     let interval = u64::try_from(interval.as_millis()).expect("a short time");
     json!({"intervalMs": interval, "timeoutMs": interval, "jitter": 0, "action": action})
 }

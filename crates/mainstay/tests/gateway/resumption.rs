@@ -1,5 +1,5 @@
-//! Event streams that break or are closed, and go on (specification 2025-11-25, transports,
-//! "Resumability and Redelivery"; SEP-1699): a client's with us, and ours with a server.
+//! Event streams that break or are closed, and continue (specification 2025-11-25, transports, "Resumability
+//! and Redelivery"; SEP-1699): streams of clients, and streams of servers.
 
 use std::{
     collections::HashSet,
@@ -11,15 +11,15 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
-    client::{Event, Http, LATEST, Stream, failure, text},
+    backend::{Backend, BackendKind},
+    client::{Http, LATEST, SseEvent, Stream, failure, text},
     gateway::{Gateway, found, until},
-    rogue::{self, Asked},
+    rogue::{self, RogueRequest},
 };
 
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// Calls `progress` in so many steps.
+/// Calls `progress` with this number of steps.
 async fn count(client: &Http, tool: &str, steps: u64, interval_ms: u64) -> Stream {
     let params = json!({
         "name": tool,
@@ -32,7 +32,7 @@ async fn count(client: &Http, tool: &str, steps: u64, interval_ms: u64) -> Strea
     stream
 }
 
-async fn event(stream: &mut Stream) -> Event {
+async fn event(stream: &mut Stream) -> SseEvent {
     stream.event().await.expect("the stream goes on")
 }
 
@@ -61,12 +61,12 @@ async fn resumed(client: &Http, last_event: &str) -> Stream {
     stream
 }
 
-/// The first event says where to resume and when, and each has an id that no other has. Clients of
-/// earlier revisions do not expect an event that says nothing.
+/// The first event has the place and the time for a resumption, and each event has a unique id. Clients of
+/// earlier revisions do not expect an event without a message.
 #[tokio::test]
 async fn streams_are_primed_where_the_revision_knows_it() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, prefix) in PATHS {
         for revision in ["2025-03-26", "2025-06-18", LATEST] {
             let mut client = gateway.stranger(path);
@@ -83,9 +83,12 @@ async fn streams_are_primed_where_the_revision_knows_it() {
                     assert_eq!(primer.data.as_deref(), Some(""), "{primer:?}");
                     assert!(primer.retry.is_some());
                     assert!(ids.insert(primer.id()), "{primer:?}");
-                    assert!(events.iter().all(|it| ids.insert(it.id())), "{events:?}");
+                    assert!(
+                        events.iter().all(|event| ids.insert(event.id())),
+                        "{events:?}"
+                    );
                 } else {
-                    assert!(events.iter().all(|it| it.id.is_none()), "{events:?}");
+                    assert!(events.iter().all(|event| event.id.is_none()), "{events:?}");
                 }
                 assert_eq!(events.len(), 4, "{events:?}");
             }
@@ -94,10 +97,10 @@ async fn streams_are_primed_where_the_revision_knows_it() {
 }
 
 over_every_transport! {
-    /// What came after the last event that the client has: no more, no less, in order.
+    /// The messages after the client's last event: all of them, once, in order.
     async fn a_call_whose_stream_broke_is_resumed(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let client = gateway.client_at(path).await;
             let tool = format!("{prefix}progress");
@@ -108,7 +111,7 @@ over_every_transport! {
             drop(stream);
             let mut rest = resumed(&client, &last).await;
             assert_eq!(steps(&mut rest).await, [3, 4, 5, 6]);
-            // It ran once, and the client may have missed what was sent to it.
+            // The call ran once. The client may have missed messages that were sent to it.
             let mut whole = resumed(&client, &primer).await;
             assert_eq!(steps(&mut whole).await, [1, 2, 3, 4, 5, 6]);
         }
@@ -118,25 +121,25 @@ over_every_transport! {
     /// The result waits for a client that is away.
     async fn a_result_is_kept_for_a_client_that_was_away(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let client = gateway.client_at(path).await;
             let mut other = count(&client, &format!("{prefix}progress"), 2, 100).await;
             let mut stream = count(&client, &format!("{prefix}progress"), 1, 100).await;
             let primer = event(&mut stream).await.id();
             drop(stream);
-            // Both have been answered when the later one has been.
+            // Once the later call is answered, both are.
             assert_eq!(steps(&mut other).await, [1, 2]);
             let mut rest = resumed(&client, &primer).await;
-            // And nothing of the other stream.
+            // No messages of the other stream.
             assert_eq!(steps(&mut rest).await, [1]);
         }
     }
 
-    /// The stream of what is said unasked goes on where it was.
+    /// The stream of messages outside of calls continues where it was.
     async fn a_sessions_own_stream_is_resumed(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let client = gateway.client_at(path).await;
             let mut stream = client.listen().await;
@@ -158,11 +161,11 @@ over_every_transport! {
     }
 }
 
-/// A client may know that its connection is dead before we do: the one before ends.
+/// A client may notice a dead connection before Mainstay does. The old connection ends.
 #[tokio::test]
 async fn a_connection_that_resumes_takes_the_place_of_the_one_before() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let mut stream = count(&client, "x__progress", 8, 100).await;
     let primer = event(&mut stream).await.id();
@@ -181,11 +184,12 @@ async fn a_connection_that_resumes_takes_the_place_of_the_one_before() {
     );
 }
 
-/// What is not there is not replayed, and the client is told: neither for another session nor for none.
+/// Events that are no longer stored are not replayed, and the client gets an error. No session can replay
+/// another session's events.
 #[tokio::test]
 async fn what_is_kept_no_longer_is_said_to_be_gone() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, other) = (gateway.client().await, gateway.client().await);
     let mut stream = count(&client, "x__progress", 1, 0).await;
     let primer = event(&mut stream).await.id();
@@ -199,11 +203,13 @@ async fn what_is_kept_no_longer_is_said_to_be_gone() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{id}");
         let reason = answer.json()["error"]["message"].clone();
         assert!(
-            reason.as_str().is_some_and(|it| it.contains("no longer")),
+            reason
+                .as_str()
+                .is_some_and(|words| words.contains("no longer")),
             "{reason}"
         );
     }
-    // If nothing is waited for, a stream is a stream.
+    // Without events to wait for, the stream is an ordinary one.
     for id in ["", "x", "1", "-", "00000000-s1-0", "00000000-x1-0"] {
         let mut fresh = resumed(&client, id).await;
         assert_ne!(event(&mut fresh).await.id(), id);
@@ -212,50 +218,50 @@ async fn what_is_kept_no_longer_is_said_to_be_gone() {
     assert_eq!(client.resume(&primer).await.status, StatusCode::NOT_FOUND);
 }
 
-/// A server that closes its streams with an id: what it is asked, and when.
+/// A server that closes its streams with an id. It records each request and its time.
 struct Polling {
     entry: Value,
-    asked: Arc<Mutex<Vec<(Instant, String)>>>,
+    requests: Arc<Mutex<Vec<(Instant, String)>>>,
 }
 
 impl Polling {
-    /// `answer` gets the call's id, and which event of the stream is asked for: 0 is the call.
+    /// `answer` gets the call's id and the number of the requested event. 0 is the call.
     async fn start(answer: fn(&Value, u64) -> String) -> Self {
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::new(Mutex::new(Vec::new()));
         let call = Mutex::new(Value::Null);
         let entry = rogue::start_resumable({
-            let asked = Arc::clone(&asked);
-            move |what| {
-                let event = match what {
-                    Asked::Call(id) => {
+            let requests = Arc::clone(&requests);
+            move |description| {
+                let event = match description {
+                    RogueRequest::Call(id) => {
                         *call.lock().expect("no panic") = id.clone();
                         "e0"
                     }
-                    Asked::Rest(event) => event,
+                    RogueRequest::Rest(event) => event,
                 };
-                let mut asked = asked.lock().expect("no panic");
-                asked.push((Instant::now(), event.to_owned()));
+                let mut requests = requests.lock().expect("no panic");
+                requests.push((Instant::now(), event.to_owned()));
                 let number = event[1..].parse().expect("an id of ours");
                 answer(&call.lock().expect("no panic"), number)
             }
         })
         .await;
-        Self { entry, asked }
+        Self { entry, requests }
     }
 
     async fn gateway(&self) -> Gateway {
         Gateway::start(&json!({"mcpServers": {"x": self.entry}})).await
     }
 
-    /// What came, and after how long each time.
-    fn asked(&self) -> Vec<(String, Duration)> {
-        let asked = self.asked.lock().expect("no panic");
+    /// The requested events, each with the time since the last request.
+    fn requests(&self) -> Vec<(String, Duration)> {
+        let requests = self.requests.lock().expect("no panic");
         let mut before = None;
         let since = |(at, event): &(Instant, String)| {
             let pause = before.replace(*at).map(|before| *at - before);
             (event.clone(), pause.unwrap_or_default())
         };
-        asked.iter().map(since).collect()
+        requests.iter().map(since).collect()
     }
 }
 
@@ -270,12 +276,12 @@ fn done(id: &Value) -> String {
     rogue::http("text/event-stream", &rogue::event(&response))
 }
 
-/// A server's stream that ends early is asked for again at the time that it named, as often as it
-/// takes (conformance: `sse-retry`).
+/// A server's stream that ends early is requested again at the time that the server named, as often as
+/// necessary (conformance: `sse-retry`).
 #[tokio::test]
 async fn a_servers_stream_is_resumed_when_it_says() {
     const RETRIES: [u128; 2] = [500, 300];
-    // A busy machine lengthens a pause and never shortens it, so the shortest of several counts.
+    // A busy machine makes a pause longer, and never shorter. The shortest of several counts.
     let mut shortest = [u128::MAX; 2];
     for _ in 0..5 {
         let server = Polling::start(|id, event| match event {
@@ -286,11 +292,11 @@ async fn a_servers_stream_is_resumed_when_it_says() {
         .await;
         let gateway = server.gateway().await;
         let client = gateway.client().await;
-        assert_eq!(client.say("x__act", json!({})).await, "resumed");
-        let asked = server.asked();
-        let events: Vec<_> = asked.iter().map(|(event, _)| event.as_str()).collect();
+        assert_eq!(client.call_text("x__act", json!({})).await, "resumed");
+        let requests = server.requests();
+        let events: Vec<_> = requests.iter().map(|(event, _)| event.as_str()).collect();
         assert_eq!(events, ["e0", "e1", "e2"]);
-        for (place, (_, pause)) in asked.iter().skip(1).enumerate() {
+        for (place, (_, pause)) in requests.iter().skip(1).enumerate() {
             let (pause, retry) = (pause.as_millis(), RETRIES[place]);
             assert!(pause >= retry - 50, "{pause} ms for {retry}");
             shortest[place] = shortest[place].min(pause);
@@ -303,8 +309,7 @@ async fn a_servers_stream_is_resumed_when_it_says() {
     panic!("{shortest:?} ms for {RETRIES:?}");
 }
 
-/// A server that is busy is asked again; one that says no has lost the answer, and the call may have
-/// run.
+/// A busy server is asked again. If a server refuses, the answer is lost, and the call may have run.
 #[tokio::test]
 async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     const BUSY: &str = "HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -322,7 +327,7 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     let (_, ()) = tokio::join!(
         client.begin(client.request_text("tools/call", r#"{"name":"x__act"}"#)),
         async {
-            until("three attempts", || server.asked().len() >= 4).await;
+            until("three attempts", || server.requests().len() >= 4).await;
         }
     );
     let server = Polling::start(|_, event| {
@@ -337,11 +342,11 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     let client = gateway.client().await;
     let result = client.call("x__act", json!({})).await;
     assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");
-    assert_eq!(server.asked().len(), 2);
+    assert_eq!(server.requests().len(), 2);
 }
 
-/// SEP-1699: a server that closes the connection of a call closes it for the client of its
-/// transparent path, too, with the same pause; on `/mcp` that is our own business.
+/// SEP-1699: if a server closes the connection of a call, Mainstay does the same for the client at the
+/// transparent endpoint, with the same pause. On `/mcp` Mainstay resumes by itself.
 #[tokio::test]
 async fn a_server_that_has_its_client_poll_has_it_poll_us() {
     let server = Polling::start(|id, event| {
@@ -368,8 +373,8 @@ async fn a_server_that_has_its_client_poll_has_it_poll_us() {
     }
 }
 
-/// A client that comes back for the rest is the cue to ask the server for it: the time that the server
-/// named is for clients that wait.
+/// A client that returns for the rest makes Mainstay ask the server at once: the server's pause is for clients
+/// that wait.
 #[tokio::test]
 async fn a_client_that_returns_has_the_server_asked_at_once() {
     let server = Polling::start(|id, event| {
@@ -384,60 +389,60 @@ async fn a_client_that_returns_has_the_server_asked_at_once() {
     for (path, tool, parts) in [("/servers/x/mcp", "act", true), ("/mcp", "x__act", false)] {
         let client = gateway.client_at(path).await;
         let call = json!({"name": tool}).to_string();
-        let calls = server.asked().len();
+        let calls = server.requests().len();
         let mut stream = client.begin(client.request_text("tools/call", &call)).await;
         let primer = event(&mut stream).await;
         if parts {
             assert_eq!(event(&mut stream).await.retry, Some(3_600_000));
             assert_eq!(stream.event().await, None);
         }
-        // On `/mcp` nothing tells a client that the server's stream is closed; its own may break again
-        // and again.
+        // On `/mcp` a client does not notice that the server's stream is closed. The client's own stream may
+        // break repeatedly.
         drop(stream);
         let mut rest = found("the server to be asked", async || {
             let rest = resumed(&client, &primer.id()).await;
-            (server.asked().len() >= calls + 2).then_some(rest)
+            (server.requests().len() >= calls + 2).then_some(rest)
         })
         .await;
         assert_eq!(text(&rest.message().await["result"]), "resumed");
     }
 }
 
-/// A network that breaks a stream in the middle of a call costs the call nothing, where the server
-/// gave its events ids.
+/// If a network breaks a stream during a call, the call loses nothing, provided that the server's events have
+/// ids.
 #[tokio::test]
 async fn a_servers_stream_that_breaks_off_is_resumed() {
     let server = Polling::start(|id, event| {
         if event > 0 {
             return done(id);
         }
-        // More is announced than comes.
+        // The header announces more bytes than arrive.
         "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\ncontent-type: text/event-stream\r\n\r\nid: e1\nretry: 100\ndata: \n\n".to_owned()
     })
     .await;
     let gateway = server.gateway().await;
     let client = gateway.client().await;
-    assert_eq!(client.say("x__act", json!({})).await, "resumed");
+    assert_eq!(client.call_text("x__act", json!({})).await, "resumed");
 }
 
-/// Without resumption nothing changes for a call that is dropped (cancellation.rs), and a client that
-/// reads slowly still gets its result.
+/// Without resumption nothing changes for a call that is dropped (cancellation.rs). A client that reads slowly
+/// still gets its result.
 #[tokio::test]
 async fn a_slow_reader_of_a_resumable_stream_gets_its_result() {
-    let backend = Backend::start(Kind::Stdio, &[]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Stdio, &[]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let params = json!({"name": "x__log", "arguments": {"n": 5000}}).to_string();
     let mut stream = client
         .begin(client.request_text("tools/call", &params))
         .await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     let mut lines = Vec::new();
     loop {
         let message = stream.message().await;
         match message["params"]["data"].as_str() {
-            // Beyond a rate the messages that belong to no call are dropped, which a message says.
-            Some(said) => lines.extend(said.strip_prefix("line ").map(|line| {
+            // Messages that belong to no call are dropped beyond a rate, and a message reports that.
+            Some(text) => lines.extend(text.strip_prefix("line ").map(|line| {
                 let number: u64 = line.parse().expect("a number");
                 number
             })),

@@ -1,4 +1,4 @@
-//! A backend on Streamable HTTP that answers calls with whatever bytes a test wants.
+//! A backend on Streamable HTTP that answers calls with any bytes.
 
 use std::{
     net::Ipv4Addr,
@@ -18,76 +18,78 @@ use tokio::{
 
 use crate::client::value;
 
-/// The entry of a server with one tool, `act`, whose calls `answer` answers: it gets the call's id,
-/// and returns an HTTP response, which ends with its connection.
+/// The entry of a server with one tool, `act`. `answer` gets the id of a call and returns the HTTP response.
+/// The end of the connection ends the response.
 pub async fn start(answer: fn(&Value) -> String) -> Value {
-    start_resumable(move |asked| match asked {
-        Asked::Call(id) => answer(id),
-        Asked::Rest(_) => NOT_ALLOWED.to_owned(),
+    start_resumable(move |request| match request {
+        RogueRequest::Call(id) => answer(id),
+        RogueRequest::Rest(_) => NOT_ALLOWED.to_owned(),
     })
     .await
 }
 
-/// What a test answers.
-pub enum Asked<'a> {
+/// A request that a test answers.
+pub enum RogueRequest<'a> {
     /// A call of `act`, by its id.
     Call(&'a Value),
-    /// What came on a stream after this event.
+    /// A request for the messages after this event.
     Rest(&'a str),
 }
 
 const NOT_ALLOWED: &str =
     "HTTP/1.1 405 Method Not Allowed\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// The same, where a stream may be asked for again.
-pub async fn start_resumable(answer: impl Fn(Asked) -> String + Send + Sync + 'static) -> Value {
-    start_scripted(move |heard| match heard {
-        Heard::Rest(event) => Some(Reply::Http(answer(Asked::Rest(event)))),
-        Heard::Message(message) if message["method"] == "tools/call" => {
-            Some(Reply::Http(answer(Asked::Call(&message["id"]))))
+/// Like [`start`], but clients can resume a stream.
+pub async fn start_resumable(
+    answer: impl Fn(RogueRequest) -> String + Send + Sync + 'static,
+) -> Value {
+    start_scripted(move |input| match input {
+        RogueInput::Rest(event) => Some(RogueReply::Http(answer(RogueRequest::Rest(event)))),
+        RogueInput::Message(message) if message["method"] == "tools/call" => {
+            Some(RogueReply::Http(answer(RogueRequest::Call(&message["id"]))))
         }
-        Heard::Message(_) => None,
+        RogueInput::Message(_) => None,
     })
     .await
 }
 
-/// What a scripted server hears.
-pub enum Heard<'a> {
+/// The input of a scripted server.
+pub enum RogueInput<'a> {
     Message(&'a Value),
-    /// A client wants what came on a stream after this event.
+    /// A request for the messages after this event.
     Rest(&'a str),
 }
 
-/// What it does then.
-pub enum Reply {
+/// The reply of a scripted server.
+pub enum RogueReply {
     /// These bytes are the whole HTTP response.
     Http(String),
-    /// The same after a while.
+    /// The whole HTTP response, after this time.
     Late(Duration, String),
-    /// No byte ever comes.
+    /// No byte.
     Never,
-    /// The response comes piece by piece, and ends with the channel.
+    /// The pieces of the response. The response ends with the channel.
     Pieces(mpsc::UnboundedReceiver<String>),
-    /// The response begins with this, and goes on with as many `x` as are taken, which are counted.
-    Endless(String, Arc<Taken>),
+    /// The beginning of the response, and then `x` without end. The bytes that the client reads are counted.
+    Endless(String, Arc<EndlessProgress>),
 }
 
-/// What was taken of an endless response.
+/// The progress of an endless response.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct EndlessProgress {
     pub bytes: AtomicUsize,
-    /// The client has hung up.
+    /// True once the client has closed the connection.
     pub is_over: AtomicBool,
 }
 
-/// The entry of a server that does what `script` says, and where it says nothing has one tool, `act`.
+/// The entry of a server that follows `script`. Where `script` returns `None`, the server has one tool, `act`.
 pub async fn start_scripted(
-    script: impl Fn(Heard) -> Option<Reply> + Send + Sync + 'static,
+    script: impl Fn(RogueInput) -> Option<RogueReply> + Send + Sync + 'static,
 ) -> Value {
     start_with(Arc::new(script)).await
 }
 
-type Script = Arc<dyn Fn(Heard) -> Option<Reply> + Send + Sync>;
+type Script = Arc<dyn Fn(RogueInput) -> Option<RogueReply> + Send + Sync>;
 
 async fn start_with(script: Script) -> Value {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -102,7 +104,7 @@ async fn start_with(script: Script) -> Value {
     json!({"type": "http", "url": format!("http://{address}/mcp")})
 }
 
-/// The entry of a server that refuses whatever it is asked, in these words.
+/// The entry of a server that refuses every request with this text.
 pub async fn unwilling(words: &str) -> Value {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
@@ -121,7 +123,7 @@ pub async fn unwilling(words: &str) -> Value {
                 line.clear();
             }
             let mut body = vec![0; length];
-            // A connection that breaks is its client's business.
+            // The client notices a broken connection.
             stream.read_exact(&mut body).await.ok();
             let id = serde_json::from_slice::<Value>(&body).unwrap_or_default()["id"].take();
             let mut error = error.clone();
@@ -134,7 +136,7 @@ pub async fn unwilling(words: &str) -> Value {
     json!({"type": "http", "url": format!("http://{address}/mcp")})
 }
 
-/// Serves one request. A connection that breaks is its client's business.
+/// Serves one request. The client notices a broken connection.
 async fn serve(stream: TcpStream, script: Script) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut length, mut last_event) = (0, None);
@@ -156,34 +158,34 @@ async fn serve(stream: TcpStream, script: Script) -> Option<()> {
     stream.read_exact(&mut body).await.ok()?;
     let message = (!body.is_empty()).then(|| value(std::str::from_utf8(&body).expect("UTF-8")));
     let reply = match (&last_event, &message) {
-        (Some(event), _) => script(Heard::Rest(event)),
-        (None, Some(message)) => script(Heard::Message(message)),
+        (Some(event), _) => script(RogueInput::Rest(event)),
+        (None, Some(message)) => script(RogueInput::Message(message)),
         (None, None) => None,
     };
     let response = match reply {
-        Some(Reply::Http(response)) => response,
-        Some(Reply::Late(pause, response)) => {
+        Some(RogueReply::Http(response)) => response,
+        Some(RogueReply::Late(pause, response)) => {
             tokio::time::sleep(pause).await;
             response
         }
-        Some(Reply::Never) => {
-            // Until the client hangs up.
+        Some(RogueReply::Never) => {
+            // Wait until the client closes the connection.
             stream.read_u8().await.ok()?;
             return None;
         }
-        Some(Reply::Pieces(mut pieces)) => {
+        Some(RogueReply::Pieces(mut pieces)) => {
             while let Some(piece) = pieces.recv().await {
                 stream.write_all(piece.as_bytes()).await.ok()?;
             }
             return stream.shutdown().await.ok();
         }
-        Some(Reply::Endless(beginning, taken)) => {
+        Some(RogueReply::Endless(beginning, progress)) => {
             let mut piece = beginning.into_bytes();
             while stream.write_all(&piece).await.is_ok() {
-                taken.bytes.fetch_add(piece.len(), Ordering::Relaxed);
+                progress.bytes.fetch_add(piece.len(), Ordering::Relaxed);
                 piece = vec![b'x'; 64 * 1024];
             }
-            taken.is_over.store(true, Ordering::Relaxed);
+            progress.is_over.store(true, Ordering::Relaxed);
             return None;
         }
         None => message.as_ref().map_or(NOT_ALLOWED.to_owned(), respond),

@@ -1,9 +1,9 @@
-//! `isolation: "shared"` on `/servers/<name>/mcp`: its clients share the one upstream session.
+//! `isolation: "shared"` on `/servers/<name>/mcp`: all clients share one upstream session.
 
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{LATEST, raw, text, value},
     gateway::Gateway,
     modern::Modern,
@@ -12,32 +12,33 @@ use crate::{
 const PATH: &str = "/servers/x/mcp";
 const UPDATED: &str = "notifications/resources/updated";
 
-async fn shared(kind: Kind) -> Backend {
+async fn shared(kind: BackendKind) -> Backend {
     Backend::start(kind, &[])
         .await
         .option("isolation", "shared")
 }
 
 over_every_transport! {
-    /// Far more clients than `maxSessions`, and one session upstream.
+    /// Far more clients than `maxSessions`, and one upstream session.
     async fn clients_share_the_one_session(kind) {
         let backend = shared(kind).await.option("maxSessions", 1);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let aggregate = gateway.client().await;
-        aggregate.hears("x__echo").await;
+        aggregate.assert_echo("x__echo").await;
         for _ in 0..4 {
             let client = gateway.client_at(PATH).await;
-            client.hears("echo").await;
+            client.assert_echo("echo").await;
             let tools = client.ask("tools/list", "{}").await;
             assert!(raw(&tools, "result").contains(r#""name":"echo""#), "{tools}");
         }
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// Subscriptions and log levels are kept by Mainstay, and news reach the clients that they concern.
+    /// Mainstay stores the subscriptions and the log level of each client, and news reach only the clients that
+    /// they concern.
     async fn what_a_session_keeps_is_kept_for_each_client(kind) {
         let backend = shared(kind).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
         let (mut first, mut second) = (one.listen().await, two.listen().await);
         let subscribe = json!({"uri": "fake://text"});
@@ -59,30 +60,30 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// A client is greeted in its own revision, and a lost session comes back for all.
+    /// A client's handshake uses its own revision, and a lost session returns for all clients.
     async fn the_session_is_the_servers_own(kind) {
         let backend = shared(kind).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let mut old = gateway.stranger(PATH);
         let greeting = old.initialize("2025-03-26").await;
         assert_eq!(greeting["protocolVersion"], "2025-03-26", "{greeting}");
         assert_ne!(greeting["serverInfo"]["name"], "mainstay", "{greeting}");
         let client = gateway.client_at(PATH).await;
         client.call("crash", json!({})).await;
-        client.hears("echo").await;
+        client.assert_echo("echo").await;
     }
 }
 
-/// A client without a session uses it, too, and hears what it wants to hear.
+/// A client without a session uses it, too, and gets the messages that it requested.
 #[tokio::test]
 async fn clients_without_a_session_share_it() {
-    let backend = shared(Kind::Stdio).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    let pid = gateway.client().await.say("x__pid", json!({})).await;
+    let backend = shared(BackendKind::Stdio).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+    let pid = gateway.client().await.call_text("x__pid", json!({})).await;
     let client = Modern::at(&gateway, PATH);
     assert_eq!(text(&client.call("pid", json!({})).await), pid);
-    let wanted = json!({"notifications": {"promptsListChanged": true, "resourceSubscriptions": ["fake://text"]}});
-    let mut stream = client.begin("subscriptions/listen", wanted).await;
+    let filter = json!({"notifications": {"promptsListChanged": true, "resourceSubscriptions": ["fake://text"]}});
+    let mut stream = client.begin("subscriptions/listen", filter).await;
     let acknowledged = stream.message().await;
     assert_eq!(
         acknowledged["params"]["notifications"]["promptsListChanged"], true,
@@ -99,12 +100,12 @@ async fn clients_without_a_session_share_it() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Requests that Mainstay does not know are forwarded, and a list's pages are the server's own.
+/// Requests that Mainstay does not know are forwarded, and the pages of lists are the server's own.
 #[tokio::test]
 async fn requests_are_forwarded_as_they_are() {
-    let backend = Backend::start(Kind::Http, &["--tools", "20", "--page-size", "7"]).await;
+    let backend = Backend::start(BackendKind::Http, &["--tools", "20", "--page-size", "7"]).await;
     let backend = backend.option("isolation", "shared");
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client_at(PATH).await;
     let error = client.error("vendor/method", json!({})).await;
     assert_eq!(error["code"], -32601);

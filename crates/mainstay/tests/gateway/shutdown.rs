@@ -1,5 +1,5 @@
-//! The end of Mainstay: calls at work are answered, new ones are turned away, and the record says what
-//! is unknown.
+//! The end of Mainstay: calls in flight are answered, new calls are refused, and the record has the unknown
+//! outcomes.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, LATEST, initialize, text},
     gateway::{Gateway, config as configured, soon, until},
     modern::Modern,
 };
 
-/// A Mainstay with a journal, whose calls have this long at the end.
+/// A Mainstay with a journal, and with this grace for calls at the end.
 async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
@@ -26,11 +26,11 @@ async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir
         ..GatewayOptions::default()
     };
     let settings = json!({"shutdown": {"graceMs": grace}});
-    let gateway = Gateway::set(&configured(servers, settings), options).await;
+    let gateway = Gateway::with_options(&configured(servers, settings), options).await;
     (gateway, folder)
 }
 
-/// What is on record, the first to end first: tool, status and kind of error.
+/// The tool, status and kind of error in each record, in the order of their ends.
 async fn on_record(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
         .expect("it ended well");
@@ -43,7 +43,7 @@ async fn on_record(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
     records.collect()
 }
 
-/// Waits until Mainstay takes no calls any more.
+/// Waits until Mainstay refuses new calls.
 async fn until_closing(machine: &Http) {
     let ready = async || {
         let answer = machine.send(Method::GET, HeaderMap::new(), "").await;
@@ -54,7 +54,7 @@ async fn until_closing(machine: &Http) {
 }
 
 over_every_transport! {
-    /// A call at work has its time, and meanwhile nothing new is begun, at any door.
+    /// A call in flight has its grace. Meanwhile no new call begins, at any door.
     async fn calls_at_work_are_answered(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, folder) = recorded(&[("x", &backend)], 60_000).await;
@@ -65,7 +65,7 @@ over_every_transport! {
         let request = |params: &Value| client.request_text("tools/call", &params.to_string());
         let turned_away = async {
             until_closing(&machine).await;
-            // A client of a session may give it up at any other status, and with it the call at work.
+            // With any other status, a client might give up its session, and the call in flight with it.
             let response = client.post(request(&echo)).await;
             assert_eq!(response.status, StatusCode::OK, "{}", response.text);
             assert_eq!(response.headers[header::RETRY_AFTER], "5");
@@ -82,7 +82,7 @@ over_every_transport! {
             let (status, body) = rest.post("/api/mcp-tools/call", json!({"tool": "x/echo"})).await;
             assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(body["error"], "shutting_down", "{body}");
-            // What may belong to a call at work is served.
+            // Requests that may belong to a call in flight are served.
             assert_eq!(client.result("ping", json!({})).await, json!({}));
         };
         let (slept, ()) = tokio::join!(client.post(request(&sleep)), async {
@@ -93,7 +93,7 @@ over_every_transport! {
         assert_eq!(backend.of_method("tools/call").len(), 1);
         let refused = |tool: &str| (tool.to_owned(), Status::Refused, Some("shutting_down".to_owned()));
         let slept = ("sleep".to_owned(), Status::Ok, None);
-        // A call that is long at work is on record before it ends: among the others, or after them.
+        // A long call is recorded before it ends: among the other records, or after them.
         let mut records = on_record(&folder).await;
         records.sort_by(|(one, ..), (other, ..)| one.cmp(other));
         assert_eq!(
@@ -108,11 +108,11 @@ over_every_transport! {
         let (gateway, folder) = recorded(&[("x", &backend)], 300).await;
         let (client, modern) = (gateway.client().await, Modern::at(&gateway, "/mcp"));
         let (rest, hang) = (gateway.rest(), json!({"name": "x__hang"}));
-        let own = gateway.client_at("/servers/x/mcp").await;
+        let direct = gateway.client_at("/servers/x/mcp").await;
         let (one, two, three, four, ()) = tokio::join!(
             client.post(client.request_text("tools/call", &hang.to_string())),
             modern.ask("tools/call", hang.clone()),
-            own.post(own.request_text("tools/call", r#"{"name":"hang"}"#)),
+            direct.post(direct.request_text("tools/call", r#"{"name":"hang"}"#)),
             rest.post("/api/mcp-tools/call", json!({"tool": "x/hang"})),
             async {
                 until("the calls", || {
@@ -132,10 +132,10 @@ over_every_transport! {
     }
 }
 
-/// A call that waits for its server was never sent, which is what its client is told.
+/// A call that waits for its server was never sent, and its client gets that answer.
 #[tokio::test]
 async fn calls_that_were_not_sent_say_so() {
-    let backend = Backend::start(Kind::Stdio, &["--handshake-delay", "60000"]).await;
+    let backend = Backend::start(BackendKind::Stdio, &["--handshake-delay", "60000"]).await;
     let (gateway, folder) = recorded(&[("x", &backend)], 300).await;
     let rest = gateway.rest();
     let (answer, ()) = tokio::join!(
@@ -158,11 +158,11 @@ async fn calls_that_were_not_sent_say_so() {
     assert_eq!(on_record(&folder).await, [refused]);
 }
 
-/// What a client on stdio asked for before it closed its end is answered.
+/// The requests that a client on stdio sent before it closed its input are answered.
 #[tokio::test]
 async fn the_end_of_stdin_waits_for_the_answers() {
     let backend = Backend::stdio().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut pipe = gateway.pipe().await;
     let call = r#"{"name":"x__sleep","arguments":{"ms":700}}"#;
     let first = pipe.begin("tools/call", call).await;
@@ -171,7 +171,7 @@ async fn the_end_of_stdin_waits_for_the_answers() {
         .close()
         .await
         .iter()
-        .map(|it| it["id"].clone())
+        .map(|message| message["id"].clone())
         .collect();
     answered.sort_by_key(Value::as_u64);
     assert_eq!(answered, [first, second]);

@@ -1,10 +1,10 @@
-//! `mainstay mcp`: one client, which every server is there for. What the servers ask goes to it by
-//! default.
+//! `mainstay mcp`: one client, to which all servers belong. By default the servers' questions reach that
+//! client.
 
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{LATEST, initialize, text, value},
     gateway::{Gateway, config, until},
     modern,
@@ -19,7 +19,7 @@ async fn alone(servers: &[(&str, &Backend)]) -> Gateway {
         sole_client: true,
         ..mainstay_gateway::GatewayOptions::default()
     };
-    Gateway::set(&config(servers, json!({})), options).await
+    Gateway::with_options(&config(servers, json!({})), options).await
 }
 
 async fn greet(pipe: &mut Pipe, capabilities: &Value) {
@@ -31,7 +31,7 @@ async fn greet(pipe: &mut Pipe, capabilities: &Value) {
         if message["id"] == "hello" {
             break;
         }
-        pipe.heard.push(message);
+        pipe.other_messages.push(message);
     }
     pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
         .await;
@@ -57,7 +57,7 @@ async fn reply(pipe: &mut Pipe, question: &Value, result: Value) {
 }
 
 over_every_transport! {
-    /// The shared session declares what the client declared, and its questions reach the client.
+    /// The shared session declares the client's capabilities, and its questions reach the client.
     async fn the_servers_ask_the_one_client(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = alone(&[("x", &backend)]).await;
@@ -66,13 +66,14 @@ over_every_transport! {
         for method in [SAMPLING, "roots/list"] {
             let params = json!({"name": "x__ask", "arguments": {"method": method}}).to_string();
             let id = pipe.begin("tools/call", &params).await;
-            let asked = question(&mut pipe).await;
-            assert_eq!(asked["method"], method, "{asked}");
-            reply(&mut pipe, &asked, json!({"answer": method})).await;
+            let request = question(&mut pipe).await;
+            assert_eq!(request["method"], method, "{request}");
+            reply(&mut pipe, &request, json!({"answer": method})).await;
             let answer = value(&pipe.answer(&id).await);
             assert!(text(&answer["result"]).contains(method), "{answer}");
         }
-        // What it did not declare is not declared for it, and not asked.
+        // A capability that the client did not declare is not declared upstream, and such a question is not
+        // asked.
         let refused = text(&pipe.call("x__ask", json!({"method": "elicitation/create"})).await);
         assert!(refused.contains("-32601"), "{refused}");
         let greetings = backend.of_method("initialize");
@@ -80,7 +81,7 @@ over_every_transport! {
         assert_eq!(greetings[0]["params"]["capabilities"], capabilities());
     }
 
-    /// `serverRequests: "reject"` says otherwise.
+    /// `serverRequests: "reject"` overrides this.
     async fn the_configuration_says_otherwise(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
         let gateway = alone(&[("x", &backend)]).await;
@@ -92,21 +93,21 @@ over_every_transport! {
     }
 }
 
-/// Outside any call the one client is asked as well.
+/// A question outside of calls reaches the one client, too.
 #[tokio::test]
 async fn a_question_outside_a_call_reaches_the_one_client() {
     let backend = Backend::http().await;
     let gateway = alone(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
     greet(&mut pipe, &capabilities()).await;
-    pipe.hears("x__echo").await;
+    pipe.assert_echo("x__echo").await;
     backend
         .fake()
         .publish(r#"{"jsonrpc":"2.0","id":"q7","method":"roots/list"}"#);
-    let asked = question(&mut pipe).await;
+    let request = question(&mut pipe).await;
     reply(
         &mut pipe,
-        &asked,
+        &request,
         json!({"roots": [{"uri": "file:///mine"}]}),
     )
     .await;
@@ -114,27 +115,27 @@ async fn a_question_outside_a_call_reaches_the_one_client() {
         let received = backend.received();
         received
             .iter()
-            .any(|it| it["result"]["roots"][0]["uri"] == "file:///mine")
+            .any(|message| message["result"]["roots"][0]["uri"] == "file:///mine")
     })
     .await;
 }
 
 /// Another client may share the servers. A server that has asked the one client outside of calls knows that
-/// client: others that can be asked get a session of their own, which declares what they declared.
+/// client. Other clients that can be asked get an isolated session, which declares their capabilities.
 #[tokio::test]
 async fn another_client_is_asked_for_its_own_roots() {
     let backend = Backend::http().await;
     let gateway = alone(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
     greet(&mut pipe, &capabilities()).await;
-    pipe.hears("x__echo").await;
-    let own = json!({"roots": {"listChanged": true}, "elicitation": {}});
+    pipe.assert_echo("x__echo").await;
+    let capabilities = json!({"roots": {"listChanged": true}, "elicitation": {}});
     let mut guest = gateway.stranger("/mcp");
-    guest.initialize_with(&own).await;
+    guest.initialize_with(&capabilities).await;
     let mute = gateway.client().await;
     for client in [&guest, &mute] {
         assert_eq!(
-            client.say("x__echo", json!({"text": "shared"})).await,
+            client.call_text("x__echo", json!({"text": "shared"})).await,
             "shared"
         );
     }
@@ -142,15 +143,15 @@ async fn another_client_is_asked_for_its_own_roots() {
 
     let published = r#"{"jsonrpc":"2.0","id":"q7","method":"roots/list"}"#;
     backend.fake().publish(published);
-    let asked = question(&mut pipe).await;
-    reply(&mut pipe, &asked, json!({"roots": []})).await;
+    let request = question(&mut pipe).await;
+    reply(&mut pipe, &request, json!({"roots": []})).await;
 
     let params = json!({"name": "x__ask", "arguments": {"method": "roots/list"}}).to_string();
     let mut stream = guest.begin(guest.request_text("tools/call", &params)).await;
-    let asked = stream.message().await;
-    assert_eq!(asked["method"], "roots/list", "{asked}");
+    let message = stream.message().await;
+    assert_eq!(message["method"], "roots/list", "{message}");
     let roots = json!({"roots": [{"uri": "file:///guest"}]});
-    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": roots});
+    let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": roots});
     guest.post(answer.to_string()).await;
     let answer = stream.message().await;
     assert!(
@@ -158,7 +159,7 @@ async fn another_client_is_asked_for_its_own_roots() {
         "{answer}"
     );
     assert_eq!(
-        mute.say("x__echo", json!({"text": "shared"})).await,
+        mute.call_text("x__echo", json!({"text": "shared"})).await,
         "shared"
     );
     assert_eq!(
@@ -167,9 +168,9 @@ async fn another_client_is_asked_for_its_own_roots() {
     );
     let greetings = backend.of_method("initialize");
     assert_eq!(greetings.len(), 2, "{greetings:?}");
-    assert_eq!(greetings[1]["params"]["capabilities"], own);
+    assert_eq!(greetings[1]["params"]["capabilities"], capabilities);
 
-    // Its roots are its own session's, and nobody else hears of them.
+    // The roots belong to the client's own session, and reach no other client.
     let changed = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
     guest.post(changed.to_owned()).await;
     let method = "notifications/roots/list_changed";
@@ -178,7 +179,7 @@ async fn another_client_is_asked_for_its_own_roots() {
     assert_eq!(backend.of_method(method).len(), 1);
 }
 
-/// A change of its roots reaches the servers, which have no other client.
+/// A change of the client's roots reaches the servers, which have no other client.
 #[tokio::test]
 async fn changed_roots_are_passed_on() {
     let backend = Backend::stdio().await;
@@ -192,7 +193,7 @@ async fn changed_roots_are_passed_on() {
         .await;
 }
 
-/// A client without a session declares with its first request what its servers are told.
+/// A client without a session declares its capabilities for the servers with its first request.
 #[tokio::test]
 async fn a_client_without_a_session_declares_by_its_first_request() {
     let backend = Backend::stdio().await;
@@ -214,12 +215,13 @@ async fn a_client_without_a_session_declares_by_its_first_request() {
     );
 }
 
-/// A client that is silent for long has its servers started, and is believed later: in their greeting, if
-/// they are still being opened, and when they are up.
+/// If a client is silent for long, its servers are started anyway. Its later capabilities count: in the
+/// handshakes of servers that are still starting, and in new sessions of the others.
 #[tokio::test]
 async fn a_client_that_speaks_late_is_declared_late() {
     for greets_after in ["0", "500"] {
-        let backend = Backend::start(Kind::Stdio, &["--handshake-delay", greets_after]).await;
+        let backend =
+            Backend::start(BackendKind::Stdio, &["--handshake-delay", greets_after]).await;
         let gateway = alone(&[("x", &backend)]).await;
         let mut pipe = gateway.silent_pipe();
         backend.until_count("initialize", 1).await;
@@ -233,8 +235,8 @@ async fn a_client_that_speaks_late_is_declared_late() {
     }
 }
 
-/// What a server offered to an earlier client is shown to one that declares the same, at once. One that
-/// declares more waits for what is offered to it.
+/// A client that declares the same capabilities as an earlier client gets the stored offer of the servers at
+/// once. A client that declares more waits for its own offer.
 #[tokio::test]
 async fn what_another_client_was_offered_is_no_answer() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -246,7 +248,7 @@ async fn what_another_client_was_offered_is_no_answer() {
             ..mainstay_gateway::GatewayOptions::default()
         };
         let all = config(&[("x", &backend)], json!({}));
-        let gateway = Gateway::set(&all, options).await;
+        let gateway = Gateway::with_options(&all, options).await;
         let mut pipe = gateway.silent_pipe();
         greet(&mut pipe, declared).await;
         let list = pipe.result("tools/list", json!({})).await;
@@ -259,7 +261,7 @@ async fn what_another_client_was_offered_is_no_answer() {
     backend.offer(1);
     let second = listed(&capabilities()).await;
     assert!(second.contains("x__tool_1"), "{second}");
-    // The same is offered to both, and both are known.
+    // Both clients get the same offer, and both offers are stored.
     assert_eq!(listed(&json!({})).await, second);
     backend.fake().edit(|script| script.hang_at_start = true);
     for declared in [json!({}), capabilities()] {

@@ -1,11 +1,11 @@
-//! HTTP+SSE downstream, for the clients of revision 2024-11-05 (specification of that revision,
-//! "Transports"): a stream is a session, a POST is a message.
+//! HTTP+SSE downstream, for clients of revision 2024-11-05 (specification of that revision, "Transports"). A
+//! stream is a session, and a POST is a message.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, LATEST, Stream, cancelled, initialize, value},
     gateway::{Gateway, found, until},
 };
@@ -18,14 +18,14 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 /// A client whose stream is open.
 pub struct Sse {
     stream: Stream,
-    /// Where it posts.
+    /// The URL for its messages.
     message: String,
     post: Http,
     next_id: u64,
 }
 
 impl Sse {
-    /// Opens the stream; its first event says where to post.
+    /// Opens the stream. The first event has the URL for messages.
     async fn open(gateway: &Gateway, path: &str) -> Self {
         let mut stream = gateway.stranger(path).listen().await;
         let message = stream.next().await.expect("an endpoint");
@@ -37,7 +37,7 @@ impl Sse {
         }
     }
 
-    /// A client that has greeted.
+    /// A client after its handshake.
     pub async fn greeted(gateway: &Gateway, path: &str) -> Self {
         let mut client = Self::open(gateway, path).await;
         client.initialize(LATEST).await;
@@ -57,7 +57,7 @@ impl Sse {
         assert_eq!(response.status, StatusCode::ACCEPTED, "{}", response.text);
     }
 
-    /// Posts what is not answered.
+    /// Posts a message that has no answer.
     pub async fn tell(&self, notification: &str) {
         self.accepted(notification).await;
     }
@@ -68,7 +68,7 @@ impl Sse {
         self.stream.message().await
     }
 
-    /// Posts a call; returns its id.
+    /// Posts a call. Returns its id.
     pub async fn begin(&mut self, tool: &str, params: Value) -> Value {
         self.next_id += 1;
         let mut params = params;
@@ -95,7 +95,7 @@ impl Sse {
         self.until_answered(&id).await
     }
 
-    pub async fn hears(&mut self, tool: &str) {
+    pub async fn assert_echo(&mut self, tool: &str) {
         let answer = self
             .call(tool, json!({"arguments": {"text": "hello"}}))
             .await;
@@ -109,7 +109,7 @@ impl Sse {
 #[tokio::test]
 async fn the_first_event_says_where_to_post() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, _) in PATHS {
         let (one, two) = tokio::join!(Sse::open(&gateway, path), Sse::open(&gateway, path));
         assert_eq!(
@@ -124,19 +124,19 @@ async fn the_first_event_says_where_to_post() {
     }
 }
 
-/// A message outlives its POST, and with it the connection. Small ones count as well: together they are as large.
+/// A message outlives its POST and the connection. Small messages count, too: together they are as large.
 #[tokio::test]
 async fn messages_that_wait_are_bounded_together() {
     let backend = Backend::http().await;
     let settings = json!({"http": {"maxBodiesBytes": 400_000}});
-    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let client = Sse::greeted(&gateway, "/sse").await;
     let call = |id: u32| {
         let arguments = json!({"text": "a".repeat(50_000)});
         let params = json!({"name": "x__hang", "arguments": arguments});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
     };
-    // Room is taken in powers of two: six times 64 KiB.
+    // Memory is reserved in powers of two: six times 64 KiB.
     for id in 0..6 {
         client.accepted(call(id)).await;
     }
@@ -148,7 +148,7 @@ async fn messages_that_wait_are_bounded_together() {
         response.text
     );
     assert_eq!(response.headers[header::RETRY_AFTER], "5");
-    // What the calls held is free once they end.
+    // A call releases its memory when it ends.
     for id in 0..6 {
         client.tell(&cancelled(&id.into())).await;
     }
@@ -162,94 +162,94 @@ async fn messages_that_wait_are_bounded_together() {
 #[tokio::test]
 async fn any_revision_is_spoken() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, prefix) in PATHS {
         for revision in REVISIONS {
             let mut client = Sse::open(&gateway, path).await;
             let greeting = client.initialize(revision).await;
             assert_eq!(greeting["protocolVersion"], revision, "{path}");
-            client.hears(&format!("{prefix}echo")).await;
+            client.assert_echo(&format!("{prefix}echo")).await;
         }
     }
 }
 
 over_every_transport! {
-    /// What a server says about a call comes in order, the result last.
+    /// The messages about a call arrive in order, with the result last.
     async fn progress_and_logs_come_before_the_result(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let mut client = Sse::greeted(&gateway, path).await;
             let params = json!({"arguments": {"steps": 5}, "_meta": {"progressToken": "own"}});
             let messages = client.call(&format!("{prefix}progress"), params).await;
-            let steps: Vec<_> = messages.iter().map(|it| it["params"]["progress"].as_u64()).collect();
+            let steps: Vec<_> = messages.iter().map(|message| message["params"]["progress"].as_u64()).collect();
             assert_eq!(steps, [Some(1), Some(2), Some(3), Some(4), Some(5), None]);
-            assert!(messages[..5].iter().all(|it| it["params"]["progressToken"] == "own"), "{messages:?}");
+            assert!(messages[..5].iter().all(|message| message["params"]["progressToken"] == "own"), "{messages:?}");
 
             let messages = client.call(&format!("{prefix}log"), json!({"arguments": {"n": 3}})).await;
-            let lines: Vec<_> = messages.iter().map(|it| it["params"]["data"].as_str()).collect();
+            let lines: Vec<_> = messages.iter().map(|message| message["params"]["data"].as_str()).collect();
             assert_eq!(lines, [Some("line 1"), Some("line 2"), Some("line 3"), None]);
         }
     }
 
-    /// What is said outside of calls comes on the same stream.
+    /// Messages that belong to no call arrive on the same stream.
     async fn changes_are_announced(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let mut client = Sse::greeted(&gateway, path).await;
             let id = client.begin(&format!("{prefix}change_tools"), json!({})).await;
             let both = [client.stream.message().await, client.stream.message().await];
-            let changed = both.iter().find(|it| it["method"] == "notifications/tools/list_changed");
-            assert!(changed.is_some() && both.iter().any(|it| it["id"] == id), "{both:?}");
+            let changed = both.iter().find(|message| message["method"] == "notifications/tools/list_changed");
+            assert!(changed.is_some() && both.iter().any(|message| message["id"] == id), "{both:?}");
         }
     }
 
     async fn a_call_can_be_cancelled(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let mut client = Sse::greeted(&gateway, "/sse").await;
         let id = client.begin("x__hang", json!({})).await;
         let upstream = backend.until_called("hang").await;
         client.accepted(cancelled(&id)).await;
         backend.until_cancelled(&upstream).await;
         // A cancelled request has no answer (specification, "Cancellation").
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 
-    /// The session is the stream: with it go its calls, its URL, and its session upstream.
+    /// The stream is the session. Its end ends the calls, the URL and the upstream session.
     async fn a_stream_that_closes_ends_its_session(kind) {
         for (path, prefix) in PATHS {
             let backend = Backend::start(kind, &[]).await;
-            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let other = gateway.client().await;
-            other.hears("x__echo").await;
+            other.assert_echo("x__echo").await;
             let mut client = Sse::greeted(&gateway, path).await;
             client.begin(&format!("{prefix}hang"), json!({})).await;
             let upstream = backend.until_called("hang").await;
             let sessions = || match kind {
-                Kind::Stdio => 1,
-                Kind::Http => backend.fake().sessions(),
-                Kind::Sse => backend.fake().streams(),
+                BackendKind::Stdio => 1,
+                BackendKind::Http => backend.fake().sessions(),
+                BackendKind::Sse => backend.fake().streams(),
             };
             let Sse { stream, post, .. } = client;
             drop(stream);
-            if kind == Kind::Http || path == "/sse" {
+            if kind == BackendKind::Http || path == "/sse" {
                 backend.until_cancelled(&upstream).await;
             }
             until("the upstream session to end", || sessions() == 1).await;
             assert_eq!(post.post(PING).await.status, StatusCode::NOT_FOUND);
             assert_eq!(gateway.sessions(), 1);
-            other.hears("x__echo").await;
+            other.assert_echo("x__echo").await;
         }
     }
 }
 
-/// What a server asks comes on the stream, and is answered by a POST.
+/// A server's question arrives on the stream. A POST has the answer.
 #[tokio::test]
 async fn a_server_may_ask() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut client = Sse::open(&gateway, "/servers/x/sse").await;
     let greeting =
         initialize(LATEST).replace(r#""capabilities":{}"#, r#""capabilities":{"sampling":{}}"#);
@@ -265,11 +265,11 @@ async fn a_server_may_ask() {
     assert!(answers[0].to_string().contains("model"), "{answers:?}");
 }
 
-/// Answers find their questions, whatever order they come in.
+/// Answers find their questions in any order.
 #[tokio::test]
 async fn many_calls_share_the_stream() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut client = Sse::greeted(&gateway, "/sse").await;
     let mut open = std::collections::HashMap::new();
     for number in 0..50 {
@@ -292,7 +292,7 @@ async fn many_calls_share_the_stream() {
 #[tokio::test]
 async fn requests_wait_for_the_handshake() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, prefix) in PATHS {
         let mut client = Sse::open(&gateway, path).await;
         client.accepted(PING).await;
@@ -300,14 +300,14 @@ async fn requests_wait_for_the_handshake() {
         let early = client.call(&format!("{prefix}echo"), json!({})).await;
         assert_eq!(early[0]["error"]["code"], -32600, "{early:?}");
         client.initialize(LATEST).await;
-        client.hears(&format!("{prefix}echo")).await;
+        client.assert_echo(&format!("{prefix}echo")).await;
     }
 }
 
 #[tokio::test]
 async fn batches_are_taken_where_the_revision_knows_them() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let batch = format!(r#"[{PING},{INITIALIZED},{{"jsonrpc":"2.0","id":2,"method":"ping"}}]"#);
     for revision in REVISIONS {
         let mut client = Sse::open(&gateway, "/sse").await;
@@ -320,7 +320,7 @@ async fn batches_are_taken_where_the_revision_knows_them() {
                 .as_array()
                 .expect("a batch")
                 .iter()
-                .map(|it| &it["id"])
+                .map(|answer| &answer["id"])
                 .collect();
             assert_eq!(ids, [1, 2]);
         } else {
@@ -333,7 +333,7 @@ async fn batches_are_taken_where_the_revision_knows_them() {
 async fn what_cannot_be_taken_is_refused_with_a_reason() {
     let (backend, other) = (Backend::http().await, Backend::http().await);
     let settings = json!({"http": {"maxBodyBytes": 4096}});
-    let gateway = Gateway::with(&[("x", &backend), ("y", &other)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend), ("y", &other)], settings).await;
     for (path, _) in PATHS {
         let mut client = Sse::greeted(&gateway, path).await;
         let send =
@@ -397,7 +397,7 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
             let answer = send(path, Method::GET, &set(name, text), "").await;
             assert_eq!(answer.status, expected, "{name}: {text}");
         }
-        // A client that tries Streamable HTTP first learns from 405 that it is not spoken here
+        // A client that tries Streamable HTTP first learns from 405 that this endpoint does not speak it
         // (specification, "Backwards Compatibility").
         for (at, method, allowed) in [
             (path, Method::POST, "GET"),
@@ -409,7 +409,7 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
             assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{at}");
             assert_eq!(answer.headers[header::ALLOW], allowed);
         }
-        // Unknown, missing, and another endpoint's.
+        // Unknown, missing, and of another endpoint.
         let id = message.split_once('?').expect("a query").1;
         let elsewhere = if path == "/sse" {
             "/servers/y/sse/message"
@@ -441,7 +441,7 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
             StatusCode::NOT_FOUND
         );
 
-        // Nothing of all this was heard on the stream.
+        // None of these messages reached the stream.
         client.accepted(PING).await;
         assert_eq!(
             client.stream.message().await,
@@ -450,11 +450,12 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
     }
 }
 
-/// A client that does not read delays no other, and whatever it loses, it is no result and no order.
+/// A client that does not read delays no other client. It may lose messages, but no result, and the order
+/// stays.
 #[tokio::test]
 async fn a_client_that_does_not_read_loses_no_result() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let other = gateway.client().await;
     let mut client = Sse::greeted(&gateway, "/sse").await;
     let token = "t".repeat(4000);
@@ -464,7 +465,7 @@ async fn a_client_that_does_not_read_loses_no_result() {
         .begin("x__echo", json!({"arguments": {"text": "late"}}))
         .await;
     until("the call to run", || backend.fake().runs("echo") == 1).await;
-    other.hears("x__echo").await;
+    other.assert_echo("x__echo").await;
     let (mut steps, mut answered) = (Vec::new(), Vec::new());
     while answered.len() < 2 {
         let message = client.stream.message().await;
@@ -482,7 +483,7 @@ async fn a_client_that_does_not_read_loses_no_result() {
 async fn stopping_closes_the_streams() {
     let backend = Backend::http().await;
     let settings = json!({"shutdown": {"graceMs": 100}});
-    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let mut silent = Sse::open(&gateway, "/sse").await;
     let mut busy = Sse::greeted(&gateway, "/servers/x/sse").await;
     busy.begin("hang", json!({})).await;

@@ -1,4 +1,4 @@
-//! Servers that start badly, or not at all, delay no other (invariant 7; C6, C14, Y12).
+//! Servers that start badly, or not at all, delay no other server (invariant 7; C6, C14, Y12).
 
 use std::time::{Duration, Instant};
 
@@ -6,16 +6,16 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, LATEST, initialize},
     gateway::{Gateway, found, soon},
     rest_client::never,
 };
 
-/// Far below the 30 s that a handshake may take, and which trouble here would cost if it were waited for.
+/// Far below the 30 s that a handshake may take, which is the time that would be lost by waiting.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// The error of a call to a server that has never been up.
+/// The error of a call to a server that was never connected.
 async fn refusal(client: &Http, server: &str) -> Value {
     let name = format!("{server}__echo");
     client
@@ -23,20 +23,20 @@ async fn refusal(client: &Http, server: &str) -> Value {
         .await
 }
 
-/// A gateway before a server that works and one in trouble, with a client of the first.
-async fn beside(trouble: &Backend) -> (Gateway, Backend, Http) {
+/// A gateway with a working server and one in trouble, and a client of the working one.
+async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
     let calm = Backend::http().await;
     let servers = [("trouble", trouble), ("calm", &calm)];
-    let gateway = Gateway::with(&servers, json!({"startup": {"waitMs": 300}})).await;
+    let gateway = Gateway::with_settings(&servers, json!({"startup": {"waitMs": 300}})).await;
     let since = Instant::now();
     let client = gateway.client().await;
     assert!(client.tools().await.contains(&"calm__echo".to_owned()));
-    client.hears("calm__echo").await;
+    client.assert_echo("calm__echo").await;
     assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
     (gateway, calm, client)
 }
 
-/// Waits until the refusal's words contain all of these.
+/// Waits until the text of the refusal has all of these words.
 async fn until_refused_with(client: &Http, words: &[&str]) -> Value {
     found(&format!("an error with {words:?}"), async || {
         let error = refusal(client, "trouble").await;
@@ -50,49 +50,49 @@ async fn until_refused_with(client: &Http, words: &[&str]) -> Value {
 }
 
 over_every_transport! {
-    /// cline#13639, docker#336: one hung server blocks the start of all.
+    /// cline#13639, docker#336: one hanging server blocks the start of all.
     async fn a_server_that_hangs_at_start_delays_nobody(kind) {
-        // Only a call of the server itself waits for it, as long as that call may take.
+        // Only a call to this server waits for it, until the deadline of the call.
         let hanging = Backend::start(kind, &["--hang-at-start"]).await.option("timeout_s", 1);
-        let (_gateway, _calm, client) = beside(&hanging).await;
+        let (_gateway, _calm, client) = with_calm_server(&hanging).await;
         let error = refusal(&client, "trouble").await;
         assert_eq!(error["data"]["kind"], "call_timeout", "{error}");
         let message = error["message"].as_str().expect("words");
         assert!(message.contains("'trouble' is connecting"), "{message}");
     }
 
-    /// mcpproxy#760: a hard-coded limit kills servers that warm a cache. Here it is given.
+    /// mcpproxy#760: a fixed limit kills servers that fill a cache. Here the limit is configurable.
     async fn a_slow_handshake_has_the_time_that_it_is_given(kind) {
         let slow = Backend::start(kind, &["--handshake-delay", "1500"]).await.option("connectTimeoutMs", 10_000);
-        let (gateway, _calm, client) = beside(&slow).await;
+        let (gateway, _calm, client) = with_calm_server(&slow).await;
         gateway.rest().until("trouble", "listed", |server| server["toolsReady"] == true).await;
-        client.hears("trouble__echo").await;
+        client.assert_echo("trouble__echo").await;
         assert_eq!(slow.count("initialize"), 1);
     }
 
-    /// E7: an attempt has a time limit, and says so.
+    /// E7: an attempt has a time limit, and its error names the limit.
     async fn a_handshake_has_a_time_limit(kind) {
         let hanging = Backend::start(kind, &["--hang-at-start"]).await.option("connectTimeoutMs", 400);
-        let (gateway, _calm, client) = beside(&hanging).await;
+        let (gateway, _calm, client) = with_calm_server(&hanging).await;
         until_refused_with(&client, &["no handshake within 400 ms"]).await;
         let since = Instant::now();
-        let own = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
-        assert!(own.json()["error"].is_object(), "{}", own.text);
+        let direct = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
+        assert!(direct.json()["error"].is_object(), "{}", direct.text);
         assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
-        client.hears("calm__echo").await;
+        client.assert_echo("calm__echo").await;
     }
 }
 
-/// supergateway#139: a crash during `initialize` hangs the client for 60 s, and no cause is shown. Here
-/// the reason, and the last lines of its stderr, are in the error of a call.
+/// supergateway#139: a crash during `initialize` blocks the client for 60 s, and no cause is shown. Here the
+/// error of a call has the reason and the last lines of stderr.
 #[tokio::test]
 async fn a_server_that_crashes_at_start_says_why() {
     let crashing = Backend::start(
-        Kind::Stdio,
+        BackendKind::Stdio,
         &["--crash-at-start", "7", "--stderr", "no licence found"],
     )
     .await;
-    let (gateway, _calm, client) = beside(&crashing).await;
+    let (gateway, _calm, client) = with_calm_server(&crashing).await;
     let error = until_refused_with(&client, &["code 7"]).await;
     assert_eq!(error["data"]["server"], "trouble", "{error}");
     let stderr = error["data"]["stderr"].to_string();
@@ -100,58 +100,58 @@ async fn a_server_that_crashes_at_start_says_why() {
         stderr.contains("no licence found") && stderr.contains("with code 7"),
         "{error}"
     );
-    let own = gateway
+    let direct = gateway
         .stranger("/servers/trouble/mcp")
         .post(initialize(LATEST))
         .await;
-    assert!(own.text.contains("no licence found"), "{}", own.text);
-    client.hears("calm__echo").await;
+    assert!(direct.text.contains("no licence found"), "{}", direct.text);
+    client.assert_echo("calm__echo").await;
 }
 
-/// C6: what cannot be started says why, and is tried again.
+/// C6: a server that cannot be started has the reason, and is retried.
 #[tokio::test]
 async fn a_command_that_is_not_there_says_so() {
     let mut missing = Backend::stdio().await;
     missing.entry = json!({"command": "no-such-command-anywhere"});
-    let (gateway, _calm, client) = beside(&missing).await;
+    let (gateway, _calm, client) = with_calm_server(&missing).await;
     let words = [
         "'trouble' is reconnecting",
         "command not found: no-such-command-anywhere",
     ];
     until_refused_with(&client, &words).await;
-    let own = gateway
+    let direct = gateway
         .stranger("/servers/trouble/mcp")
         .post(initialize(LATEST))
         .await;
-    assert!(own.text.contains("command not found"), "{}", own.text);
+    assert!(direct.text.contains("command not found"), "{}", direct.text);
 
     let mut homeless = Backend::stdio().await.option("cwd", "/no/such/folder");
     homeless.entry["command"] = fake_server::binary().to_str().expect("UTF-8").into();
-    let (_gateway, _calm, client) = beside(&homeless).await;
+    let (_gateway, _calm, client) = with_calm_server(&homeless).await;
     until_refused_with(&client, &["/no/such/folder"]).await;
 }
 
-/// A server that is started after the client is found as well.
+/// A server that is started after the client is found, too.
 #[tokio::test]
 async fn a_server_that_refuses_connections_says_so() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
         backend.fake().refuse(true).await.expect("the fake runs");
-        let (_gateway, _calm, client) = beside(&backend).await;
+        let (_gateway, _calm, client) = with_calm_server(&backend).await;
         until_refused_with(&client, &["refused"]).await;
         backend.fake().refuse(false).await.expect("the fake runs");
-        // It comes back by itself.
+        // It returns by itself.
         let back = async { while !client.tools().await.contains(&"trouble__echo".to_owned()) {} };
         soon("the server to come back", back).await;
-        client.hears("trouble__echo").await;
+        client.assert_echo("trouble__echo").await;
     }
 }
 
 #[tokio::test]
 async fn a_server_that_answers_with_an_error_page_says_so() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &["--status", "500"]).await;
-        let (_gateway, _calm, client) = beside(&backend).await;
+        let (_gateway, _calm, client) = with_calm_server(&backend).await;
         until_refused_with(&client, &["HTTP 500"]).await;
     }
 }
@@ -159,57 +159,58 @@ async fn a_server_that_answers_with_an_error_page_says_so() {
 /// A process that exits right after the handshake is a loss, not a success (Y12).
 #[tokio::test]
 async fn a_server_that_exits_after_the_handshake_is_lost() {
-    let backend = Backend::start(Kind::Stdio, &["--exit-after-initialize"]).await;
-    let (_gateway, _calm, client) = beside(&backend).await;
+    let backend = Backend::start(BackendKind::Stdio, &["--exit-after-initialize"]).await;
+    let (_gateway, _calm, client) = with_calm_server(&backend).await;
     until_refused_with(&client, &["exited unexpectedly"]).await;
-    client.hears("calm__echo").await;
+    client.assert_echo("calm__echo").await;
 }
 
-/// A list waits for a slow starter, up to `startup.waitMs` after its start.
+/// A list waits for a slow start, up to `startup.waitMs` after the start.
 #[tokio::test]
 async fn the_first_list_waits_for_a_slow_starter() {
-    let slow = Backend::start(Kind::Stdio, &["--slow-start", "700"]).await;
+    let slow = Backend::start(BackendKind::Stdio, &["--slow-start", "700"]).await;
     let calm = Backend::http().await;
     let servers = [("slow", &slow), ("calm", &calm)];
-    let gateway = Gateway::with(&servers, json!({"startup": {"waitMs": 12000}})).await;
+    let gateway = Gateway::with_settings(&servers, json!({"startup": {"waitMs": 12000}})).await;
     let mut pipe = gateway.pipe().await;
     let tools = pipe.result("tools/list", json!({})).await.to_string();
     assert!(tools.contains("slow__echo") && tools.contains("calm__echo"));
-    pipe.hears("slow__echo").await;
+    pipe.assert_echo("slow__echo").await;
 }
 
-/// Once its time is over, a hanging server is never waited for again.
+/// Once its time is over, no list waits for a hanging server again.
 #[tokio::test]
 async fn later_lists_wait_for_nobody() {
-    let hanging = Backend::start(Kind::Http, &["--hang-at-start"]).await;
-    let (gateway, _calm, client) = beside(&hanging).await;
+    let hanging = Backend::start(BackendKind::Http, &["--hang-at-start"]).await;
+    let (gateway, _calm, client) = with_calm_server(&hanging).await;
     let since = Instant::now();
-    // Were the 300 ms waited for each time, these would take 18 s.
+    // If each list waited 300 ms, these would take 18 s.
     for _ in 0..60 {
         client.tools().await;
     }
-    gateway.client().await.hears("calm__echo").await;
+    gateway.client().await.assert_echo("calm__echo").await;
     assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
 }
 
-/// E17 and stderr: a server's output at start delays nothing.
+/// E17 and stderr: a server's output at the start delays nothing.
 #[tokio::test]
 async fn floods_at_start_hold_nobody_up() {
     let flags = ["--flood-stdout", "3000000", "--flood-stderr", "3000000"];
-    let backend = Backend::start(Kind::Stdio, &flags).await;
-    let (_gateway, _calm, client) = beside(&backend).await;
+    let backend = Backend::start(BackendKind::Stdio, &flags).await;
+    let (_gateway, _calm, client) = with_calm_server(&backend).await;
     let ready = async { while !client.tools().await.contains(&"trouble__echo".to_owned()) {} };
     soon("the server behind the flood", ready).await;
-    client.hears("trouble__echo").await;
+    client.assert_echo("trouble__echo").await;
 }
 
-/// A disabled server is neither started nor listed, and a call says so.
+/// A disabled server is neither started nor listed, and a call gets an error.
 #[tokio::test]
 async fn a_disabled_server_is_left_alone() {
     let disabled = Backend::stdio().await.option("disabled", true);
     let manual = Backend::http().await.option("autoStart", false);
     let calm = Backend::http().await;
-    let gateway = Gateway::of(&[("off", &disabled), ("manual", &manual), ("calm", &calm)]).await;
+    let gateway =
+        Gateway::with_servers(&[("off", &disabled), ("manual", &manual), ("calm", &calm)]).await;
     let client = gateway.client().await;
     assert!(
         client
@@ -225,27 +226,27 @@ async fn a_disabled_server_is_left_alone() {
         let error = refusal(&client, server).await;
         assert!(error.to_string().contains(words), "{error}");
     }
-    let own = gateway
+    let direct = gateway
         .stranger("/servers/off/mcp")
         .post(initialize(LATEST))
         .await;
-    assert!(own.json()["error"].is_object(), "{}", own.text);
+    assert!(direct.json()["error"].is_object(), "{}", direct.text);
     assert_eq!((disabled.received().len(), manual.received().len()), (0, 0));
 }
 
-/// Mainstay is ready once every server had its first attempt, however many there are.
+/// Mainstay is ready once every server has had its first attempt, whatever their number.
 #[tokio::test]
 async fn readiness_holds_for_hundreds_of_servers() {
-    // Nothing listens there: the first attempt of each is over at once.
+    // No program listens there: the first attempt ends at once.
     let entry = json!({"url": "http://127.0.0.1:1/mcp", "reconnect": never()});
     let servers: serde_json::Map<String, Value> = (0..300)
         .map(|number| (format!("s{number}"), entry.clone()))
         .collect();
     let config = json!({"mcpServers": servers, "startup": {"waitMs": 600_000}});
     let gateway = Gateway::start(&config).await;
-    let asks = gateway.stranger("/readyz");
+    let client = gateway.stranger("/readyz");
     found("readiness", async || {
-        let answer = asks.send(Method::GET, asks.headers("*/*"), "").await;
+        let answer = client.send(Method::GET, client.headers("*/*"), "").await;
         (answer.status == StatusCode::OK).then_some(())
     })
     .await;

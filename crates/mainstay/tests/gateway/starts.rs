@@ -1,5 +1,5 @@
-//! Many processes that start at once, and starts that take long: a start at work goes on, and a start
-//! that hangs delays no other.
+//! Many processes that start at once, and slow starts: a start that works continues, and a start that hangs
+//! delays no other.
 
 use mainstay_core::{ids::ServerName, lifecycle::State};
 use mainstay_gateway::GatewayOptions;
@@ -7,18 +7,18 @@ use mainstay_testkit::limits::PROGRAMS;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, config, soon, until},
     rest_client::never,
 };
 
-/// A server for each of these lists of flags: `s0`, `s1`, … None is tried again.
+/// A server for each of these lists of flags: `s0`, `s1`, … No server is retried.
 async fn servers<'f, F: AsRef<[&'f str]>>(
     flags: impl IntoIterator<Item = F>,
 ) -> Vec<(String, Backend)> {
     let mut servers = Vec::new();
     for (number, flags) in flags.into_iter().enumerate() {
-        let backend = Backend::start(Kind::Stdio, flags.as_ref()).await;
+        let backend = Backend::start(BackendKind::Stdio, flags.as_ref()).await;
         servers.push((format!("s{number}"), backend.option("reconnect", never())));
     }
     servers
@@ -29,10 +29,10 @@ async fn start(servers: &[(String, Backend)], settings: Value, options: GatewayO
         .iter()
         .map(|(name, backend)| (name.as_str(), backend))
         .collect();
-    Gateway::set(&config(&servers, settings), options).await
+    Gateway::with_options(&config(&servers, settings), options).await
 }
 
-/// A server's state, and how often its start began.
+/// A server's state, and the number of its starts.
 fn state(gateway: &Gateway, name: &str) -> (State, u64) {
     let name = ServerName::new(name).expect("a name");
     let server = gateway.registry().named(&name).expect("it is configured");
@@ -42,15 +42,15 @@ fn state(gateway: &Gateway, name: &str) -> (State, u64) {
 
 const UP: (State, u64) = (State::Connected, 1);
 
-/// The limit of a start counts silence: a process that computes, says something, or reads and writes may
-/// take longer. The first start by `npx` or `uvx` does, and is not begun twice.
+/// The limit of a start counts silence: a process that computes, writes output, or does I/O may take longer.
+/// The first start by `npx` or `uvx` does so, and is not begun twice.
 #[tokio::test]
 async fn a_start_at_work_is_not_cut_short() {
     for work in ["--burn", "--download", "--churn"] {
         let servers = servers([[work, "4000"].as_slice()]).await;
         let settings = json!({"connectTimeoutMs": 1500});
         let gateway = start(&servers, settings, GatewayOptions::default()).await;
-        // Four seconds of the processor's time are many more where others want it, too.
+        // Four seconds of CPU time take much longer on a busy machine.
         let is_up = || state(&gateway, "s0").0 == State::Connected;
         mainstay_testkit::until(PROGRAMS, work, is_up).await;
         assert_eq!(state(&gateway, "s0"), UP, "{work}");
@@ -58,7 +58,7 @@ async fn a_start_at_work_is_not_cut_short() {
     }
 }
 
-/// Work has an end, too.
+/// The limit of a working start also ends.
 #[tokio::test]
 async fn a_start_at_work_has_a_limit() {
     let servers = servers([["--download", "60000"].as_slice()]).await;
@@ -77,7 +77,7 @@ async fn a_start_says_what_it_does() {
     let servers = servers([["--download", "60000"].as_slice(), &["--hang-at-start"]]).await;
     let gateway = start(&servers, json!({}), GatewayOptions::default()).await;
     let rest = gateway.rest();
-    let says = |words: &'static str| {
+    let starts_with = |words: &'static str| {
         move |server: &Value| {
             let starting = server["starting"].as_str().unwrap_or_default();
             server["status"] == "connecting" && starting.starts_with(words)
@@ -87,11 +87,11 @@ async fn a_start_says_what_it_does() {
         .until(
             "s0",
             "at work",
-            says("at work for 1 s, given up after 600 s: downloading piece "),
+            starts_with("at work for 1 s, given up after 600 s: downloading piece "),
         )
         .await;
     assert_eq!(downloads["lastError"], Value::Null, "{downloads}");
-    rest.until("s1", "silent", says("silent for ")).await;
+    rest.until("s1", "silent", starts_with("silent for ")).await;
     let health = rest.get("/api/health?server=s0").await;
     let message = health["servers"][0]["message"].as_str().expect("words");
     assert!(
@@ -100,8 +100,8 @@ async fn a_start_says_what_it_does() {
     );
 }
 
-/// A start has its slot until the handshake, and not for two seconds only: else many of them share the
-/// processors, and none gets its handshake in time.
+/// A start keeps its slot until the handshake, and not only for two seconds. Otherwise many starts share the
+/// processors, and no handshake is in time.
 #[tokio::test]
 async fn a_slot_is_held_until_the_handshake() {
     let servers = servers([["--download", "4000"].as_slice(), &[]]).await;
@@ -115,7 +115,7 @@ async fn a_slot_is_held_until_the_handshake() {
     assert_eq!(state(&gateway, first), UP);
 }
 
-/// They do not compute, so that each makes room for another before it is known to hang.
+/// The processes do not compute, so that each makes room for another one before it is known to hang.
 #[tokio::test]
 async fn forty_that_hang_delay_nobody() {
     let hanging = std::iter::repeat_n(["--hang-at-start"].as_slice(), 40);
@@ -132,7 +132,7 @@ async fn forty_that_hang_delay_nobody() {
 /// A start that works for a second.
 const SLOW: &[&str] = &["--download", "1000"];
 
-/// How many of the first so many are up.
+/// Number of connected servers among the first `servers` ones.
 fn up(gateway: &Gateway, servers: usize) -> usize {
     let names = (0..servers).map(|number| format!("s{number}"));
     names.filter(|name| state(gateway, name) == UP).count()
@@ -146,12 +146,11 @@ async fn what_a_client_asks_for_starts_first() {
     let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;
-    soon("an answer", client.hears("s8__echo")).await;
+    soon("an answer", client.assert_echo("s8__echo")).await;
     assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
 }
 
-/// Processes that compute for ever take all processors: a server that a client asks for starts all the
-/// same.
+/// Processes that compute without end use all processors. A server that a client requests starts nevertheless.
 #[tokio::test]
 async fn what_a_client_asks_for_starts_beside_those_that_compute() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -161,12 +160,12 @@ async fn what_a_client_asks_for_starts_beside_those_that_compute() {
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;
     let last = cores + 1;
-    soon("an answer", client.hears(&format!("s{last}__echo"))).await;
+    soon("an answer", client.assert_echo(&format!("s{last}__echo"))).await;
     assert_eq!(up(&gateway, last), 0);
     gateway.stop().await;
 }
 
-/// A server whose tools clients know from the last run starts before unknown ones.
+/// A server whose tools clients know from the last run starts before unknown servers.
 #[tokio::test]
 async fn what_was_listed_before_starts_first() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -176,13 +175,13 @@ async fn what_was_listed_before_starts_first() {
     };
     let slow = std::iter::repeat_n(SLOW, 8);
     let mut servers = servers(slow.chain([[].as_slice()])).await;
-    let known = servers.split_off(8);
-    let gateway = start(&known, json!({}), options()).await;
+    let listed_before = servers.split_off(8);
+    let gateway = start(&listed_before, json!({}), options()).await;
     let listed = |server: &Value| server["listsStale"] == false && server["toolsReady"] == true;
     gateway.rest().until("s8", "listed", listed).await;
     gateway.stop().await;
 
-    servers.extend(known);
+    servers.extend(listed_before);
     let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
     let gateway = start(&servers, settings, options()).await;
     until("the known one", || {

@@ -1,4 +1,4 @@
-//! Servers and tools that are switched off for one client (A36).
+//! Servers and tools that are off for one client (A36).
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -22,7 +22,7 @@ async fn switch(gateway: &Gateway, client: &str, switch: Value) {
     assert_eq!(answer["client"], client, "{answer}");
 }
 
-/// A client of this name.
+/// A client with this name.
 async fn client(gateway: &Gateway, name: &str) -> Http {
     let mut client = gateway.stranger("/mcp");
     let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{name}\""));
@@ -37,13 +37,13 @@ async fn has(client: &Http, tool: &str) -> bool {
 #[tokio::test]
 async fn a_switch_is_one_clients() {
     let (x, y) = (Backend::http().await, Backend::http().await);
-    let gateway = Gateway::of(&[("x", &x), ("y", &y)]).await;
+    let gateway = Gateway::with_servers(&[("x", &x), ("y", &y)]).await;
     let (one, other) = (
         client(&gateway, "one").await,
         client(&gateway, "other").await,
     );
-    let (mut told, mut untold) = (one.listen().await, other.listen().await);
-    one.hears("x__echo").await;
+    let (mut one_stream, mut other_stream) = (one.listen().await, other.listen().await);
+    one.assert_echo("x__echo").await;
     assert_eq!(
         gateway.rest().get("/api/switches").await,
         json!({"clients": {}})
@@ -60,12 +60,12 @@ async fn a_switch_is_one_clients() {
         gateway.rest().get("/api/switches").await,
         json!({"clients": {"one": {"servers": ["x"], "tools": ["y/echo"]}}})
     );
-    assert_eq!(told.message().await["method"], TOOLS);
+    assert_eq!(one_stream.message().await["method"], TOOLS);
     for tool in ["x__echo", "x__count", "y__echo"] {
         assert!(!has(&one, tool).await && has(&other, tool).await, "{tool}");
         other.call(tool, json!({"text": "hello"})).await;
     }
-    let (ran, read) = (x.runs("echo") + y.runs("echo"), x.count("resources/read"));
+    let (calls, read) = (x.runs("echo") + y.runs("echo"), x.count("resources/read"));
     for spelling in ["x__echo", "x/echo", "mcp__x__echo", "y__echo", "y/echo"] {
         let error = one.error("tools/call", json!({"name": spelling})).await;
         assert_eq!(error["code"], -32602, "{spelling}: {error}");
@@ -77,7 +77,7 @@ async fn a_switch_is_one_clients() {
     one.error("prompts/get", json!({"name": "x__plain"})).await;
     assert_eq!(
         (x.runs("echo") + y.runs("echo"), x.count("resources/read")),
-        (ran, read)
+        (calls, read)
     );
     one.call("y__count", json!({})).await;
     // A person's own calls belong to no client.
@@ -91,29 +91,29 @@ async fn a_switch_is_one_clients() {
     assert_eq!(status, StatusCode::OK);
 
     switch(&gateway, "one", json!({"server": "x", "enabled": true})).await;
-    one.hears("x__echo").await;
+    one.assert_echo("x__echo").await;
     one.error("tools/call", json!({"name": "y__echo"})).await;
     let (status, _) = gateway.rest().delete("/api/switches/one").await;
     assert_eq!(status, StatusCode::OK);
-    one.hears("y__echo").await;
+    one.assert_echo("y__echo").await;
     assert_eq!(
         gateway.rest().get("/api/switches").await,
         json!({"clients": {}})
     );
-    // No other client was told of any of it.
+    // No other client got any of these messages.
     other.call("x__change_resources", json!({})).await;
-    let first = untold.message().await;
+    let first = other_stream.message().await;
     assert_eq!(
         first["method"], "notifications/resources/list_changed",
         "{first}"
     );
 }
 
-/// A client without a session is known by what each request says of it (2026-07-28).
+/// A client without a session is identified by the client information in each request (2026-07-28).
 #[tokio::test]
 async fn switches_hold_for_clients_without_a_session() {
     let x = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &x)]).await;
+    let gateway = Gateway::with_servers(&[("x", &x)]).await;
     let one = Modern::at(&gateway, "/mcp")
         .with(&key("clientInfo"), json!({"name": "a / b", "version": "1"}));
     let other = Modern::at(&gateway, "/mcp");
@@ -142,7 +142,7 @@ async fn switches_hold_for_clients_without_a_session() {
     one.call("x__echo", json!({"text": "hello"})).await;
 }
 
-/// Persisted (A36): a session that outlives a restart of ours keeps its switches.
+/// Stored (A36): a session that survives a restart of Mainstay keeps its switches.
 #[tokio::test]
 async fn a_restart_forgets_no_switch() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -157,7 +157,7 @@ async fn a_restart_forgets_no_switch() {
             session_key: Some(Secret::new("a key that is kept")),
             ..DaemonOptions::default()
         };
-        Gateway::set(&config, options).await
+        Gateway::with_options(&config, options).await
     };
     let gateway = run().await;
     let (one, other) = (
@@ -167,20 +167,20 @@ async fn a_restart_forgets_no_switch() {
     switch(&gateway, "one", json!({"server": "x", "enabled": false})).await;
     gateway.stop().await;
     let gateway = run().await;
-    for (known, expected) in [(&one, false), (&other, true)] {
+    for (client, expected) in [(&one, false), (&other, true)] {
         let mut revived = gateway.stranger("/mcp");
-        revived.session.clone_from(&known.session);
+        revived.session.clone_from(&client.session);
         assert_eq!(has(&revived, "x__echo").await, expected);
     }
     assert!(!has(&client(&gateway, "one").await, "x__echo").await);
 }
 
-/// A slip is noticed; what has gone can be switched on.
+/// A wrong name is reported. An item that is gone can be switched on.
 #[tokio::test]
 async fn only_what_is_there_is_switched_off() {
     let x = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &x)]).await;
-    gateway.client().await.hears("x__echo").await;
+    let gateway = Gateway::with_servers(&[("x", &x)]).await;
+    gateway.client().await.assert_echo("x__echo").await;
     for (body, status, code) in [
         (
             json!({"server": "z", "enabled": false}),

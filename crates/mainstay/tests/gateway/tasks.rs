@@ -4,7 +4,7 @@ use fake_server::gate::Mode;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::text,
     gateway::{Gateway, soon, until},
     modern::{Modern, key},
@@ -14,7 +14,7 @@ const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// A client that declares the extension, at the aggregate.
+/// A client at the aggregate that declares the extension.
 fn able(gateway: &Gateway) -> Modern {
     Modern::at(gateway, "/mcp").able(json!({"extensions": {EXTENSION: {}}}))
 }
@@ -23,7 +23,7 @@ fn id(task: &Value) -> String {
     task["taskId"].as_str().expect("a task's name").to_owned()
 }
 
-/// The task once it has this status.
+/// Waits until the task has this status, and returns the task.
 async fn until_status(client: &Modern, id: &str, status: &str) -> Value {
     let reached = async {
         loop {
@@ -37,16 +37,16 @@ async fn until_status(client: &Modern, id: &str, status: &str) -> Value {
     soon(&format!("status {status}"), reached).await
 }
 
-/// Both directions: our name for the client, the server's own for the server. The name is good on any
-/// connection, and two servers' tasks are kept apart by it.
+/// Both directions: the client has Mainstay's name of a task, and the server has its own. The name is valid on
+/// any connection, and keeps the tasks of two servers apart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_led_to_its_server() {
-    for kind in [Kind::Stdio, Kind::Http] {
+    for kind in [BackendKind::Stdio, BackendKind::Http] {
         let (x, y) = (
             Backend::start(kind, TASKS).await,
             Backend::start(kind, TASKS).await,
         );
-        let gateway = Gateway::of(&[("x", &x), ("y", &y)]).await;
+        let gateway = Gateway::with_servers(&[("x", &x), ("y", &y)]).await;
         let client = able(&gateway);
         for (server, backend) in [("x", &x), ("y", &y)] {
             let tool = format!("{server}__task");
@@ -58,8 +58,11 @@ async fn a_task_is_led_to_its_server() {
             assert_eq!(done["resultType"], "complete", "{done}");
             assert_eq!(text(&done["result"]), "the task is done");
             for get in backend.of_method("tasks/get") {
-                let own = get["params"]["taskId"].as_str().expect("a name");
-                assert!(name.len() > own.len() + 32 && name.ends_with(own), "{name}");
+                let original_name = get["params"]["taskId"].as_str().expect("a name");
+                assert!(
+                    name.len() > original_name.len() + 32 && name.ends_with(original_name),
+                    "{name}"
+                );
             }
             assert_eq!(backend.runs("task"), 1);
         }
@@ -68,19 +71,19 @@ async fn a_task_is_led_to_its_server() {
 
 #[tokio::test]
 async fn a_task_is_answered_and_cancelled() {
-    let backend = Backend::start(Kind::Http, TASKS).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, TASKS).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = able(&gateway);
-    let asking = id(&client.call("x__task", json!({"ask": true})).await);
-    let task = until_status(&client, &asking, "input_required").await;
+    let task_name = id(&client.call("x__task", json!({"ask": true})).await);
+    let task = until_status(&client, &task_name, "input_required").await;
     let (key, _) = task["inputRequests"]
         .as_object()
         .and_then(|requests| requests.iter().next())
         .expect("a question");
     let answers = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
-    let update = json!({"taskId": asking, "inputResponses": answers});
+    let update = json!({"taskId": task_name, "inputResponses": answers});
     client.result("tasks/update", update).await;
-    let done = until_status(&client, &asking, "completed").await;
+    let done = until_status(&client, &task_name, "completed").await;
     assert!(text(&done["result"]).contains("Ada"), "{done}");
 
     let long = id(&client.call("x__task", json!({"ms": 600_000})).await);
@@ -92,19 +95,19 @@ async fn a_task_is_answered_and_cancelled() {
     assert_eq!(failed["error"]["code"], -32603);
 }
 
-/// Section 5: no name but one of ours is known, nothing goes without the extension, and what the
-/// extension does not have is unknown. The server sees nothing of it.
+/// Section 5: only Mainstay's names are known, nothing works without the extension, and methods outside of the
+/// extension are unknown. The server gets none of these requests.
 #[tokio::test]
 async fn what_is_no_request_about_a_task_is_refused() {
-    let backend = Backend::start(Kind::Http, TASKS).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, TASKS).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = able(&gateway);
     let name = id(&client.call("x__task", json!({"ms": 600_000})).await);
-    let own = name.split_once('/').expect("a server").1;
-    let forged = format!("{}-x/{own}", "0".repeat(32));
+    let original_name = name.split_once('/').expect("a server").1;
+    let forged = format!("{}-x/{original_name}", "0".repeat(32));
     let other = name.replacen("-x/", "-y/", 1);
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-        for bad in ["", own, &forged, &other, &name[1..]] {
+        for bad in ["", original_name, &forged, &other, &name[1..]] {
             let params = json!({"taskId": bad, "inputResponses": {}});
             let (_, error) = client.error(method, params).await;
             assert_eq!(error["code"], -32602, "{method} {bad}");
@@ -136,38 +139,38 @@ async fn what_is_no_request_about_a_task_is_refused() {
 #[tokio::test]
 async fn the_extension_is_offered_where_a_server_has_it() {
     let (with, without) = (
-        Backend::start(Kind::Http, TASKS).await,
-        Backend::start(Kind::Http, &["--revisions", "2026-07-28"]).await,
+        Backend::start(BackendKind::Http, TASKS).await,
+        Backend::start(BackendKind::Http, &["--revisions", "2026-07-28"]).await,
     );
     for (servers, offered) in [
         (&[("y", &without)][..], Value::Null),
         (&[("x", &with), ("y", &without)][..], json!({})),
     ] {
-        let gateway = Gateway::of(servers).await;
+        let gateway = Gateway::with_servers(servers).await;
         let client = Modern::at(&gateway, "/mcp");
         let found = client.result("server/discover", json!({})).await;
         assert_eq!(found["capabilities"]["extensions"][EXTENSION], offered);
     }
 }
 
-/// A stream hears of the tasks that it names, on whichever server, under our names; what is no task is
-/// not promised. With the client's stream the servers' end.
+/// A stream has news of the tasks that it names, of any server, under Mainstay's names. Names of no task are
+/// not acknowledged. When the client's stream ends, the upstream streams end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_listens_hears_of_tasks() {
     let (x, y) = (
-        Backend::start(Kind::Stdio, TASKS).await,
-        Backend::start(Kind::Http, TASKS).await,
+        Backend::start(BackendKind::Stdio, TASKS).await,
+        Backend::start(BackendKind::Http, TASKS).await,
     );
-    let gateway = Gateway::of(&[("x", &x), ("y", &y)]).await;
+    let gateway = Gateway::with_servers(&[("x", &x), ("y", &y)]).await;
     let client = able(&gateway);
     let slow = json!({"ms": 300});
     let (first, second) = (
         id(&client.call("x__task", slow.clone()).await),
         id(&client.call("y__task", slow.clone()).await),
     );
-    let wanted = json!({"taskIds": [first, "nobodys", second]});
+    let filter = json!({"taskIds": [first, "nobodys", second]});
     let mut stream = client
-        .begin("subscriptions/listen", json!({"notifications": wanted}))
+        .begin("subscriptions/listen", json!({"notifications": filter}))
         .await;
     let acknowledged = stream.message().await;
     let honoured = &acknowledged["params"]["notifications"];
@@ -192,23 +195,23 @@ async fn who_listens_hears_of_tasks() {
     }
 }
 
-/// What a task does while its server cannot tell is told once it can.
+/// Changes of a task during a time in which its server cannot report them are reported afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_happened_meanwhile_is_told() {
-    let (backend, gate) = Backend::gated(Kind::Http, TASKS).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (backend, gate) = Backend::gated(BackendKind::Http, TASKS).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = able(&gateway);
-    let asking = id(&client
+    let task_name = id(&client
         .call("x__task", json!({"ms": 300, "ask": true}))
         .await);
-    let wanted = json!({"notifications": {"taskIds": [asking]}});
-    let mut stream = client.begin("subscriptions/listen", wanted).await;
+    let filter = json!({"notifications": {"taskIds": [task_name]}});
+    let mut stream = client.begin("subscriptions/listen", filter).await;
     assert!(stream.message().await["params"]["notifications"]["taskIds"].is_array());
     gate.set(Mode::Reset).await.expect("the gate stands");
     until("refusals", || gate.refusals().len() > 2).await;
     gate.set(Mode::Forward).await.expect("the gate stands");
     let news = soon("news", stream.message()).await;
-    assert_eq!(news["params"]["taskId"], asking, "{news}");
+    assert_eq!(news["params"]["taskId"], task_name, "{news}");
     assert!(news["params"].get("resultType").is_none(), "{news}");
     let news = if news["params"]["status"] == "working" {
         soon("more news", stream.message()).await

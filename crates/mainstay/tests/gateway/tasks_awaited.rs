@@ -1,12 +1,12 @@
-//! Servers that make tasks of calls (SEP-2663), and clients that know none: Mainstay sees each task to
-//! its end.
+//! Servers that turn calls into tasks (SEP-2663), and clients that do not know tasks: Mainstay follows each
+//! task to its end.
 
 use fake_server::gate::Mode;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, failure, text},
     gateway::{Gateway, soon, until},
     modern::{Modern, key},
@@ -17,13 +17,13 @@ const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
 
 async fn both_kinds() -> [Backend; 2] {
     [
-        Backend::start(Kind::Stdio, TASKS).await,
-        Backend::start(Kind::Http, TASKS).await,
+        Backend::start(BackendKind::Stdio, TASKS).await,
+        Backend::start(BackendKind::Http, TASKS).await,
     ]
 }
 
-/// How many tasks the server made: calls that declare the extension.
-fn made(backend: &Backend) -> usize {
+/// Number of tasks that the server made: the calls that declare the extension.
+fn task_count(backend: &Backend) -> usize {
     let declares = |call: &&Value| {
         let capabilities = &call["params"]["_meta"][key("clientCapabilities")];
         capabilities["extensions"]["io.modelcontextprotocol/tasks"].is_object()
@@ -32,8 +32,8 @@ fn made(backend: &Backend) -> usize {
     calls.iter().filter(declares).count()
 }
 
-/// A client with a session that takes forms.
-async fn asked(gateway: &Gateway, path: &str) -> Http {
+/// A client with a session that accepts forms.
+async fn client_with_forms(gateway: &Gateway, path: &str) -> Http {
     let mut client = gateway.stranger(path);
     client
         .initialize_with(&json!({"elicitation": {"form": {}}}))
@@ -41,13 +41,13 @@ async fn asked(gateway: &Gateway, path: &str) -> Http {
     client
 }
 
-/// What the task came to is the answer, and the call was made once.
+/// The answer is the result of the task. The call was made once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_any_age_gets_the_result() {
     for backend in both_kinds().await {
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, tool) in [("/mcp", "x__task"), ("/servers/x/mcp", "task")] {
-            let client = asked(&gateway, path).await;
+            let client = client_with_forms(&gateway, path).await;
             let done = client.call(tool, json!({"ms": 1})).await;
             assert_eq!(text(&done), "the task is done", "{path}");
             assert!(done.get("resultType").is_none(), "{done}");
@@ -60,15 +60,15 @@ async fn a_client_of_any_age_gets_the_result() {
         let (status, answer) = gateway.rest().post("/api/mcp-tools/call", body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert_eq!(text(&answer["result"]), "the task is done");
-        assert_eq!(made(&backend), 5, "one for each call");
+        assert_eq!(task_count(&backend), 5, "one for each call");
     }
 }
 
-/// A server that can do without is not made to: its client is answered at once.
+/// If a server does not need a task, it makes none, and its client is answered at once.
 #[tokio::test]
 async fn a_task_that_need_not_be_is_none() {
-    let backend = Backend::start(Kind::Http, TASKS).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, TASKS).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let done = client.call("x__task", json!({"optional": true})).await;
     assert_eq!(text(&done), "done at once");
@@ -76,27 +76,27 @@ async fn a_task_that_need_not_be_is_none() {
     assert_eq!(backend.count("tasks/get"), 0);
 }
 
-/// A client whose revision has the extension is told to declare it (SEP-2663).
+/// If the client's revision has the extension, the error tells the client to declare it (SEP-2663).
 #[tokio::test]
 async fn who_could_declare_tasks_hears_so() {
-    let backend = Backend::start(Kind::Http, TASKS).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, TASKS).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, tool) in [("/mcp", "x__task"), ("/servers/x/mcp", "task")] {
         let client = Modern::at(&gateway, path);
         let params = json!({"name": tool, "arguments": {}});
         let (status, error) = client.error("tools/call", params).await;
         assert_eq!((status, &error["code"]), (400, &json!(-32021)), "{path}");
     }
-    assert_eq!(made(&backend), 0);
+    assert_eq!(task_count(&backend), 0);
 }
 
-/// What a task wants to know, its client is asked, once.
+/// The questions of a task reach its client, once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_asks_its_client() {
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
     for backend in both_kinds().await {
-        let recorded = Recorded::of(&backend).await;
-        let client = asked(&recorded.gateway, "/mcp").await;
+        let recorded = Recorded::with_backend(&backend).await;
+        let client = client_with_forms(&recorded.gateway, "/mcp").await;
         let params = json!({"name": "x__task", "arguments": {"ask": true}}).to_string();
         let request = client.request_text("tools/call", &params);
         let mut stream = client.begin(request).await;
@@ -107,8 +107,8 @@ async fn a_task_asks_its_client() {
         let done = stream.message().await;
         assert!(text(&done["result"]).contains("Ada"), "{done}");
         assert_eq!(backend.count("tasks/update"), 1);
-        assert_eq!(made(&backend), 1);
-        // It was sent twice, first without the extension, and tried once.
+        assert_eq!(task_count(&backend), 1);
+        // The call was sent twice, the first time without the extension, and ran once.
         let record = recorded.latest().await;
         assert_eq!(
             (record.attempts, &record.earlier[..]),
@@ -118,42 +118,45 @@ async fn a_task_asks_its_client() {
     }
 }
 
-/// A client that limits silence hears progress (K16).
+/// A client that limits silence gets progress (K16).
 #[tokio::test]
 async fn a_task_at_work_is_progress() {
-    let backend = Backend::start(Kind::Http, TASKS).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, TASKS).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let arguments = json!({"ms": 100});
     let params =
         json!({"name": "x__task", "arguments": arguments, "_meta": {"progressToken": "t"}});
-    let said = client.exchange("tools/call", &params.to_string()).await;
-    let said: Vec<Value> = said.iter().map(|it| crate::client::value(it)).collect();
-    let (last, before) = said.split_last().expect("a response");
-    assert_eq!(text(&last["result"]), "the task is done");
-    let told: Vec<u64> = before
+    let texts = client.exchange("tools/call", &params.to_string()).await;
+    let messages: Vec<Value> = texts
         .iter()
-        .map(|it| {
-            assert_eq!(it["method"], "notifications/progress", "{it}");
-            assert_eq!(it["params"]["progressToken"], "t");
-            it["params"]["progress"].as_u64().expect("a number")
+        .map(|text| crate::client::value(text))
+        .collect();
+    let (last, before) = messages.split_last().expect("a response");
+    assert_eq!(text(&last["result"]), "the task is done");
+    let steps: Vec<u64> = before
+        .iter()
+        .map(|message| {
+            assert_eq!(message["method"], "notifications/progress", "{message}");
+            assert_eq!(message["params"]["progressToken"], "t");
+            message["params"]["progress"].as_u64().expect("a number")
         })
         .collect();
     assert!(
-        told.len() >= 2 && told.is_sorted_by(|a, b| a < b),
-        "{told:?}"
+        steps.len() >= 2 && steps.is_sorted_by(|a, b| a < b),
+        "{steps:?}"
     );
 }
 
-/// A call that is cancelled, or takes too long, cancels its task.
+/// A call that is cancelled, or times out, cancels its task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_ends_early_ends_its_task() {
-    for kind in [Kind::Stdio, Kind::Http] {
+    for kind in [BackendKind::Stdio, BackendKind::Http] {
         let backend = Backend::start(kind, TASKS)
             .await
             .option("timeout", 1000)
             .option("maxTimeoutMs", 1500);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let request = client.request_text(
             "tools/call",
@@ -174,12 +177,12 @@ async fn a_call_that_ends_early_ends_its_task() {
     }
 }
 
-/// A server that dies takes its task along: the call is not made again, and its client hears that its
-/// outcome is unknown (invariant 6).
+/// If a server dies, its task is lost. The call is not repeated, and its client gets an unknown outcome
+/// (invariant 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_is_lost_is_an_unknown_outcome() {
-    let backend = Backend::start(Kind::Stdio, TASKS).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Stdio, TASKS).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, other) = (gateway.client().await, gateway.client().await);
     let call = client.call("x__task", json!({"ms": 600_000}));
     let crash = async {
@@ -188,14 +191,14 @@ async fn a_task_that_is_lost_is_an_unknown_outcome() {
     };
     let (lost, _) = soon("a lost task", async { tokio::join!(call, crash) }).await;
     assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
-    assert_eq!(made(&backend), 1);
+    assert_eq!(task_count(&backend), 1);
 }
 
-/// A connection that is lost is not the task.
+/// A task survives the loss of its connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_outlives_its_connection() {
-    let (backend, gate) = Backend::gated(Kind::Http, TASKS).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (backend, gate) = Backend::gated(BackendKind::Http, TASKS).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let call = client.call("x__task", json!({"ms": 500}));
     let trouble = async {
@@ -206,5 +209,5 @@ async fn a_task_outlives_its_connection() {
     };
     let (done, ()) = soon("a task", async { tokio::join!(call, trouble) }).await;
     assert_eq!(text(&done), "the task is done");
-    assert_eq!(made(&backend), 1);
+    assert_eq!(task_count(&backend), 1);
 }

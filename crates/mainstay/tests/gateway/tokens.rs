@@ -1,5 +1,5 @@
-//! Access: clients' tokens on the MCP paths, the control token on REST, and what becomes of open doors
-//! when tokens change (Q2, Q7).
+//! Access: client tokens on the MCP paths, the control token on REST, and open sessions when tokens change (Q2,
+//! Q7).
 
 use http::{Method, StatusCode, header};
 use mainstay::daemon::DaemonOptions;
@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, LATEST, Stream, initialize},
     gateway::{Gateway, config, soon},
     modern::Modern,
@@ -22,7 +22,8 @@ use crate::{
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// Every MCP path, one that names no server among them: a stranger does not learn which there are.
+/// All MCP paths, including one that names no server: a client without a token does not learn which servers
+/// exist.
 const PATHS: [&str; 9] = [
     "/mcp",
     "/mcp/meta",
@@ -35,13 +36,13 @@ const PATHS: [&str; 9] = [
     "/servers/x/sse/message",
 ];
 
-struct World {
+struct TestConfig {
     gateway: Gateway,
     tokens: Tokens,
     _backend: Backend,
 }
 
-impl World {
+impl TestConfig {
     async fn new() -> Self {
         Self::before(Backend::http().await).await
     }
@@ -50,7 +51,10 @@ impl World {
         let tokens = Tokens::from(Secret::new(TOKEN));
         let all = config(&[("x", &backend)], json!({}));
         let gateway =
-            Gateway::guarded(&all, GatewayOptions::default(), tokens.clone(), |it| it).await;
+            Gateway::guarded(&all, GatewayOptions::default(), tokens.clone(), |address| {
+                address
+            })
+            .await;
         Self {
             gateway,
             tokens,
@@ -64,7 +68,7 @@ impl World {
         client
     }
 
-    /// A new token.
+    /// Adds a token.
     fn token(&self, name: &str) -> String {
         let (token, _) = self.tokens.add(name, None).expect("added");
         token.expose().to_owned()
@@ -75,25 +79,25 @@ async fn ping(client: &Http) -> StatusCode {
     client.post(PING).await.status
 }
 
-/// Reads a stream to its end, which comes.
+/// Reads a stream to its end.
 async fn ends(mut stream: Stream) {
     stream.rest().await;
 }
 
-/// From the first client's token on, a client without one gets no further than the door.
+/// Once there is a client token, a client without one is refused at every MCP path.
 #[tokio::test]
 async fn with_a_clients_token_every_mcp_path_asks_for_one() {
-    let world = World::new().await;
-    world.gateway.client().await.hears("x__echo").await;
+    let world = TestConfig::new().await;
+    world.gateway.client().await.assert_echo("x__echo").await;
     let token = world.token("laptop");
     for path in PATHS {
-        for (given, challenge) in [
+        for (bearer_token, challenge) in [
             (None, "Bearer"),
             (Some(&token[..20]), r#"Bearer error="invalid_token""#),
             (Some("other"), r#"Bearer error="invalid_token""#),
         ] {
             let mut client = world.gateway.stranger(path);
-            client.token = given.map(str::to_owned);
+            client.token = bearer_token.map(str::to_owned);
             for method in [Method::POST, Method::GET, Method::DELETE] {
                 let headers = client.headers("application/json, text/event-stream");
                 let refused = client.send(method.clone(), headers, PING).await;
@@ -110,7 +114,7 @@ async fn with_a_clients_token_every_mcp_path_asks_for_one() {
         let status = client.send(Method::GET, headers, "").await.status;
         assert_eq!(status, StatusCode::OK, "{path}");
     }
-    // A browser asks without a token whether it may come with one.
+    // A browser asks without a token whether it may send one.
     let client = world.gateway.stranger("/mcp");
     let mut headers = client.headers("*/*");
     headers.insert(header::ORIGIN, "http://localhost:1".parse().expect("ASCII"));
@@ -119,15 +123,15 @@ async fn with_a_clients_token_every_mcp_path_asks_for_one() {
 
     let mut client = world.client("/mcp", &token);
     client.initialize("2025-11-25").await;
-    client.hears("x__echo").await;
-    // The pipe is the door of the process that started Mainstay.
-    world.gateway.pipe().await.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
+    // The pipe belongs to the process that started Mainstay.
+    world.gateway.pipe().await.assert_echo("x__echo").await;
 }
 
-/// The head is answered: a body is neither waited for nor read.
+/// Only the head is answered: Mainstay neither waits for the body nor reads it.
 #[tokio::test]
 async fn the_body_of_a_stranger_is_not_read() {
-    let world = World::new().await;
+    let world = TestConfig::new().await;
     world.token("laptop");
     let mut stream = TcpStream::connect(world.gateway.address)
         .await
@@ -163,7 +167,7 @@ async fn the_configuration_and_the_address_say_who_is_asked() {
             address
         })
         .await;
-        // Without a session, once it is let in.
+        // Without a session, if it is let in.
         assert_eq!(ping(&gateway.stranger("/mcp")).await, expected, "{all}");
         let metrics = gateway.stranger("/metrics");
         let mut headers = metrics.headers("*/*");
@@ -181,10 +185,10 @@ async fn the_configuration_and_the_address_say_who_is_asked() {
     }
 }
 
-/// A session is used with the token that opened it: to any other it is unknown.
+/// A session works only with the token that opened it. To other tokens it is unknown.
 #[tokio::test]
 async fn a_session_is_its_principals_alone() {
-    let world = World::new().await;
+    let world = TestConfig::new().await;
     let (mine, other) = (world.token("mine"), world.token("other"));
     for path in ["/mcp", "/servers/x/mcp"] {
         let mut client = world.client(path, &mine);
@@ -220,7 +224,7 @@ async fn a_session_is_its_principals_alone() {
     }
 }
 
-/// And so it is for a later run, which knows it by its seal alone.
+/// In a later run, too, which recognises the session only by its seal.
 #[tokio::test]
 async fn a_session_is_its_principals_after_a_restart() {
     let backend = Backend::http().await;
@@ -232,14 +236,14 @@ async fn a_session_is_its_principals_after_a_restart() {
     };
     let (mine, _) = tokens.add("mine", None).expect("added");
     let (other, _) = tokens.add("other", None).expect("added");
-    let gateway = Gateway::guarded(&all, options(), tokens.clone(), |it| it).await;
+    let gateway = Gateway::guarded(&all, options(), tokens.clone(), |address| address).await;
     let mut client = gateway.stranger("/mcp");
     client.token = Some(mine.expose().to_owned());
     client.initialize("2025-11-25").await;
     let session = client.session.take();
     gateway.stop().await;
 
-    let gateway = Gateway::guarded(&all, options(), tokens, |it| it).await;
+    let gateway = Gateway::guarded(&all, options(), tokens, |address| address).await;
     for (token, expected) in [
         (other.expose(), StatusCode::NOT_FOUND),
         (mine.expose(), StatusCode::OK),
@@ -251,12 +255,12 @@ async fn a_session_is_its_principals_after_a_restart() {
     }
 }
 
-/// A call that waits for its client's answers waits for that client (2026-07-28, "Multi Round-Trip
-/// Requests", "Server Requirements"): a state that was got elsewhere is of no use.
+/// A call that waits for its client's answers waits for that client only (2026-07-28, "Multi Round-Trip
+/// Requests", "Server Requirements"). Another client cannot use the state.
 #[tokio::test]
 async fn a_parked_call_is_its_principals_alone() {
-    let legacy = Backend::start(Kind::Http, &["--revisions", "2025-11-25"]).await;
-    let world = World::before(legacy).await;
+    let legacy = Backend::start(BackendKind::Http, &["--revisions", "2025-11-25"]).await;
+    let world = TestConfig::before(legacy).await;
     let (mine, other) = (world.token("mine"), world.token("other"));
     let bearer = |token: &str| {
         let able = json!({"elicitation": {"form": {}}, "sampling": {}});
@@ -265,30 +269,29 @@ async fn a_parked_call_is_its_principals_alone() {
         client
     };
     let params = json!({"name": "ask_in_turn", "arguments": {}});
-    let asked = bearer(&mine).result("tools/call", params.clone()).await;
-    let questions = asked["inputRequests"].as_object().expect("questions");
+    let required = bearer(&mine).result("tools/call", params.clone()).await;
+    let questions = required["inputRequests"].as_object().expect("questions");
     let (key, _) = questions.iter().next().expect("a question");
     let mut next = params;
     next["inputResponses"][key] = json!({"action": "accept", "content": {"name": "Ada"}});
-    next["requestState"] = asked["requestState"].clone();
+    next["requestState"] = required["requestState"].clone();
     let (_, error) = bearer(&other).error("tools/call", next.clone()).await;
     assert_eq!(error["code"], -32602, "{error}");
     let going_on = bearer(&mine).result("tools/call", next).await;
     assert_eq!(going_on["resultType"], "input_required", "{going_on}");
 }
 
-/// A token that is removed ends what it opened, streams among it, and the next request is refused on
-/// the same connection.
+/// A removed token ends its sessions and streams, and the next request is refused on the same connection.
 #[tokio::test]
 async fn a_removed_token_opens_nothing_any_more() {
-    let world = World::new().await;
+    let world = TestConfig::new().await;
     let (mine, other) = (world.token("mine"), world.token("other"));
     let mut client = world.client("/mcp", &mine);
     client.initialize("2025-11-25").await;
-    let mut keeps = world.client("/mcp", &other);
-    keeps.initialize("2025-11-25").await;
+    let mut remaining = world.client("/mcp", &other);
+    remaining.initialize("2025-11-25").await;
     let sse = world.client("/sse", &mine).listen().await;
-    let (stream, mut kept) = (client.listen().await, keeps.listen().await);
+    let (stream, mut remaining_stream) = (client.listen().await, remaining.listen().await);
 
     let mut connection = TcpStream::connect(world.gateway.address)
         .await
@@ -300,14 +303,14 @@ async fn a_removed_token_opens_nothing_any_more() {
     );
     let mut status = async || {
         connection.write_all(request.as_bytes()).await.ok();
-        let mut heard = [0; 2048];
-        let read = soon("an answer", connection.read(&mut heard))
+        let mut buffer = [0; 2048];
+        let read = soon("an answer", connection.read(&mut buffer))
             .await
             .unwrap_or_default();
-        let heard = String::from_utf8_lossy(&heard[..read]).into_owned();
-        heard.split(' ').nth(1).unwrap_or("closed").to_owned()
+        let answer = String::from_utf8_lossy(&buffer[..read]).into_owned();
+        answer.split(' ').nth(1).unwrap_or("closed").to_owned()
     };
-    // It has named no session, but it came in.
+    // The request names no session, but was let in.
     assert_eq!(status().await, "400");
 
     let rest = world.gateway.rest();
@@ -326,17 +329,17 @@ async fn a_removed_token_opens_nothing_any_more() {
         (gone.0, &gone.1["error"]),
         (StatusCode::NOT_FOUND, &json!("token_not_found"))
     );
-    keeps.call("x__change_tools", json!({})).await;
+    remaining.call("x__change_tools", json!({})).await;
     assert_eq!(
-        kept.message().await["method"],
+        remaining_stream.message().await["method"],
         "notifications/tools/list_changed"
     );
 }
 
-/// The first token closes the door behind clients that came in without one.
+/// The first token ends the sessions of clients without one.
 #[tokio::test]
 async fn the_first_token_ends_what_was_opened_without() {
-    let world = World::new().await;
+    let world = TestConfig::new().await;
     let client = world.gateway.client().await;
     let stream = client.listen().await;
     world.token("laptop");
@@ -344,18 +347,18 @@ async fn the_first_token_ends_what_was_opened_without() {
     ends(stream).await;
 }
 
-/// Q2: a client's token is for MCP alone, and the control token for everything.
+/// Q2: a client token opens only MCP, and the control token opens everything.
 #[tokio::test]
 async fn clients_tokens_do_not_open_rest() {
-    let world = World::new().await;
+    let world = TestConfig::new().await;
     let token = world.token("laptop");
-    for (path, given, expected) in [
+    for (path, bearer_token, expected) in [
         ("/api/servers", token.as_str(), StatusCode::FORBIDDEN),
         ("/api/tokens", &token, StatusCode::FORBIDDEN),
         ("/api/servers", TOKEN, StatusCode::OK),
         ("/api/servers", "mst_x", StatusCode::UNAUTHORIZED),
     ] {
-        let client = world.client(path, given);
+        let client = world.client(path, bearer_token);
         let headers = client.headers("application/json");
         let answer = client.send(Method::GET, headers, "").await.whole().await;
         assert_eq!(answer.status, expected, "{path}");
@@ -370,13 +373,13 @@ async fn clients_tokens_do_not_open_rest() {
     }
     let mut operator = world.client("/mcp", TOKEN);
     operator.initialize("2025-11-25").await;
-    operator.hears("x__echo").await;
+    operator.assert_echo("x__echo").await;
 }
 
-/// Q7: tokens are made over REST, said once, and listed without what they are.
+/// Q7: tokens are made over REST, shown once, and listed without their values.
 #[tokio::test]
 async fn tokens_are_made_and_listed_over_rest() {
-    let world = World::new().await;
+    let world = TestConfig::new().await;
     let rest = world.gateway.rest();
     let (status, added) = rest
         .post("/api/tokens", json!({"name": "ci", "expiresInSeconds": 60}))
@@ -428,10 +431,10 @@ async fn tokens_are_made_and_listed_over_rest() {
     }
 }
 
-/// The new control token opens at once, the old one nothing, and what the old one opened ends.
+/// The new control token works at once, the old one no longer, and its sessions end.
 #[tokio::test]
 async fn a_rotated_control_token_takes_over_at_once() {
-    let world = World::new().await;
+    let world = TestConfig::new().await;
     let events = world.client("/api/events", TOKEN).listen().await;
     let (status, rotated) = world
         .gateway
@@ -448,11 +451,11 @@ async fn a_rotated_control_token_takes_over_at_once() {
     ends(events).await;
 }
 
-/// A36: the name of its token says whose switches are a client's, whatever it calls itself.
+/// A36: the name of the token decides which switches apply, whatever name the client states.
 #[tokio::test]
 async fn a_client_with_a_token_has_the_switches_of_its_name() {
-    let world = World::new().await;
-    world.gateway.client().await.hears("x__echo").await;
+    let world = TestConfig::new().await;
+    world.gateway.client().await.assert_echo("x__echo").await;
     let (laptop, other) = (world.token("laptop"), world.token("other"));
     let off = json!({"server": "x", "enabled": false});
     let rest = world.gateway.rest();

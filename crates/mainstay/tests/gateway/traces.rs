@@ -1,5 +1,4 @@
-//! Traces over OTLP: a span for each call and one below it for its server, as part of the client's
-//! trace.
+//! Traces over OTLP: one span for each call, and a span below it for its server, as part of the client's trace.
 
 use std::{
     io,
@@ -26,7 +25,7 @@ use tokio::{
 };
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, found, soon},
 };
 
@@ -34,7 +33,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// A collector that answers each request as it is told; it goes with the test.
+/// A collector with given answers. It ends with the test.
 struct Collector {
     address: SocketAddr,
     requests: mpsc::UnboundedReceiver<(HeaderMap, Value)>,
@@ -52,21 +51,20 @@ impl Collector {
         Self::answering(&[status]).await
     }
 
-    /// The last answer is that of all further requests, too. A refused client is to come back in an
-    /// hour.
+    /// The last answer also applies to all further requests. A refused client is told to return in an hour.
     async fn answering(statuses: &[StatusCode]) -> Self {
         let (statuses, answered) = (statuses.to_vec(), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("a bound socket");
-        let (told, requests) = mpsc::unbounded_channel();
+        let (sender, requests) = mpsc::unbounded_channel();
         let serving = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.expect("a connection");
-                let (told, statuses, answered) =
-                    (told.clone(), statuses.clone(), Arc::clone(&answered));
+                let (sender, statuses, answered) =
+                    (sender.clone(), statuses.clone(), Arc::clone(&answered));
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let told = told.clone();
+                    let sender = sender.clone();
                     let number = answered.fetch_add(1, Relaxed).min(statuses.len() - 1);
                     let status = statuses[number];
                     async move {
@@ -75,7 +73,7 @@ impl Collector {
                         let body = body.collect().await?.to_bytes();
                         let body = serde_json::from_slice(&body).expect("JSON");
                         // The test may be over.
-                        told.send((head.headers, body)).ok();
+                        sender.send((head.headers, body)).ok();
                         let mut response = Response::new(Full::new(Bytes::from("{}")));
                         *response.status_mut() = status;
                         if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -120,7 +118,7 @@ impl Collector {
     }
 }
 
-/// An attribute of a span; `null` where it has none.
+/// An attribute of a span, or null.
 fn attribute(span: &Value, key: &str) -> Value {
     let attributes = span["attributes"].as_array().expect("attributes");
     let found = attributes.iter().find(|attribute| attribute["key"] == key);
@@ -139,7 +137,7 @@ fn nanos(span: &Value, member: &str) -> u128 {
     text.parse().expect("a number")
 }
 
-/// The `_meta` of the only call that a server got.
+/// The `_meta` of the only call that a server received.
 fn received(backend: &Backend) -> Value {
     let calls = backend.of_method("tools/call");
     assert_eq!(calls.len(), 1, "{calls:?}");
@@ -147,13 +145,13 @@ fn received(backend: &Backend) -> Value {
 }
 
 over_every_transport! {
-    /// The client's span is the parent of ours, which is the parent of the request to the server, whose
-    /// id the server is told (SEP-414).
+    /// The client's span is the parent of Mainstay's span, which is the parent of the request to the server.
+    /// The server gets the id of that request (SEP-414).
     async fn a_call_is_part_of_its_clients_trace(kind) {
         let mut collector = Collector::start(StatusCode::OK).await;
         let backend = Backend::start(kind, &[]).await;
         let settings = collector.settings(&json!({"headers": {"x-key": "s3cret"}, "serviceName": "gate"}));
-        let gateway = Gateway::with(&[("x", &backend)], settings).await;
+        let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
         let client = gateway.client().await;
         let meta = json!({"traceparent": TRACEPARENT, "tracestate": "a=b", "baggage": "k=v", "own": [1]});
         let params = json!({"name": "x__echo", "arguments": {"text": "hi"}, "_meta": meta});
@@ -180,11 +178,11 @@ over_every_transport! {
         assert_eq!(hop["parentSpanId"], call["spanId"]);
         assert_eq!(attribute(call, "mcp.protocol.version"), "2025-11-25");
         assert_eq!(attribute(call, "mainstay.door"), "mcp_http");
-        let transport = if kind == Kind::Stdio { "pipe" } else { "tcp" };
+        let transport = if kind == BackendKind::Stdio { "pipe" } else { "tcp" };
         assert_eq!(attribute(hop, "network.transport"), transport);
         let bounds = |span| (nanos(span, "startTimeUnixNano"), nanos(span, "endTimeUnixNano"));
-        let ((from, to), (asked, answered)) = (bounds(call), bounds(hop));
-        assert!(from <= asked && asked < answered && answered <= to, "{call} {hop}");
+        let ((from, to), (sent, answered)) = (bounds(call), bounds(hop));
+        assert!(from <= sent && sent < answered && answered <= to, "{call} {hop}");
 
         let span = hop["spanId"].as_str().expect("an id");
         let expected = json!({
@@ -195,11 +193,10 @@ over_every_transport! {
         gateway.stop().await;
     }
 
-    /// What a request says in its headers counts where its `_meta` is silent; and with traces off it
-    /// goes on as it came.
+    /// Trace headers count if `_meta` has no trace. With traces off, they are passed on unchanged.
     async fn without_traces_the_clients_context_goes_on(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let other = "00-11111111111111111111111111111111-2222222222222222-00";
         let mut headers = client.headers("application/json, text/event-stream");
@@ -220,13 +217,13 @@ over_every_transport! {
     }
 }
 
-/// A client on HTTP that says whose child its request is by a header has its trace, too; one that says
-/// nothing begins one.
+/// A client over HTTP may name the parent of its request in a header. A request without a parent begins a
+/// trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_and_beginnings() {
     let mut collector = Collector::start(StatusCode::OK).await;
     let backend = Backend::stdio().await;
-    let gateway = Gateway::with(&[("x", &backend)], collector.settings(&json!({}))).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], collector.settings(&json!({}))).await;
     let client = gateway.client().await;
     let call = || {
         client.request_text(
@@ -246,25 +243,25 @@ async fn headers_and_beginnings() {
 
     client.post(call()).await;
     let spans = collector.spans(1).await;
-    let (begun, hop) = (of_kind(&spans, 2), of_kind(&spans, 3));
-    assert_eq!(begun["parentSpanId"], Value::Null);
-    assert_ne!(begun["traceId"], TRACE);
+    let (begin, hop) = (of_kind(&spans, 2), of_kind(&spans, 3));
+    assert_eq!(begin["parentSpanId"], Value::Null);
+    assert_ne!(begin["traceId"], TRACE);
     let calls = backend.of_method("tools/call");
-    let told = calls[1]["params"]["_meta"]["traceparent"]
+    let carried = calls[1]["params"]["_meta"]["traceparent"]
         .as_str()
         .expect("told");
-    let told = TraceContext::parse(told).expect("valid");
-    assert_eq!(json!(told.trace.to_string()), begun["traceId"]);
-    assert_eq!(json!(told.span.to_string()), hop["spanId"]);
+    let carried = TraceContext::parse(carried).expect("valid");
+    assert_eq!(json!(carried.trace.to_string()), begin["traceId"]);
+    assert_eq!(json!(carried.span.to_string()), hop["spanId"]);
     gateway.stop().await;
 }
 
-/// A span that failed says as what.
+/// The status of a failed span.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_the_status() {
     let mut collector = Collector::start(StatusCode::OK).await;
     let backend = Backend::http().await.option("timeout", 1000);
-    let gateway = Gateway::with(&[("x", &backend)], collector.settings(&json!({}))).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], collector.settings(&json!({}))).await;
     let client = gateway.client().await;
     client.call("x__error", json!({})).await;
     client
@@ -272,35 +269,35 @@ async fn failures_are_the_status() {
         .await;
     client.call("x__sleep", json!({"ms": 60_000})).await;
     let spans = collector.spans(3).await;
-    let of = |name: &str, kind: u8| {
+    let span = |name: &str, kind: u8| {
         let named =
             |span: &&Value| span["name"] == format!("tools/call {name}") && span["kind"] == kind;
         spans.iter().find(named).expect("a span")
     };
     for (tool, error) in [("error", "tool_error"), ("sleep", "call_timeout")] {
-        assert_eq!(of(tool, 2)["status"]["code"], 2, "{tool}");
-        assert_eq!(attribute(of(tool, 2), "error.type"), error);
+        assert_eq!(span(tool, 2)["status"]["code"], 2, "{tool}");
+        assert_eq!(attribute(span(tool, 2), "error.type"), error);
     }
-    let refused = of("rpc_error", 2);
+    let refused = span("rpc_error", 2);
     let code = attribute(refused, "rpc.response.status_code");
     assert!(
         code.as_str().is_some_and(|code| code.starts_with('-')),
         "{refused}"
     );
     assert_eq!(attribute(refused, "error.type"), code);
-    // The server answered, if not as hoped; only the one that ran out of time was not answered.
-    assert_eq!(of("error", 3)["status"], Value::Null);
-    assert_eq!(attribute(of("sleep", 3), "error.type"), "call_timeout");
+    // The server answered, although with errors. Only the call that timed out was not answered.
+    assert_eq!(span("error", 3)["status"], Value::Null);
+    assert_eq!(attribute(span("sleep", 3), "error.type"), "call_timeout");
     gateway.stop().await;
 }
 
-/// The origin of a trace decides whether it is recorded, and else `sampleRatio` does.
+/// The origin of a trace decides whether it is recorded. Without one, `sampleRatio` decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_sampled_is_not_told() {
     let mut collector = Collector::start(StatusCode::OK).await;
     let backend = Backend::http().await;
     let settings = collector.settings(&json!({"sampleRatio": 0}));
-    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let client = gateway.client().await;
     let unsampled = TRACEPARENT.replace("-01", "-00");
     let call = |meta: Value| json!({"name": "x__echo", "arguments": {"text": "hi"}, "_meta": meta});
@@ -308,19 +305,19 @@ async fn what_is_not_sampled_is_not_told() {
         .result("tools/call", call(json!({"traceparent": unsampled})))
         .await;
     assert_eq!(received(&backend)["traceparent"], unsampled);
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     // Its parent is recorded.
     client
         .result("tools/call", call(json!({"traceparent": TRACEPARENT})))
         .await;
-    // What is left is sent when everything stops, and nothing but this.
+    // The remaining spans are sent when everything stops. There are no others.
     gateway.stop().await;
     let spans = collector.spans(1).await;
     assert_eq!(of_kind(&spans, 2)["parentSpanId"], PARENT);
     assert!(collector.requests.try_recv().is_err());
 }
 
-/// A collector that is away, or takes nothing, costs calls nothing, and shows in `/metrics`.
+/// A collector that is away, or refuses everything, costs calls no time, and shows in `/metrics`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_collector_costs_no_call() {
     let refusing = Collector::start(StatusCode::BAD_REQUEST).await;
@@ -334,10 +331,10 @@ async fn a_bad_collector_costs_no_call() {
         (refusing_settings, false),
     ] {
         let backend = Backend::http().await;
-        let gateway = Gateway::with(&[("x", &backend)], settings).await;
+        let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
         let client = gateway.client().await;
         for _ in 0..20 {
-            client.hears("x__echo").await;
+            client.assert_echo("x__echo").await;
         }
         if !is_dead {
             let door = gateway.stranger("/metrics");
@@ -355,20 +352,20 @@ async fn a_bad_collector_costs_no_call() {
     }
 }
 
-/// A collector that takes a request and never answers: calls end while it does not.
+/// A collector accepts a request and never answers. Calls end meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_that_hangs_costs_no_call() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
     let backend = Backend::http().await;
     let settings = json!({"telemetry": {"endpoint": endpoint}});
-    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     let (mut collector, _) = soon("a connection", listener.accept()).await.expect("one");
     let mut request = vec![0; 64 * 1024];
     let mut filled = 0;
-    // `resourceSpans` is an object of arrays: its end is the end of the request.
+    // `resourceSpans` is an object of arrays. Its end is the end of the request.
     while !request[..filled].ends_with(b"]}]}]}") {
         let read = soon("spans", collector.read(&mut request[filled..]))
             .await
@@ -377,9 +374,9 @@ async fn a_collector_that_hangs_costs_no_call() {
         filled += read;
     }
     for _ in 0..20 {
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
-    // It may take ten seconds to answer, and is waited for until then: the calls did not.
+    // The collector has ten seconds for its answer, which Mainstay waits for. The calls did not wait.
     let still_waited_for = collector.try_read(&mut request);
     let still_waited_for = still_waited_for.expect_err("nothing was said, and it is open");
     assert_eq!(still_waited_for.kind(), io::ErrorKind::WouldBlock);
@@ -388,41 +385,40 @@ async fn a_collector_that_hangs_costs_no_call() {
     assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
 }
 
-/// What a collector has refused for now is not lost with the end: it is tried once more, and waits for
-/// nothing.
+/// Spans that a collector has refused for now are sent once more at the end, without waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_for_its_collector_is_tried_once_more_at_the_end() {
     let answers = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
     let mut collector = Collector::answering(&answers).await;
     let backend = Backend::http().await;
-    let gateway = Gateway::with(&[("x", &backend)], collector.settings(&json!({}))).await;
-    gateway.client().await.hears("x__echo").await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], collector.settings(&json!({}))).await;
+    gateway.client().await.assert_echo("x__echo").await;
     let (_, refused) = collector.request().await;
     gateway.stop().await;
     let (_, again) = collector.requests.try_recv().expect("it was told again");
     assert_eq!(again, refused);
 }
 
-/// What is told of a call is redacted as its record is.
+/// The spans of a call are redacted like its record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spans_hide_what_records_hide() {
     let mut collector = Collector::start(StatusCode::OK).await;
-    let backend = Backend::start(Kind::Http, &[]).await;
+    let backend = Backend::start(BackendKind::Http, &[]).await;
     let backend = backend.option("bearerToken", "top/secret1");
     let mut settings = collector.settings(&json!({}));
     settings["journal"] = json!({"redact": {"patterns": ["[0-9]{3}-[0-9]{4}"]}});
-    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let client = gateway.client_at("/servers/x/mcp").await;
     let uri = "no:such?call=555-1234&said=top%2Fsecret1&token=hunter2";
     client.error("resources/read", json!({"uri": uri})).await;
     let spans = collector.spans(1).await;
-    let said = serde_json::to_string(&spans).expect("JSON");
+    let text = serde_json::to_string(&spans).expect("JSON");
     assert!(
-        said.contains("no:such?call=[redacted]&said=[redacted]&token=[redacted]"),
-        "{said}"
+        text.contains("no:such?call=[redacted]&said=[redacted]&token=[redacted]"),
+        "{text}"
     );
     for secret in ["hunter2", "555-1234", "secret1"] {
-        assert!(!said.contains(secret), "{secret}: {said}");
+        assert!(!text.contains(secret), "{secret}: {text}");
     }
     gateway.stop().await;
 }

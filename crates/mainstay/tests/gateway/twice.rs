@@ -1,11 +1,11 @@
-//! A call never runs twice unless it is known not to have run, or running it again is as good (invariant
-//! 6; G18, Y21). The fakes count.
+//! A call never runs twice, unless it is known not to have run, or a second run is harmless (invariant 6; G18,
+//! Y21). The fakes count the runs.
 
 use mainstay_core::record::{State, Status};
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{failure, text},
     gateway::Gateway,
     loss::{kill, pid},
@@ -14,20 +14,20 @@ use crate::{
 };
 
 over_every_transport! {
-    /// Every run of this tool ends its server: one that only reads runs exactly twice.
+    /// Every run of this tool ends its server. A tool that only reads runs exactly twice.
     async fn a_tool_that_only_reads_is_tried_once_more(kind) {
         let backend = Backend::start(kind, &["--hint", "readOnlyHint"]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let result = client.call("x__crash", json!({})).await;
         assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");
         assert_eq!(backend.runs("crash"), 2);
     }
 
-    /// Any other runs once, and its caller is told what is known and what to do.
+    /// Any other tool runs once. Its caller gets the known facts and advice.
     async fn a_tool_that_may_change_something_is_not(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let result = client.call("x__crash", json!({})).await;
         let failure = failure(&result);
@@ -35,59 +35,59 @@ over_every_transport! {
         let words = text(&result);
         assert!(words.contains("Server 'x' was lost during the call"), "{words}");
         assert!(words.contains("may or may not have run; check before you call again"), "{words}");
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         assert_eq!(backend.runs("crash"), 1);
     }
 
-    /// What a server says of itself is no proof: `idempotentHint` counts where `callRetry` is on.
+    /// A server's own hint is no proof: `idempotentHint` counts only where `callRetry` is on.
     async fn an_idempotent_tool_is_tried_again_where_we_are_told_so(kind) {
         for (call_retry, runs) in [(false, 1), (true, 2)] {
             let backend = Backend::start(kind, &["--hint", "idempotentHint"]).await.option("callRetry", call_retry);
-            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             gateway.client().await.call("x__crash", json!({})).await;
             assert_eq!(backend.runs("crash"), runs, "callRetry: {call_retry}");
         }
     }
 
-    /// What was not sent is sent to the server that comes back.
+    /// A call that was not sent is sent to the returned server.
     async fn a_call_that_was_not_sent_is_sent(kind) {
         let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         for round in 1..=3 {
             client.call("x__crash", json!({})).await;
-            client.hears("x__echo").await;
+            client.assert_echo("x__echo").await;
             assert_eq!((backend.runs("crash"), backend.runs("echo")), (round, round));
         }
     }
 
-    /// The transparent path has the same rule.
+    /// The transparent endpoint has the same rule.
     async fn a_private_session_has_the_same_rule(kind) {
         for (flags, runs) in [(&[][..], 1), (&["--hint", "readOnlyHint"], 2)] {
             let backend = Backend::start(kind, flags).await;
-            let gateway = Gateway::of(&[("x", &backend)]).await;
-            gateway.client().await.hears("x__echo").await;
-            let own = gateway.client_at("/servers/x/mcp").await;
-            let result = own.call("crash", json!({})).await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+            gateway.client().await.assert_echo("x__echo").await;
+            let direct = gateway.client_at("/servers/x/mcp").await;
+            let result = direct.call("crash", json!({})).await;
             assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");
             assert_eq!(backend.runs("crash"), runs);
         }
     }
 }
 
-/// A call that only reads outlives its server.
+/// A call that only reads survives the loss of its server.
 #[tokio::test]
 async fn a_reading_call_survives_the_death_of_its_server() {
-    let backend = Backend::start(Kind::Stdio, &["--hint", "readOnlyHint"]).await;
+    let backend = Backend::start(BackendKind::Stdio, &["--hint", "readOnlyHint"]).await;
     let backend = backend.option("reconnect", promptly());
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let client = recorded.gateway.client().await;
     let victim = pid(&client, "x__pid").await;
-    let (said, ()) = tokio::join!(client.say("x__sleep", json!({"ms": 700})), async {
+    let (text, ()) = tokio::join!(client.call_text("x__sleep", json!({"ms": 700})), async {
         backend.until_called("sleep").await;
         kill(&victim);
     });
-    assert_eq!(said, "slept 700 ms");
+    assert_eq!(text, "slept 700 ms");
     assert_eq!(backend.runs("sleep"), 2);
     // The record has both attempts.
     let record = recorded.latest().await;
@@ -106,12 +106,12 @@ async fn a_reading_call_survives_the_death_of_its_server() {
     assert!(Some(lost.ended) < record.duration, "{record:?}");
 }
 
-/// A call whose server does not come back has its lost attempt on record, too.
+/// The lost attempt of a call is recorded, even if its server does not return.
 #[tokio::test]
 async fn the_attempt_before_a_server_was_lost_for_good_is_on_record() {
-    let backend = Backend::start(Kind::Stdio, &["--hint", "readOnlyHint"]).await;
+    let backend = Backend::start(BackendKind::Stdio, &["--hint", "readOnlyHint"]).await;
     let backend = backend.option("restart", json!({"mode": "never"}));
-    let recorded = Recorded::of(&backend).await;
+    let recorded = Recorded::with_backend(&backend).await;
     let client = recorded.gateway.client().await;
     let result = client.call("x__crash", json!({})).await;
     assert!(failure(&result)["kind"].is_string(), "{result}");
@@ -125,8 +125,8 @@ async fn the_attempt_before_a_server_was_lost_for_good_is_on_record() {
     assert_ne!(record.status, Status::Ok);
 }
 
-/// A proxy that says 502, 503 or 504 says it of a server that may have been at work. 429 comes before
-/// anything runs, and is an answer.
+/// A proxy with 502, 503 or 504 stands for a server that may have been at work. 429 comes before anything runs,
+/// and is an answer.
 #[tokio::test]
 async fn a_gateway_error_is_an_unknown_outcome() {
     for (status, kind, hint, sent) in [
@@ -137,22 +137,22 @@ async fn a_gateway_error_is_an_unknown_outcome() {
         (429, "call_failed", Some("readOnlyHint"), 1),
         (500, "call_failed", None, 1),
     ] {
-        for transport in [Kind::Http, Kind::Sse] {
+        for transport in [BackendKind::Http, BackendKind::Sse] {
             let flags: Vec<&str> = hint.iter().flat_map(|hint| ["--hint", hint]).collect();
             let backend = Backend::start(transport, &flags).await;
-            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client().await;
-            client.hears("x__echo").await;
+            client.assert_echo("x__echo").await;
             backend.fake().edit(|script| {
-                // The proof of the session comes after the call.
+                // The proof of the session is requested after the call.
                 let times = if status == 500 { 1 } else { 9 };
                 (script.status, script.status_times) = (Some(status), Some(times));
             });
             let result = client.call("x__count", json!({})).await;
             let found = failure(&result);
             assert_eq!(found["kind"], kind, "{status} {transport:?}: {found}");
-            let came = backend.calls_of("count").len();
-            assert_eq!(came, sent, "{status} {transport:?}");
+            let calls = backend.calls_of("count").len();
+            assert_eq!(calls, sent, "{status} {transport:?}");
         }
     }
 }

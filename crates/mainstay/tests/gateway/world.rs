@@ -1,4 +1,4 @@
-//! A configuration in a file, a Mainstay that reads it, and what REST answers about both.
+//! A configuration in a file, a Mainstay that reads it, and checks of REST answers.
 
 use http::StatusCode;
 use mainstay_core::config::Secret;
@@ -9,27 +9,27 @@ use tempfile::TempDir;
 
 use crate::{backend::Backend, gateway::Gateway, rest_client::TOKEN};
 
-/// A secret that no answer may hold.
+/// A secret that must be in no answer.
 pub const SECRET: &str = "s3cret-of-the-tests";
 
 /// A configuration in a file, and a Mainstay that reads it.
-pub struct World {
+pub struct TestConfig {
     pub folder: TempDir,
     name: &'static str,
 }
 
-impl World {
+impl TestConfig {
     pub fn new(name: &'static str, text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join(name), text).expect("written");
         Self { folder, name }
     }
 
-    pub fn of(config: &Value) -> Self {
+    pub fn new_json(config: &Value) -> Self {
         Self::new("servers.json", &config.to_string())
     }
 
-    /// Writes another configuration in its place.
+    /// Replaces the configuration in the file.
     pub fn write(&self, config: &Value) {
         std::fs::write(self.file(), config.to_string()).expect("written");
     }
@@ -50,7 +50,7 @@ impl World {
         self.run_with(GatewayOptions::default()).await
     }
 
-    /// The same with what a daemon is told beside its configuration.
+    /// Like [`TestConfig::run`], with other options of the daemon.
     pub async fn run_with(&self, options: GatewayOptions) -> Gateway {
         let origin = Origin {
             flag: Some(self.folder.path().join(self.name)),
@@ -65,11 +65,11 @@ impl World {
     }
 }
 
-pub fn none() -> World {
-    World::of(&json!({"mcpServers": {}}))
+pub fn none() -> TestConfig {
+    TestConfig::new_json(&json!({"mcpServers": {}}))
 }
 
-/// A backend's entry with other members beside it.
+/// A backend's entry with more members.
 pub fn with(backend: &Backend, members: Value) -> Value {
     let mut entry = backend.entry.clone();
     let Value::Object(members) = members else {
@@ -79,7 +79,7 @@ pub fn with(backend: &Backend, members: Value) -> Value {
     entry
 }
 
-/// Must have worked.
+/// The answer of a request that must succeed.
 pub fn ok((status, answer): (StatusCode, Value)) -> Value {
     assert_eq!(status, StatusCode::OK, "{answer}");
     answer

@@ -1,19 +1,19 @@
-//! Mainstays behind Mainstays (X2): two work, itself is refused, and so are five.
+//! A Mainstay behind another (X2): two work, a loop is refused, and so is a chain of five.
 
 use std::{fs, net::TcpListener};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::world::{World, leader};
+use crate::world::{TestHome, leader};
 
 const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
 
 #[tokio::test]
 async fn one_that_would_launch_itself_is_refused_at_depth_one() {
-    let world = World::new();
+    let world = TestHome::new();
     let config = world.path().join("servers.json");
-    // Every launch leaves the chain that it was given.
+    // Every launch records the chain that it got.
     let script = "echo \"$MAINSTAY_CHAIN\" >> launches; exec \"$0\" mcp --config \"$1\"";
     let itself =
         json!({"command": "sh", "args": ["-c", script, MAINSTAY, config], "cwd": world.path()});
@@ -34,7 +34,7 @@ async fn one_that_would_launch_itself_is_refused_at_depth_one() {
 
 #[tokio::test]
 async fn two_with_different_configurations_work() {
-    let world = World::new();
+    let world = TestHome::new();
     let fake = json!({"fake": {"command": fake_server::binary()}});
     let inner = world.config("inner.json", &fake);
     let outer = json!({"inner": {"command": MAINSTAY, "args": ["mcp", "--config", inner]}});
@@ -51,11 +51,11 @@ async fn two_with_different_configurations_work() {
     world.assert_deserted();
 }
 
-/// X2: a client at the front sees a slow call, and no more, however often the server dies behind both;
-/// under document 001's preset.
+/// X2: a client at the first Mainstay sees one slow call, and no more, however often the server behind both
+/// dies, under document 001's preset.
 #[tokio::test]
 async fn a_server_that_dies_behind_two_costs_one_slow_call() {
-    let world = World::new();
+    let world = TestHome::new();
     let fake = json!({"fake": {"command": fake_server::binary(), "preset": "persistent"}});
     let inner = world.config("inner.json", &fake);
     let args = ["mcp", "--config", &inner];
@@ -78,8 +78,8 @@ async fn a_server_that_dies_behind_two_costs_one_slow_call() {
 
 #[tokio::test]
 async fn two_work_over_http_and_itself_is_refused() {
-    let world = World::new();
-    // Free a moment ago; no other program is given it that soon.
+    let world = TestHome::new();
+    // The port was free a moment ago. No other program gets it that soon.
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = free.local_addr().expect("a bound socket").to_string();
     drop(free);
@@ -90,7 +90,7 @@ async fn two_work_over_http_and_itself_is_refused() {
     let mut mainstay = world
         .serve(&config, &address, "reached through itself")
         .await;
-    // Another attempt would lead there again.
+    // Another attempt would be refused, too.
     let (code, stdout, stderr) = world.run(&["get", "me", "--json"], &[]).await;
     assert_eq!(code, Some(0), "{stderr}");
     let me: Value = serde_json::from_str(&stdout).expect("JSON");
@@ -117,7 +117,7 @@ async fn two_work_over_http_and_itself_is_refused() {
 
 #[tokio::test]
 async fn the_fifth_of_a_chain_is_refused() {
-    let world = World::new();
+    let world = TestHome::new();
     let config = world.config("servers.json", &json!({}));
     let chain = |ids| [("MAINSTAY_CHAIN", ids)];
     let (code, _, stderr) = world

@@ -1,4 +1,4 @@
-//! `mainstay mcp`, whose client goes away in one way or another.
+//! `mainstay mcp` and the ends of its client.
 
 use std::process::Stdio;
 
@@ -6,9 +6,9 @@ use mainstay_testkit::Running;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::world::{World, families, family};
+use crate::world::{TestHome, families, family};
 
-async fn mcp(world: &World) -> Running {
+async fn mcp(world: &TestHome) -> Running {
     let config = world.config("servers.json", &json!({"it": family(&[])}));
     let mut command = world.command(&["mcp", "--config", &config]);
     command.stdin(Stdio::piped());
@@ -17,10 +17,10 @@ async fn mcp(world: &World) -> Running {
     mainstay
 }
 
-/// The end of stdin is how a client says that it has done (specification, "Shutdown").
+/// A client closes stdin when it has finished (specification, "Shutdown").
 #[tokio::test]
 async fn a_client_that_closes_its_end_leaves_nobody() {
-    let world = World::new();
+    let world = TestHome::new();
     let mut mainstay = mcp(&world).await;
     drop(mainstay.child.stdin.take());
     assert_eq!(mainstay.ended().await.code(), Some(0));
@@ -30,16 +30,16 @@ async fn a_client_that_closes_its_end_leaves_nobody() {
 /// A client that crashes closes all pipes at once.
 #[tokio::test]
 async fn a_client_that_crashes_leaves_nobody() {
-    let world = World::new();
+    let world = TestHome::new();
     let mainstay = mcp(&world).await;
     drop(mainstay);
     world.until_deserted().await;
 }
 
-/// metamcp#162: some clients end their servers with SIGKILL only, and know one process.
+/// metamcp#162: some clients end their servers only with SIGKILL, and know one process.
 #[tokio::test]
 async fn a_client_that_kills_us_leaves_nobody() {
-    let world = World::new();
+    let world = TestHome::new();
     let mut mainstay = mcp(&world).await;
     mainstay.signal(Signal::KILL);
     mainstay.ended().await;
@@ -49,7 +49,7 @@ async fn a_client_that_kills_us_leaves_nobody() {
 /// The terminal, or the window with the client in it, was closed.
 #[tokio::test]
 async fn a_terminal_that_goes_away_leaves_nobody() {
-    let world = World::new();
+    let world = TestHome::new();
     let mut mainstay = mcp(&world).await;
     mainstay.signal(Signal::HUP);
     mainstay.ended().await;

@@ -1,4 +1,4 @@
-//! The end of a daemon, orderly and not.
+//! The end of a daemon, in order or not.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -8,18 +8,18 @@ use rustix::{
 };
 use serde_json::json;
 
-use crate::world::{World, families, family, leader};
+use crate::world::{TestHome, families, family, leader};
 
 const STUBBORN: [&str; 2] = ["--ignore-sigterm", "--ignore-stdin-eof"];
 
 /// supergateway#108, docker#318: grandchildren outlive the gateway.
 #[tokio::test]
 async fn an_orderly_stop_leaves_nobody() {
-    let world = World::new();
+    let world = TestHome::new();
     let servers = json!({"one": family(&[]), "two": family(&[])});
     let mut mainstay = world.serve_ready(&servers).await;
     let here = world.until("two families", families(2)).await;
-    // They know what tells them apart, and nothing else of ours.
+    // Their environment has the variables that identify them, and no others of Mainstay's.
     for one in here.iter().filter(|one| one.server().is_some()) {
         let mut ours: Vec<&str> = one.environment.keys().map(String::as_str).collect();
         ours.retain(|name| name.starts_with("MAINSTAY_"));
@@ -37,7 +37,7 @@ async fn an_orderly_stop_leaves_nobody() {
 /// `ps`, `top` and `pidof` find both by the program's name.
 #[tokio::test]
 async fn guardian_and_daemon_have_the_programs_name() {
-    let world = World::new();
+    let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({})).await;
     for pid in [mainstay.pid(), world.daemon_of(&mainstay).pid] {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid()));
@@ -45,20 +45,20 @@ async fn guardian_and_daemon_have_the_programs_name() {
     }
 }
 
-/// They would double what Mainstay holds. Servers have what they would have had without Mainstay.
+/// Huge pages would double Mainstay's memory. Servers have the setting that they would have without Mainstay.
 #[tokio::test]
 async fn only_servers_have_huge_pages() {
     assert_eq!(huge_pages_of_all().await, [false, false, true]);
-    // Not to be undone: a user who starts Mainstay without them means the servers, too.
+    // This cannot be undone: a user who starts Mainstay without huge pages means the servers, too.
     disable_transparent_huge_pages(true).expect("Linux can");
     let inherited = huge_pages_of_all().await;
     disable_transparent_huge_pages(false).expect("Linux can");
     assert_eq!(inherited, [false, false, false]);
 }
 
-/// Whether guardian, daemon and a server have them.
+/// True for each of guardian, daemon and server that has them.
 async fn huge_pages_of_all() -> [bool; 3] {
-    let world = World::new();
+    let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
     let here = world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay).pid;
@@ -70,15 +70,16 @@ async fn huge_pages_of_all() -> [bool; 3] {
     })
 }
 
-/// The daemon's memory holds the secrets of all servers. Servers keep the limit that they would have had.
+/// The daemon's memory has the secrets of all servers. Servers keep the limit that they would have without
+/// Mainstay.
 #[tokio::test]
 async fn the_daemon_leaves_no_core_dump() {
-    let world = World::new();
+    let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
     let here = world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay).pid;
-    let own = Pid::from_raw(std::process::id().cast_signed()).expect("a process id");
-    let [daemon, server, own] = [daemon, leader(&here).pid, own].map(|pid| {
+    let test_process = Pid::from_raw(std::process::id().cast_signed()).expect("a process id");
+    let [daemon, server, own_limit] = [daemon, leader(&here).pid, test_process].map(|pid| {
         let path = format!("/proc/{}/limits", pid.as_raw_pid());
         let limits = std::fs::read_to_string(path).expect("it runs");
         let line = limits
@@ -88,13 +89,14 @@ async fn the_daemon_leaves_no_core_dump() {
         soft.expect("a soft limit").to_owned()
     });
     assert_eq!(daemon, "1");
-    assert_eq!(server, own);
+    assert_eq!(server, own_limit);
 }
 
-/// MCPJungle#271: a gateway that was killed leaves its servers behind. The guardian ends as it did.
+/// MCPJungle#271: a gateway that was killed leaves its servers behind. Here the guardian ends in the same way
+/// as the daemon.
 #[tokio::test]
 async fn a_killed_daemon_leaves_nobody() {
-    let world = World::new();
+    let world = TestHome::new();
     let servers = json!({"calm": family(&[]), "stubborn": family(&STUBBORN)});
     let mut mainstay = world.serve_ready(&servers).await;
     world.until("two families", families(2)).await;
@@ -103,10 +105,10 @@ async fn a_killed_daemon_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// metamcp#162: clients kill what they started, and what it had started remains.
+/// metamcp#162: clients kill the process that they started, and its children remain.
 #[tokio::test]
 async fn a_killed_guardian_ends_the_daemon_in_order() {
-    let world = World::new();
+    let world = TestHome::new();
     let mut mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
     world.until("a family", families(1)).await;
     mainstay.signal(Signal::KILL);
@@ -116,10 +118,10 @@ async fn a_killed_guardian_ends_the_daemon_in_order() {
     assert!(!world.path().join("state/daemon.json").exists());
 }
 
-/// With both gone no process is left to look for descendants; but the servers themselves end.
+/// If both are gone, no process is left that could find the descendants. The servers themselves still end.
 #[tokio::test]
 async fn when_both_are_killed_the_servers_die() {
-    let world = World::new();
+    let world = TestHome::new();
     let server = json!({"command": fake_server::binary(), "args": STUBBORN});
     let mut mainstay = world
         .serve_ready(&json!({"one": server, "two": server}))
@@ -133,10 +135,10 @@ async fn when_both_are_killed_the_servers_die() {
     world.until_deserted().await;
 }
 
-/// A second Ctrl-C does not wait for servers that hear nothing but SIGKILL.
+/// A second Ctrl-C does not wait for servers that react only to SIGKILL.
 #[tokio::test]
 async fn a_second_signal_leaves_nobody_at_once() {
-    let world = World::new();
+    let world = TestHome::new();
     let mut mainstay = world.serve_ready(&json!({"it": family(&STUBBORN)})).await;
     world.until("a family", families(1)).await;
     mainstay.signal(Signal::INT);
@@ -151,10 +153,10 @@ async fn a_second_signal_leaves_nobody_at_once() {
     world.assert_deserted();
 }
 
-/// The daemon has no guardian any more that would do it.
+/// The daemon has no guardian that could do it.
 #[tokio::test]
 async fn a_second_signal_without_a_guardian_leaves_nobody() {
-    let world = World::new();
+    let world = TestHome::new();
     let mut mainstay = world.serve_ready(&json!({"it": family(&STUBBORN)})).await;
     world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay);
@@ -164,11 +166,11 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// systemd signals every process of a unit, so the daemon hears it twice: from there and from its
-/// guardian. That is no second signal.
+/// systemd signals every process of a unit, so the daemon gets the signal twice: from systemd and from its
+/// guardian. This is no second signal.
 #[tokio::test]
 async fn one_signal_to_everyone_stops_in_order() {
-    let world = World::new();
+    let world = TestHome::new();
     let slow = json!({"command": fake_server::binary(), "args": STUBBORN});
     let mut mainstay = world.serve_ready(&json!({"it": slow})).await;
     let daemon = world.daemon_of(&mainstay);

@@ -1,10 +1,10 @@
-//! Nothing of ours outlives us, whichever process dies first and however (C12, T8, W1), and a Mainstay
-//! that would launch itself is refused.
+//! No process of Mainstay's outlives it, whichever process dies first and for whatever reason (C12, T8, W1). A
+//! Mainstay that would start itself is refused.
 //!
-//! In other gateways children and grandchildren survive: issues supergateway#108, metamcp#162 (from 50 to
-//! 2,018 processes), docker#318, MCPJungle#271.
+//! In other gateways children and grandchildren survive: issues supergateway#108, metamcp#162 (from 50 to 2,018
+//! processes), docker#318, MCPJungle#271.
 
-// Elsewhere there is no guardian, and no /proc to look into.
+// Other systems have no guardian, and no /proc.
 #![cfg(target_os = "linux")]
 
 mod chains;

@@ -1,4 +1,4 @@
-//! The end of one server, while Mainstay goes on.
+//! The end of one server, while Mainstay continues.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ use mainstay_transport::{
 use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::json;
 
-use crate::world::{Someone, World, families, family, leader, zombies_of};
+use crate::world::{Someone, TestHome, families, family, leader, zombies_of};
 
-/// A server that crashed is started anew, and what it had started does not pile up (metamcp#162: from
-/// 50 to 2,018 processes). No process of the first is left when the second lives.
+/// A crashed server is restarted, and its children do not accumulate (metamcp#162: from 50 to 2,018 processes).
+/// No process of the first session is left when the second one runs.
 #[tokio::test]
 async fn a_crash_takes_the_grandchildren_along() {
-    let world = World::new();
+    let world = TestHome::new();
     let mut mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
     let before = world.until("a family", families(1)).await;
     leader(&before).signal(Signal::KILL);
@@ -33,7 +33,7 @@ async fn a_crash_takes_the_grandchildren_along() {
         test_kill_process(one.pid).expect_err(&one.words);
     }
     world.until("its second family", families(1)).await;
-    // The guardian adopts the dead, and does not keep them (docker#318).
+    // The guardian adopts dead processes, and reaps them (docker#318).
     let guardian = mainstay.pid();
     world
         .until("no zombies", |_| zombies_of(guardian) == 0)
@@ -43,10 +43,10 @@ async fn a_crash_takes_the_grandchildren_along() {
     world.assert_deserted();
 }
 
-/// So does a daemon that left its group, its session and its environment behind.
+/// The same holds for daemons that left their group, their session and their environment.
 #[tokio::test]
 async fn a_crash_takes_daemons_without_an_environment_along() {
-    let world = World::new();
+    let world = TestHome::new();
     let ids = world.path().join("strays");
     let script = format!(
         "(env -i setsid sh -c 'echo $$ >>{}; exec sleep 1004' &); exec \"$0\"",
@@ -80,11 +80,11 @@ impl Listener for Nobody {
     fn ask(&self, _: Question) {}
 }
 
-/// W1, invariant 9: the end of an opening is reported when no process of it is left, so that two
-/// processes of one server never live at a time.
+/// W1, invariant 9: the end of a session is reported when no process of it is left, so that two processes of
+/// one server never exist at a time.
 #[tokio::test]
 async fn twenty_rapid_restarts_never_overlap() {
-    let world = World::new();
+    let world = TestHome::new();
     let entry = family(&[]);
     let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
     let launch = StdioLaunch {
@@ -137,7 +137,7 @@ async fn twenty_rapid_restarts_never_overlap() {
                 .all(|one| one.server() == Some(&format!("it:{epoch}"))),
             "{here:#?}"
         );
-        // Every other one is stopped in order.
+        // Every second one is stopped in order.
         if epoch.0.is_multiple_of(2) {
             leader(&here).signal(Signal::KILL);
             let loss = soon(PROGRAMS, "its end", running).await;

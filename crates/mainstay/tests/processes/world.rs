@@ -1,5 +1,5 @@
-//! A home of its own for every test, and its processes: a process belongs to the test if its
-//! environment says so, wherever it went and whatever its parent is.
+//! A separate home for every test, and its processes: a process belongs to the test if its environment says so,
+//! whatever its group and its parent.
 
 use std::{collections::HashMap, fs, path::Path, process::Stdio};
 
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{process::Command, time::timeout};
 
-/// A process of the test that lives.
+/// A running process of the test.
 #[derive(Clone, Debug)]
 pub struct Someone {
     pub pid: Pid,
     pub parent: Option<Pid>,
-    /// Its command line.
+    /// The command line.
     pub words: String,
     pub environment: HashMap<String, String>,
 }
@@ -30,7 +30,9 @@ impl Someone {
             Some(String::from_utf8_lossy(&bytes).into_owned())
         };
         let environment = read("environ")?;
-        let variables = environment.split('\0').filter_map(|it| it.split_once('='));
+        let variables = environment
+            .split('\0')
+            .filter_map(|text| text.split_once('='));
         let stat = read("stat")?;
         let (_, state) = stat.rsplit_once(") ")?;
         let parent = state.split(' ').nth(1)?.parse().ok();
@@ -45,7 +47,7 @@ impl Someone {
         .filter(|_| !state.starts_with(['Z', 'X']))
     }
 
-    /// Which opening of a server it belongs to.
+    /// The value that identifies the process's attempt to start a server.
     pub fn server(&self) -> Option<&str> {
         self.environment.get("MAINSTAY_SERVER").map(String::as_str)
     }
@@ -55,7 +57,7 @@ impl Someone {
     }
 }
 
-/// Children that have ended and have not been waited for.
+/// Number of children that have ended and are not reaped.
 pub fn zombies_of(parent: Pid) -> usize {
     let stats = fs::read_dir("/proc").expect("Linux").flatten();
     let stats = stats.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
@@ -63,9 +65,9 @@ pub fn zombies_of(parent: Pid) -> usize {
     stats.filter(|stat| stat.contains(&mark)).count()
 }
 
-pub struct World(TempDir);
+pub struct TestHome(TempDir);
 
-impl World {
+impl TestHome {
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
@@ -74,14 +76,14 @@ impl World {
         self.0.path()
     }
 
-    /// Writes a configuration of these servers, and returns its path.
+    /// Writes a configuration of these servers. Returns its path.
     pub fn config(&self, name: &str, servers: &Value) -> String {
         let path = self.path().join(name);
         fs::write(&path, json!({"mcpServers": servers}).to_string()).expect("written");
         path.to_str().expect("UTF-8").to_owned()
     }
 
-    /// All processes of this home, in the order of their ids.
+    /// All processes of this home, by process id.
     pub fn everyone(&self) -> Vec<Someone> {
         let home = self.path().to_str().expect("UTF-8");
         let ids = fs::read_dir("/proc").expect("Linux").flatten();
@@ -97,8 +99,12 @@ impl World {
         assert!(left.is_empty(), "{left:#?}");
     }
 
-    /// Waits until what lives here fits.
-    pub async fn until(&self, what: &str, fits: impl Fn(&[Someone]) -> bool) -> Vec<Someone> {
+    /// Waits until the processes of this home meet the condition.
+    pub async fn until(
+        &self,
+        description: &str,
+        fits: impl Fn(&[Someone]) -> bool,
+    ) -> Vec<Someone> {
         let fitting = async {
             let mut glances = glances(GLANCE);
             loop {
@@ -110,7 +116,8 @@ impl World {
             }
         };
         let timely = timeout(PROGRAMS, fitting).await;
-        timely.unwrap_or_else(|_| panic!("waited in vain for {what}: {:#?}", self.everyone()))
+        timely
+            .unwrap_or_else(|_| panic!("waited in vain for {description}: {:#?}", self.everyone()))
     }
 
     pub async fn until_deserted(&self) {
@@ -133,7 +140,7 @@ impl World {
         command
     }
 
-    /// Runs a command to its end: exit code, stdout, stderr.
+    /// Runs a command to its end. Returns exit code, stdout and stderr.
     pub async fn run(
         &self,
         arguments: &[&str],
@@ -154,7 +161,7 @@ impl World {
         )
     }
 
-    /// Starts `serve`, and waits until it has said this on stderr.
+    /// Starts `serve`, and waits for this text on stderr.
     pub async fn serve(&self, config: &str, listen: &str, until: &str) -> Running {
         let command = self.command(&["serve", "--config", config, "--listen", listen]);
         let mut mainstay = Running::start(command);
@@ -162,13 +169,13 @@ impl World {
         mainstay
     }
 
-    /// Starts `serve` before servers that are up once this returns.
+    /// Starts `serve`, and waits until these servers are connected.
     pub async fn serve_ready(&self, servers: &Value) -> Running {
         let config = self.config("servers.json", servers);
         self.serve(&config, "127.0.0.1:0", "ready:").await
     }
 
-    /// The only child of the guardian that was started.
+    /// The only child of this guardian.
     pub fn daemon_of(&self, guardian: &Running) -> Someone {
         let mut here = self.everyone();
         here.retain(|one| {
@@ -179,8 +186,8 @@ impl World {
     }
 }
 
-impl Drop for World {
-    /// Also where the test has failed.
+impl Drop for TestHome {
+    /// Also runs after a failed test.
     fn drop(&mut self) {
         for one in self.everyone() {
             kill_process(one.pid, Signal::KILL).ok();
@@ -188,8 +195,8 @@ impl Drop for World {
     }
 }
 
-/// A server with three descendants that mean to outlive it: one in its group, one in a session of its
-/// own, and one that has also got rid of its parent, as daemons do. All hold its stdout.
+/// A server with three descendants that would outlive it: one in its group, one in another session, and one
+/// that has also left its parent, as daemons do. All hold its stdout.
 pub fn family(flags: &[&str]) -> Value {
     let script = "sleep 1001 & setsid sleep 1002 & (setsid sleep 1003 &); exec \"$0\" \"$@\"";
     let mut args = vec![json!("-c"), json!(script), json!(fake_server::binary())];
@@ -197,17 +204,17 @@ pub fn family(flags: &[&str]) -> Value {
     json!({"command": "sh", "args": args})
 }
 
-/// Whether these many families are complete.
+/// True if this number of families is complete.
 pub fn families(count: usize) -> impl Fn(&[Someone]) -> bool {
     move |here| {
-        let of = |words: &str| {
+        let count_with = |words: &str| {
             here.iter()
                 .filter(|one| one.words.starts_with(words))
                 .count()
         };
         ["sleep 1001", "sleep 1002", "sleep 1003"]
             .iter()
-            .all(|words| of(words) == count)
+            .all(|words| count_with(words) == count)
             && here
                 .iter()
                 .filter(|one| one.words.contains("fake-server"))

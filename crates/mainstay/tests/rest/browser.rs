@@ -1,4 +1,4 @@
-//! A browser in front of a daemon, over real sockets: its cookie, its headers, its streams.
+//! A browser and a daemon, over real sockets: its cookie, its headers, its streams.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -21,8 +21,8 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A daemon on a state directory.
-pub struct World {
+/// A daemon with a state directory.
+pub struct BrowserDaemon {
     daemon: Daemon,
     door: JoinHandle<()>,
     owner: Ownership,
@@ -30,8 +30,8 @@ pub struct World {
     pub address: SocketAddr,
 }
 
-impl World {
-    /// At a port of its own.
+impl BrowserDaemon {
+    /// Starts at a free port.
     pub fn new(state: impl Into<PathBuf>, config: &Config) -> Self {
         Self::at(([127, 0, 0, 1], 0).into(), state, config)
     }
@@ -76,10 +76,10 @@ impl World {
     /// A one-time code, as `mainstay ui` gets it.
     pub async fn code(&self) -> String {
         let bearer = format!("Bearer {}", self.control());
-        let given = [("authorization", bearer.as_str())];
+        let headers = [("authorization", bearer.as_str())];
         let answer = self
             .browser()
-            .send(Method::POST, "/api/session/links", &given, "")
+            .send(Method::POST, "/api/session/links", &headers, "")
             .await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
         let link = answer.json();
@@ -96,13 +96,13 @@ impl World {
     }
 }
 
-pub struct Answer {
+pub struct BrowserAnswer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub text: String,
 }
 
-impl Answer {
+impl BrowserAnswer {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
@@ -112,7 +112,7 @@ impl Answer {
         value.map(|value| value.to_str().expect("text"))
     }
 
-    /// The status, and the word of the error.
+    /// The status and the error word.
     pub fn refused(&self) -> (u16, String) {
         let word = self.json()["error"].as_str().map(str::to_owned);
         (self.status.as_u16(), word.unwrap_or_default())
@@ -122,9 +122,9 @@ impl Answer {
 #[derive(Clone)]
 pub struct Browser {
     address: SocketAddr,
-    /// As a browser sends it.
+    /// The cookie, in the form that a browser sends.
     pub cookie: Option<String>,
-    /// As the page keeps it.
+    /// The page key, which the page stores.
     pub page_key: Option<String>,
 }
 
@@ -133,12 +133,12 @@ impl Browser {
         format!("http://{}", self.address)
     }
 
-    /// A connection for one request, and the head of its answer. Headers that are given win.
+    /// Opens a connection for one request. Returns the head and the body of the answer.
     pub async fn open(
         &self,
         method: Method,
         path: &str,
-        given: &[(&str, &str)],
+        headers: &[(&str, &str)],
         body: impl Into<String>,
     ) -> (http::response::Parts, Incoming) {
         let stream = within(TcpStream::connect(self.address)).await;
@@ -152,7 +152,7 @@ impl Browser {
         if let Some(cookie) = &self.cookie {
             request = request.header(header::COOKIE, format!("theme=dark; {cookie}"));
         }
-        for (name, value) in given {
+        for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body.into())));
@@ -164,39 +164,39 @@ impl Browser {
         &self,
         method: Method,
         path: &str,
-        given: &[(&str, &str)],
+        headers: &[(&str, &str)],
         body: impl Into<String>,
-    ) -> Answer {
-        let (head, body) = self.open(method, path, given, body).await;
+    ) -> BrowserAnswer {
+        let (head, body) = self.open(method, path, headers, body).await;
         let bytes = within(body.collect()).await.expect("a body").to_bytes();
-        Answer {
+        BrowserAnswer {
             status: head.status,
             headers: head.headers,
             text: String::from_utf8_lossy(&bytes).into_owned(),
         }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> BrowserAnswer {
         let key = self.page_key.clone().unwrap_or_default();
-        let given = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];
-        self.send(Method::GET, path, &given, "").await
+        let headers = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];
+        self.send(Method::GET, path, &headers, "").await
     }
 
-    /// As the page does it.
-    pub async fn change(&self, method: Method, path: &str, body: &Value) -> Answer {
+    /// Sends a change like the page.
+    pub async fn change(&self, method: Method, path: &str, body: &Value) -> BrowserAnswer {
         let origin = self.origin();
         let key = self.page_key.clone().unwrap_or_default();
-        let given = [
+        let headers = [
             ("content-type", "application/json"),
             ("origin", &origin),
             ("sec-fetch-site", "same-origin"),
             ("x-page-key", &key),
         ];
-        self.send(method, path, &given, body.to_string()).await
+        self.send(method, path, &headers, body.to_string()).await
     }
 
-    /// Takes the cookie and the page key, if there are any.
-    pub async fn sign_in(&mut self, with: &Value) -> Answer {
+    /// Signs in, and stores the cookie and the page key of the answer.
+    pub async fn sign_in(&mut self, with: &Value) -> BrowserAnswer {
         let answer = self.change(Method::POST, "/api/session", with).await;
         if let Some(cookie) = answer.header("set-cookie") {
             let cookie = cookie.split(';').next().expect("a value");
@@ -210,8 +210,8 @@ impl Browser {
     /// A stream of events that has begun.
     pub async fn events(&self) -> Incoming {
         let key = self.page_key.clone().unwrap_or_default();
-        let given = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];
-        let (head, mut body) = self.open(Method::GET, "/api/events", &given, "").await;
+        let headers = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];
+        let (head, mut body) = self.open(Method::GET, "/api/events", &headers, "").await;
         assert_eq!(head.status, StatusCode::OK);
         let first = within(body.frame()).await.expect("a frame");
         assert!(first.expect("no error").is_data());
@@ -219,7 +219,7 @@ impl Browser {
     }
 }
 
-/// Reads a stream to its end, which comes.
+/// Reads a stream to its end.
 pub async fn ends(mut stream: Incoming) {
     let end = async { while let Some(Ok(_)) = stream.frame().await {} };
     within(end).await;

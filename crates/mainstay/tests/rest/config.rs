@@ -1,4 +1,4 @@
-//! The configuration for an editor: its text, and what is wrong with it before it is saved.
+//! The configuration for an editor: its text, and its problems before it is saved.
 
 use std::fs;
 
@@ -6,13 +6,13 @@ use http::{Method, StatusCode};
 use mainstay_testkit::{found, limits::PROGRAMS};
 use serde_json::{Value, json};
 
-use crate::world::{World, fake, fake_entry, until};
+use crate::world::{RestDaemon, fake, fake_entry, until};
 
 const TEXT: &str = "/api/config/text";
 const CHECK: &str = "/api/config/check";
 
-/// With comments, an order of its own, and secrets in both.
-fn noted() -> String {
+/// A configuration with comments, an unusual order, and secrets in both.
+fn commented_config() -> String {
     format!(
         "// mine\n{{\n  \"mcpServers\": {{\n    // \"old\": {{\"env\": {{\"API_KEY\": \"s3cret-old\"}}}},\n    \"one\": {{\n      \
          \"env\": {{\"KEY\": 's3cret'}}, // for now\n      \"command\": \"{}\",\n    }},\n  }},\n}}\n",
@@ -20,7 +20,7 @@ fn noted() -> String {
     )
 }
 
-async fn text_of(world: &World) -> (String, Value) {
+async fn text_of(world: &RestDaemon) -> (String, Value) {
     let answer = world.get(TEXT).await;
     let text = answer["text"].as_str().expect("a text").to_owned();
     (text, answer["digest"].clone())
@@ -28,7 +28,7 @@ async fn text_of(world: &World) -> (String, Value) {
 
 #[tokio::test]
 async fn a_text_is_edited_with_its_comments_and_secrets() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let answer = world.get(TEXT).await;
     assert_eq!(answer["path"], world.file.to_str().expect("UTF-8"));
     let (text, digest) = text_of(&world).await;
@@ -42,7 +42,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         "{text}"
     );
 
-    // As it was: nothing changes, to the byte.
+    // Nothing changes, to the byte.
     let (status, answer) = world
         .put(TEXT, &json!({"text": text, "digest": digest}))
         .await;
@@ -51,7 +51,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         (StatusCode::OK, &json!(true)),
         "{answer}"
     );
-    assert_eq!(world.text(), noted());
+    assert_eq!(world.text(), commented_config());
 
     let edited = text.replace("// mine", "// ours").replace(
         "\"command\"",
@@ -64,7 +64,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
     assert!(
         answer["summary"]
             .as_str()
-            .is_some_and(|it| it.contains("one")),
+            .is_some_and(|text| text.contains("one")),
         "{answer}"
     );
     let written = world.text();
@@ -77,7 +77,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         "{written}"
     );
 
-    // The digest is that of another text by now.
+    // The digest is now that of another text.
     let (status, answer) = world
         .put(TEXT, &json!({"text": text, "digest": digest}))
         .await;
@@ -92,7 +92,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
 
 #[tokio::test]
 async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let (text, digest) = text_of(&world).await;
     for (new, words) in [
         ("{".to_owned(), "Invalid configuration"),
@@ -116,10 +116,10 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
         assert!(
             answer["message"]
                 .as_str()
-                .is_some_and(|it| it.contains(words)),
+                .is_some_and(|text| text.contains(words)),
             "{answer}"
         );
-        assert_eq!(world.text(), noted());
+        assert_eq!(world.text(), commented_config());
     }
     for body in [
         json!({"text": text}),
@@ -129,7 +129,7 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
         let (status, _) = world.put(TEXT, &body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
     }
-    // Somebody breaks the file: nobody can say what is secret in it.
+    // Another program breaks the file: its secrets cannot be recognised.
     fs::write(&world.file, "{ s3cret").expect("written");
     let (status, answer) = world.send(Method::GET, TEXT, None).await;
     assert_eq!(
@@ -143,14 +143,14 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
 
 #[tokio::test]
 async fn a_configuration_is_checked_before_it_is_saved() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let before = world.get("/api/servers").await["servers"][0]["pid"].clone();
     let (text, digest) = text_of(&world).await;
     let check = async |body: Value| {
         let (status, answer) = world.post(CHECK, &body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert!(!answer.to_string().contains("s3cret"), "{answer}");
-        // What is invalid is refused with the same findings.
+        // An invalid text is refused with the same findings.
         if answer["valid"] == false {
             let (path, mut change) = match &body["text"] {
                 Value::Null => ("/api/config", body["config"].clone()),
@@ -166,7 +166,9 @@ async fn a_configuration_is_checked_before_it_is_saved() {
                 "{refused}"
             );
             let found = answer["findings"].as_array().expect("a list").iter();
-            let errors: Vec<_> = found.filter(|it| it["severity"] == "error").collect();
+            let errors: Vec<_> = found
+                .filter(|finding| finding["severity"] == "error")
+                .collect();
             assert_eq!(refused["findings"], json!(errors), "{change}");
         }
         answer
@@ -182,7 +184,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         "{same}"
     );
 
-    // Behind a secret, in the place where the editor has it.
+    // After a secret, at the place that the editor has.
     let line = "      \"env\": {\"KEY\": \"${secret:/mcpServers/one/env/KEY}\"}, \"args\": 7,";
     let odd = text.replace("// for now", "\"args\": 7,\n");
     let found = check(json!({"text": odd})).await;
@@ -198,7 +200,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     let columns = [line.find("\"args\""), line.find('7')].map(|at| at.map(|at| at + 1));
     let column = finding["column"]
         .as_u64()
-        .and_then(|it| usize::try_from(it).ok());
+        .and_then(|number| usize::try_from(number).ok());
     assert!(columns.contains(&column), "{finding} in {line}");
 
     let warned =
@@ -228,7 +230,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     assert!(
         more["summary"]
             .as_str()
-            .is_some_and(|it| it.contains("two")),
+            .is_some_and(|text| text.contains("two")),
         "{more}"
     );
     value["mcpServers"]["two"] = json!({"args": []});
@@ -236,8 +238,8 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     assert_eq!(odd["valid"], false);
     assert!(odd["findings"][0].get("line").is_none(), "{odd}");
 
-    // Nothing of it was written or done.
-    assert_eq!(world.text(), noted());
+    // Nothing was written or changed.
+    assert_eq!(world.text(), commented_config());
     assert_eq!(world.get("/api/servers").await["servers"][0]["pid"], before);
     for body in [
         json!({}),
@@ -266,21 +268,21 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     world.end().await;
 }
 
-/// A check, a PUT, `mainstay validate` and a reload find the same in an entry. A reload takes the file: the
-/// server shows what is wrong, and the others run on.
+/// A check, a PUT, `mainstay validate` and a reload have the same finding for an entry. A reload applies the
+/// file: the server shows the problem, and the other servers continue.
 #[tokio::test]
 async fn a_bad_entry_is_judged_the_same_everywhere() {
     let servers = |args: Value| {
         let two = json!({"command": fake(), "args": args});
         json!({"mcpServers": {"one": fake_entry(&[]), "two": two}})
     };
-    let world = World::of(servers(json!([]))["mcpServers"].clone()).await;
+    let world = RestDaemon::with_servers(servers(json!([]))["mcpServers"].clone()).await;
     for name in ["one", "two"] {
         let start = format!("/api/servers/{name}/start");
         let (_, started) = world.post(&start, &json!({})).await;
         assert_eq!(started["status"], "connected", "{started}");
     }
-    let pid = |shown: &Value| shown["servers"][0]["pid"].clone();
+    let pid = |list: &Value| list["servers"][0]["pid"].clone();
     let before = pid(&world.get("/api/servers").await);
     let bad = format!("{:#}", servers(json!(5)));
     let (status, checked) = world.post(CHECK, &json!({"text": bad})).await;
@@ -299,7 +301,11 @@ async fn a_bad_entry_is_judged_the_same_everywhere() {
 
     fs::write(&world.file, &bad).expect("written");
     let loaded = mainstay_platform::environment::load(Some(&world.file)).expect("usable");
-    let problems: Vec<_> = loaded.config.problems().map(|it| it.1.told()).collect();
+    let problems: Vec<_> = loaded
+        .config
+        .problems()
+        .map(|problem| problem.1.told())
+        .collect();
     assert_eq!(json!(problems), checked["findings"]);
     for dry_run in [true, false] {
         let reload = json!({"dryRun": dry_run});
@@ -307,14 +313,14 @@ async fn a_bad_entry_is_judged_the_same_everywhere() {
         assert_eq!(status, StatusCode::OK, "{reloaded}");
         assert_eq!(reloaded["findings"], checked["findings"], "{reloaded}");
     }
-    let shown = found(PROGRAMS, "the error", async || {
-        let shown = world.get("/api/servers").await;
-        (shown["servers"][1]["status"] == "error").then_some(shown)
+    let list = found(PROGRAMS, "the error", async || {
+        let list = world.get("/api/servers").await;
+        (list["servers"][1]["status"] == "error").then_some(list)
     })
     .await;
-    assert_eq!(pid(&shown), before, "{shown}");
-    assert_eq!(shown["servers"][0]["status"], "connected", "{shown}");
-    let two = &shown["servers"][1];
+    assert_eq!(pid(&list), before, "{list}");
+    assert_eq!(list["servers"][0]["status"], "connected", "{list}");
+    let two = &list["servers"][1];
     assert_eq!(
         (&two["nextAction"], &two["retried"]),
         (&json!("correct_entry"), &json!(false)),
@@ -323,10 +329,10 @@ async fn a_bad_entry_is_judged_the_same_everywhere() {
     world.end().await;
 }
 
-/// A form gets the entry with placeholders, and gives it back.
+/// A form gets the entry with placeholders, and sends it back.
 #[tokio::test]
 async fn an_entry_that_comes_back_keeps_its_secrets() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let details = world.get("/api/servers/one").await;
     let mut entry = details["entry"].clone();
     assert!(!entry.to_string().contains("s3cret"), "{entry}");
@@ -348,7 +354,7 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
         ),
         (&json!(false), &json!(false))
     );
-    // And on again, under another name, too.
+    // And again, also under another name.
     let mut entry = details["entry"].clone();
     entry["autoStart"] = true.into();
     entry["persist"] = true.into();
@@ -375,10 +381,10 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
     world.end().await;
 }
 
-/// An entry that somebody else has changed since it was read is not overwritten by one that repeats its digest.
+/// If another client has changed an entry since it was read, a write with the old digest does not overwrite it.
 #[tokio::test]
 async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let read = async |persist: bool| {
         let details = world.get("/api/servers/one").await;
         let mut entry = details["entry"].clone();
@@ -397,11 +403,11 @@ async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     let early = read(true).await;
     assert!(early["digest"].is_string(), "{early}");
     assert!(put(early.clone(), 1000).await);
-    // Its digest is that of another entry by now.
+    // The digest is now that of another entry.
     let written = world.text();
     assert!(!put(early.clone(), 2000).await);
     assert_eq!(world.text(), written);
-    // Another server is no matter, nor is a comment.
+    // Another server and a comment do not matter.
     let late = read(true).await;
     let other = written.replace("// mine", "// ours").replace(
         "    \"one\"",
@@ -410,19 +416,19 @@ async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     assert_ne!(other, written);
     fs::write(&world.file, other).expect("written");
     assert!(put(late, 3000).await);
-    // What the file says counts, in force or not.
+    // The file counts, whether or not it is in force.
     let late = read(true).await;
     let other = world.text().replace("3000", "3500");
     assert_ne!(other, world.text());
     fs::write(&world.file, &other).expect("written");
     assert!(!put(late, 4000).await);
     assert_eq!(world.text(), other);
-    // Without a digest it is as it always was.
+    // A write without a digest is accepted as before.
     let mut entry = early;
     entry["digest"] = Value::Null;
     assert!(put(entry, 5000).await);
 
-    // The same in memory.
+    // In memory, too.
     let early = read(false).await;
     assert!(put(early.clone(), 6000).await);
     assert!(!put(early, 7000).await);
@@ -436,7 +442,7 @@ async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
 
 #[tokio::test]
 async fn profiles_are_shown_with_what_they_have() {
-    let world = World::with("servers.json", &json!({
+    let world = RestDaemon::with_file("servers.json", &json!({
         "mcpServers": {"one": fake_entry(&[]), "two": fake_entry(&[])},
         "profiles": {"review": {"servers": ["two"], "naming": "none", "tools": {"allow": ["two/echo"]}, "ownTools": ["records"]}},
         "naming": "slash",
@@ -446,7 +452,7 @@ async fn profiles_are_shown_with_what_they_have() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|it| &it["name"])
+        .map(|profile| &profile["name"])
         .collect();
     assert_eq!(names, ["default", "meta", "review"]);
     let default = &profiles[0];
@@ -472,7 +478,7 @@ async fn profiles_are_shown_with_what_they_have() {
             "tools": 1, "builtin": ["records"], "entry": file["profiles"]["review"],
         })
     );
-    // Editing goes by the configuration.
+    // An edit begins with the configuration.
     let mut config = world.get("/api/config").await;
     config["profiles"]["second"] = json!({});
     let (status, _) = world.put("/api/config", &config).await;

@@ -5,13 +5,13 @@ use std::fs;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::world::{World, fake, fake_entry};
+use crate::world::{RestDaemon, fake, fake_entry};
 
 const HISTORY: &str = "/api/config/history";
 const UNDO: &str = "/api/config/undo";
 
-/// With spacing, an order and comments of its own, and a secret.
-fn noted() -> String {
+/// A configuration with unusual spacing and order, with comments, and with a secret.
+fn commented_config() -> String {
     format!(
         "// mine\n{{\n  \"mcpServers\": {{\n    \"one\": {{ \"command\": \"{}\",   \"env\": {{\"API_KEY\": 's3cret'}} }},\n  }},\n}}\n",
         fake()
@@ -19,7 +19,7 @@ fn noted() -> String {
 }
 
 /// Each version without its time.
-async fn versions(world: &World) -> Vec<(u64, String, String)> {
+async fn versions(world: &RestDaemon) -> Vec<(u64, String, String)> {
     let answer = world.get(HISTORY).await;
     let versions = answer["versions"].as_array().expect("versions").iter();
     let text = |version: &Value, key: &str| version[key].as_str().expect(key).to_owned();
@@ -36,13 +36,13 @@ fn version(number: u64, by: &str, reason: &str) -> (u64, String, String) {
     (number, by.to_owned(), reason.to_owned())
 }
 
-async fn undo(world: &World, body: Value) -> (StatusCode, Value) {
+async fn undo(world: &RestDaemon, body: Value) -> (StatusCode, Value) {
     world.post(UNDO, &body).await
 }
 
 #[tokio::test]
 async fn a_change_is_undone_to_the_byte_and_so_is_the_undo() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     assert_eq!(versions(&world).await, []);
     let mut body = fake_entry(&[]);
     body["name"] = json!("two");
@@ -63,7 +63,7 @@ async fn a_change_is_undone_to_the_byte_and_so_is_the_undo() {
         (&json!(1), &json!(3))
     );
     assert_eq!(answer["plan"]["servers"][1]["name"], "two", "{answer}");
-    assert_eq!(world.text(), noted());
+    assert_eq!(world.text(), commented_config());
     let (status, _) = world.send(Method::GET, "/api/servers/two", None).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
 
@@ -74,7 +74,7 @@ async fn a_change_is_undone_to_the_byte_and_so_is_the_undo() {
 
     let (status, answer) = undo(&world, json!({"version": 1})).await;
     assert_eq!((status, &answer["version"]), (StatusCode::OK, &json!(5)));
-    assert_eq!(world.text(), noted());
+    assert_eq!(world.text(), commented_config());
     let newest = &versions(&world).await[0];
     assert_eq!(*newest, version(5, "rest", "back to version 1"));
 
@@ -88,7 +88,7 @@ async fn a_change_is_undone_to_the_byte_and_so_is_the_undo() {
 
 #[tokio::test]
 async fn a_version_is_shown_without_its_secrets() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let (status, answer) = world
         .post("/api/servers/one/disable", &json!({"persist": true}))
         .await;
@@ -111,13 +111,16 @@ async fn a_version_is_shown_without_its_secrets() {
     world.end().await;
 }
 
-/// The content of a file that somebody else has changed is kept before it is replaced.
+/// The content of a file that another program has changed is stored before it is replaced.
 #[tokio::test]
 async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let disable = json!({"persist": true});
     world.post("/api/servers/one/disable", &disable).await;
-    for by_hand in [noted().replace("mine", "yours"), "{ broken".to_owned()] {
+    for by_hand in [
+        commented_config().replace("mine", "yours"),
+        "{ broken".to_owned(),
+    ] {
         fs::write(&world.file, &by_hand).expect("written");
         assert_eq!(world.get(HISTORY).await["changed"], true);
         let (status, answer) = undo(&world, json!({"version": 1})).await;
@@ -130,12 +133,15 @@ async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
 
         let (status, answer) = undo(&world, json!({"version": 1, "force": true})).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
-        assert_eq!(world.text(), noted());
+        assert_eq!(world.text(), commented_config());
         let history = world.get(HISTORY).await;
         assert_eq!(history["changed"], false);
-        let kept = &history["versions"][1];
-        assert_eq!(kept["by"], "hand", "{history}");
-        let (state, number) = (world.folder.path().join("state"), kept["version"].as_u64());
+        let version = &history["versions"][1];
+        assert_eq!(version["by"], "hand", "{history}");
+        let (state, number) = (
+            world.folder.path().join("state"),
+            version["version"].as_u64(),
+        );
         let name = format!("{:06}.version", number.expect("a number"));
         let folder = fs::read_dir(state.join("config-history")).expect("a folder");
         let folder = folder.last().expect("one file").expect("read").path();
@@ -149,15 +155,15 @@ async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
         (status, &answer["error"]),
         (StatusCode::BAD_REQUEST, &json!("invalid_config"))
     );
-    assert_eq!(world.text(), noted());
+    assert_eq!(world.text(), commented_config());
     world.end().await;
 }
 
 #[tokio::test]
 async fn a_change_by_hand_that_a_reload_finds_is_a_version() {
-    let world = World::with("servers.jsonc", &noted()).await;
+    let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     world.post("/api/reload", &json!({})).await;
-    let by_hand = noted().replace("s3cret", "0ther");
+    let by_hand = commented_config().replace("s3cret", "0ther");
     fs::write(&world.file, &by_hand).expect("written");
     world.post("/api/reload", &json!({})).await;
     assert_eq!(
@@ -167,6 +173,6 @@ async fn a_change_by_hand_that_a_reload_finds_is_a_version() {
     let answer = world.get(&format!("{HISTORY}/2")).await;
     assert_eq!(answer["difference"], "");
     let (status, _) = undo(&world, json!({})).await;
-    assert_eq!((status, world.text()), (StatusCode::OK, noted()));
+    assert_eq!((status, world.text()), (StatusCode::OK, commented_config()));
     world.end().await;
 }

@@ -17,14 +17,14 @@ use tower_service::Service as _;
 
 use crate::TOKEN;
 
-/// A daemon with one server that says `one`, and nothing more unless it is asked.
-struct World {
+/// A daemon with one server that prints `one`, and nothing more unless it is told to.
+struct LogDaemon {
     daemon: Daemon,
     router: Router,
     _state: TempDir,
 }
 
-impl World {
+impl LogDaemon {
     async fn new() -> Self {
         let state = tempfile::tempdir().expect("a temporary folder");
         let launch = StdioLaunch {
@@ -73,21 +73,21 @@ impl World {
         (status, json)
     }
 
-    /// What the server is made to say.
-    fn note(&self, text: &str) {
+    /// Makes the server print this text.
+    fn print(&self, text: &str) {
         let server = self.daemon.gateway.registry.server("fake").expect("known");
         server.log.note(text);
     }
 }
 
-/// Reads a stream of events.
+/// A reader of a stream of events.
 struct Events {
     body: Body,
     unread: String,
 }
 
 impl Events {
-    async fn open(world: &World, query: &str, after: Option<&str>) -> Self {
+    async fn open(world: &LogDaemon, query: &str, after: Option<&str>) -> Self {
         let response = world.get(query, after).await;
         assert_eq!(
             response.headers()[header::CONTENT_TYPE],
@@ -99,7 +99,7 @@ impl Events {
         }
     }
 
-    /// The id and the text of the next line; `None` at the end.
+    /// The id and the text of the next line. `None` at the end.
     async fn next(&mut self) -> Option<(String, String)> {
         loop {
             let (name, id, data) = self.event().await?;
@@ -109,7 +109,7 @@ impl Events {
         }
     }
 
-    /// The name, the id and the data of the next event; `None` at the end.
+    /// The name, the id and the data of the next event. `None` at the end.
     async fn event(&mut self) -> Option<(String, String, Value)> {
         loop {
             if let Some(end) = self.unread.find("\n\n") {
@@ -131,7 +131,7 @@ impl Events {
 
 #[tokio::test]
 async fn the_last_lines_are_told() {
-    let world = World::new().await;
+    let world = LogDaemon::new().await;
     let (status, all) = world.json("fake/logs").await;
     assert_eq!(status, StatusCode::OK);
     let lines = all["lines"].as_array().expect("lines");
@@ -163,36 +163,35 @@ async fn the_last_lines_are_told() {
     within(world.daemon.stop(None)).await;
 }
 
-/// A client that comes back with the id of its last line gets each line once; the stream ends with
-/// the daemon.
+/// A client that returns with the id of its last line gets each line once. The stream ends with the daemon.
 #[tokio::test]
 async fn a_stream_is_resumed_where_it_broke_off() {
-    let world = World::new().await;
-    world.note("two");
+    let world = LogDaemon::new().await;
+    world.print("two");
     let mut first = Events::open(&world, "fake/logs?follow=true&tail=1", None).await;
     let (id, text) = first.next().await.expect("a line");
     assert_eq!(text, "two");
     let (name, _, end) = first.event().await.expect("an event");
     assert_eq!((&*name, end), ("tail_end", json!({"complete": false})));
-    world.note("three");
+    world.print("three");
     let (_, text) = first.next().await.expect("a line");
     assert_eq!(text, "three");
     drop(first);
-    world.note("four");
+    world.print("four");
     let mut again = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
-    world.note("five");
+    world.print("five");
     for expected in ["three", "four", "five"] {
         assert_eq!(again.next().await.expect("a line").1, expected);
     }
     drop(again);
-    // The lines that were there end before what is written since.
+    // The stored lines end before the lines that are written now.
     let mut resumed = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
     for expected in ["line", "line", "line", "tail_end"] {
         let (name, _, data) = resumed.event().await.expect("an event");
         assert_eq!(name, expected, "{data}");
         assert!(name == "line" || data["complete"] == true, "{data}");
     }
-    // As many lines as there are, and one less.
+    // As many lines as exist, and one fewer.
     let (_, all) = world.json("fake/logs?tail=100").await;
     let count = all["lines"].as_array().expect("a list").len();
     for (tail, complete) in [(count, true), (count - 1, false), (0, false)] {
@@ -203,14 +202,14 @@ async fn a_stream_is_resumed_where_it_broke_off() {
         }
         let (name, at, end) = events.event().await.expect("an event");
         assert_eq!((&*name, end), ("tail_end", json!({"complete": complete})));
-        // From here a stream can go on, too.
+        // A stream can continue from here, too.
         let mut on = Events::open(&world, "fake/logs?follow=true", Some(&at)).await;
         assert_eq!(on.event().await.expect("an event").0, "tail_end");
     }
-    // An id of another run says nothing of this one's lines.
+    // An id of another run says nothing about the lines of this run.
     let mut other = Events::open(&world, "fake/logs?follow=true&tail=1", Some("1-1")).await;
     assert_eq!(other.next().await.expect("a line").1, "five");
-    let World { daemon, .. } = world;
+    let LogDaemon { daemon, .. } = world;
     let (ended, ()) = tokio::join!(other.next(), within(daemon.stop(None)));
     assert_eq!(ended, None);
 }

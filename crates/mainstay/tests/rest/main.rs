@@ -1,4 +1,4 @@
-//! The REST door, asked without a socket, and the web page with its session, asked over one.
+//! The REST door without a socket, and the web page with its session over a socket.
 
 mod browser;
 mod config;

@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use mainstay_core::config::Config;
 
-use crate::browser::World;
+use crate::browser::BrowserDaemon;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
     font-src 'self'; connect-src 'self'; media-src 'self' data: blob:; form-action 'none'; base-uri 'none'; \
@@ -12,8 +12,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 #[tokio::test]
 async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default());
-    // The MCP paths ask for a token.
+    let world = BrowserDaemon::new(folder.path(), &Config::default());
+    // The MCP paths demand a token.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.browser();
     let index = browser.get("/").await;
@@ -33,8 +33,8 @@ async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
     assert_eq!(head.header("content-length"), Some(length.as_str()));
 
     let tag = index.header("etag").expect("a tag");
-    let known = [("if-none-match", tag)];
-    let same = browser.send(Method::GET, "/", &known, "").await;
+    let condition = [("if-none-match", tag)];
+    let same = browser.send(Method::GET, "/", &condition, "").await;
     assert_eq!((same.status.as_u16(), same.text.as_str()), (304, ""));
     let takes_gzip = [("accept-encoding", "gzip, deflate, br")];
     let small = browser.send(Method::GET, "/", &takes_gzip, "").await;
@@ -59,7 +59,7 @@ async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
         let policy = answer.header("permissions-policy").expect("a policy");
         assert!(policy.contains("camera=()") && !policy.contains('*'));
     }
-    // The routes of the API are not the page's, and their answers are what they say they are.
+    // The routes of the API do not belong to the page, and their answers have their own types.
     for path in ["/api/servers", "/healthz", "/no-such-page", "/index.html"] {
         let answer = browser.get(path).await;
         assert_eq!(answer.header("content-security-policy"), None, "{path}");

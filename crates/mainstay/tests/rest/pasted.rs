@@ -3,13 +3,13 @@
 use http::StatusCode;
 use serde_json::json;
 
-use crate::world::{World, fake_entry};
+use crate::world::{RestDaemon, fake_entry};
 
 const PREVIEW: &str = "/api/import/preview";
 
 #[tokio::test]
 async fn a_pasted_text_becomes_entries_that_can_be_added() {
-    let world = World::of(json!({"there": fake_entry(&[])})).await;
+    let world = RestDaemon::with_servers(json!({"there": fake_entry(&[])})).await;
     let text = json!({"mcpServers": {
         "there": {"command": "x"},
         "new": {"command": fake_entry(&[])["command"], "env": {"KEY": "s3cret"}, "odd": 1},
@@ -36,7 +36,7 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
         new["notes"],
         json!(["odd: not known to Mainstay, which ignores it"])
     );
-    // Nothing is kept until it is added as it was shown.
+    // Nothing is stored until the entry is added as shown.
     assert!(!world.text().contains("new"));
     let mut entry = new["entry"].clone();
     entry["name"] = new["name"].clone();
@@ -61,7 +61,7 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
 
 #[tokio::test]
 async fn what_is_no_server_is_refused_with_what_was_expected() {
-    let world = World::of(json!({})).await;
+    let world = RestDaemon::with_servers(json!({})).await;
     for text in [
         "",
         "hello there, nothing",

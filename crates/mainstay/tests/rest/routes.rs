@@ -1,4 +1,4 @@
-//! Access, what each route answers, and how it refuses.
+//! Access to each route, its answer, and its refusals.
 
 use std::{
     fmt::Write as _,
@@ -27,7 +27,7 @@ use crate::TOKEN;
 
 const MAX_BODY: usize = 4096;
 
-/// A daemon in front of `fake`, and of `down`, whose program does not exist.
+/// A daemon with the servers `fake` and `down`, whose program does not exist.
 struct World {
     daemon: Daemon,
     router: Router,
@@ -66,7 +66,7 @@ impl World {
         reached.call_timeout = Duration::from_secs(1);
         reached.withheld.disabled = ["count".to_owned()].into();
         let mut down = server("down", Launch::Stdio(stdio));
-        // Not tried again, so that nothing more happens to it.
+        // Not retried, so that nothing more happens to it.
         down.policy = Preset::Manual.policy();
         let config = Config {
             servers: vec![reached, down],
@@ -166,7 +166,7 @@ async fn nothing_under_api_opens_without_the_token() {
     world.end().await;
 }
 
-/// M1, Y3
+/// M1, Y3.
 #[tokio::test]
 async fn clients_are_told_of_as_002_has_it() {
     let world = World::new().await;
@@ -192,7 +192,9 @@ async fn clients_are_told_of_as_002_has_it() {
     );
     assert!(
         down.get("connected_at").is_none()
-            && down["error"].as_str().is_some_and(|why| !why.is_empty()),
+            && down["error"]
+                .as_str()
+                .is_some_and(|reason| !reason.is_empty()),
         "{down}"
     );
     world.end().await;
@@ -219,16 +221,21 @@ async fn the_lists_have_their_members() {
         "/api/mcp-tools?server=down",
         "/api/mcp-tools?server=nobody",
     ];
-    let mut seen = String::new();
+    let mut answers = String::new();
     for path in lists {
         let answer = world.get(path).await;
-        let _ = writeln!(seen, "GET {path} -> {}\n{:#}", answer.status, answer.json());
+        let _ = writeln!(
+            answers,
+            "GET {path} -> {}\n{:#}",
+            answer.status,
+            answer.json()
+        );
     }
-    assert_snapshot!(seen);
+    assert_snapshot!(answers);
     world.end().await;
 }
 
-/// M3, M5 and their like; K1, K3: arguments and results are passed as they are.
+/// M3, M5 and similar routes; K1, K3: arguments and results pass unchanged.
 #[tokio::test]
 async fn requests_get_the_servers_answers() {
     let world = World::new().await;
@@ -254,7 +261,7 @@ async fn requests_get_the_servers_answers() {
         (StatusCode::OK, &json!(true))
     );
 
-    let mut seen = String::new();
+    let mut answers = String::new();
     for (path, body) in [
         (
             "/api/mcp-resources/read",
@@ -273,12 +280,12 @@ async fn requests_get_the_servers_answers() {
     ] {
         let answer = world.post(path, body).await;
         let _ = writeln!(
-            seen,
+            answers,
             "POST {path} {body} -> {}\n{}",
             answer.status, answer.text
         );
     }
-    assert_snapshot!(seen);
+    assert_snapshot!(answers);
     world.end().await;
 }
 
@@ -286,7 +293,7 @@ async fn requests_get_the_servers_answers() {
 #[tokio::test]
 async fn refusals_have_one_shape() {
     let world = World::new().await;
-    let mut seen = String::new();
+    let mut answers = String::new();
     for (path, body) in [
         ("/api/mcp-tools/call", "{"),
         ("/api/mcp-tools/call", "{}"),
@@ -320,13 +327,13 @@ async fn refusals_have_one_shape() {
     ] {
         let answer = world.post(path, body).await;
         let _ = writeln!(
-            seen,
+            answers,
             "POST {path} {body} -> {}\n{}",
             answer.status,
             answer.json()
         );
     }
-    assert_snapshot!(seen);
+    assert_snapshot!(answers);
 
     let down = world
         .post("/api/mcp-tools/call", r#"{"tool":"down/echo"}"#)
@@ -355,8 +362,8 @@ async fn refusals_have_one_shape() {
     world.end().await;
 }
 
-/// No page of a browser can make a stranger's browser send JSON unasked: every write that has a body
-/// says that it is JSON, whether its route needs the body or not (requirement Q1).
+/// No web page can make a foreign browser send JSON without a preflight: every write with a body must declare
+/// JSON, whether its route needs the body or not (requirement Q1).
 #[tokio::test]
 async fn writes_say_that_they_are_json() {
     let world = World::new().await;
@@ -395,7 +402,7 @@ async fn writes_say_that_they_are_json() {
             assert_eq!(answer.json()["error"], "unsupported_media_type");
         }
     }
-    // Nothing of it was done, and without a body nothing is to be said of it.
+    // No write had an effect. A request without a body need not declare a type.
     let servers = world.get("/api/servers").await.json();
     assert_eq!(servers["servers"][0]["status"], "connected");
     let bare = request(Method::POST, "/api/servers/fake/stop");
@@ -406,7 +413,7 @@ async fn writes_say_that_they_are_json() {
     world.end().await;
 }
 
-/// Where a body may be left out, an empty one is none, whatever is said of it.
+/// If a body is optional, an empty body counts as none, whatever its headers.
 #[tokio::test]
 async fn an_empty_body_is_none() {
     let world = World::new().await;
@@ -416,7 +423,7 @@ async fn an_empty_body_is_none() {
         ("/api/servers/fake/disable", StatusCode::OK),
         ("/api/servers/fake/enable", StatusCode::OK),
         ("/api/servers/fake/approve", StatusCode::CONFLICT),
-        // Its configuration is no file.
+        // The configuration is no file.
         ("/api/reload", StatusCode::BAD_REQUEST),
         ("/api/mcp-tools/call", StatusCode::BAD_REQUEST),
     ] {
@@ -444,26 +451,26 @@ async fn a_dropped_request_goes_on() {
         .router
         .clone()
         .call(request.body(body).expect("a request"));
-    let asked = world.fake.until(|received| {
+    let request_sent = world.fake.until(|received| {
         received
             .iter()
-            .any(|it| it.method().as_deref() == Some("tools/call"))
+            .any(|request| request.method().as_deref() == Some("tools/call"))
     });
     tokio::select! {
         _ = call => panic!("it was answered before it was dropped"),
-        () = asked => {}
+        () = request_sent => {}
     }
     let World { daemon, fake, .. } = world;
-    // Stopping waits for it.
+    // The stop waits for it.
     within(daemon.stop(None)).await;
     assert_eq!(fake.runs("sleep"), 1);
     assert_eq!(fake.count("notifications/cancelled"), 0);
 }
 
 /// One server-sent event: its id, its name, its data.
-type Told = (String, String, Value);
+type EventParts = (String, String, Value);
 
-/// The events of a response, as they come.
+/// The events of a response, in order.
 struct Stream(Body, String);
 
 impl Stream {
@@ -484,7 +491,7 @@ impl Stream {
         Self(response.into_body(), String::new())
     }
 
-    async fn next(&mut self) -> Option<Told> {
+    async fn next(&mut self) -> Option<EventParts> {
         loop {
             if let Some((block, rest)) = self.1.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
@@ -507,7 +514,7 @@ impl Stream {
     }
 }
 
-/// I8, I13: first the state, then what happens; a reader that comes back goes on where it was.
+/// I8, I13: first the state, then the events. A reader that returns continues where it was.
 #[tokio::test]
 async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let world = World::new().await;
@@ -516,7 +523,7 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     assert_eq!(name, "snapshot");
     let mut servers = world.get("/api/servers").await.json();
     assert_eq!(snapshot["servers"][0]["name"], "fake");
-    // It has got older meanwhile.
+    // The server is older by now.
     servers["servers"][0]["uptimeMs"] = snapshot["servers"][0]["uptimeMs"].clone();
     assert_eq!(snapshot, servers);
 
@@ -561,14 +568,14 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let wrong = world.get("/api/events?after=x").await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
 
-    // A reader that missed something is told so, and gets the state.
+    // A reader that missed events is told so, and gets the state.
     let mut stream = Stream::open(&world, "/api/events", Some("00000000000000001")).await;
     let (_, name, _) = stream.next().await.expect("an event");
     assert_eq!(name, "missed");
     let (_, name, _) = stream.next().await.expect("an event");
     assert_eq!(name, "snapshot");
 
-    // T2: it ends when the daemon does.
+    // T2: the stream ends with the daemon.
     let end = async { while stream.next().await.is_some() {} };
     within(async { tokio::join!(world.end(), end) }).await;
 }
@@ -596,7 +603,7 @@ async fn streams_of_events_are_bounded() {
     world.end().await;
 }
 
-/// Editors and programs get the schema that is committed.
+/// Editors and programs get the committed schema.
 #[tokio::test]
 async fn the_schema_of_the_configuration_is_served() {
     let world = World::new().await;
@@ -610,14 +617,14 @@ async fn the_schema_of_the_configuration_is_served() {
         answer.text,
         include_str!("../../../../docs/config.schema.json")
     );
-    let unasked = Request::get("/api/config/schema").body(Body::empty());
-    let refused = world.send(unasked.expect("a request")).await;
+    let unauthorized = Request::get("/api/config/schema").body(Body::empty());
+    let refused = world.send(unauthorized.expect("a request")).await;
     assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
     world.end().await;
 }
 
-/// Figures are those of the calls that ended. The first answer has them all, and the daemon reads its counters without
-/// being asked.
+/// The figures are those of the ended calls. The first answer has all of them, and the daemon reads its
+/// counters by itself.
 #[tokio::test]
 async fn figures_are_of_all_calls_that_ended() {
     let world = World::new().await;
@@ -644,7 +651,7 @@ async fn figures_are_of_all_calls_that_ended() {
         (&2.into(), &1.into())
     );
     let number = |name: &str| recent[name].as_f64().unwrap_or_default();
-    // It is the calls of five seconds at least.
+    // The period is at least five seconds.
     assert!((0.0..=0.4).contains(&number("callsPerSecond")), "{recent}");
     assert!((1.0..60_000.0).contains(&number("spanMs")), "{recent}");
     assert!(
@@ -660,18 +667,18 @@ async fn figures_are_of_all_calls_that_ended() {
     world.end().await;
 }
 
-/// When a server was last heard is known at once, and not only when its supervisor looks.
+/// The time of a server's last message is known at once, and not only at its supervisor's next check.
 #[tokio::test]
 async fn a_server_that_answers_a_call_was_heard_just_now() {
     let world = World::new().await;
     let body = json!({"tool": "fake/weird"}).to_string();
     let before = SystemTime::now();
     world.post("/api/mcp-tools/call", body).await;
-    // Times are told in whole milliseconds.
+    // Times are in whole milliseconds.
     let before = before - Duration::from_millis(2);
-    let shown = world.get("/api/servers").await.json()["servers"][0].clone();
-    let heard = shown["lastSuccessAt"].as_str().expect("a time");
-    assert!(*heard >= *utc::rfc3339(before), "{shown}");
+    let server = world.get("/api/servers").await.json()["servers"][0].clone();
+    let last_success = server["lastSuccessAt"].as_str().expect("a time");
+    assert!(*last_success >= *utc::rfc3339(before), "{server}");
     let figures = world.get("/api/figures").await.json()["servers"][0].clone();
     let answered = figures["answeredAt"].as_u64().map(Duration::from_millis);
     assert!(

@@ -1,4 +1,4 @@
-//! `GET /api/servers`: what a person can do next, in words and as a code.
+//! `GET /api/servers`: the next step for a person, as text and as a code.
 
 use std::{pin::pin, time::SystemTime};
 
@@ -6,14 +6,14 @@ use mainstay_core::event::EventKind;
 use mainstay_testkit::{found, limits::PROGRAMS};
 use serde_json::{Value, json};
 
-use crate::world::{World, fake, fake_entry};
+use crate::world::{RestDaemon, fake, fake_entry};
 
-/// A call that waits, and one that a person gave up.
+/// A call that waits, and one that a person cancelled.
 #[tokio::test]
 async fn a_server_that_owes_an_answer_says_since_when() {
-    let world = World::of(json!({"one": fake_entry(&[])})).await;
-    let shown = async || world.get("/api/servers/one").await["server"].clone();
-    assert!(shown().await.get("askedAt").is_none());
+    let world = RestDaemon::with_servers(json!({"one": fake_entry(&[])})).await;
+    let server = async || world.get("/api/servers/one").await["server"].clone();
+    assert!(server().await.get("askedAt").is_none());
     let body = json!({"arguments": {}});
     let now = || {
         SystemTime::UNIX_EPOCH
@@ -26,26 +26,26 @@ async fn a_server_that_owes_an_answer_says_since_when() {
         let path = "/api/servers/one/tools/hang/call";
         let mut call = pin!(world.post(path, &body));
         let waits = found(PROGRAMS, "a question", async || {
-            shown().await["askedAt"].as_u64()
+            server().await["askedAt"].as_u64()
         });
-        let asked = tokio::select! {
+        let asked_at = tokio::select! {
             answer = &mut call => panic!("{answer:?}"),
-            asked = waits => u128::from(asked),
+            time = waits => u128::from(time),
         };
-        // To the millisecond, and one clock is not the other.
+        // In milliseconds, and the two clocks differ.
         assert!(
-            (before.saturating_sub(5)..=now() + 5).contains(&asked),
-            "{before} {asked}"
+            (before.saturating_sub(5)..=now() + 5).contains(&asked_at),
+            "{before} {asked_at}"
         );
     }
     world.post("/api/servers/one/restart", &json!({})).await;
-    assert!(shown().await.get("askedAt").is_none());
+    assert!(server().await.get("askedAt").is_none());
     world.end().await;
 }
 
 #[tokio::test]
 async fn since_when_a_server_is_down_does_not_change_with_its_attempts() {
-    let world = World::of(json!({
+    let world = RestDaemon::with_servers(json!({
         "up": fake_entry(&[]),
         "closed": {
             "url": "http://127.0.0.1:9/mcp",
@@ -53,36 +53,36 @@ async fn since_when_a_server_is_down_does_not_change_with_its_attempts() {
         },
     }))
     .await;
-    let shown = |name: &'static str, attempts: u64| {
+    let server_after = |name: &'static str, attempts: u64| {
         let world = &world;
         async move {
             found(PROGRAMS, name, async || {
-                let shown = world.get(&format!("/api/servers/{name}")).await["server"].take();
-                let attempt = shown["reconnectAttempt"].as_u64().unwrap_or_default();
-                (attempt >= attempts).then_some(shown)
+                let server = world.get(&format!("/api/servers/{name}")).await["server"].take();
+                let attempt = server["reconnectAttempt"].as_u64().unwrap_or_default();
+                (attempt >= attempts).then_some(server)
             })
             .await
         }
     };
-    let early = shown("closed", 1).await;
-    let late = shown("closed", 3).await;
+    let early = server_after("closed", 1).await;
+    let late = server_after("closed", 3).await;
     assert!(early["downSince"].is_string(), "{early}");
     assert_eq!(early["downSince"], late["downSince"]);
 
     let up = found(PROGRAMS, "up", async || {
-        let up = shown("up", 0).await;
+        let up = server_after("up", 0).await;
         (up["connected"] == true).then_some(up)
     })
     .await;
     assert!(up.get("downSince").is_none(), "{up}");
     world.post("/api/servers/up/stop", &json!({})).await;
-    let stopped = shown("up", 0).await;
+    let stopped = server_after("up", 0).await;
     let (since, before) = (stopped["downSince"].as_str(), late["downSince"].as_str());
     assert!(since > before && before.is_some(), "{stopped}");
     world.end().await;
 }
 
-/// The code of a server's next step, and its words.
+/// The code and the text of a server's next step.
 fn step(server: &Value) -> (&str, &str) {
     let text = |key: &str| server[key].as_str().unwrap_or_default();
     (text("nextAction"), text("nextStep"))
@@ -92,7 +92,7 @@ fn step(server: &Value) -> (&str, &str) {
 async fn the_next_step_is_told_in_words_and_as_a_code() {
     let mut off = fake_entry(&[]);
     off["enabled"] = json!(false);
-    let world = World::of(json!({
+    let world = RestDaemon::with_servers(json!({
         "up": fake_entry(&[]),
         "stopped": fake_entry(&[]),
         "off": off,
@@ -137,29 +137,29 @@ async fn the_next_step_is_told_in_words_and_as_a_code() {
         ),
     ] {
         let path = format!("/api/servers/{name}");
-        let shown = found(PROGRAMS, name, async || {
-            let shown = world.get(&path).await;
-            (shown["server"]["status"] == status).then_some(shown)
+        let answer = found(PROGRAMS, name, async || {
+            let answer = world.get(&path).await;
+            (answer["server"]["status"] == status).then_some(answer)
         })
         .await;
-        let (action, said) = step(&shown["server"]);
-        assert_eq!(action, code, "{name}: {shown}");
-        assert!(said.starts_with(words), "{name}: {shown}");
-        assert_eq!(said.is_empty(), words.is_empty(), "{name}: {shown}");
+        let (action, text) = step(&answer["server"]);
+        assert_eq!(action, code, "{name}: {answer}");
+        assert!(text.starts_with(words), "{name}: {answer}");
+        assert_eq!(text.is_empty(), words.is_empty(), "{name}: {answer}");
         let retried = ["wait", "see_log"].contains(&code);
-        assert_eq!(shown["server"]["retried"], retried, "{name}: {shown}");
+        assert_eq!(answer["server"]["retried"], retried, "{name}: {answer}");
     }
     world.end().await;
 }
 
-/// The ring of events has room for the servers that there are: who comes late hears all, or is told that
-/// some are missing.
+/// The ring of events has room for the number of servers: a late client gets all events, or is told that some
+/// are missing.
 #[tokio::test]
 async fn events_are_kept_for_as_many_servers_as_there_are() {
     let mut off = fake_entry(&[]);
     off["enabled"] = json!(false);
     let servers = (0..300).map(|number| (format!("s{number}"), off.clone()));
-    let world = World::of(Value::Object(servers.collect())).await;
+    let world = RestDaemon::with_servers(Value::Object(servers.collect())).await;
     let events = world.daemon.gateway.registry.events().clone();
     let publish = |count: usize| {
         for _ in 0..count {
@@ -173,11 +173,11 @@ async fn events_are_kept_for_as_many_servers_as_there_are() {
         first.as_str().expect("an id")
     );
     publish(4000);
-    let heard = world.get(&path).await;
-    let count = |heard: &Value| heard["events"].as_array().expect("a list").len();
-    assert_eq!((count(&heard), &heard["missed"]), (4000, &json!(false)));
+    let recent = world.get(&path).await;
+    let count = |answer: &Value| answer["events"].as_array().expect("a list").len();
+    assert_eq!((count(&recent), &recent["missed"]), (4000, &json!(false)));
     publish(1000);
-    let heard = world.get(&path).await;
-    assert_eq!((count(&heard), &heard["missed"]), (4400, &json!(true)));
+    let recent = world.get(&path).await;
+    assert_eq!((count(&recent), &recent["missed"]), (4400, &json!(true)));
     world.end().await;
 }

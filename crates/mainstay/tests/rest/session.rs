@@ -1,4 +1,4 @@
-//! The session of the web page: signing in and out, what the cookie opens, and what it does not.
+//! The session of the web page: signing in and out, and the access that the cookie gives.
 
 use std::fs;
 
@@ -6,19 +6,19 @@ use http::{Method, StatusCode};
 use mainstay_core::config::Config;
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, World, ends};
+use crate::browser::{Browser, BrowserDaemon, ends};
 
 const INVALID_CODE: (u16, &str) = (401, "invalid_code");
 const UNAUTHORIZED: (u16, &str) = (401, "unauthorized");
 const NOT_OUR_PAGE: (u16, &str) = (403, "not_our_page");
 
-fn world() -> (tempfile::TempDir, World) {
+fn world() -> (tempfile::TempDir, BrowserDaemon) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default());
+    let world = BrowserDaemon::new(folder.path(), &Config::default());
     (folder, world)
 }
 
-/// Whether the cookie opens the API.
+/// True if the cookie opens the API.
 async fn is_signed_in(browser: &Browser) -> bool {
     let (session, servers) = (
         browser.get("/api/session").await,
@@ -29,9 +29,14 @@ async fn is_signed_in(browser: &Browser) -> bool {
     session.status == StatusCode::OK
 }
 
-fn assert_refused(answer: &crate::browser::Answer, expected: (u16, &str), why: &str) {
+fn assert_refused(answer: &crate::browser::BrowserAnswer, expected: (u16, &str), reason: &str) {
     let (status, word) = answer.refused();
-    assert_eq!((status, word.as_str()), expected, "{why}: {}", answer.text);
+    assert_eq!(
+        (status, word.as_str()),
+        expected,
+        "{reason}: {}",
+        answer.text
+    );
 }
 
 #[tokio::test]
@@ -54,10 +59,10 @@ async fn a_browser_signs_in_works_and_signs_out() {
     assert_eq!(session["pageKey"], Value::Null, "it is told once");
     assert_eq!(session["expiresAt"], answer.json()["expiresAt"]);
     assert_eq!(session["version"], env!("CARGO_PKG_VERSION"));
-    let made = json!({"name": "laptop"});
-    let made = browser.change(Method::POST, "/api/tokens", &made).await;
-    assert_eq!(made.status, StatusCode::OK, "{}", made.text);
-    // A browser that is signed in makes links for others.
+    let body = json!({"name": "laptop"});
+    let answer = browser.change(Method::POST, "/api/tokens", &body).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    // A signed-in browser makes links for others.
     let link = browser
         .change(Method::POST, "/api/session/links", &Value::Null)
         .await
@@ -77,7 +82,7 @@ async fn a_browser_signs_in_works_and_signs_out() {
         "{cookie}"
     );
     assert!(cookie.contains("; Max-Age=0"), "{cookie}");
-    // It opens nothing, even where the browser keeps it.
+    // The cookie gives no access, even if the browser stores it.
     assert!(!is_signed_in(&browser).await);
     ends(stream).await;
     assert!(is_signed_in(&other).await);
@@ -101,7 +106,7 @@ async fn a_code_signs_one_browser_in() {
     let mut thief = world.browser();
     let answer = thief.sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "used");
-    // Whoever signs in anew leaves no session behind.
+    // A new sign-in leaves no old session behind.
     let former = browser.clone();
     let code = world.code().await;
     browser.sign_in(&json!({"code": code})).await;
@@ -130,22 +135,22 @@ async fn the_control_token_signs_in_and_no_other() {
     world.end().await;
 }
 
-/// Forms of other sites can send text, and pages of other ports are other origins.
+/// Forms of other sites can send text, and pages at other ports are other origins.
 #[tokio::test]
 async fn no_other_page_signs_a_browser_in() {
     let (_folder, world) = world();
     let browser = world.browser();
     let code = world.code().await;
     let body = json!({"code": code}).to_string();
-    let send = |given: Vec<(&'static str, String)>| {
+    let send = |headers: Vec<(&'static str, String)>| {
         let (browser, body) = (browser.clone(), body.clone());
         async move {
-            let given: Vec<_> = given
+            let headers: Vec<_> = headers
                 .iter()
-                .map(|(name, it)| (*name, it.as_str()))
+                .map(|(name, text)| (*name, text.as_str()))
                 .collect();
             browser
-                .send(Method::POST, "/api/session", &given, body)
+                .send(Method::POST, "/api/session", &headers, body)
                 .await
         }
     };
@@ -168,7 +173,7 @@ async fn no_other_page_signs_a_browser_in() {
 async fn every_request_needs_the_page_key_of_its_session() {
     let (_folder, world) = world();
     let (browser, other) = (world.signed_in().await, world.signed_in().await);
-    let own = browser.page_key.clone().expect("a key");
+    let own_key = browser.page_key.clone().expect("a key");
     let (origin, body) = (browser.origin(), json!({"name": "forged"}).to_string());
     let foreign = other.page_key.clone().expect("a key");
     let bearer = format!("Bearer {}", world.control());
@@ -182,11 +187,11 @@ async fn every_request_needs_the_page_key_of_its_session() {
         (Method::GET, "/api/servers"),
         (Method::GET, "/api/events"),
     ] {
-        for forged in [None, Some(""), Some(&own[1..]), Some(foreign.as_str())] {
-            let mut given = vec![("content-type", "application/json"), ("origin", &origin)];
-            given.extend(forged.map(|forged| ("x-page-key", forged)));
+        for forged in [None, Some(""), Some(&own_key[1..]), Some(foreign.as_str())] {
+            let mut headers = vec![("content-type", "application/json"), ("origin", &origin)];
+            headers.extend(forged.map(|forged| ("x-page-key", forged)));
             let answer = browser
-                .send(method.clone(), path, &given, body.clone())
+                .send(method.clone(), path, &headers, body.clone())
                 .await;
             assert_refused(
                 &answer,
@@ -197,53 +202,55 @@ async fn every_request_needs_the_page_key_of_its_session() {
         }
     }
     assert!(world.tokens.clients().is_empty() && is_signed_in(&browser).await);
-    // A bearer needs none, and a bad bearer is not mended by the cookie.
-    let mut given = vec![
+    // A bearer needs no page key, and the cookie does not repair a bad bearer.
+    let mut headers = vec![
         ("content-type", "application/json"),
         ("authorization", &bearer),
     ];
-    let made = browser
-        .send(Method::POST, "/api/tokens", &given, body.clone())
-        .await;
-    assert_eq!(made.status, StatusCode::OK, "{}", made.text);
-    given[1].1 = "Bearer wrong";
-    given.push(("x-page-key", &own));
     let answer = browser
-        .send(Method::POST, "/api/tokens", &given, body)
+        .send(Method::POST, "/api/tokens", &headers, body.clone())
+        .await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    headers[1].1 = "Bearer wrong";
+    headers.push(("x-page-key", &own_key));
+    let answer = browser
+        .send(Method::POST, "/api/tokens", &headers, body)
         .await;
     assert_refused(&answer, UNAUTHORIZED, "a bad bearer");
-    // It has no session, either.
-    let given = [("authorization", bearer.as_str())];
-    let answer = browser.send(Method::GET, "/api/session", &given, "").await;
+    // A bearer has no session, either.
+    let headers = [("authorization", bearer.as_str())];
+    let answer = browser
+        .send(Method::GET, "/api/session", &headers, "")
+        .await;
     assert_refused(&answer, UNAUTHORIZED, "a bearer");
     world.end().await;
 }
 
-/// A link of the page sends no page key. Its address has a ticket, which is good for it once.
+/// A link of the page sends no page key. Its address has a ticket, which works once for that address.
 #[tokio::test]
 async fn a_download_has_a_ticket() {
     let (_folder, world) = world();
     let browser = world.signed_in().await;
     let path = "/api/call-records/export?format=csv";
-    let asked = json!({"path": path});
+    let body = json!({"path": path});
     let ticket = browser
-        .change(Method::POST, "/api/session/downloads", &asked)
+        .change(Method::POST, "/api/session/downloads", &body)
         .await;
     assert_eq!(ticket.status, StatusCode::OK, "{}", ticket.text);
     let address = ticket.json()["path"].as_str().expect("a path").to_owned();
     assert!(address.starts_with(&format!("{path}&ticket=")), "{address}");
-    // The cookie alone makes none, and a ticket is of its own session.
-    let given = [("content-type", "application/json")];
-    let made = browser.send(
+    // The cookie alone gets no ticket, and a ticket belongs to its session.
+    let headers = [("content-type", "application/json")];
+    let refused = browser.send(
         Method::POST,
         "/api/session/downloads",
-        &given,
-        asked.to_string(),
+        &headers,
+        body.to_string(),
     );
-    assert_refused(&made.await, NOT_OUR_PAGE, "by the cookie alone");
+    assert_refused(&refused.await, NOT_OUR_PAGE, "by the cookie alone");
     let thief = world.signed_in().await;
-    let taken = thief.send(Method::GET, &address, &[], "").await;
-    assert_refused(&taken, NOT_OUR_PAGE, "another session");
+    let answer = thief.send(Method::GET, &address, &[], "").await;
+    assert_refused(&answer, NOT_OUR_PAGE, "another session");
     let navigation = [("sec-fetch-site", "same-origin")];
     let first = browser.send(Method::GET, &address, &navigation, "").await;
     assert_ne!(first.status, StatusCode::FORBIDDEN, "{}", first.text);
@@ -256,7 +263,7 @@ async fn a_download_has_a_ticket() {
     world.end().await;
 }
 
-/// Browsers send the cookie along for pages of other ports, because a site has all ports of its host.
+/// Browsers send the cookie for pages at other ports, too, because all ports of a host are one site.
 #[tokio::test]
 async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     let (_folder, world) = world();
@@ -264,29 +271,29 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     let key = browser.page_key.clone().expect("a key");
     let port = world.address.port();
     let localhost = format!("http://localhost:{port}");
-    for given in [
+    for header in [
         ("origin", "http://127.0.0.1:1"),
         ("origin", localhost.as_str()),
         ("sec-fetch-site", "same-site"),
         ("sec-fetch-site", "cross-site"),
     ] {
-        let with_key = [given, ("x-page-key", key.as_str())];
+        let with_key = [header, ("x-page-key", key.as_str())];
         let answer = browser
             .send(Method::GET, "/api/session", &with_key, "")
             .await;
-        assert_refused(&answer, NOT_OUR_PAGE, given.1);
+        assert_refused(&answer, NOT_OUR_PAGE, header.1);
         assert_eq!(answer.header("access-control-allow-credentials"), None);
-        let all = [given, ("x-page-key", key.as_str())];
+        let all = [header, ("x-page-key", key.as_str())];
         let answer = browser.send(Method::DELETE, "/api/session", &all, "").await;
-        assert_refused(&answer, NOT_OUR_PAGE, given.1);
+        assert_refused(&answer, NOT_OUR_PAGE, header.1);
     }
-    // Nor at another name of ours, for which no browser would have sent it.
+    // The cookie does not work at another name of this machine, to which no browser would have sent it.
     let cookie = browser.cookie.clone().expect("a cookie");
     let mut renamed = browser.clone();
     renamed.cookie = Some(cookie.replace(&format!("mainstay-{port}"), "mainstay-1"));
     assert!(is_signed_in(&browser).await && !is_signed_in(&renamed).await);
-    // A page of an allowed origin is told what it may send: this header is not among it.
-    let asked = [
+    // A page of an allowed origin gets the list of headers that it may send, without this one.
+    let preflight = [
         ("origin", "http://localhost:1"),
         ("access-control-request-method", "POST"),
         ("access-control-request-headers", "x-page-key"),
@@ -294,7 +301,7 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     for path in ["/mcp", "/api/tokens"] {
         let answer = world
             .browser()
-            .send(Method::OPTIONS, path, &asked, "")
+            .send(Method::OPTIONS, path, &preflight, "")
             .await;
         let allowed = answer
             .header("access-control-allow-headers")
@@ -308,7 +315,7 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
 #[tokio::test]
 async fn the_cookie_opens_no_mcp_path() {
     let (_folder, world) = world();
-    // From the first token on, these paths ask for one.
+    // Once there is a token, these paths demand one.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.signed_in().await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -323,12 +330,12 @@ async fn the_cookie_opens_no_mcp_path() {
 #[tokio::test]
 async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default());
+    let world = BrowserDaemon::new(folder.path(), &Config::default());
     let (browser, address) = (world.signed_in().await, world.address);
     let (other, code) = (world.signed_in().await, world.code().await);
     world.end().await;
-    let kept = folder.path().join("browsers.json");
-    let text = fs::read_to_string(&kept).expect("a file");
+    let path = folder.path().join("browsers.json");
+    let text = fs::read_to_string(&path).expect("a file");
     let (_, secret) = browser
         .cookie
         .as_deref()
@@ -339,13 +346,13 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = fs::metadata(&kept).expect("a file").permissions().mode();
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 
-    let world = World::at(address, folder.path(), &Config::default());
+    let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(is_signed_in(&browser).await);
-    // Codes do not outlive it.
+    // Codes do not survive the daemon.
     let answer = world.browser().sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "of the last run");
     other
@@ -362,9 +369,9 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
     assert_refused(&answer, INVALID_CODE, "of the last token");
     world.end().await;
 
-    // What has ended stays so, even under the old list of sessions.
-    fs::write(&kept, text).expect("written");
-    let world = World::at(address, folder.path(), &Config::default());
+    // An ended session stays ended, even with the old list of sessions.
+    fs::write(&path, text).expect("written");
+    let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await && !is_signed_in(&other).await);
     world.end().await;
 }
@@ -372,21 +379,21 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
 #[tokio::test]
 async fn a_session_that_has_expired_opens_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default());
+    let world = BrowserDaemon::new(folder.path(), &Config::default());
     let (browser, address) = (world.signed_in().await, world.address);
     world.end().await;
-    let kept = folder.path().join("browsers.json");
-    let text = fs::read_to_string(&kept).expect("a file");
+    let path = folder.path().join("browsers.json");
+    let text = fs::read_to_string(&path).expect("a file");
     let mut sessions: Value = serde_json::from_str(&text).expect("JSON");
     sessions["sessions"][0]["expiresUnixSeconds"] = json!(1_700_000_000);
-    fs::write(&kept, sessions.to_string()).expect("written");
-    let world = World::at(address, folder.path(), &Config::default());
+    fs::write(&path, sessions.to_string()).expect("written");
+    let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await);
     world.end().await;
 
-    // A file that cannot be read signs everybody out, and keeps nobody from signing in.
-    fs::write(&kept, "{").expect("written");
-    let world = World::at(address, folder.path(), &Config::default());
+    // An unreadable file signs all browsers out, and prevents no sign-in.
+    fs::write(&path, "{").expect("written");
+    let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await);
     assert!(is_signed_in(&world.signed_in().await).await);
     world.end().await;
@@ -395,14 +402,14 @@ async fn a_session_that_has_expired_opens_nothing() {
 #[tokio::test]
 async fn without_the_page_nobody_signs_in() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let world = World::new(folder.path(), &Config::default());
+    let world = BrowserDaemon::new(folder.path(), &Config::default());
     let (mut browser, address) = (world.signed_in().await, world.address);
     world.end().await;
     let config = Config {
         page: false,
         ..Config::default()
     };
-    let world = World::at(address, folder.path(), &config);
+    let world = BrowserDaemon::at(address, folder.path(), &config);
     assert!(!is_signed_in(&browser).await);
     assert_eq!(
         browser.get("/").await.refused(),
@@ -411,9 +418,9 @@ async fn without_the_page_nobody_signs_in() {
     let with = json!({"token": world.control()});
     assert_refused(&browser.sign_in(&with).await, (404, "not_found"), "a token");
     let bearer = format!("Bearer {}", world.control());
-    let given = [("authorization", bearer.as_str())];
+    let headers = [("authorization", bearer.as_str())];
     let answer = browser
-        .send(Method::POST, "/api/session/links", &given, "")
+        .send(Method::POST, "/api/session/links", &headers, "")
         .await;
     assert_refused(&answer, (404, "not_found"), "a link");
     world.end().await;

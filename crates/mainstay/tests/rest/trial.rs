@@ -1,4 +1,4 @@
-//! `POST /api/servers/try`: a server is started once, and nothing is left of it.
+//! `POST /api/servers/try`: a server is started once, and nothing of it remains.
 
 use std::{fs, path::Path};
 
@@ -11,10 +11,10 @@ use tower_service::Service as _;
 
 use crate::{
     TOKEN,
-    world::{World, fake, fake_entry, request, until},
+    world::{RestDaemon, fake, fake_entry, request, until},
 };
 
-/// Whether the process runs. Nobody may have waited yet for one that has ended.
+/// True if the process runs. A process that has ended may not have been reaped yet.
 fn is_running(pid: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
     let state = stat.ok().and_then(|stat| {
@@ -41,7 +41,7 @@ fn pid_in(file: &Path) -> Option<String> {
 
 #[tokio::test]
 async fn a_trial_lists_the_tools_and_leaves_nothing() {
-    let world = World::of(json!({"one": fake_entry(&[])})).await;
+    let world = RestDaemon::with_servers(json!({"one": fake_entry(&[])})).await;
     let before = world.get("/api/servers").await["servers"][0].clone();
     let mut entry = fake_entry(&["--spawn-grandchild", "--token", "s3cret"]);
     entry["args"] = json!(["--spawn-grandchild", "--name", "tried"]);
@@ -63,7 +63,7 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
     assert!(
         run["protocolVersion"]
             .as_str()
-            .is_some_and(|it| it.starts_with("20")),
+            .is_some_and(|text| text.starts_with("20")),
         "{run}"
     );
     assert!(run["handshakeMs"].is_u64(), "{run}");
@@ -75,7 +75,7 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
     assert!(
         echo["description"]
             .as_str()
-            .is_some_and(|it| it.starts_with("returns its text")),
+            .is_some_and(|words| words.starts_with("returns its text")),
         "{echo}"
     );
     assert!(
@@ -91,7 +91,7 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
     let mut stderr = stderr.filter_map(Value::as_str);
     let grandchild = stderr.find_map(|line| line.strip_prefix("grandchild "));
     assert!(!is_running(grandchild.expect("its id")));
-    // The one of that name runs on, and nothing was written.
+    // The server of that name still runs, and nothing was written.
     let after = world.get("/api/servers").await["servers"].clone();
     assert_eq!(after.as_array().map(Vec::len), Some(1));
     assert_eq!(after[0]["pid"], before["pid"]);
@@ -102,7 +102,7 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
 
 #[tokio::test]
 async fn a_server_that_does_not_start_says_why() {
-    let world = World::of(json!({})).await;
+    let world = RestDaemon::with_servers(json!({})).await;
     let (status, run) = world
         .post("/api/servers/try", &fake_entry(&["--crash-at-start", "7"]))
         .await;
@@ -123,14 +123,14 @@ async fn a_server_that_does_not_start_says_why() {
     assert!(
         run["nextStep"]
             .as_str()
-            .is_some_and(|it| it.contains("try it again")),
+            .is_some_and(|text| text.contains("try it again")),
         "{run}"
     );
     assert_eq!(
         (&run["tools"], &run["resourceCount"]),
         (&json!([]), &json!(0))
     );
-    // A disabled one is tried, too, and one at a URL.
+    // A disabled server is tried, too, and one at a URL.
     for (entry, reason) in [
         (
             json!({"command": "no-such-tool-anywhere", "enabled": false}),
@@ -144,7 +144,9 @@ async fn a_server_that_does_not_start_says_why() {
         let (status, run) = world.post("/api/servers/try", &entry).await;
         assert_eq!(status, StatusCode::OK, "{run}");
         assert!(
-            run["error"].as_str().is_some_and(|it| it.contains(reason)),
+            run["error"]
+                .as_str()
+                .is_some_and(|text| text.contains(reason)),
             "{run}"
         );
         assert!(!run.to_string().contains("s3cret"), "{run}");
@@ -154,7 +156,7 @@ async fn a_server_that_does_not_start_says_why() {
 
 #[tokio::test]
 async fn an_entry_that_is_invalid_is_not_tried() {
-    let world = World::of(json!({})).await;
+    let world = RestDaemon::with_servers(json!({})).await;
     for (entry, error) in [
         (json!({"command": "x", "args": 7}), "invalid_config"),
         (json!({}), "invalid_config"),
@@ -190,7 +192,7 @@ async fn an_entry_that_is_invalid_is_not_tried() {
 /// A caller that goes away ends its trial, and makes room for another.
 #[tokio::test]
 async fn trials_are_bounded_and_end_with_their_callers() {
-    let world = World::of(json!({})).await;
+    let world = RestDaemon::with_servers(json!({})).await;
     let mut files = Vec::new();
     let mut callers = Vec::new();
     for number in 0..4 {
@@ -226,10 +228,10 @@ async fn trials_are_bounded_and_end_with_their_callers() {
     world.end().await;
 }
 
-/// The same over a socket; and a daemon that stops waits for no trial.
+/// The same over a socket. A daemon that stops does not wait for a trial.
 #[tokio::test]
 async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
-    let world = World::of(json!({})).await;
+    let world = RestDaemon::with_servers(json!({})).await;
     let (listener, address) = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
             .await
@@ -265,10 +267,10 @@ async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// A server may be called `try`.
+/// A server may have the name `try`.
 #[tokio::test]
 async fn a_server_called_try_has_its_routes() {
-    let world = World::of(json!({"try": fake_entry(&[])})).await;
+    let world = RestDaemon::with_servers(json!({"try": fake_entry(&[])})).await;
     let (status, answer) = world.send(Method::PATCH, "/api/servers/try", None).await;
     assert_eq!(
         (status, &answer["error"]),

@@ -17,7 +17,7 @@ use tower_service::Service as _;
 
 use crate::TOKEN;
 
-pub struct World {
+pub struct RestDaemon {
     pub daemon: Daemon,
     pub router: Router,
     pub folder: TempDir,
@@ -34,17 +34,17 @@ pub fn fake_entry(flags: &[&str]) -> Value {
     json!({"command": fake(), "args": flags})
 }
 
-impl World {
-    /// With these servers.
-    pub async fn of(servers: Value) -> Self {
-        Self::with(
+impl RestDaemon {
+    /// Starts with these servers.
+    pub async fn with_servers(servers: Value) -> Self {
+        Self::with_file(
             "servers.json",
             &format!("{:#}\n", json!({"mcpServers": servers})),
         )
         .await
     }
 
-    pub async fn with(name: &str, text: &str) -> Self {
+    pub async fn with_file(name: &str, text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join(name);
         fs::write(&file, text).expect("written");
@@ -121,7 +121,7 @@ pub fn request(method: Method, path: &str, body: Option<&Value>) -> Request<Body
     .expect("a request")
 }
 
-/// Waits for a condition that is not announced.
-pub async fn until(what: &str, is_so: impl Fn() -> bool) {
-    mainstay_testkit::until(PROGRAMS, what, is_so).await;
+/// Waits for a condition that no event announces. Polls it.
+pub async fn until(description: &str, is_so: impl Fn() -> bool) {
+    mainstay_testkit::until(PROGRAMS, description, is_so).await;
 }

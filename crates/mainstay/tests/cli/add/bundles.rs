@@ -9,7 +9,7 @@ use mainstay_testkit::{
 use serde_json::json;
 
 use super::{
-    fake_registry::{Answer, Registry},
+    fake_registry::{FakeAnswer, FakeRegistry},
     saved, stand_in,
 };
 
@@ -81,7 +81,7 @@ fn folders(home: &Home) -> Vec<String> {
     found
 }
 
-/// Variables decide what is run as much as the command does.
+/// Variables influence the started program as much as the command does.
 #[tokio::test]
 async fn the_variables_of_a_bundle_are_shown_with_their_values() {
     let home = home!();
@@ -107,7 +107,7 @@ async fn the_variables_of_a_bundle_are_shown_with_their_values() {
         .run(&["add", "--no-check", path, "--set", "key=s3cret-value"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    for shown in [
+    for text in [
         "LD_PRELOAD=",
         "/evil.so",
         "MODE=\"a b\"",
@@ -115,7 +115,7 @@ async fn the_variables_of_a_bundle_are_shown_with_their_values() {
         "DB_PASSWORD=***",
         "URL=***",
     ] {
-        assert!(run.stderr.contains(shown), "{shown}: {run}");
+        assert!(run.stderr.contains(text), "{text}: {run}");
     }
     for secret in ["s3cret-value", "fixed-secret", "hidden"] {
         assert!(!run.stderr.contains(secret), "{secret}: {run}");
@@ -124,7 +124,7 @@ async fn the_variables_of_a_bundle_are_shown_with_their_values() {
 
 #[tokio::test]
 async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     let good = bundle(&home, "greeter.mcpb", "1.0.0", |zip| zip);
     let run = registry.run(&home, &["add", &good]).await;
     assert!(
@@ -161,11 +161,11 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
         "{run}"
     );
     assert!(!run.stderr.contains("s3cret"), "{run}");
-    let told = run
+    let words = run
         .stderr
         .contains(r#"{"warning":"key is saved in clear in the configuration"}"#)
         && run.stderr.contains("--set key='${file:PATH}'");
-    assert!(told, "{run}");
+    assert!(words, "{run}");
     let first = folders(&home);
     assert_eq!(first.len(), 1);
     let entry = saved(&home).expect("saved")["mcpServers"]["Greeter"].clone();
@@ -196,7 +196,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     );
     assert_eq!(folders(&home), first);
     fs::remove_file(home.path().join("bin/python3")).expect("removed");
-    // A secret that is kept elsewhere is not in the configuration.
+    // A secret that is stored elsewhere is not in the configuration.
     let secret = home.file("secret.txt", "elsewhere\n");
     let reference = format!("key=${{file:{secret}}}");
     let run = registry
@@ -219,7 +219,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     assert_eq!(entry["env"]["KEY"], format!("${{file:{secret}}}"));
     let run = registry.run(&home, &["remove", "other"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // One that does takes the place of the old one.
+    // A version that starts replaces the old one.
     crash.push("--yes".to_owned());
     let run = run_all(crash).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -230,10 +230,10 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     assert!(folders(&home).is_empty());
 }
 
-/// A program of the bundle's own, with a daemon, and a bundle that a registry names.
+/// A bundle with its own program, with a daemon, and a bundle that a registry names.
 #[tokio::test]
 async fn a_bundle_of_a_registry_is_checked_by_its_hash() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     let fake = fake_server::binary();
     let manifest = json!({
         "manifest_version": "0.2", "name": "native", "version": "1", "description": "d", "author": {"name": "a"},
@@ -250,7 +250,7 @@ async fn a_bundle_of_a_registry_is_checked_by_its_hash() {
         mainstay_install::unpack::sha256(&mut std::io::Cursor::new(&bytes)).expect("in memory");
     registry.answer(
         "/native.mcpb",
-        Answer::of("200 OK", "application/octet-stream", &bytes),
+        FakeAnswer::with_body("200 OK", "application/octet-stream", &bytes),
     );
     let url = format!("{}/native.mcpb", registry.url);
     let package = |sha256: &str| json!({"packages": [{"registryType": "mcpb", "identifier": url, "fileSha256": sha256, "transport": {"type": "stdio"}}]});
@@ -276,7 +276,7 @@ async fn a_bundle_of_a_registry_is_checked_by_its_hash() {
 
 #[tokio::test]
 async fn hostile_bundles_are_refused() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     let zeros = vec![0; 8 * 1024 * 1024];
     let cases: [(&str, ZipEntry); 4] = [
         (
@@ -293,14 +293,14 @@ async fn hostile_bundles_are_refused() {
             ZipEntry::new("\u{1b}[2J/../..", "x"),
         ),
     ];
-    for (said, entry) in cases {
+    for (error, entry) in cases {
         let path = bundle(&home, "evil.dxt", "1", |zip| zip.entry(entry));
         let run = registry
             .run(&home, &["add", "--set", "suffix=x", &path])
             .await;
         assert!(
-            run.code == Some(1) && run.stderr.contains(said),
-            "{said}: {run}"
+            run.code == Some(1) && run.stderr.contains(error),
+            "{error}: {run}"
         );
         assert!(!run.stderr.contains('\u{1b}'), "{run}");
     }

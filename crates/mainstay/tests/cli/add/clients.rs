@@ -5,11 +5,11 @@ use std::fs;
 use mainstay_testkit::home;
 use serde_json::json;
 
-use super::{fake_registry::Registry, saved};
+use super::{fake_registry::FakeRegistry, saved};
 
 #[tokio::test]
 async fn a_server_of_another_client_is_taken() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     let fake = fake_server::binary();
     let theirs = json!({"mcpServers": {
         "files": {"command": fake, "args": ["--name", "files"], "env": {"KEY": "s3cret"}},

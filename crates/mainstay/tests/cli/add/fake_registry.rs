@@ -1,4 +1,4 @@
-//! A registry of the test's own, which speaks the API of the official one.
+//! A registry of the test's own, with the API of the official registry.
 
 use std::{
     collections::HashMap,
@@ -13,23 +13,23 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// What a path is answered with.
+/// The answer to the request of a path.
 #[derive(Clone)]
-pub enum Answer {
+pub enum FakeAnswer {
     /// The whole answer, head and body.
     Raw(Vec<u8>),
-    /// The beginning of one that does not go on.
+    /// The beginning of an answer that does not continue.
     Slow(Vec<u8>),
-    /// A body without an end.
+    /// A body without end.
     Endless,
 }
 
-impl Answer {
+impl FakeAnswer {
     pub fn json(value: &Value) -> Self {
-        Self::of("200 OK", "application/json", value.to_string().as_bytes())
+        Self::with_body("200 OK", "application/json", value.to_string().as_bytes())
     }
 
-    pub fn of(status: &str, kind: &str, body: &[u8]) -> Self {
+    pub fn with_body(status: &str, kind: &str, body: &[u8]) -> Self {
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             body.len()
@@ -46,30 +46,31 @@ impl Answer {
 }
 
 /// A registry of the test's own.
-pub struct Registry {
+pub struct FakeRegistry {
     pub url: String,
-    pub answers: Arc<Mutex<HashMap<String, Answer>>>,
-    pub asked: Arc<Mutex<Vec<String>>>,
+    pub answers: Arc<Mutex<HashMap<String, FakeAnswer>>>,
+    pub requested_paths: Arc<Mutex<Vec<String>>>,
     pub serving: JoinHandle<()>,
 }
 
-impl Drop for Registry {
+impl Drop for FakeRegistry {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
-impl Registry {
+impl FakeRegistry {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let answers = Arc::<Mutex<HashMap<String, Answer>>>::default();
-        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let answers = Arc::<Mutex<HashMap<String, FakeAnswer>>>::default();
+        let requested_paths = Arc::<Mutex<Vec<String>>>::default();
         let serving = tokio::spawn({
-            let (answers, asked) = (Arc::clone(&answers), Arc::clone(&asked));
+            let (answers, requested_paths) = (Arc::clone(&answers), Arc::clone(&requested_paths));
             async move {
                 while let Ok((mut stream, _)) = listener.accept().await {
-                    let (answers, asked) = (Arc::clone(&answers), Arc::clone(&asked));
+                    let (answers, requested_paths) =
+                        (Arc::clone(&answers), Arc::clone(&requested_paths));
                     tokio::spawn(async move {
                         let mut head = Vec::new();
                         while !head.ends_with(b"\r\n\r\n") {
@@ -81,20 +82,20 @@ impl Registry {
                         let head = String::from_utf8(head).expect("UTF-8");
                         let path = head.split(' ').nth(1).expect("a path").to_owned();
                         let answer = answers.lock().expect("whole").get(&path).cloned();
-                        asked.lock().expect("whole").push(path);
-                        let missing = Answer::of(
+                        requested_paths.lock().expect("whole").push(path);
+                        let missing = FakeAnswer::with_body(
                             "404 Not Found",
                             "application/json",
                             br#"{"error": "Server not found"}"#,
                         );
-                        // A client that has seen enough goes away.
+                        // A client that has read enough closes the connection.
                         match answer.unwrap_or(missing) {
-                            Answer::Raw(bytes) => drop(stream.write_all(&bytes).await),
-                            Answer::Slow(bytes) => {
+                            FakeAnswer::Raw(bytes) => drop(stream.write_all(&bytes).await),
+                            FakeAnswer::Slow(bytes) => {
                                 drop(stream.write_all(&bytes).await);
                                 drop(stream.read_u8().await);
                             }
-                            Answer::Endless => {
+                            FakeAnswer::Endless => {
                                 let head =
                                     b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"servers\": [";
                                 drop(stream.write_all(head).await);
@@ -109,12 +110,12 @@ impl Registry {
         Self {
             url,
             answers,
-            asked,
+            requested_paths,
             serving,
         }
     }
 
-    pub fn answer(&self, path: &str, answer: Answer) {
+    pub fn answer(&self, path: &str, answer: FakeAnswer) {
         self.answers
             .lock()
             .expect("whole")
@@ -136,7 +137,7 @@ impl Registry {
         }
         let answer = json!({"server": whole, "_meta": {"io.modelcontextprotocol.registry/official":
             {"status": status, "publishedAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z", "isLatest": true}}});
-        self.answer(&path_of(name, "latest"), Answer::json(&answer));
+        self.answer(&path_of(name, "latest"), FakeAnswer::json(&answer));
     }
 
     pub async fn run(&self, home: &Home, arguments: &[&str]) -> Run {
@@ -168,7 +169,7 @@ impl Registry {
     pub fn redacted(&self, home: &Home, text: &str) -> String {
         let text = text.replace(&self.url, "[REGISTRY]");
         let text = home.redacted(&text);
-        // The fake learns more tools with time.
+        // The fake gets more tools over time.
         let lines = text.lines().map(|line| match line.split_once(" tools: ") {
             Some((before, _)) => format!(
                 "{} tools: [TOOLS]",

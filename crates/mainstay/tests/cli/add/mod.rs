@@ -10,7 +10,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use mainstay_testkit::Home;
 use serde_json::{Value, json};
 
-/// A stand-in for a program that runs packages: notes its words and becomes a fake server.
+/// Installs a stand-in for a program that runs packages. It records its arguments and becomes a fake server.
 fn stand_in(home: &Home, name: &str, script: &str) {
     let bin = home.path().join("bin");
     fs::create_dir_all(&bin).expect("a folder");

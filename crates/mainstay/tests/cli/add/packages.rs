@@ -7,14 +7,14 @@ use mainstay_testkit::{Run, home, limits::PROGRAMS, until, within};
 use serde_json::{Value, json};
 
 use super::{
-    fake_registry::{Answer, Registry, path_of},
+    fake_registry::{FakeAnswer, FakeRegistry, path_of},
     npm, saved, stand_in, words,
 };
 use crate::terminal::Terminal;
 
 #[tokio::test]
 async fn a_package_is_shown_tried_and_saved() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     stand_in(&home, "npx", "exec FAKE");
     registry.publish(
         "io.github.a/thing",
@@ -82,7 +82,7 @@ async fn a_package_is_shown_tried_and_saved() {
 
 #[tokio::test]
 async fn a_daemon_takes_a_package_and_a_remote() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     stand_in(&home, "uvx", "exec FAKE");
     let other = home!();
     let remote = other.serve(&["--demo"]).await;
@@ -120,7 +120,7 @@ async fn a_daemon_takes_a_package_and_a_remote() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|it| &it["name"])
+        .map(|server| &server["name"])
         .collect();
     assert_eq!(
         names,
@@ -135,10 +135,10 @@ async fn a_daemon_takes_a_package_and_a_remote() {
     );
 }
 
-/// A server that does not start is not saved, and the reason is shown; nothing of it is left.
+/// A server that does not start is not saved, and the reason is shown. Nothing of it remains.
 #[tokio::test]
 async fn what_does_not_start_is_not_saved() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     stand_in(
         &home,
         "npx",
@@ -147,13 +147,13 @@ async fn what_does_not_start_is_not_saved() {
     registry.publish("io.github.a/thing", &npm(&json!({})));
     let run = registry.run(&home, &["add", "io.github.a/thing"]).await;
     assert_eq!(run.code, Some(1), "{run}");
-    for said in [
+    for text in [
         "thing was not added",
         "npm error: no such package",
         "--no-check",
         "code 7",
     ] {
-        assert!(run.stderr.contains(said), "{said}: {run}");
+        assert!(run.stderr.contains(text), "{text}: {run}");
     }
     assert_eq!(saved(&home), None);
     let run = registry
@@ -177,7 +177,7 @@ async fn what_does_not_start_is_not_saved() {
 /// A package that is downloaded at its first start takes longer than lists wait for a server.
 #[tokio::test]
 async fn a_slow_start_is_waited_for_and_told() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     let slow = "echo 'downloading thing' >&2\nsleep 6\nexec FAKE";
     stand_in(&home, "npx", slow);
     registry.publish("io.github.a/thing", &npm(&json!({})));
@@ -187,7 +187,7 @@ async fn a_slow_start_is_waited_for_and_told() {
     assert!(saved(&home).is_some());
 }
 
-/// Whether a process is there.
+/// True if a process exists.
 fn is_there(pid: &Path) -> bool {
     let pid = fs::read_to_string(pid).unwrap_or_default();
     Path::new("/proc").join(pid.trim()).join("stat").exists() && !pid.trim().is_empty()
@@ -196,7 +196,7 @@ fn is_there(pid: &Path) -> bool {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_trial_leaves_no_process() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     registry.publish("io.github.a/thing", &npm(&json!({})));
     let pid = home.path().join("child.pid");
     let child = format!("sleep 86400 & echo $! > '{}'", pid.display());
@@ -207,7 +207,7 @@ async fn a_trial_leaves_no_process() {
         pid.exists() && !is_there(&pid),
         "its child has outlived the trial"
     );
-    // Killed in the middle of a start that takes long.
+    // Killed during a long start.
     fs::remove_file(&pid).expect("removed");
     stand_in(&home, "npx", &format!("{child}\nexec sleep 86400"));
     let mut command = registry.command(&home, &["add", "--replace", "io.github.a/thing"]);
@@ -219,7 +219,7 @@ async fn a_trial_leaves_no_process() {
 
 #[tokio::test]
 async fn hostile_registries_are_refused() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     stand_in(&home, "npx", "exec FAKE");
     let huge = json!({"server": {"name": "a.b/huge", "description": "x".repeat(5 * 1024 * 1024)}});
     let whole = json!({"server": {"name": "a.b/cut", "version": "1"}}).to_string();
@@ -230,62 +230,70 @@ async fn hostile_registries_are_refused() {
     );
     let at = |name: &str| path_of(name, "latest");
     let cases = [
-        ("a.b/huge", Answer::json(&huge), "more than 4194304 bytes"),
-        ("a.b/endless", Answer::Endless, "more than 4194304 bytes"),
-        ("a.b/cut", Answer::Raw(cut.into_bytes()), "broke off"),
+        (
+            "a.b/huge",
+            FakeAnswer::json(&huge),
+            "more than 4194304 bytes",
+        ),
+        (
+            "a.b/endless",
+            FakeAnswer::Endless,
+            "more than 4194304 bytes",
+        ),
+        ("a.b/cut", FakeAnswer::Raw(cut.into_bytes()), "broke off"),
         (
             "a.b/html",
-            Answer::of("200 OK", "text/html", b"<html>Sign in</html>"),
+            FakeAnswer::with_body("200 OK", "text/html", b"<html>Sign in</html>"),
             "cannot be understood",
         ),
         (
             "a.b/error",
-            Answer::of("500 Oops", "text/html", b"<html>\x1b[2J</html>"),
+            FakeAnswer::with_body("500 Oops", "text/html", b"<html>\x1b[2J</html>"),
             "answered 500",
         ),
         (
             "a.b/types",
-            Answer::json(&json!({"server": {"name": ["x"]}})),
+            FakeAnswer::json(&json!({"server": {"name": ["x"]}})),
             "cannot be understood",
         ),
         (
             "a.b/other",
-            Answer::json(&json!({"server": {"name": "a.b/else"}})),
+            FakeAnswer::json(&json!({"server": {"name": "a.b/else"}})),
             "which was not asked for",
         ),
         (
             "a.b/empty",
-            Answer::json(&json!({"server": {"name": "a.b/empty"}})),
+            FakeAnswer::json(&json!({"server": {"name": "a.b/empty"}})),
             "neither a package nor a URL",
         ),
         (
             "a.b/file",
-            Answer::redirect("file:///etc/passwd"),
+            FakeAnswer::redirect("file:///etc/passwd"),
             "is not followed",
         ),
         (
             "a.b/loop",
-            Answer::redirect(&at("a.b/loop")),
+            FakeAnswer::redirect(&at("a.b/loop")),
             "redirects more than 5 times",
         ),
         (
             "a.b/bytes",
-            Answer::of("200 OK", "application/json", b"\xff\xfe"),
+            FakeAnswer::with_body("200 OK", "application/json", b"\xff\xfe"),
             "not UTF-8",
         ),
         (
             "a.b/noise",
-            Answer::Raw(b"\x16\x03\x01 no HTTP\r\n\r\n".to_vec()),
+            FakeAnswer::Raw(b"\x16\x03\x01 no HTTP\r\n\r\n".to_vec()),
             "not an HTTP/1.1 response",
         ),
     ];
-    for (name, answer, said) in cases {
+    for (name, answer, error) in cases {
         registry.answer(&at(name), answer);
         let run = registry.run(&home, &["add", name]).await;
-        assert!(run.stderr.contains(said), "{said}: {run}");
+        assert!(run.stderr.contains(error), "{error}: {run}");
         assert!(matches!(run.code, Some(1 | 6)), "{run}");
     }
-    for (name, server, said) in [
+    for (name, server, error) in [
         (
             "a.b/option",
             npm(&json!({"identifier": "--eval=x"})),
@@ -315,11 +323,11 @@ async fn hostile_registries_are_refused() {
     ] {
         registry.publish(name, &server);
         let run = registry.run(&home, &["add", name]).await;
-        // A machine may have a program for containers.
-        if said == "is not installed" && !run.stderr.contains(said) {
+        // The machine may have a program for containers.
+        if error == "is not installed" && !run.stderr.contains(error) {
             continue;
         }
-        assert!(run.stderr.contains(said), "{said}: {run}");
+        assert!(run.stderr.contains(error), "{error}: {run}");
         assert_eq!(run.code, Some(1), "{run}");
     }
     registry.publish_as("a.b/gone", &npm(&json!({})), "deleted");
@@ -335,7 +343,7 @@ async fn hostile_registries_are_refused() {
         run.stderr.contains("a.b/old is deprecated") && run.code == Some(0),
         "{run}"
     );
-    // Words of a shell are one argument, and text of a registry names no file of this machine.
+    // Shell syntax stays one argument, and a text of the registry reads no file of this machine.
     let text = "$(touch pwned) ${HOME} ${file:/etc/passwd}";
     let argument = json!({"packageArguments": [{"type": "positional", "value": text}]});
     registry.publish("a.b/words", &npm(&argument));
@@ -350,13 +358,13 @@ async fn hostile_registries_are_refused() {
     assert!(!home.path().join("pwned").exists());
 }
 
-/// A registry that does not answer is given up, and Ctrl-C is heard meanwhile.
+/// A registry that does not answer times out, and Ctrl-C works meanwhile.
 #[tokio::test]
 async fn nobody_waits_for_a_slow_registry() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     registry.answer(
         &path_of("a.b/slow", "latest"),
-        Answer::Slow(b"HTTP/1.1 200 OK\r\n".to_vec()),
+        FakeAnswer::Slow(b"HTTP/1.1 200 OK\r\n".to_vec()),
     );
     let run = registry.run(&home, &["add", "a.b/slow"]).await;
     assert_eq!(run.code, Some(5), "{run}");
@@ -378,7 +386,7 @@ async fn nobody_waits_for_a_slow_registry() {
 
 #[tokio::test]
 async fn servers_are_found() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     let hostile = "Reads \u{1b}[2Jyour \u{202e}files\u{7}";
     let servers = json!([
         {"server": {"name": "io.github.a/files", "description": "Files and folders", "version": "1.0.0",
@@ -394,27 +402,27 @@ async fn servers_are_found() {
     let page = json!({"servers": servers, "metadata": {"nextCursor": "c/1 é", "count": 5}});
     registry.answer(
         "/v0.1/servers?search=files&version=latest&limit=20",
-        Answer::json(&page),
+        FakeAnswer::json(&page),
     );
     let last = json!({"servers": [], "metadata": {}});
     registry.answer(
         "/v0.1/servers?search=files&version=latest&limit=20&cursor=c%2F1%20%C3%A9",
-        Answer::json(&last),
+        FakeAnswer::json(&last),
     );
     registry.answer(
         "/v0.1/servers?search=html&version=latest&limit=20",
-        Answer::of("200 OK", "text/html", b"<html>"),
+        FakeAnswer::with_body("200 OK", "text/html", b"<html>"),
     );
     let many: Vec<_> = (0..5000)
-        .map(|it| json!({"server": {"name": format!("a.b/{it}")}}))
+        .map(|name| json!({"server": {"name": format!("a.b/{name}")}}))
         .collect();
     registry.answer(
         "/v0.1/servers?search=many&version=latest&limit=2",
-        Answer::json(&json!({"servers": many})),
+        FakeAnswer::json(&json!({"servers": many})),
     );
     registry.answer(
         "/v0.1/servers?search=endless&version=latest&limit=20",
-        Answer::Endless,
+        FakeAnswer::Endless,
     );
     let transcript = registry
         .transcript(
@@ -441,19 +449,19 @@ async fn servers_are_found() {
     fs::write(home.state().join("config.json"), config.to_string()).expect("written");
     let run = home.run(&["search", "files"]).await;
     assert!(run.stdout.contains("io.github.a/files"), "{run}");
-    assert!(registry.asked.lock().expect("whole").len() >= 7);
+    assert!(registry.requested_paths.lock().expect("whole").len() >= 7);
 }
 
-/// `add` refuses it for the same reason.
+/// `add` refuses such a server for the same reason.
 #[tokio::test]
 async fn what_cannot_run_here_is_not_shown_as_if_it_could() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     let server = json!({"server": {"name": "a.b/c", "description": "Does things", "version": "1.0.0", "packages": [
         {"registryType": "nuget", "identifier": "C", "version": "1.0.0", "transport": {"type": "stdio"}},
     ]}});
     registry.answer(
         "/v0.1/servers?search=c&version=latest&limit=20",
-        Answer::json(&json!({"servers": [server], "metadata": {}})),
+        FakeAnswer::json(&json!({"servers": [server], "metadata": {}})),
     );
     let run = registry.run(&home, &["search", "c"]).await;
     assert!(run.stdout.contains("dnx is not installed"), "{run}");
@@ -487,10 +495,10 @@ async fn an_entry_that_takes_anothers_place_is_said_to() {
     );
 }
 
-/// On a terminal what is missing is asked for, and secrets are not echoed.
+/// On a terminal, missing values are requested, and secrets are not echoed.
 #[tokio::test]
 async fn a_person_is_asked() {
-    let (home, registry) = (home!(), Registry::start().await);
+    let (home, registry) = (home!(), FakeRegistry::start().await);
     stand_in(&home, "npx", "exec FAKE");
     registry.publish(
         "io.github.a/thing",
@@ -511,12 +519,12 @@ async fn a_person_is_asked() {
     assert_eq!(saved(&home), None);
     terminal.types("y\n");
     let status = within(adding.wait()).await.expect("it ends");
-    let shown = String::from_utf8(terminal.end().await).expect("UTF-8");
-    assert!(status.success(), "{shown}");
-    assert!(!shown.contains("s3cret"), "{shown}");
+    let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
+    assert!(status.success(), "{screen}");
+    assert!(!screen.contains("s3cret"), "{screen}");
     let entry = &saved(&home).expect("saved")["mcpServers"]["thing"];
     assert_eq!(entry["env"], json!({"API_KEY": "s3cret", "MODE": "safe"}));
-    // One who does not agree has nothing started.
+    // Without the person's consent nothing is started.
     let mut terminal = Terminal::open();
     fs::remove_file(home.path().join("npx.words")).expect("it was run");
     let mut adding = terminal.start(registry.command(

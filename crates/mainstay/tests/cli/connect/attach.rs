@@ -1,4 +1,4 @@
-//! How a front finds its daemon, and says so where there is none.
+//! A front finds its daemon, and reports if there is none.
 
 use mainstay_testkit::home;
 use serde_json::json;
@@ -10,8 +10,8 @@ use crate::fakes::fakes;
 async fn without_a_daemon_the_client_and_the_operator_are_told() {
     let home = home!();
     let mut front = Front::start(&home, &["connect", "--wait", "1"]);
-    let asked = front.ask("initialize", &INITIALIZE).await;
-    let answer = front.answer(asked).await;
+    let id = front.ask("initialize", &INITIALIZE).await;
+    let answer = front.answer(id).await;
     assert_eq!(answer["error"]["data"]["kind"], "daemon_unreachable");
     let (code, stderr) = front.ended().await;
     assert_eq!(code, Some(3), "{stderr}");
@@ -19,15 +19,15 @@ async fn without_a_daemon_the_client_and_the_operator_are_told() {
     assert!(stderr.contains("hint: start a daemon"), "{stderr}");
 }
 
-/// A client that has asked and closed its end, as `mainstay connect < requests` does.
+/// A client that sends a request and closes its output, like `mainstay connect < requests`.
 #[tokio::test]
 async fn a_closed_stdin_changes_nothing_where_there_is_no_daemon() {
     let home = home!();
     for wait in ["1", "3600"] {
         let mut front = Front::start(&home, &["connect", "--wait", wait]);
-        let asked = front.ask("initialize", &INITIALIZE).await;
+        let id = front.ask("initialize", &INITIALIZE).await;
         front.close();
-        let answer = front.answer(asked).await;
+        let answer = front.answer(id).await;
         assert_eq!(answer["error"]["data"]["kind"], "daemon_unreachable");
         let (code, stderr) = front.ended().await;
         assert_eq!(code, Some(3), "{stderr}");
@@ -41,26 +41,26 @@ async fn a_server_that_there_is_not_is_not_found() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
-    // It does not wait: the daemon is there. What it was asked meanwhile is answered with the truth.
+    // The front does not wait, because the daemon is there. A request meanwhile gets the true error.
     let mut front = Front::start(&home, &["connect", "--server", "fakee", "--wait", "3600"]);
-    let asked = front.ask("initialize", &INITIALIZE).await;
-    let answer = front.answer(asked).await;
+    let id = front.ask("initialize", &INITIALIZE).await;
+    let answer = front.answer(id).await;
     let error = &answer["error"];
     assert_eq!(error["data"]["kind"], "server_not_found", "{answer}");
-    let said = error["message"].as_str().expect("a message");
+    let text = error["message"].as_str().expect("a message");
     assert!(
-        said.starts_with("server fakee not found; did you mean fake? "),
-        "{said}"
+        text.starts_with("server fakee not found; did you mean fake? "),
+        "{text}"
     );
     let (code, stderr) = front.ended().await;
     assert_eq!(code, Some(4), "{stderr}");
     assert!(stderr.contains("error: server fakee not found"), "{stderr}");
     assert!(stderr.contains("hint: did you mean fake?"), "{stderr}");
-    // As `mainstay connect --server fakee < requests` does.
+    // Like `mainstay connect --server fakee < requests`.
     let mut front = Front::start(&home, &["connect", "--server", "fakee"]);
-    let asked = front.ask("initialize", &INITIALIZE).await;
+    let id = front.ask("initialize", &INITIALIZE).await;
     front.close();
-    front.answer(asked).await;
+    front.answer(id).await;
     let (code, stderr) = front.ended().await;
     assert_eq!(code, Some(4), "{stderr}");
     let run = home.run(&["connect", "--server", "no/body"]).await;
@@ -81,22 +81,22 @@ async fn a_server_that_there_is_not_is_not_found() {
     daemon.stop().await;
 }
 
-/// A front that is there before the daemon waits for it.
+/// A front that starts before the daemon waits for it.
 #[tokio::test]
 async fn a_daemon_that_comes_later_is_waited_for() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let mut front = Front::start(&home, &["connect", "--wait", "60"]);
-    let asked = front.ask("initialize", &INITIALIZE).await;
+    let id = front.ask("initialize", &INITIALIZE).await;
     let daemon = home.serve(&["--config", &config]).await;
-    let answer = front.answer(asked).await;
+    let answer = front.answer(id).await;
     assert_eq!(
         answer["result"]["serverInfo"]["name"], "mainstay",
         "{answer}"
     );
     front.initialized().await;
-    let said = front.call("fake__echo", json!({"text": "hello"})).await;
-    assert_eq!(said["result"]["content"][0]["text"], "hello", "{said}");
+    let answer = front.call("fake__echo", json!({"text": "hello"})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
     let (code, stderr) = front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(

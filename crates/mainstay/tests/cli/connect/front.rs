@@ -1,4 +1,4 @@
-//! A client of a front, as programs that spawn a command have it.
+//! A client that spawns a front, as programs that spawn a command do.
 
 use std::{collections::VecDeque, process::Stdio, time::Duration};
 
@@ -27,7 +27,7 @@ pub struct Front {
     stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
     next: u64,
-    /// Messages that were read while another one was waited for.
+    /// Messages that were read while the test waited for another one.
     unread: VecDeque<Value>,
 }
 
@@ -44,22 +44,22 @@ impl Front {
         }
     }
 
-    /// A front whose client has initialized.
+    /// A front whose client has completed the handshake.
     pub async fn open(home: &Home, arguments: &[&str], revision: &str) -> Self {
         let mut front = Self::start(home, arguments);
-        let asked = front.ask("initialize", &initialize(revision)).await;
-        let answer = front.answer(asked).await;
+        let id = front.ask("initialize", &initialize(revision)).await;
+        let answer = front.answer(id).await;
         assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
         front.initialized().await;
         front
     }
 
     pub async fn initialized(&mut self) {
-        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
     }
 
-    pub async fn say(&mut self, message: &Value) {
+    pub async fn send(&mut self, message: &Value) {
         let line = format!("{message}\n");
         let stdin = self.stdin.as_mut().expect("open");
         within(stdin.write_all(line.as_bytes()))
@@ -71,7 +71,7 @@ impl Front {
     pub async fn ask(&mut self, method: &str, params: &Value) -> u64 {
         self.next += 1;
         let id = self.next;
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
             .await;
         id
     }
@@ -83,8 +83,8 @@ impl Front {
 
     /// The answer to a call.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let asked = self.begin(tool, arguments).await;
-        self.answer(asked).await
+        let id = self.begin(tool, arguments).await;
+        self.answer(id).await
     }
 
     pub async fn answer(&mut self, id: u64) -> Value {
@@ -95,17 +95,17 @@ impl Front {
     }
 
     /// The next message with this method.
-    pub async fn hear(&mut self, method: &str) -> Value {
+    pub async fn next_with_method(&mut self, method: &str) -> Value {
         self.find(method, |message| message["method"] == method)
             .await
     }
 
-    async fn find(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    async fn find(&mut self, description: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.unread.iter().position(&is_it) {
             return self.unread.remove(at).expect("it was found");
         }
         loop {
-            let message = soon(PROGRAMS, what, self.next()).await;
+            let message = soon(PROGRAMS, description, self.next()).await;
             if is_it(&message) {
                 return message;
             }
@@ -119,31 +119,31 @@ impl Front {
         serde_json::from_str(&line).expect("JSON")
     }
 
-    /// What has come without being waited for.
+    /// The messages that nothing waited for.
     pub async fn rest(&mut self) -> Vec<Value> {
-        // What is on its way already is there after the answer to a ping.
-        let asked = self.ask("ping", &json!({})).await;
-        self.answer(asked).await;
+        // Messages that are already on their way arrive before the answer to a ping.
+        let id = self.ask("ping", &json!({})).await;
+        self.answer(id).await;
         self.unread.drain(..).collect()
     }
 
-    /// Whether the session ended though nobody wanted it to.
+    /// True if the session has ended by itself.
     pub async fn is_over(&mut self) -> bool {
         timeout(Duration::ZERO, self.child.wait()).await.is_ok()
     }
 
-    /// Closes stdin. What was asked is still answered.
+    /// Closes stdin. Requests in flight are still answered.
     pub fn close(&mut self) {
         self.stdin = None;
     }
 
-    /// Closes stdin. Returns the exit code and what was said on stderr.
+    /// Closes stdin. Returns the exit code and stderr.
     pub async fn end(mut self) -> (Option<i32>, String) {
         self.close();
         Self::wait(self.child).await
     }
 
-    /// Waits for its end without closing stdin.
+    /// Waits for the end without closing stdin.
     pub async fn ended(self) -> (Option<i32>, String) {
         let _stdin = self.stdin;
         Self::wait(self.child).await
@@ -151,12 +151,12 @@ impl Front {
 
     async fn wait(mut child: Child) -> (Option<i32>, String) {
         let mut stderr = child.stderr.take().expect("a pipe");
-        let mut said = String::new();
-        within(stderr.read_to_string(&mut said))
+        let mut text = String::new();
+        within(stderr.read_to_string(&mut text))
             .await
             .expect("UTF-8");
         let status = within(child.wait()).await.expect("waited for");
-        (status.code(), said)
+        (status.code(), text)
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::fakes::fakes;
 
-/// A client that calls, and what it called.
+/// A client that makes calls, and the keys of its calls.
 struct Caller {
     front: Front,
     name: &'static str,
@@ -29,22 +29,26 @@ impl Caller {
         }
     }
 
-    /// Makes some calls at once, each of which must be answered.
+    /// Makes some concurrent calls. Each must be answered.
     async fn call(&mut self) {
-        let mut asked = Vec::new();
+        let mut calls = Vec::new();
         for _ in 0..3 {
             let key = format!("{}-{}", self.name, self.keys.len());
             let arguments = json!({"text": key, "key": key});
-            asked.push((self.front.begin("fake__echo", arguments).await, key.clone()));
+            calls.push((self.front.begin("fake__echo", arguments).await, key.clone()));
             self.keys.push(key);
         }
-        for (id, key) in asked {
-            let said = self.front.answer(id).await;
-            assert_eq!(said["result"]["content"][0]["text"], key.as_str(), "{said}");
+        for (id, key) in calls {
+            let answer = self.front.answer(id).await;
+            assert_eq!(
+                answer["result"]["content"][0]["text"],
+                key.as_str(),
+                "{answer}"
+            );
         }
     }
 
-    /// Calls until there is a daemon, and a little longer.
+    /// Makes calls until there is a daemon, and a little longer.
     async fn call_until(&mut self, is_there: &Cell<bool>) {
         while !is_there.get() {
             self.call().await;
@@ -55,23 +59,23 @@ impl Caller {
     async fn sleep(&mut self, counts: &Path) -> u64 {
         let key = format!("{}-asleep", self.name);
         let arguments = json!({"ms": 700, "key": key});
-        let asked = self.front.begin("fake__sleep", arguments).await;
+        let id = self.front.begin("fake__sleep", arguments).await;
         running(counts, &key).await;
         self.keys.push(key);
-        asked
+        id
     }
 
-    async fn slept(&mut self, asked: u64) {
-        let said = self.front.answer(asked).await;
-        let text = &said["result"]["content"][0]["text"];
-        assert_eq!(text, "slept 700 ms", "{said}");
+    async fn slept(&mut self, id: u64) {
+        let answer = self.front.answer(id).await;
+        let text = &answer["result"]["content"][0]["text"];
+        assert_eq!(text, "slept 700 ms", "{answer}");
     }
 }
 
 async fn set(front: &mut Front, method: &str, params: &Value) {
-    let asked = front.ask(method, params).await;
-    let said = front.answer(asked).await;
-    assert!(said["result"].is_object(), "{said}");
+    let id = front.ask(method, params).await;
+    let answer = front.answer(id).await;
+    assert!(answer["result"].is_object(), "{answer}");
 }
 
 async fn served(home: &Home, config: &str, is_there: &Cell<bool>) -> Serving {
@@ -80,8 +84,8 @@ async fn served(home: &Home, config: &str, is_there: &Cell<bool>) -> Serving {
     daemon
 }
 
-/// The sessions of its client and of one that uses its servers go on under calls. No call is lost, none runs
-/// twice, and those at work have their time to end.
+/// The sessions of two clients continue during calls: of the client that owns the servers, and of one that uses
+/// them. No call is lost, none runs twice, and calls in flight have their time to end.
 #[tokio::test]
 async fn a_daemon_takes_over_under_calls() {
     let home = home!();
@@ -113,12 +117,18 @@ async fn a_daemon_takes_over_under_calls() {
     assert_eq!(pid(&mut guest.front).await, process);
     assert_eq!(listed(&home).await["pid"].to_string(), process);
 
-    owner.front.hear("notifications/tools/list_changed").await;
+    owner
+        .front
+        .next_with_method("notifications/tools/list_changed")
+        .await;
     owner.front.call("fake__touch", uri).await;
-    let heard = owner.front.hear("notifications/resources/updated").await;
-    assert_eq!(heard["params"]["uri"], "fake://text", "{heard}");
+    let message = owner
+        .front
+        .next_with_method("notifications/resources/updated")
+        .await;
+    assert_eq!(message["params"]["uri"], "fake://text", "{message}");
     owner.front.call("fake__log", json!({"n": 1})).await;
-    owner.front.hear("notifications/message").await;
+    owner.front.next_with_method("notifications/message").await;
 
     let runs = runs(&counts);
     assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
@@ -137,7 +147,7 @@ async fn a_daemon_takes_over_under_calls() {
     daemon.stop().await;
 }
 
-/// A client that has said nothing yet is handed over as well.
+/// A client that has sent nothing yet is handed over, too.
 #[tokio::test]
 async fn a_silent_client_is_handed_over() {
     let home = home!();
@@ -149,9 +159,12 @@ async fn a_silent_client_is_handed_over() {
     .await;
     let daemon = home.serve(&["--config", &config]).await;
     let initialize = super::front::initialize("2025-11-25");
-    let asked = silent.ask("initialize", &initialize).await;
-    let said = silent.answer(asked).await;
-    assert_eq!(said["result"]["protocolVersion"], "2025-11-25", "{said}");
+    let id = silent.ask("initialize", &initialize).await;
+    let answer = silent.answer(id).await;
+    assert_eq!(
+        answer["result"]["protocolVersion"], "2025-11-25",
+        "{answer}"
+    );
     silent.initialized().await;
     let process = pid(&mut silent).await;
     assert_eq!(listed(&home).await["pid"].to_string(), process);
@@ -160,8 +173,8 @@ async fn a_silent_client_is_handed_over() {
     daemon.stop().await;
 }
 
-/// A stream that listens (2026-07-28) ends with its answer, as where a server closes it, and not in silence. The
-/// client opens it again, and hears of what changes in the daemon.
+/// A listen stream (2026-07-28) ends with its answer, as if a server had closed it. The client opens it again,
+/// and gets the changes in the daemon.
 #[tokio::test]
 async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     let home = home!();
@@ -171,12 +184,12 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
     let listening = client.ask("subscriptions/listen", &listen).await;
     let acknowledged = "notifications/subscriptions/acknowledged";
-    client.hear(acknowledged).await;
+    client.next_with_method(acknowledged).await;
     let call = async |client: &mut Front, text: &str| {
         let call = modern(json!({"name": "fake__echo", "arguments": {"text": text}}));
-        let asked = client.ask("tools/call", &call).await;
-        let said = client.answer(asked).await;
-        assert_eq!(said["result"]["content"][0]["text"], text, "{said}");
+        let id = client.ask("tools/call", &call).await;
+        let answer = client.answer(id).await;
+        assert_eq!(answer["result"]["content"][0]["text"], text, "{answer}");
     };
     call(&mut client, "before").await;
 
@@ -185,15 +198,17 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     assert!(ended["result"].is_object(), "{ended}");
     call(&mut client, "after").await;
     let listening = client.ask("subscriptions/listen", &listen).await;
-    client.hear(acknowledged).await;
+    client.next_with_method(acknowledged).await;
     let run = home.run(&["restart", "fake"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     let run = home.run(&["disable", "fake"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // The first one may have heard of the servers' end.
+    // The first notification may be about the end of the servers.
     loop {
-        let heard = client.hear("notifications/tools/list_changed").await;
-        let id = &heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+        let message = client
+            .next_with_method("notifications/tools/list_changed")
+            .await;
+        let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
         if *id == listening {
             break;
         }
@@ -207,7 +222,7 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     daemon.stop().await;
 }
 
-/// A daemon that serves something else gets the state directory, and the client keeps its servers.
+/// A daemon with another configuration gets the state directory. The client keeps its servers.
 #[tokio::test]
 async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
     for standalone in [true, false] {
@@ -238,7 +253,7 @@ async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
     }
 }
 
-/// The daemon that a front has started gives way as well.
+/// A daemon that a front has started hands over, too.
 #[tokio::test]
 async fn a_daemon_takes_over_from_one_that_a_front_has_started() {
     let home = home!();
@@ -247,7 +262,7 @@ async fn a_daemon_takes_over_from_one_that_a_front_has_started() {
     let first = Front::open(&home, &arguments, "2025-11-25").await;
     let mut second = Caller::open(&home, &arguments, "second").await;
     first.end().await;
-    // Answered by a daemon that the second one has started.
+    // The answer comes from a daemon that the second front has started.
     let before = pid(&mut second.front).await;
     let is_there = Cell::new(false);
     let (daemon, ()) = tokio::join!(

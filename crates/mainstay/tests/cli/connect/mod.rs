@@ -1,4 +1,4 @@
-//! `mainstay connect`: a client on stdin and stdout whose session outlives the daemon's restarts.
+//! `mainstay connect`: a client on stdin and stdout, whose session survives restarts of the daemon.
 
 mod attach;
 pub mod front;

@@ -1,4 +1,4 @@
-//! The client's session outlives restarts of the daemon, and each call gets the truth.
+//! The client's session survives restarts of the daemon, and each call gets a true answer.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{front::Front, through::modern};
 use crate::fakes::fakes;
 
-/// A configuration with one fake that notes what it runs, and the place of the notes.
+/// A configuration with one fake that records its runs, and the path of that record.
 pub fn counted(home: &Home) -> (String, std::path::PathBuf) {
     let counts = home.path().join("counts");
     let flags = ["--count-file", counts.to_str().expect("UTF-8")];
     (fakes(home, &[("fake", &flags)]), counts)
 }
 
-/// How often each key ran.
+/// Number of runs for each key.
 pub fn runs(counts: &Path) -> HashMap<String, usize> {
     let mut runs = HashMap::new();
     for line in fs::read_to_string(counts).unwrap_or_default().lines() {
@@ -27,7 +27,7 @@ pub fn runs(counts: &Path) -> HashMap<String, usize> {
     runs
 }
 
-/// Ends the daemon, by a signal to the daemon itself.
+/// Ends the daemon with a signal to the daemon itself.
 async fn end(daemon: Serving, signal: Signal) {
     let pid = Pid::from_raw(daemon.daemon_pid().cast_signed()).expect("a process id");
     kill_process(pid, signal).expect("it runs");
@@ -45,7 +45,7 @@ fn kind(answer: &Value) -> &Value {
     &answer["result"]["_meta"]["mainstay/error"]["kind"]
 }
 
-/// Four restarts under calls, SIGTERM and SIGKILL alternately. tests/outside has fifty, by the Python SDK.
+/// Four restarts during calls, with SIGTERM and SIGKILL in turn. tests/outside has fifty, with the Python SDK.
 #[tokio::test]
 async fn calls_go_on_through_restarts() {
     let home = home!();
@@ -56,42 +56,50 @@ async fn calls_go_on_through_restarts() {
     let mut waiting = Vec::new();
     for restart in 0..4 {
         let signal = [Signal::TERM, Signal::KILL][restart % 2];
-        // These are answered while the daemon is up: none of them may fail.
+        // These calls are answered while the daemon runs. None of them may fail.
         for number in 0..5 {
             let key = format!("up-{restart}-{number}");
-            let said = front
+            let answer = front
                 .call("fake__echo", json!({"text": key, "key": key}))
                 .await;
-            assert_eq!(said["result"]["content"][0]["text"], key.as_str(), "{said}");
+            assert_eq!(
+                answer["result"]["content"][0]["text"],
+                key.as_str(),
+                "{answer}"
+            );
             keys.push(key);
         }
-        // These meet the end of the daemon, in whatever phase.
+        // These calls meet the end of the daemon, in any phase.
         for number in 0..20 {
             let key = format!("end-{restart}-{number}");
-            let asked = front
+            let id = front
                 .begin("fake__echo", json!({"text": key, "key": key}))
                 .await;
-            waiting.push((asked, key, signal));
+            waiting.push((id, key, signal));
         }
         let ((), next) = tokio::join!(end(daemon, signal), async {
-            // These find no daemon, or one that stops.
+            // These calls find no daemon, or one that stops.
             for number in 0..20 {
                 let key = format!("away-{restart}-{number}");
-                let asked = front
+                let id = front
                     .begin("fake__echo", json!({"text": key, "key": key}))
                     .await;
-                waiting.push((asked, key, signal));
+                waiting.push((id, key, signal));
             }
         });
         let () = next;
         daemon = home.serve(&["--config", &config]).await;
-        for (asked, key, signal) in waiting.drain(..) {
-            let said = front.answer(asked).await;
-            if kind(&said) == "outcome_unknown" {
-                assert_eq!(signal, Signal::KILL, "{key}: {said}");
+        for (id, key, signal) in waiting.drain(..) {
+            let answer = front.answer(id).await;
+            if kind(&answer) == "outcome_unknown" {
+                assert_eq!(signal, Signal::KILL, "{key}: {answer}");
                 unknown += 1;
             } else {
-                assert_eq!(said["result"]["content"][0]["text"], key.as_str(), "{said}");
+                assert_eq!(
+                    answer["result"]["content"][0]["text"],
+                    key.as_str(),
+                    "{answer}"
+                );
                 keys.push(key);
             }
         }
@@ -108,8 +116,8 @@ async fn calls_go_on_through_restarts() {
     daemon.stop().await;
 }
 
-/// A call that runs when the daemon is killed may or may not have run, and is not run again. One that runs
-/// when the daemon is asked to stop has its time to end.
+/// A call that runs when the daemon is killed may or may not have run, and is not repeated. A call that runs
+/// when the daemon gets SIGTERM has its time to end.
 #[tokio::test]
 async fn a_call_at_work_gets_the_truth() {
     let home = home!();
@@ -117,47 +125,47 @@ async fn a_call_at_work_gets_the_truth() {
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect"], "2025-11-25").await;
 
-    let asked = front
+    let id = front
         .begin("fake__sleep", json!({"ms": 600_000, "key": "killed"}))
         .await;
     running(&counts, "killed").await;
-    // A call that takes longer is on record before its end.
+    // A long call is recorded before its end.
     let recorded = async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
     soon(PROGRAMS, "its record", recorded).await;
     end(daemon, Signal::KILL).await;
     let daemon = home.serve(&["--config", &config]).await;
-    let said = front.answer(asked).await;
-    assert_eq!(*kind(&said), "outcome_unknown", "{said}");
-    // The record says the same as the front.
+    let answer = front.answer(id).await;
+    assert_eq!(*kind(&answer), "outcome_unknown", "{answer}");
+    // The record and the front report the same outcome.
     let run = home.run(&["records", "--json"]).await;
     let record = &run.json()["calls"][0];
     assert_eq!(record["arguments"]["key"], "killed", "{run}");
     assert_eq!(record["status"], "unknown", "{run}");
     assert_eq!(record["error"]["kind"], "outcome_unknown", "{run}");
 
-    let asked = front
+    let id = front
         .begin("fake__sleep", json!({"ms": 700, "key": "asked"}))
         .await;
     running(&counts, "asked").await;
     end(daemon, Signal::TERM).await;
-    let said = front.answer(asked).await;
+    let answer = front.answer(id).await;
     assert_eq!(
-        said["result"]["content"][0]["text"], "slept 700 ms",
-        "{said}"
+        answer["result"]["content"][0]["text"], "slept 700 ms",
+        "{answer}"
     );
 
-    // What only reads is simply done again.
-    let asked = front.ask("tools/list", &json!({})).await;
+    // A request that only reads is repeated.
+    let id = front.ask("tools/list", &json!({})).await;
     let daemon = home.serve(&["--config", &config]).await;
-    let said = front.answer(asked).await;
-    assert!(said["result"]["tools"].is_array(), "{said}");
+    let answer = front.answer(id).await;
+    assert!(answer["result"]["tools"].is_array(), "{answer}");
     let runs = runs(&counts);
     assert_eq!((runs["killed"], runs["asked"]), (1, 1));
     front.end().await;
     daemon.stop().await;
 }
 
-/// Subscriptions and the log level are set again, and the client hears that its lists may have changed.
+/// Subscriptions and the log level are set again, and the client is notified that its lists may have changed.
 #[tokio::test]
 async fn a_session_keeps_what_its_client_has_set() {
     for signal in [Signal::TERM, Signal::KILL] {
@@ -171,30 +179,34 @@ async fn a_session_keeps_what_its_client_has_set() {
             };
             let mut front = Front::open(&home, &arguments, "2025-11-25").await;
             let uri = json!({"uri": "fake://text"});
-            let asked = front.ask("resources/subscribe", &uri).await;
-            let said = front.answer(asked).await;
-            assert!(said["result"].is_object(), "{said}");
-            let asked = front
+            let id = front.ask("resources/subscribe", &uri).await;
+            let answer = front.answer(id).await;
+            assert!(answer["result"].is_object(), "{answer}");
+            let id = front
                 .ask("logging/setLevel", &json!({"level": "info"}))
                 .await;
-            front.answer(asked).await;
+            front.answer(id).await;
 
             end(daemon, signal).await;
             let daemon = home.serve(&["--config", &config]).await;
-            front.hear("notifications/tools/list_changed").await;
+            front
+                .next_with_method("notifications/tools/list_changed")
+                .await;
             let touch = format!("{prefix}touch");
             front.call(&touch, uri).await;
-            let heard = front.hear("notifications/resources/updated").await;
-            assert_eq!(heard["params"]["uri"], "fake://text", "{heard}");
+            let message = front
+                .next_with_method("notifications/resources/updated")
+                .await;
+            assert_eq!(message["params"]["uri"], "fake://text", "{message}");
             front.call(&format!("{prefix}log"), json!({"n": 1})).await;
-            front.hear("notifications/message").await;
+            front.next_with_method("notifications/message").await;
             front.end().await;
             daemon.stop().await;
         }
     }
 }
 
-/// A question is taken back when nobody waits for its answer, and a late answer answers no other one.
+/// A question is withdrawn when its daemon is gone. A late answer belongs to no other question.
 #[tokio::test]
 async fn a_question_ends_with_its_daemon() {
     let home = home!();
@@ -202,82 +214,87 @@ async fn a_question_ends_with_its_daemon() {
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-11-25").await;
     let ask = json!({"method": "roots/list"});
-    let asked = front.begin("ask", ask.clone()).await;
-    let first = front.hear("roots/list").await;
+    let id = front.begin("ask", ask.clone()).await;
+    let first = front.next_with_method("roots/list").await;
     end(daemon, Signal::KILL).await;
     let daemon = home.serve(&["--config", &config]).await;
-    let said = front.answer(asked).await;
-    assert_eq!(*kind(&said), "outcome_unknown", "{said}");
-    let taken_back = front.hear("notifications/cancelled").await;
+    let answer = front.answer(id).await;
+    assert_eq!(*kind(&answer), "outcome_unknown", "{answer}");
+    let taken_back = front.next_with_method("notifications/cancelled").await;
     assert_eq!(taken_back["params"]["requestId"], first["id"]);
 
-    let asked = front.begin("ask", ask).await;
-    let second = front.hear("roots/list").await;
+    let id = front.begin("ask", ask).await;
+    let second = front.next_with_method("roots/list").await;
     assert_ne!(first["id"], second["id"]);
     for (question, uri) in [(&first, "file:///late"), (&second, "file:///right")] {
         let answer =
             json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": [{"uri": uri}]}});
-        front.say(&answer).await;
+        front.send(&answer).await;
     }
-    let said = front.answer(asked).await.to_string();
+    let answer = front.answer(id).await.to_string();
     assert!(
-        said.contains("file:///right") && !said.contains("late"),
-        "{said}"
+        answer.contains("file:///right") && !answer.contains("late"),
+        "{answer}"
     );
     front.end().await;
     daemon.stop().await;
 }
 
-/// The daemon is killed while it answers `initialize`.
+/// The daemon is killed while it handles `initialize`.
 #[tokio::test]
 async fn initialize_is_answered_by_the_next_daemon() {
     let home = home!();
     let slow = fakes(&home, &[("fake", &["--hang-at-start"])]);
     let mut daemon = home.serve(&["--config", &slow]).await;
     let mut front = Front::start(&home, &["connect"]);
-    let asked = front
+    let id = front
         .ask("initialize", &super::front::initialize("2025-06-18"))
         .await;
     daemon.says("fake").await;
     end(daemon, Signal::KILL).await;
     let (config, _) = counted(&home);
     let daemon = home.serve(&["--config", &config]).await;
-    let said = front.answer(asked).await;
-    assert_eq!(said["result"]["protocolVersion"], "2025-06-18", "{said}");
+    let answer = front.answer(id).await;
+    assert_eq!(
+        answer["result"]["protocolVersion"], "2025-06-18",
+        "{answer}"
+    );
     front.initialized().await;
-    let said = front.call("fake__echo", json!({"text": "x"})).await;
-    assert_eq!(said["result"]["content"][0]["text"], "x", "{said}");
+    let answer = front.call("fake__echo", json!({"text": "x"})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "x", "{answer}");
     front.end().await;
     daemon.stop().await;
 }
 
-/// A daemon that does not know the session: it is opened anew, with what the client said of itself.
+/// The daemon does not know the session. The front opens a new one with the client's information.
 #[tokio::test]
 async fn a_session_that_is_not_revived_is_opened_anew() {
     let home = home!();
     let (config, _) = counted(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-06-18").await;
-    let asked = front
+    let id = front
         .ask("resources/subscribe", &json!({"uri": "fake://text"}))
         .await;
-    front.answer(asked).await;
+    front.answer(id).await;
     end(daemon, Signal::TERM).await;
     fs::remove_file(home.state().join("session.key")).expect("a key");
     let daemon = home.serve(&["--config", &config]).await;
-    front.hear("notifications/tools/list_changed").await;
-    let said = front.call("subscriptions", json!({})).await;
+    front
+        .next_with_method("notifications/tools/list_changed")
+        .await;
+    let answer = front.call("subscriptions", json!({})).await;
     assert_eq!(
-        said["result"]["structuredContent"]["fake://text"], 1,
-        "{said}"
+        answer["result"]["structuredContent"]["fake://text"], 1,
+        "{answer}"
     );
-    let said = front.call("client", json!({})).await;
-    assert!(said.to_string().contains("sampling"), "{said}");
+    let answer = front.call("client", json!({})).await;
+    assert!(answer.to_string().contains("sampling"), "{answer}");
     front.end().await;
     daemon.stop().await;
 }
 
-/// A stream that listens goes on (2026-07-28).
+/// A listen stream continues (2026-07-28).
 #[tokio::test]
 async fn a_stream_that_listens_goes_on() {
     let home = home!();
@@ -289,18 +306,22 @@ async fn a_stream_that_listens_goes_on() {
     let mut front = Front::start(&home, &["connect"]);
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
     let listening = front.ask("subscriptions/listen", &listen).await;
-    front.hear("notifications/subscriptions/acknowledged").await;
+    front
+        .next_with_method("notifications/subscriptions/acknowledged")
+        .await;
     for signal in [Signal::TERM, Signal::KILL] {
         end(daemon, signal).await;
         daemon = home.serve(&["--config", &config]).await;
-        let heard = front.hear("notifications/tools/list_changed").await;
-        let id = &heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-        assert_eq!(*id, listening, "{heard}");
+        let message = front
+            .next_with_method("notifications/tools/list_changed")
+            .await;
+        let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+        assert_eq!(*id, listening, "{message}");
     }
     let call = modern(json!({"name": "fake__echo", "arguments": {"text": "after"}}));
-    let asked = front.ask("tools/call", &call).await;
-    let said = front.answer(asked).await;
-    assert_eq!(said["result"]["content"][0]["text"], "after", "{said}");
+    let id = front.ask("tools/call", &call).await;
+    let answer = front.answer(id).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "after", "{answer}");
     let rest = front.rest().await;
     let again = rest
         .iter()

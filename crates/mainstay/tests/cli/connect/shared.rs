@@ -1,4 +1,4 @@
-//! `mainstay mcp` shares the servers of the daemon that serves the same configuration, and its own with
+//! `mainstay mcp` uses the servers of a daemon with the same configuration, and shares its own servers with
 //! others.
 
 use mainstay_testkit::{Home, home, within};
@@ -11,9 +11,9 @@ use super::{
 use crate::fakes::fakes;
 
 pub async fn pid(front: &mut Front) -> String {
-    let said = front.call("fake__pid", json!({})).await;
-    let text = said["result"]["content"][0]["text"].as_str();
-    text.unwrap_or_else(|| panic!("no process: {said}"))
+    let answer = front.call("fake__pid", json!({})).await;
+    let text = answer["result"]["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("no process: {answer}"))
         .to_owned()
 }
 
@@ -33,8 +33,8 @@ async fn mcp_uses_the_servers_of_a_daemon_with_the_same_configuration() {
     let theirs = pid(&mut shared).await;
     assert_eq!(listed(&home).await["pid"].to_string(), theirs);
     let standalone = [&arguments[..], &["--standalone"]].concat();
-    let mut own = Front::open(&home, &standalone, "2025-11-25").await;
-    assert_ne!(pid(&mut own).await, theirs);
+    let mut standalone_client = Front::open(&home, &standalone, "2025-11-25").await;
+    assert_ne!(pid(&mut standalone_client).await, theirs);
     let other = home.file(
         "other.json",
         &std::fs::read_to_string(&config).expect("a file"),
@@ -44,8 +44,8 @@ async fn mcp_uses_the_servers_of_a_daemon_with_the_same_configuration() {
     let (code, stderr) = shared.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("attached to the daemon at"), "{stderr}");
-    for own in [own, other] {
-        let (code, stderr) = own.end().await;
+    for client in [standalone_client, other] {
+        let (code, stderr) = client.end().await;
         assert_eq!(code, Some(0), "{stderr}");
         assert!(
             stderr.contains("the other commands do not see these servers"),
@@ -56,14 +56,14 @@ async fn mcp_uses_the_servers_of_a_daemon_with_the_same_configuration() {
 }
 
 async fn answer_roots(client: &mut Front, uri: &str) {
-    let question = client.hear("roots/list").await;
+    let question = client.next_with_method("roots/list").await;
     let roots = json!({"roots": [{"uri": uri}]});
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": roots});
-    client.say(&answer).await;
+    client.send(&answer).await;
 }
 
-/// A question that two clients may have caused goes to the one whose servers these are. From then on the
-/// server has a session for the other, and asks each for its own roots.
+/// A question that two clients may have caused goes to the client that owns the servers. From then on the
+/// server has a session for the other client, and asks each client for its own roots.
 #[tokio::test]
 async fn each_client_is_asked_for_its_own_roots() {
     let home = home!();
@@ -77,29 +77,29 @@ async fn each_client_is_asked_for_its_own_roots() {
     let at_work = owner.begin("fake__sleep", busy).await;
     running(&counts, "busy").await;
     let ask = json!({"method": "roots/list"});
-    let asked = guest.begin("fake__ask", ask.clone()).await;
+    let id = guest.begin("fake__ask", ask.clone()).await;
     answer_roots(&mut owner, "file:///owner").await;
-    guest.answer(asked).await;
+    guest.answer(id).await;
 
-    let asked = guest.begin("fake__ask", ask.clone()).await;
+    let id = guest.begin("fake__ask", ask.clone()).await;
     answer_roots(&mut guest, "file:///guest").await;
-    let said = guest.answer(asked).await.to_string();
-    assert!(said.contains("file:///guest"), "{said}");
+    let answer = guest.answer(id).await.to_string();
+    assert!(answer.contains("file:///guest"), "{answer}");
     assert_ne!(pid(&mut guest).await, process);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": at_work}});
-    owner.say(&cancel).await;
-    let asked = owner.begin("fake__ask", ask).await;
+    owner.send(&cancel).await;
+    let id = owner.begin("fake__ask", ask).await;
     answer_roots(&mut owner, "file:///owner").await;
-    let said = owner.answer(asked).await.to_string();
-    assert!(said.contains("file:///owner"), "{said}");
+    let answer = owner.answer(id).await.to_string();
+    assert!(answer.contains("file:///owner"), "{answer}");
     assert_eq!(pid(&mut owner).await, process);
     guest.end().await;
     let (code, stderr) = owner.end().await;
     assert_eq!(code, Some(0), "{stderr}");
 }
 
-/// The servers of a `mainstay mcp` are seen by the commands, and shared with the next one, which takes over
-/// when the first one's client goes.
+/// The commands see the servers of a `mainstay mcp`. The next `mainstay mcp` shares them, and takes over when
+/// the first client goes.
 #[tokio::test]
 async fn what_mcp_starts_is_seen_and_outlives_its_client() {
     let home = home!();
@@ -117,14 +117,14 @@ async fn what_mcp_starts_is_seen_and_outlives_its_client() {
 
     let mut second = Front::open(&home, &arguments, "2025-11-25").await;
     assert_eq!(pid(&mut second).await, process);
-    // A question of the server goes to the client of the first, whose servers these are.
-    let asked = first
+    // A question of the server goes to the first client, which owns the servers.
+    let id = first
         .begin("fake__ask", json!({"method": "roots/list"}))
         .await;
-    let question = first.hear("roots/list").await;
+    let question = first.next_with_method("roots/list").await;
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
-    first.say(&answer).await;
-    first.answer(asked).await;
+    first.send(&answer).await;
+    first.answer(id).await;
 
     let (code, stderr) = first.end().await;
     assert_eq!(code, Some(0), "{stderr}");
@@ -138,7 +138,7 @@ async fn what_mcp_starts_is_seen_and_outlives_its_client() {
     assert_eq!(run.code, Some(3), "{run}");
 }
 
-/// The commands ask another daemon: the line does not say that they find these servers.
+/// The commands ask another daemon. The line must not say that they find these servers.
 #[tokio::test]
 async fn mcp_names_the_daemon_that_the_commands_ask() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! What passes through a front while the daemon is there.
+//! Messages that pass through a front while the daemon runs.
 
 use mainstay_testkit::{found, home, limits::PROGRAMS, until};
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ async fn all_revisions_with_a_session_are_spoken_and_the_session_is_ended() {
     let daemon = home.serve(&["--config", &config]).await;
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let mut front = Front::open(&home, &["connect"], revision).await;
-        let said = front.call("fake__echo", json!({"text": revision})).await;
-        assert_eq!(said["result"]["content"][0]["text"], revision, "{said}");
+        let answer = front.call("fake__echo", json!({"text": revision})).await;
+        assert_eq!(answer["result"]["content"][0]["text"], revision, "{answer}");
         let (code, stderr) = front.end().await;
         assert_eq!(code, Some(0), "{stderr}");
     }
@@ -28,7 +28,7 @@ async fn all_revisions_with_a_session_are_spoken_and_the_session_is_ended() {
     daemon.stop().await;
 }
 
-/// Messages of 10 MB pass both ways, and no byte of a result is written anew.
+/// Messages of 10 MB pass in both directions, and no byte of a result changes.
 #[tokio::test]
 async fn large_and_odd_messages_pass() {
     let home = home!();
@@ -36,8 +36,8 @@ async fn large_and_odd_messages_pass() {
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-11-25").await;
     let text = "ü".repeat(5_000_000);
-    let said = front.call("echo", json!({"text": text})).await;
-    assert_eq!(said["result"]["content"][0]["text"], text.as_str());
+    let answer = front.call("echo", json!({"text": text})).await;
+    assert_eq!(answer["result"]["content"][0]["text"], text.as_str());
     let big = front.call("big", json!({"bytes": 10_000_000})).await;
     let length = big["result"]["content"][0]["text"].as_str().map(str::len);
     assert_eq!(length, Some(10_000_000));
@@ -59,57 +59,55 @@ async fn progress_logs_questions_and_cancellations_pass_in_order() {
         "arguments": {"steps": 3, "intervalMs": 1},
         "_meta": {"progressToken": "p"},
     });
-    let asked = front.ask("tools/call", &progress).await;
+    let id = front.ask("tools/call", &progress).await;
     for step in 1..=3 {
-        let heard = front.hear("notifications/progress").await;
-        assert_eq!(heard["params"]["progress"], step, "{heard}");
-        assert_eq!(heard["params"]["progressToken"], "p", "{heard}");
+        let message = front.next_with_method("notifications/progress").await;
+        assert_eq!(message["params"]["progress"], step, "{message}");
+        assert_eq!(message["params"]["progressToken"], "p", "{message}");
     }
-    front.answer(asked).await;
+    front.answer(id).await;
 
-    let asked = front
+    let id = front
         .ask("logging/setLevel", &json!({"level": "info"}))
         .await;
-    front.answer(asked).await;
-    let asked = front.begin("log", json!({"n": 2, "outside": true})).await;
+    front.answer(id).await;
+    let id = front.begin("log", json!({"n": 2, "outside": true})).await;
     for line in ["line 1", "line 2"] {
-        let heard = front.hear("notifications/message").await;
-        assert_eq!(heard["params"]["data"], line, "{heard}");
+        let message = front.next_with_method("notifications/message").await;
+        assert_eq!(message["params"]["data"], line, "{message}");
     }
-    front.answer(asked).await;
+    front.answer(id).await;
 
-    let asked = front.begin("ask", json!({"method": "roots/list"})).await;
-    let question = front.hear("roots/list").await;
+    let id = front.begin("ask", json!({"method": "roots/list"})).await;
+    let question = front.next_with_method("roots/list").await;
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": [{"uri": "file:///x"}]}});
-    front.say(&answer).await;
-    let said = front.answer(asked).await;
-    assert!(said.to_string().contains("file:///x"), "{said}");
+    front.send(&answer).await;
+    let answer = front.answer(id).await;
+    assert!(answer.to_string().contains("file:///x"), "{answer}");
 
-    let asked = front.begin("hang", json!({})).await;
-    // One that is cancelled before it is sent is not sent.
+    let id = front.begin("hang", json!({})).await;
+    // A call that is cancelled before it is sent is not sent.
     let runs = || std::fs::read_to_string(&counts).unwrap_or_default();
     until(PROGRAMS, "the call", || runs().contains("hang")).await;
-    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": asked}});
-    front.say(&cancel).await;
-    let heard = found(PROGRAMS, "the cancellation", async || {
-        let said = front.call("cancelled", json!({})).await;
-        let text = said["result"]["content"][0]["text"]
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    front.send(&cancel).await;
+    let message = found(PROGRAMS, "the cancellation", async || {
+        let answer = front.call("cancelled", json!({})).await;
+        let text = answer["result"]["content"][0]["text"]
             .as_str()
             .unwrap_or_default()
             .to_owned();
         (text != "[]").then_some(text)
     });
-    heard.await;
+    message.await;
     let rest: Vec<Value> = front.rest().await;
-    assert!(
-        rest.iter().all(|message| message["id"] != asked),
-        "{rest:?}"
-    );
+    assert!(rest.iter().all(|message| message["id"] != id), "{rest:?}");
     front.end().await;
     daemon.stop().await;
 }
 
-/// A client that initializes again begins anew: a new session, whose calls may have the ids of earlier ones.
+/// A client that initializes again gets a new session. Its calls may have the ids of earlier ones.
 #[tokio::test]
 async fn a_client_that_initializes_again_gets_a_new_session() {
     let home = home!();
@@ -120,8 +118,8 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
         let mut front = Front::open(&home, arguments, "2025-11-25").await;
         let hang = json!({"name": format!("{prefix}hang"), "arguments": {}});
         let hanging = front.ask("tools/call", &hang).await;
-        let asked = front.ask("initialize", &initialize("2025-06-18")).await;
-        let answer = front.answer(asked).await;
+        let id = front.ask("initialize", &initialize("2025-06-18")).await;
+        let answer = front.answer(id).await;
         assert_eq!(
             answer["result"]["protocolVersion"], "2025-06-18",
             "{answer}"
@@ -129,9 +127,9 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
         front.initialized().await;
         let echo = json!({"name": format!("{prefix}echo"), "arguments": {"text": "hello"}});
         let call = json!({"jsonrpc": "2.0", "id": hanging, "method": "tools/call", "params": echo});
-        front.say(&call).await;
-        let said = front.answer(hanging).await;
-        assert_eq!(said["result"]["content"][0]["text"], "hello", "{said}");
+        front.send(&call).await;
+        let answer = front.answer(hanging).await;
+        assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
         found(PROGRAMS, "one session", async || {
             let metrics = mainstay_testkit::get(&daemon.url, "/metrics").await;
             metrics
@@ -145,7 +143,7 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
     daemon.stop().await;
 }
 
-/// What is no message, and what comes too early, is answered as at the daemon's own stdio door.
+/// Invalid messages and early ones are answered as at the daemon's own stdio door.
 #[tokio::test]
 async fn mistakes_are_answered() {
     let home = home!();
@@ -158,11 +156,11 @@ async fn mistakes_are_answered() {
     let early = front.ask("ping", &json!({})).await;
     assert_eq!(front.answer(early).await["result"], json!({}));
     front
-        .say(&json!({"jsonrpc": "2.0", "id": 7, "method": 3}))
+        .send(&json!({"jsonrpc": "2.0", "id": 7, "method": 3}))
         .await;
     front.hear_error().await;
     // An empty batch is an invalid request.
-    front.say(&json!([])).await;
+    front.send(&json!([])).await;
     let answer = front.hear_error().await;
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     assert!(answer["id"].is_null(), "{answer}");
@@ -170,7 +168,7 @@ async fn mistakes_are_answered() {
     daemon.stop().await;
 }
 
-/// Requests without a session (2026-07-28): calls, streams that listen, and cancelling.
+/// Requests without a session (2026-07-28): calls, listen streams and cancellation.
 #[tokio::test]
 async fn clients_without_a_session_are_served() {
     let home = home!();
@@ -180,28 +178,32 @@ async fn clients_without_a_session_are_served() {
     );
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::start(&home, &["connect"]);
-    let asked = front.ask("server/discover", &modern(json!({}))).await;
-    let answer = front.answer(asked).await;
+    let id = front.ask("server/discover", &modern(json!({}))).await;
+    let answer = front.answer(id).await;
     assert!(answer["result"]["capabilities"].is_object(), "{answer}");
     let call = modern(json!({"name": "fake__echo", "arguments": {"text": "modern"}}));
-    let asked = front.ask("tools/call", &call).await;
-    let answer = front.answer(asked).await;
+    let id = front.ask("tools/call", &call).await;
+    let answer = front.answer(id).await;
     assert_eq!(answer["result"]["content"][0]["text"], "modern", "{answer}");
     // A parameter that HTTP clients repeat in a header, and stdio clients do not.
     let call = modern(json!({"name": "fake__routed", "arguments": {"region": "eu"}}));
-    let asked = front.ask("tools/call", &call).await;
-    let answer = front.answer(asked).await;
+    let id = front.ask("tools/call", &call).await;
+    let answer = front.answer(id).await;
     assert!(answer["result"].is_object(), "{answer}");
 
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
     let listening = front.ask("subscriptions/listen", &listen).await;
-    front.hear("notifications/subscriptions/acknowledged").await;
+    front
+        .next_with_method("notifications/subscriptions/acknowledged")
+        .await;
     let call = modern(json!({"name": "fake__change_tools", "arguments": {}}));
-    let asked = front.ask("tools/call", &call).await;
-    front.answer(asked).await;
-    let heard = front.hear("notifications/tools/list_changed").await;
-    let id = &heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-    assert_eq!(*id, listening, "{heard}");
+    let id = front.ask("tools/call", &call).await;
+    front.answer(id).await;
+    let message = front
+        .next_with_method("notifications/tools/list_changed")
+        .await;
+    let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(*id, listening, "{message}");
     let (code, stderr) = front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;

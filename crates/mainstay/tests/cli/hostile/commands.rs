@@ -1,4 +1,4 @@
-//! Every command of the program in all its forms, on a terminal and in pipes, against hostile text.
+//! Every command of the program in all its forms, on a terminal and in pipes, with hostile text.
 
 use std::{collections::BTreeSet, fs};
 
@@ -10,16 +10,16 @@ use mainstay_testkit::{Home, Run, Serving, found, home, limits::PROGRAMS, within
 use serde_json::{Value, json};
 
 use super::{
-    is_told, servers,
+    mentions_hostile_text, servers,
     text::{FORGED, HOSTILE, harmless},
 };
 use crate::{
-    add::fake_registry::{Answer, Registry},
+    add::fake_registry::{FakeAnswer, FakeRegistry},
     control::call_as,
     terminal::Terminal,
 };
 
-/// Commands that change nothing, and their arguments. `§` is the hostile text, `{…}` is made by the test.
+/// Commands that change nothing, and their arguments. `§` is the hostile text, and the test fills in `{…}`.
 const LOOKING: &[(&str, &[&str])] = &[
     ("list", &[]),
     ("list", &["--url", "§"]),
@@ -209,7 +209,7 @@ const CHANGING: &[(&str, &[&str])] = &[
     ("token rotate", &[]),
 ];
 
-/// Commands that no case is for.
+/// Commands without a case.
 const WITHOUT: &[(&str, &str)] = &[
     (
         "demo-server",
@@ -225,7 +225,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("ui", "prints a link of ours"),
 ];
 
-/// Commands that print a text of several lines as it is.
+/// Commands that print a text of several lines unchanged.
 const OF_LINES: &[&str] = &[
     "call",
     "read",
@@ -238,7 +238,7 @@ const OF_LINES: &[&str] = &[
     "config history diff",
 ];
 
-/// Commands whose output in a pipe has the bytes that it was made of.
+/// Commands whose output in a pipe has the original bytes.
 const OF_DATA: &[&str] = &[
     "call",
     "config show",
@@ -253,7 +253,7 @@ const OF_DATA: &[&str] = &[
     "records export",
 ];
 
-/// The paths of all commands that can be run: those that need no other word behind them.
+/// The paths of all commands that can be run without a further subcommand.
 fn runnable(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
     for below in command.get_subcommands() {
         let path = format!("{path} {}", below.get_name());
@@ -279,33 +279,35 @@ fn every_command_is_looked_at() {
     );
 }
 
-/// What the cases are run against.
-struct World {
+/// The fixture of the cases.
+struct HostileHome {
     home: Home,
-    /// It answers as long as it is there.
-    _registry: Registry,
-    /// Texts that stand for `{…}`.
-    made: Vec<(&'static str, String)>,
+    /// The registry answers while this value exists.
+    _registry: FakeRegistry,
+    /// Values for `{…}`.
+    values: Vec<(&'static str, String)>,
 }
 
-impl World {
+impl HostileHome {
     fn arguments(&self, path: &str, arguments: &[&str]) -> Vec<String> {
         let filled = arguments.iter().map(|argument| {
-            let made = self.made.iter();
-            let argument = made.fold((*argument).to_owned(), |text, (name, made)| {
-                text.replace(name, made)
-            });
+            let argument = self
+                .values
+                .iter()
+                .fold((*argument).to_owned(), |text, (name, value)| {
+                    text.replace(name, value)
+                });
             argument.replace('§', &HOSTILE)
         });
         path.split(' ').map(str::to_owned).chain(filled).collect()
     }
 
-    /// Runs a case in all forms. Returns how often hostile text was told of.
+    /// Runs a case in all forms. Returns the number of outputs that mention hostile text.
     async fn look(&self, path: &str, arguments: &[&str]) -> usize {
         let all = self.arguments(path, arguments);
         let base: Vec<&str> = all.iter().map(String::as_str).collect();
-        let mut told = 0;
-        // Unless the command fails before it knows them.
+        let mut mentions = 0;
+        // Unless the command fails earlier.
         let mut every_field = "{id}".to_owned();
         let mut shaped = Vec::new();
         let forms = [(vec![], true), (vec!["--json"], true), (vec![], false)];
@@ -326,21 +328,24 @@ impl World {
             ];
         }
         for (form, on_terminal) in forms.into_iter().chain(shaped) {
-            // Only `top` has no `--json` that could be given twice.
+            // Only `top` has no `--json` that could be duplicated.
             if form == ["--json"] && base.contains(&"--json") {
                 continue;
             }
-            told += self.run(path, &base, &form, on_terminal).await;
+            mentions += self.run(path, &base, &form, on_terminal).await;
         }
-        told
+        mentions
     }
 
     async fn run(&self, path: &str, base: &[&str], form: &[&str], on_terminal: bool) -> usize {
-        // What comes after `--` is not ours.
-        let at = base.iter().position(|it| *it == "--").unwrap_or(base.len());
+        // Arguments after `--` are not Mainstay's.
+        let at = base
+            .iter()
+            .position(|argument| *argument == "--")
+            .unwrap_or(base.len());
         let all = [&base[..at], form, &base[at..]].concat();
         let (stdout, stderr) = if on_terminal {
-            (shown(&self.home, &all).await, String::new())
+            (terminal_output(&self.home, &all).await, String::new())
         } else {
             let Run { stdout, stderr, .. } = self.home.run(&all).await;
             let stdout = if OF_DATA.contains(&path) {
@@ -350,7 +355,7 @@ impl World {
             };
             (stdout, harmless(&all, stderr.into_bytes()))
         };
-        // Notices and wrong usage are told in words.
+        // Notices and usage errors are plain text.
         let lines = stdout.lines().chain(stderr.lines());
         for line in lines.filter(|line| form == ["--json"] && line.starts_with("{\"")) {
             serde_json::from_str::<Value>(line)
@@ -364,11 +369,11 @@ impl World {
                 );
             }
         }
-        usize::from(is_told(&stdout) || is_told(&stderr))
+        usize::from(mentions_hostile_text(&stdout) || mentions_hostile_text(&stderr))
     }
 }
 
-/// Whether a command has `-o` and `--format`.
+/// True if a command has `-o` and `--format`.
 fn is_shaped(path: &str) -> bool {
     let mut command = Cli::command();
     command.build();
@@ -383,8 +388,8 @@ fn is_shaped(path: &str) -> bool {
     })
 }
 
-/// What a command shows on a terminal.
-pub async fn shown(home: &Home, arguments: &[&str]) -> String {
+/// Runs a command on a terminal. Returns the text of its output, which must be harmless.
+pub async fn terminal_output(home: &Home, arguments: &[&str]) -> String {
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(arguments));
     within(child.wait()).await.expect("it ends");
@@ -392,9 +397,9 @@ pub async fn shown(home: &Home, arguments: &[&str]) -> String {
 }
 
 /// Files of clients, of a registry and of the journal, all of them hostile.
-async fn world(home: Home, url: &str) -> World {
+async fn hostile_home(home: Home, url: &str) -> HostileHome {
     let hostile = HOSTILE.as_str();
-    let registry = Registry::start().await;
+    let registry = FakeRegistry::start().await;
     let published = json!({"servers": [
         {"server": {"name": format!("a.b/{hostile}"), "description": hostile, "version": hostile,
             "packages": [{"registryType": hostile, "identifier": hostile, "version": "1.0.0", "transport": {"type": "stdio"}}],
@@ -403,7 +408,7 @@ async fn world(home: Home, url: &str) -> World {
         {"server": {"name": "a.b/c", "description": hostile, "version": "1"}}],
         "metadata": {"nextCursor": hostile}});
     let page = "/v0.1/servers?search=files&version=latest&limit=20";
-    registry.answer(page, Answer::json(&published));
+    registry.answer(page, FakeAnswer::json(&published));
     let odd = json!({hostile: 1, "mcpServers": {
         hostile: {"command": "x"}, "b": {"command": "x", hostile: hostile}, "c": {"url": hostile}, "d": {"command": hostile},
     }});
@@ -434,7 +439,7 @@ async fn world(home: Home, url: &str) -> World {
     })
     .await;
     let of_record = |member: &str| record[member].as_str().expect(member).to_owned();
-    let made = vec![
+    let values = vec![
         ("{record}", of_record("id")),
         ("{result}", of_record("result_cid")),
         ("{arguments}", of_record("arguments_cid")),
@@ -452,17 +457,17 @@ async fn world(home: Home, url: &str) -> World {
         ("{program}", binary().to_str().expect("UTF-8").to_owned()),
         ("{tool}", tool.to_string()),
     ];
-    World {
+    HostileHome {
         home,
         _registry: registry,
-        made,
+        values: values,
     }
 }
 
-/// A daemon with hostile servers, and the cases' world.
-async fn hostile_world() -> (World, Serving, Fake) {
+/// A daemon with hostile servers, and the fixture of the cases.
+async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
     let home = home!();
-    // No argument of a program can hold NUL, so it comes over HTTP.
+    // No argument of a program can have a NUL, so it comes over HTTP.
     let taint = Some(format!("\0{}", *HOSTILE));
     let script = Script {
         taint,
@@ -472,42 +477,52 @@ async fn hostile_world() -> (World, Serving, Fake) {
     let config = servers(&home, Some(remote.url()));
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 2 of 3").await;
-    (world(home, &daemon.url).await, daemon, remote)
+    (hostile_home(home, &daemon.url).await, daemon, remote)
 }
 
-/// Some of the commands that change nothing, while a server's request waits and a tool is switched off.
+/// Runs some of the commands that change nothing, while a server's request waits and a tool is off.
 async fn look_at(cases: &[(&str, &[&str])]) {
-    let (world, daemon, _remote) = hostile_world().await;
+    let (hostile_home, daemon, _remote) = serve_hostile_home().await;
     let question = json!({"method": "elicitation/create", "params": {"message": HOSTILE.as_str(), "requestedSchema": {}}});
     let arguments = question.to_string();
-    let asking = ["call", "evil/ask", "--args", &arguments];
-    let mut asking = world.home.command(&asking).spawn().expect("it starts");
+    let arguments = ["call", "evil/ask", "--args", &arguments];
+    let mut call = hostile_home
+        .home
+        .command(&arguments)
+        .spawn()
+        .expect("it starts");
     found(PROGRAMS, "a request", async || {
-        let waiting = world.home.run(&["requests", "--json"]).await.json();
+        let waiting = hostile_home.home.run(&["requests", "--json"]).await.json();
         waiting["requests"][0]["id"].is_u64().then_some(())
     })
     .await;
-    let off = world.home.run(&["switches", "off", "hand", "dead"]).await;
+    let off = hostile_home
+        .home
+        .run(&["switches", "off", "hand", "dead"])
+        .await;
     assert_eq!(off.code, Some(0), "{off}");
-    let looked = stream::iter(cases).map(|(path, arguments)| world.look(path, arguments));
-    let told: Vec<usize> = looked.buffer_unordered(4).collect().await;
-    let told: usize = told.into_iter().sum();
-    assert!(told > 60, "the hostile text is told of {told} times only");
-    asking.kill().await.expect("killed");
+    let looked = stream::iter(cases).map(|(path, arguments)| hostile_home.look(path, arguments));
+    let mentions: Vec<usize> = looked.buffer_unordered(4).collect().await;
+    let mentions: usize = mentions.into_iter().sum();
+    assert!(
+        mentions > 60,
+        "the hostile text is told of {mentions} times only"
+    );
+    call.kill().await.expect("killed");
     daemon.stop().await;
 
-    // What the daemon left behind.
+    // The files and the state that the daemon left.
     let left = [
         "list", "records", "logs", "object", "stats", "tools", "call",
     ];
     for (path, arguments) in cases.iter().filter(|(path, _)| left.contains(path)) {
-        let all = world.arguments(path, arguments);
+        let all = hostile_home.arguments(path, arguments);
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        shown(&world.home, &all).await;
+        terminal_output(&hostile_home.home, &all).await;
     }
 }
 
-/// In two halves, since each takes its time.
+/// In two halves, because each takes its time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_command_shows_hostile_text_as_it_is() {
     look_at(&LOOKING[..LOOKING.len() / 2]).await;
@@ -520,11 +535,14 @@ async fn no_other_command_shows_hostile_text_as_it_is() {
 
 #[tokio::test]
 async fn no_change_shows_hostile_text_as_it_is() {
-    let (world, daemon, _remote) = hostile_world().await;
-    let mut told = 0;
+    let (hostile_home, daemon, _remote) = serve_hostile_home().await;
+    let mut mentions = 0;
     for (path, arguments) in CHANGING {
-        told += world.look(path, arguments).await;
+        mentions += hostile_home.look(path, arguments).await;
     }
-    assert!(told > 20, "the hostile text is told of {told} times only");
+    assert!(
+        mentions > 20,
+        "the hostile text is told of {mentions} times only"
+    );
     daemon.stop().await;
 }

@@ -1,5 +1,5 @@
-//! What hostile servers, clients, files and registries say, as every command shows it: nothing of it may reach a
-//! terminal as it is.
+//! Texts of hostile servers, clients, files and registries in every command: none of them may reach a terminal
+//! unchanged.
 
 mod commands;
 mod screens;
@@ -10,8 +10,8 @@ use serde_json::json;
 
 use self::text::HOSTILE;
 
-/// A configuration with one server all of whose texts are hostile, and one that is down for a hostile reason. A
-/// third one may be remote.
+/// A configuration with one server whose texts are all hostile, and one that is down for a hostile reason. A
+/// third server may be remote.
 fn servers(home: &Home, remote: Option<String>) -> String {
     let program = fake_server::binary();
     let hostile = HOSTILE.as_str();
@@ -44,9 +44,9 @@ fn servers(home: &Home, remote: Option<String>) -> String {
     home.file("servers.json", &config.to_string())
 }
 
-/// Whether a text shows that hostile text was there.
-fn is_told(text: &str) -> bool {
+/// True if a text has an escaped form of hostile text.
+fn mentions_hostile_text(text: &str) -> bool {
     ["\\u{9b}", "\\u009b", "\\x9b"]
         .iter()
-        .any(|it| text.contains(it))
+        .any(|escape| text.contains(escape))
 }

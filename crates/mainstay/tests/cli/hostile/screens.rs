@@ -1,4 +1,4 @@
-//! Programs that stay on the screen, or ask on it, against hostile text.
+//! Programs that stay on the screen, or ask questions on it, with hostile text.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{
-    commands::shown,
-    is_told, servers,
+    commands::terminal_output,
+    mentions_hostile_text, servers,
     text::{FORGED, HOSTILE, TITLE, characters, harmless},
 };
 use crate::{control::add_from_inside, terminal::Terminal};
 
-/// The daemon's own screen, its log among it, what is followed, and what is asked on a terminal.
+/// The daemon's own screen with its log, followed lists, and questions on a terminal.
 #[tokio::test]
 async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     let home = home!();
@@ -40,7 +40,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         &["list", "--watch"],
         &["health", "--watch"],
     ] {
-        // Wide enough for why a server is down.
+        // Wide enough for the reason of a server that is down.
         let mut terminal = Terminal::of_width(4000);
         let mut child = terminal.start(home.command(arguments));
         terminal.until("x\\u{9b}").await;
@@ -48,7 +48,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         harmless(arguments, terminal.end().await);
     }
 
-    // What a tool needs is asked for.
+    // Missing values of a tool are requested.
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(&["call", "evil/plain"]));
     terminal.until("one of: x\\u{9b}31m").await;
@@ -64,8 +64,8 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         "cwd": format!("/{hostile}"),
     });
     add_from_inside(&home, &url, &entry).await;
-    shown(&home, &["list"]).await;
-    shown(&home, &["get", "new"]).await;
+    terminal_output(&home, &["list"]).await;
+    terminal_output(&home, &["get", "new"]).await;
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(&["approve", "new"]));
     terminal.until("approve it?").await;
@@ -90,11 +90,11 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     kill_process(Pid::from_raw(pid).expect("a process"), Signal::TERM).expect("signalled");
     within(daemon.wait()).await.expect("it ends");
     let text = harmless(&["serve"], screen.end().await);
-    assert!(is_told(&text), "{text}");
+    assert!(mentions_hostile_text(&text), "{text}");
     assert!(!text.lines().any(|line| line.starts_with(FORGED)), "{text}");
 }
 
-/// The protocol itself, tried out by hand.
+/// The protocol itself, typed by hand.
 #[tokio::test]
 async fn the_protocol_on_a_terminal_is_escaped() {
     let home = home!();
@@ -117,7 +117,7 @@ async fn the_protocol_on_a_terminal_is_escaped() {
     assert!(list.to_string().contains('\u{9b}'), "{text}");
 }
 
-/// Pipes get the bytes as they are from commands whose output is data.
+/// Pipes get the original bytes from commands whose output is data.
 #[tokio::test]
 async fn data_keeps_its_bytes_where_no_terminal_is() {
     let home = home!();
@@ -153,18 +153,18 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
     assert_eq!(home.run(&["object", cid]).await.stdout, arguments);
 }
 
-/// Checks what was sent to a terminal beside the sequences of those who draw on it.
-fn obeyed_nothing(written: &Path, what: &str) {
+/// Checks the output to a terminal, except for the sequences that drawing needs.
+fn obeyed_nothing(written: &Path, description: &str) {
     let written = std::fs::read(written).expect("what was written");
     let written = String::from_utf8_lossy(&written);
-    // Colours, places and modes are set with ESC and CSI, lines end with CR LF.
+    // Colours, positions and modes use ESC and CSI, and lines end with CR LF.
     let drawn = [
         '\u{1b}', '\r', '\n', '\t', '\u{8}', '\u{7}', '\u{e}', '\u{f}',
     ];
     let bad: Vec<char> = characters()
         .filter(|c| !drawn.contains(c) && written.contains(*c))
         .collect();
-    assert!(bad.is_empty(), "{what} shows {bad:?}: {written:?}");
+    assert!(bad.is_empty(), "{description} shows {bad:?}: {written:?}");
     for sequence in [
         "\u{1b}]",
         "\u{1b}P",
@@ -175,7 +175,7 @@ fn obeyed_nothing(written: &Path, what: &str) {
     ] {
         assert!(
             !written.contains(sequence),
-            "{what} sends {sequence:?}: {written:?}"
+            "{description} sends {sequence:?}: {written:?}"
         );
     }
 }
@@ -183,7 +183,7 @@ fn obeyed_nothing(written: &Path, what: &str) {
 /// The end of a sequence that sets the title.
 const TITLE_SET: &str = "TAKEN OVER\u{7}";
 
-/// A terminal in which a program runs, and what the program writes to it.
+/// A terminal in which a program runs, and the file with the program's output.
 async fn in_tmux(home: &Home, command: &Command) -> (Tmux, std::path::PathBuf) {
     let terminal = Tmux::start(command, 100, 40).await;
     let written = home.path().join("written");
@@ -202,13 +202,13 @@ async fn hostile_text_does_nothing_in_the_shell() {
     daemon.says("ready: 1 of 2").await;
     let (terminal, written) = in_tmux(&home, &home.command(&["shell"])).await;
     terminal.shows("mainstay>").await;
-    // The names that cannot be shown as they are cannot be chosen.
+    // Names that cannot be shown unchanged cannot be chosen.
     terminal.types("/call evil/plai").await;
     terminal.press(&["Tab"]).await;
     terminal.shows("/call evil/plain").await;
     terminal.press(&["Tab"]).await;
     terminal.press(&["C-c"]).await;
-    for (line, told) in [
+    for (line, expected) in [
         ("/servers", "x\\u{9b}31m"),
         ("/tools evil/t", "x\\u{9b}31m"),
         ("/tools evil/plain", "x\\u{9b}31m"),
@@ -221,13 +221,13 @@ async fn hostile_text_does_nothing_in_the_shell() {
         ("/read evil fake://text", "the text of the fakex\\u{9b}31m"),
         ("/records", "x\\u{9b}31m"),
         ("/events", "x\\u{9b}31m"),
-        // Escape sequences are left out of logs.
+        // Logs omit escape sequences.
         ("/log evil -n 4", "\\u{7f}\\u{80}"),
         ("/server restart dead", "x\\u{9b}31m"),
     ] {
         terminal.types(line).await;
         terminal.press(&["Enter"]).await;
-        terminal.shows(told).await;
+        terminal.shows(expected).await;
         terminal
             .shows_when("the prompt", |screen| {
                 screen.trim_end().ends_with("mainstay>")
@@ -236,7 +236,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
         assert!(!terminal.is_alternate().await, "{line}");
         assert_ne!(terminal.title().await, TITLE, "{line}");
         terminal.press(&["C-l"]).await;
-        terminal.hides(told).await;
+        terminal.hides(expected).await;
     }
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
@@ -274,7 +274,7 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
             terminal.press(&["Tab"]).await;
         }
         terminal.press(&["Escape"]).await;
-        // A key that follows at once would be one with Alt.
+        // Without a pause, the next key would count as a key with Alt.
         terminal.shows(other).await;
         assert_ne!(terminal.title().await, TITLE);
         assert!(terminal.is_alternate().await);

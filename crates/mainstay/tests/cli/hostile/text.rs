@@ -1,35 +1,35 @@
-//! Text that would do something to a terminal, and how to see that it did nothing.
+//! Text that would affect a terminal, and checks that it had no effect.
 
 use std::sync::LazyLock;
 
 /// The title that hostile text gives to a terminal.
 pub const TITLE: &str = "TAKEN OVER";
 
-/// What begins a line of its own where a line break of hostile text comes through.
+/// The text at the beginning of a new line, if a line break in hostile text is not escaped.
 pub const FORGED: &str = "FORGED LINE";
 
-/// All that a terminal obeys or hides, but NUL, which no argument of a program can hold: sequences first, so that
-/// tables do not cut them all, then each character.
+/// Everything that a terminal obeys or hides, except NUL, which no argument of a program can have: sequences
+/// first, so that tables do not cut off all of them, then each character.
 pub static HOSTILE: LazyLock<String> = LazyLock::new(|| {
     let sequences = [
-        // Of C1, cut off by no table.
+        // A sequence of C1, short enough for every table.
         "x\u{9b}31m".to_owned(),
-        // Clear the screen and what was scrolled off it, take the other screen, begin anew.
+        // Clears the screen and the scrollback, switches to the other screen, and resets the terminal.
         "\u{1b}[2J\u{1b}[3J\u{1b}[?1049h\u{1b}c".to_owned(),
-        // Set the title, in both forms and both ends.
+        // Sets the title, in both forms and with both ends.
         format!("\u{1b}]0;{TITLE}\u{7}\u{1b}]2;{TITLE}\u{1b}\\\u{9d}0;{TITLE}\u{9c}"),
-        // Write the clipboard, pass for a link, ask for the terminal's name, draw a picture.
+        // Writes the clipboard, looks like a link, requests the terminal's name, and draws a picture.
         "\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}]8;;http://e.x\u{7}\u{1b}[c\u{1b}P0;1|17/ab\u{1b}\\"
             .to_owned(),
-        // Go back in the line, and begin another.
+        // Moves back in the line, and begins a new one.
         format!("\r\u{8}\u{b}\n{FORGED}"),
-        // A stack of marks.
+        // A stack of combining marks.
         format!("a{}", "\u{336}".repeat(9)),
     ];
     sequences.concat() + &characters().filter(|c| *c != '\0').collect::<String>() + "y"
 });
 
-/// Each character that is obeyed or not seen.
+/// Each character that a terminal obeys or hides.
 pub fn characters() -> impl Iterator<Item = char> {
     let controls = ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
     let directions = ['\u{61c}', '\u{200e}', '\u{200f}']
@@ -42,13 +42,13 @@ pub fn characters() -> impl Iterator<Item = char> {
     controls.chain(directions).chain(unseen.chars())
 }
 
-/// What Mainstay itself sends to a terminal without colours: the line of what is under way is taken away, or
-/// written again in its place.
+/// The sequences that Mainstay itself sends to a terminal without colours: they remove the progress line, or
+/// write it again in its place.
 const OURS: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
 
-/// Checks each character of what a terminal or a pipe got. A terminal itself writes a carriage return before each
-/// line break.
-pub fn harmless(what: &[&str], bytes: Vec<u8>) -> String {
+/// Checks each character of the output to a terminal or a pipe. A terminal itself writes a carriage return
+/// before each line break.
+pub fn harmless(command: &[&str], bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes).expect("UTF-8");
     for ours in OURS {
         text = text.replace(ours, if ours == "\r\n" { "\n" } else { "" });
@@ -57,11 +57,11 @@ pub fn harmless(what: &[&str], bytes: Vec<u8>) -> String {
         .chars()
         .filter(|c| !matches!(c, '\n' | '\t') && characters().any(|bad| bad == *c))
         .collect();
-    assert!(bad.is_empty(), "{what:?} shows {bad:?}:\n{text:?}");
+    assert!(bad.is_empty(), "{command:?} shows {bad:?}:\n{text:?}");
     let marks = "\u{336}".repeat(5);
     assert!(
         !text.contains(&marks),
-        "{what:?} shows a stack of marks:\n{text:?}"
+        "{command:?} shows a stack of marks:\n{text:?}"
     );
     text
 }

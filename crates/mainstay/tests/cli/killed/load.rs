@@ -1,4 +1,4 @@
-//! Clients that call as fast as they are answered, and remember what they were told.
+//! Clients that call as fast as they get answers, and remember the answers.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,11 +13,11 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::{net::TcpStream, task::JoinSet};
 
-/// The servers of the load: a process that dies with the daemon, and one that does not notice.
+/// The servers of the load: a process that dies with the daemon, and one that does not notice its end.
 pub const PROCESS: &str = "process";
 pub const REMOTE: &str = "remote";
 
-/// Enough that a commit serves several calls.
+/// Enough clients for a commit with several calls.
 const CLIENTS: u32 = 8;
 
 const REVISION: &str = "2025-06-18";
@@ -25,16 +25,16 @@ const SESSION: &str = "mcp-session-id";
 
 /// A call that was sent.
 #[derive(Debug)]
-pub struct Made {
+pub struct SentCall {
     pub arguments: Cid,
     pub sent: Instant,
-    pub answered: Option<Answered>,
+    pub answered: Option<CallAnswer>,
 }
 
 #[derive(Debug)]
-pub struct Answered {
+pub struct CallAnswer {
     pub at: Instant,
-    /// Of the result, to the byte as the client has it.
+    /// The CID of the exact bytes of the result at the client.
     pub result: Cid,
 }
 
@@ -49,52 +49,52 @@ pub fn config(remote: &Fake, journal: &serde_json::Value) -> String {
     .to_string()
 }
 
-/// Clients at work, each over a connection of its own, until that breaks.
-pub struct Load(JoinSet<Vec<Made>>);
+/// Clients that make calls, each over its own connection, until it breaks.
+pub struct Load(JoinSet<Vec<SentCall>>);
 
 impl Load {
-    /// No two calls of all rounds have the same arguments.
+    /// All calls of all rounds have different arguments.
     pub fn begin(url: &str, round: u32) -> Self {
         let authority: Arc<str> = url.trim_start_matches("http://").into();
         let work = |client| call_until_it_breaks(Arc::clone(&authority), round, client);
         Self((0..CLIENTS).map(work).collect())
     }
 
-    /// What all of them made, once their connections are gone.
-    pub async fn end(self) -> Vec<Made> {
+    /// All calls, once the connections have ended.
+    pub async fn end(self) -> Vec<SentCall> {
         self.0.join_all().await.into_iter().flatten().collect()
     }
 }
 
-async fn call_until_it_breaks(authority: Arc<str>, round: u32, client: u32) -> Vec<Made> {
-    let mut made = Vec::new();
+async fn call_until_it_breaks(authority: Arc<str>, round: u32, client: u32) -> Vec<SentCall> {
+    let mut calls = Vec::new();
     let Some(mut connection) = Connection::open(authority).await else {
-        return made;
+        return calls;
     };
     let server = [PROCESS, REMOTE][client as usize % 2];
     for number in client * 8.. {
         let arguments = arguments(round, client, number);
         let params = format!(r#"{{"name":"{server}__echo","arguments":{arguments}}}"#);
-        let mut call = Made {
+        let mut call = SentCall {
             arguments: Cid::of(arguments.as_bytes()),
             sent: Instant::now(),
             answered: None,
         };
         let result = connection.ask("tools/call", &params).await;
-        call.answered = result.map(|result| Answered {
+        call.answered = result.map(|result| CallAnswer {
             at: Instant::now(),
             result: Cid::of(result.get().as_bytes()),
         });
         let over = call.answered.is_none();
-        made.push(call);
+        calls.push(call);
         if over {
             break;
         }
     }
-    made
+    calls
 }
 
-/// Texts whose results are larger: of some alone they are files (64 KiB), of some the arguments, too.
+/// Texts of different lengths: some results are files (64 KiB), and some arguments, too.
 fn arguments(round: u32, client: u32, number: u32) -> String {
     let padding = match number % 64 {
         7 => 100_000,
@@ -112,17 +112,17 @@ struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     session: Option<String>,
     last_id: u64,
-    /// What drives it; ends with it.
+    /// The task that drives the connection. It ends with the connection.
     _driver: JoinSet<()>,
 }
 
 impl Connection {
-    /// With a session. `None` where the daemon is gone.
+    /// Opens a connection with a session. `None` if the daemon is gone.
     async fn open(authority: Arc<str>) -> Option<Self> {
         let stream = TcpStream::connect(&*authority).await.ok()?;
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.ok()?;
         let mut tasks = JoinSet::new();
-        // Its end is seen by its user.
+        // The user of the connection notices its end.
         tasks.spawn(async { drop(driver.await) });
         let mut this = Self {
             authority,
@@ -142,7 +142,7 @@ impl Connection {
         Some(this)
     }
 
-    /// The result of a request; `None` where the daemon is gone.
+    /// The result of a request. `None` if the daemon is gone.
     async fn ask(&mut self, method: &str, params: &str) -> Option<Box<RawValue>> {
         #[derive(Deserialize)]
         struct Response {
@@ -157,7 +157,7 @@ impl Connection {
                 r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#
             ))
             .await?;
-        // One that took longer came as an event.
+        // The answer of a longer call is an event.
         let text = body.lines().rfind(|line| line.contains(r#""jsonrpc""#));
         let text = text.unwrap_or_else(|| panic!("no answer: {body}"));
         let text = text.strip_prefix("data:").unwrap_or(text);

@@ -1,8 +1,8 @@
-//! What `kill -9` leaves of the journal: a daemon under load is killed at some moment, and started anew
-//! over the same files, again and again.
+//! The journal after `kill -9`: a daemon under load is killed at a random time, and started again with the same
+//! files, repeatedly.
 //!
-//! `JOURNAL_KILLS=50 cargo nextest run -p mainstay --test cli --no-capture killed` does it more often,
-//! and shows the figures.
+//! `JOURNAL_KILLS=50 cargo nextest run -p mainstay --test cli --no-capture killed` does it more often, and
+//! shows the figures.
 
 #![expect(
     clippy::print_stdout,
@@ -31,21 +31,20 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use self::load::{Load, Made};
+use self::load::{Load, SentCall};
 
-/// Kills in a run of all tests; in relaxed mode each takes seconds.
+/// Number of kills in a run of all tests. In relaxed mode each takes seconds.
 const KILLS_STRICT: u32 = 4;
 const KILLS_RELAXED: u32 = 2;
-/// In relaxed mode, how long before the kill a lost call may have been answered: a window of 50 ms, two
-/// commits, and a machine that does other things, too. That nothing is lost but what came last is checked
-/// without a clock.
+/// In relaxed mode, maximum time between a lost call's answer and the kill: a window of 50 ms, two commits, and
+/// a busy machine. Another check, without a clock, shows that only the last calls are lost.
 const LATE: Duration = Duration::from_secs(1);
-/// The load lives for this long after the daemon is ready, and at most for so long more.
+/// The load runs for at least this long after the daemon is ready, plus a random time.
 const LEAST_LOAD: Duration = Duration::from_millis(100);
 const MORE_LOAD_MILLIS: u64 = 700;
-/// Objects of the newest calls are read after every kill; those of all others at the end.
+/// Number of objects of the newest calls that are read after every kill. All others are read at the end.
 const READ_AT_ONCE: usize = 64;
-/// More than is written here, so that nothing goes by itself.
+/// More than the test writes, so that nothing is deleted by its size.
 const MAX_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +55,7 @@ async fn strict_keeps_what_it_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relaxed_loses_what_came_last_at_most() {
-    // Longer than what may be lost, so that what may not is there.
+    // Longer than the window in which calls may be lost, so that other calls exist.
     let load = LATE + Duration::from_millis(500);
     let figures = kill_again_and_again(Durability::Relaxed, load).await;
     assert!(
@@ -71,9 +70,9 @@ struct Figures {
     acknowledged: usize,
     records: usize,
     objects: usize,
-    /// Acknowledged, and not on record.
+    /// Calls that were answered, and are not recorded.
     lost: usize,
-    /// How long before each kill the first of the lost calls was answered.
+    /// Time between the answer of the first lost call and each kill.
     windows: Vec<Duration>,
 }
 
@@ -101,7 +100,7 @@ impl fmt::Display for Figures {
 
 async fn kill_again_and_again(durability: Durability, least_load: Duration) -> Figures {
     let home = home!();
-    // Outlives every daemon.
+    // This server survives every daemon.
     let remote = Fake::http(Script::default()).await.expect("a free port");
     let (word, few) = match durability {
         Durability::Strict => ("strict", KILLS_STRICT),
@@ -112,20 +111,20 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
     let config = home.file("servers.json", &config);
     let mut figures = Figures::default();
     let mut daemon = ready(&home, &config).await;
-    let wanted = env::var("JOURNAL_KILLS").ok();
-    let kills = wanted.map_or(few, |kills| kills.parse().expect("a number"));
+    let kills = env::var("JOURNAL_KILLS").ok();
+    let kills = kills.map_or(few, |kills| kills.parse().expect("a number"));
     for round in 0..kills {
         let (since, load) = (SystemTime::now(), Load::begin(&daemon.url, round));
         let more = RandomState::new().hash_one(round) % MORE_LOAD_MILLIS;
-        let meant = Instant::now() + least_load + Duration::from_millis(more);
-        tokio::time::sleep_until(meant.into()).await;
+        let kill_at = Instant::now() + least_load + Duration::from_millis(more);
+        tokio::time::sleep_until(kill_at.into()).await;
         kill(daemon).await;
-        let made = within(load.end()).await;
+        let calls = within(load.end()).await;
         daemon = ready(&home, &config).await;
         assert_is_whole(&home);
         let records = records(&client(&home, &daemon), since).await;
         figures.records += records.len();
-        figures.add(durability, meant, &made, &records);
+        figures.add(durability, kill_at, &calls, &records);
         println!("{word}, {round}: {more} ms more, {figures}");
     }
     daemon.stop().await;
@@ -135,15 +134,15 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
     figures
 }
 
-/// A daemon that knows its servers' tools. One that was started anew may still wait for the servers, as
-/// its first calls do.
+/// A daemon that knows its servers' tools. A restarted daemon may still wait for the servers, as its first
+/// calls do.
 async fn ready(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
     daemon.says("ready: ").await;
     daemon
 }
 
-/// Kills the daemon itself; the process above it ends by itself, and the servers with it.
+/// Kills the daemon itself. The process above it ends by itself, and ends the servers.
 async fn kill(daemon: Serving) {
     let pid = Pid::from_raw(daemon.daemon_pid().cast_signed()).expect("a process id");
     kill_process(pid, Signal::KILL).expect("it runs");
@@ -165,7 +164,7 @@ fn assert_is_whole(home: &Home) {
     assert_eq!(found, "ok");
 }
 
-/// The calls of a round by their arguments, as a daemon that was started after it has them.
+/// The calls of a round by their arguments, as the next daemon has them.
 async fn records(client: &Client, since: SystemTime) -> HashMap<String, CallRecord> {
     let mut found = HashMap::new();
     let mut before = None;
@@ -192,28 +191,28 @@ async fn records(client: &Client, since: SystemTime) -> HashMap<String, CallReco
 }
 
 impl Figures {
-    /// Compares what the clients of a round know with what is on record. A machine that stood still was late
-    /// to kill, which is no window.
+    /// Compares the clients' calls of a round with the records. If the machine was late to kill, that time is
+    /// no window.
     fn add(
         &mut self,
         durability: Durability,
         killed: Instant,
-        made: &[Made],
+        calls: &[SentCall],
         records: &HashMap<String, CallRecord>,
     ) {
         self.kills += 1;
         let mut first_lost = None;
-        let on_record = |call: &Made| records.get(&call.arguments.to_string());
-        let last_recorded = made.iter().filter(|call| on_record(call).is_some());
+        let on_record = |call: &SentCall| records.get(&call.arguments.to_string());
+        let last_recorded = calls.iter().filter(|call| on_record(call).is_some());
         let last_recorded = last_recorded.map(|call| call.sent).max();
-        for call in made {
+        for call in calls {
             let Some(answered) = &call.answered else {
                 continue;
             };
             self.acknowledged += 1;
-            // In relaxed mode one may have been written while it was under way.
+            // In relaxed mode the beginning of a call may have been written while it was in flight.
             let relaxed = durability == Durability::Relaxed;
-            let record = on_record(call).filter(|it| !(relaxed && it.status == "unknown"));
+            let record = on_record(call).filter(|record| !(relaxed && record.status == "unknown"));
             if let Some(record) = record {
                 let result = answered.result.to_string();
                 assert_eq!(record.result_cid, Some(result), "{call:?}: {record:?}");
@@ -224,7 +223,7 @@ impl Figures {
             assert!(relaxed, "{call:?} is not on record");
             self.lost += 1;
             first_lost = first_lost.into_iter().chain([answered.at]).min();
-            // A commit writes whatever has ended before it.
+            // A commit writes all calls that have ended before it.
             assert!(
                 last_recorded.is_none_or(|sent| sent <= answered.at),
                 "{call:?} is lost, and one that began after its end is not"
@@ -235,7 +234,7 @@ impl Figures {
     }
 }
 
-/// Reads whatever any record names; returns how many objects that are.
+/// Reads every object that a record names. Returns the number of objects.
 async fn every_object_resolves(home: &Home, expected: usize) -> usize {
     let settings = config::Journal {
         max_bytes: MAX_BYTES,

@@ -1,4 +1,4 @@
-//! `mainstay setup`: the page docs/quickstart.md, command for command, and the way back.
+//! `mainstay setup`: the page docs/quickstart.md, command by command, and the way back.
 
 mod questions;
 mod staying;
@@ -29,7 +29,7 @@ struct Machinery {
 }
 
 impl Machinery {
-    /// A home with three clients' files, and no service manager.
+    /// A home with the files of three clients, and without a service manager.
     fn new() -> Self {
         let home = home!();
         let bin = home.path().join("bin");
@@ -93,14 +93,14 @@ impl Machinery {
         files.chain(ours).map(look).collect()
     }
 
-    /// Calls a tool as each client would: by the entry in its own file.
+    /// Calls a tool like each client: by the entry in the client's own file.
     async fn call_through_the_clients(&self) -> Vec<String> {
         let machine = Machine::new(System::own(), self.home.path());
         let mut called = Vec::new();
         for found in find(&machine) {
-            let it = &found.files[0];
-            let text = it.text.as_ref().expect("read");
-            let all = servers(&it.file, text).expect("servers");
+            let file = &found.files[0];
+            let text = file.text.as_ref().expect("read");
+            let all = servers(&file.file, text).expect("servers");
             assert_eq!(all.len(), 1, "{all:#?}");
             assert_eq!(all[0].left_out, Some(LeftOut::Mainstay));
             let entry = &all[0].entry;
@@ -122,7 +122,7 @@ impl Machinery {
     }
 }
 
-/// The first tool call of a client that starts this command.
+/// The result of the first tool call of a client that starts this command.
 async fn echoed(mut command: Command) -> String {
     let mut client = command.spawn().expect("it starts");
     let mut stdin = client.stdin.take().expect("a pipe");
@@ -180,7 +180,7 @@ async fn the_quick_start_is_true() {
             let called = machine.call_through_the_clients().await;
             assert_eq!(called, ["Claude Desktop", "Cursor", "Codex"]);
         }
-        // No test opens the browser of the machine that it runs on.
+        // No test opens the browser of its machine.
         let run = match words.as_str() {
             "ui" => machine.run(&["ui", "--no-open"]).await,
             _ => machine.run(arguments).await,
@@ -248,10 +248,12 @@ async fn without_a_terminal_it_must_be_said() {
         .run(&["doctor", "--json", "--no-start", "--listen", "127.0.0.1:0"])
         .await;
     let found = run.json();
-    let own = found.as_array().expect("an array").iter();
-    let own: Vec<_> = own.filter(|it| it["id"] == "client.own_servers").collect();
-    assert_eq!(own.len(), 3, "{found:#}");
-    assert_eq!(own[1]["mend"], "mainstay setup --client cursor");
+    let all = found.as_array().expect("an array").iter();
+    let own_servers: Vec<_> = all
+        .filter(|finding| finding["id"] == "client.own_servers")
+        .collect();
+    assert_eq!(own_servers.len(), 3, "{found:#}");
+    assert_eq!(own_servers[1]["mend"], "mainstay setup --client cursor");
 }
 
 #[tokio::test]
@@ -288,7 +290,7 @@ async fn what_was_changed_since_is_not_overwritten() {
     let run = machine.run(&["setup", "--undo", "--force"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(machine.state(), before);
-    // A file that cannot be read is left alone, and said to be.
+    // An unreadable file is left alone, and reported.
     fs::write(&cursor, "{ not json").expect("written");
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -300,7 +302,7 @@ async fn what_was_changed_since_is_not_overwritten() {
     assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
 }
 
-/// In one line it is no YAML any more.
+/// Joined into one line, the text would not be YAML.
 #[tokio::test]
 async fn a_text_to_paste_keeps_its_lines() {
     let machine = Machinery::new();
@@ -328,7 +330,7 @@ async fn a_text_to_paste_keeps_its_lines() {
     assert_eq!(fs::read_to_string(&goose).expect("there"), flow);
 }
 
-/// Windows programs write UTF-16. Mainstay leaves it so, and restores every byte.
+/// Windows programs write UTF-16. Mainstay keeps the encoding, and restores every byte.
 #[tokio::test]
 async fn a_file_in_utf_16_stays_in_it() {
     use mainstay_platform::encoding::Encoding;
@@ -349,15 +351,15 @@ async fn a_file_in_utf_16_stays_in_it() {
         text.contains("\"mainstay\"") && text.contains("// two of them"),
         "{text}"
     );
-    // Even if it was removed since.
+    // Even if the file was removed since.
     fs::remove_file(&cursor).expect("removed");
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // A file that is made has its own permissions.
+    // A new file has its own permissions.
     fs::set_permissions(&cursor, fs::Permissions::from_mode(mode)).expect("set");
     assert_eq!(machine.state(), before);
 
-    // What is neither is told with a way out.
+    // A text in no known encoding is reported with a way out.
     fs::write(&cursor, b"{\xff}").expect("written");
     let run = machine.run(&["setup", "--dry-run"]).await;
     assert!(
@@ -410,7 +412,7 @@ async fn changes_of_others_stay_when_setup_is_undone() {
         assert!(text.contains(from), "{text}");
         fs::write(path, text.replace(from, to)).expect("written");
     };
-    // Claude Desktop has a theme, Codex another model, and Mainstay a server more.
+    // Claude Desktop has another theme, Codex another model, and Mainstay one more server.
     change(&file(0), "\"dark\"", "\"light\"");
     change(&file(2), "\"o4\"", "\"o5\"");
     let add = ["add", "--no-check", "later", "--", "later-server"];
@@ -419,17 +421,21 @@ async fn changes_of_others_stay_when_setup_is_undone() {
     let run = machine.run(&["setup", "--undo", "--dry-run"]).await;
     // Three clients' files, the configuration and its schema.
     assert_eq!(run.stdout.matches(" would be restored").count(), 2, "{run}");
-    let told = |run: &Run, end: &str| {
+    let count_lines = |run: &Run, end: &str| {
         let lines = run.stdout.lines().filter(|line| line.ends_with(end));
         lines.count()
     };
-    assert_eq!(told(&run, ": its servers would be put back"), 2, "{run}");
+    assert_eq!(
+        count_lines(&run, ": its servers would be put back"),
+        2,
+        "{run}"
+    );
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(told(&run, " restored"), 2, "{run}");
-    assert_eq!(told(&run, ": its servers put back"), 2, "{run}");
+    assert_eq!(count_lines(&run, " restored"), 2, "{run}");
+    assert_eq!(count_lines(&run, ": its servers put back"), 2, "{run}");
     assert_eq!(
-        told(&run, ": the servers that setup added taken out"),
+        count_lines(&run, ": the servers that setup added taken out"),
         1,
         "{run}"
     );
@@ -457,7 +463,7 @@ async fn changes_of_others_stay_when_setup_is_undone() {
     assert!(run.stderr.contains("nothing to undo"), "{run}");
 }
 
-/// A project's files are shared with others, and may come from anybody.
+/// A project's files are shared, and may come from anybody.
 #[tokio::test]
 async fn files_of_a_project_are_told_and_taken_when_asked() {
     let machine = Machinery::new();
@@ -488,14 +494,14 @@ async fn files_of_a_project_are_told_and_taken_when_asked() {
         assert_eq!(run.code, Some(0), "{run}");
         assert_eq!(run.stderr.matches("left alone").count(), 2, "{run}");
         assert!(!run.stdout.contains("team"), "{run}");
-        let asked = format!("`mainstay {} --project`", arguments[0]);
-        assert!(run.stderr.contains(&asked), "{run}");
+        let command = format!("`mainstay {} --project`", arguments[0]);
+        assert!(run.stderr.contains(&command), "{run}");
     }
     let doctor = ["doctor", "--json", "--no-start", "--listen", "127.0.0.1:0"];
     let found = run_here(&doctor).await.json();
     let all = found.as_array().expect("an array").iter();
-    let of_project = all.filter(|it| it["id"] == "client.project_servers");
-    let mends: Vec<&Value> = of_project.map(|it| &it["mend"]).collect();
+    let of_project = all.filter(|finding| finding["id"] == "client.project_servers");
+    let mends: Vec<&Value> = of_project.map(|finding| &finding["mend"]).collect();
     assert_eq!(
         mends,
         [
@@ -513,7 +519,7 @@ async fn files_of_a_project_are_told_and_taken_when_asked() {
     assert_eq!(run.code, Some(0), "{run}");
     let servers = run.json()["servers"].clone();
     let servers = servers.as_array().expect("an array").iter();
-    let new: Vec<_> = servers.filter(|it| it["new"] == true).collect();
+    let new: Vec<_> = servers.filter(|server| server["new"] == true).collect();
     assert_eq!(new.len(), 2, "{run}");
     assert!(!look(".mcp.json").contains("team"), "{run}");
     assert!(!look(".vscode/mcp.json").contains("lint"), "{run}");
@@ -544,7 +550,7 @@ async fn a_running_daemon_follows() {
     daemon.stop().await;
 }
 
-/// An extension has a file in each editor, and each needs its entry.
+/// An extension has a file in each editor, and each file needs the entry.
 #[tokio::test]
 async fn every_installation_of_a_client_is_pointed_at_mainstay() {
     let machine = Machinery::new();

@@ -1,4 +1,4 @@
-//! A person at a terminal, who is asked.
+//! Setup at a terminal, with questions to a person.
 
 use mainstay_testkit::Terminal;
 
@@ -7,7 +7,7 @@ use super::{Machinery, SECRET};
 const GO_ON: &str = "go on? [y]es, [n]o, [c]hoose the clients";
 const SERVICE: &str = "start Mainstay now and whenever you log in? [y/n]";
 
-/// What a person is asked, in this order, where the answers lead to each question.
+/// The questions in their order, with the answer that leads to the next one.
 const QUESTIONS: [(&str, &str); 6] = [
     (GO_ON, "c"),
     ("have Claude Desktop use Mainstay? [y/n]", "n"),
@@ -22,15 +22,15 @@ async fn at_a_terminal(machine: &Machinery) -> Terminal {
     Terminal::start(&machine.command(&["setup"]), 200, 250).await
 }
 
-/// Answers the first of the questions, and waits for the next one.
+/// Answers the first questions, and waits for the next one.
 async fn answered(terminal: &Terminal, count: usize) {
     for (index, (question, answer)) in QUESTIONS.iter().enumerate().take(count + 1) {
-        let seen = |screen: &str| {
+        let is_asked = |screen: &str| {
             let earlier = QUESTIONS[..=index].iter();
-            let times = earlier.filter(|(it, _)| it == question).count();
+            let times = earlier.filter(|(text, _)| text == question).count();
             screen.matches(question).count() == times
         };
-        terminal.shows_when(question, seen).await;
+        terminal.shows_when(question, is_asked).await;
         if index < count {
             terminal.press(&[answer, "Enter"]).await;
         }

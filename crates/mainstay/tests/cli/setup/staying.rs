@@ -1,4 +1,5 @@
-//! Servers that stay with their client: Mainstay cannot read their entry, start them, or sign in to them.
+//! Servers that stay with their client, because Mainstay cannot read their entry, start them, or sign in to
+//! them.
 
 use std::{
     fs,
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{FILES, Machinery, SECRET};
 
-/// It may work there, and nothing would be gained by taking it away.
+/// The server may work there, and removing it would have no advantage.
 #[tokio::test]
 async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let machine = Machinery::new();
@@ -25,8 +26,8 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let before = machine.state();
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    let told = "notes: stays in Cursor, for Mainstay cannot start it: `args[0]`: ";
-    assert!(run.stderr.contains(told), "{run}");
+    let note = "notes: stays in Cursor, for Mainstay cannot start it: `args[0]`: ";
+    assert!(run.stderr.contains(note), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     assert!(text.contains(here), "{text}");
     assert!(!text.contains("my-files"), "{text}");
@@ -44,7 +45,7 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     assert_eq!(machine.state(), before);
 }
 
-/// Without what cannot be read, three servers would be one, and two would be gone.
+/// Without their unreadable members, three servers would become one, and two would be lost.
 #[tokio::test]
 async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     let machine = Machinery::new();
@@ -66,24 +67,24 @@ async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
         .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    for told in [
+    for text in [
         "note: alpha, beta: stays in Cursor, for its entry cannot be read: `args`: expected a list of texts",
         "note: gamma: stays in Cursor, for its entry cannot be read: `disabled`: expected true or false",
     ] {
-        assert!(run.stderr.contains(told), "{run}");
+        assert!(run.stderr.contains(text), "{run}");
     }
     assert!(run.stdout.contains("1 server added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
-    for stays in ["server-alpha", "server-beta", "gamma"] {
-        assert!(text.contains(stays), "{text}");
+    for name in ["server-alpha", "server-beta", "gamma"] {
+        assert!(text.contains(name), "{text}");
     }
     let run = machine.run(&["import", "--from", "cursor"]).await;
-    let told =
+    let note =
         "left out: beta of Cursor: its entry cannot be read: `args`: expected a list of texts";
-    assert!(run.stdout.contains(told), "{run}");
+    assert!(run.stdout.contains(note), "{run}");
 }
 
-/// Their client can sign in, and Mainstay cannot.
+/// The client can sign in, and Mainstay cannot.
 #[tokio::test]
 async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     let machine = Machinery::new();
@@ -99,19 +100,19 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
         .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    for told in [
+    for text in [
         "note: signed: stays in Cursor, `auth`: Mainstay cannot sign in by OAuth",
         "note: streamed: stays in Cursor, `type`: Mainstay speaks no \"http-stream\"",
     ] {
-        assert!(run.stderr.contains(told), "{run}");
+        assert!(run.stderr.contains(text), "{run}");
     }
     assert!(run.stdout.contains("1 server added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
-    for stays in ["\"signed\"", "\"streamed\"", "\"mainstay\""] {
-        assert!(text.contains(stays), "{text}");
+    for name in ["\"signed\"", "\"streamed\"", "\"mainstay\""] {
+        assert!(text.contains(name), "{text}");
     }
     assert!(!text.contains("\"plain\""), "{text}");
-    // Nothing to do any more, and nothing that `doctor` could mend by it.
+    // Nothing is left to do, and `doctor` has no repair for it.
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(fs::read_to_string(&cursor).expect("there"), text);
@@ -139,7 +140,7 @@ fn refusing() -> String {
     format!("http://{address}/mcp")
 }
 
-/// The client signs in when it is refused. Nothing in its file says so.
+/// The client signs in when it is refused. Its file does not show that.
 #[tokio::test]
 async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     let machine = Machinery::new();
@@ -155,8 +156,8 @@ async fn a_server_that_refuses_mainstay_stays_with_its_client() {
         .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    let told = "note: signs-in: stays in Cursor, `url`: unauthorized: HTTP 401: the server wants";
-    assert!(run.stderr.contains(told), "{run}");
+    let note = "note: signs-in: stays in Cursor, `url`: unauthorized: HTTP 401: the server wants";
+    assert!(run.stderr.contains(note), "{run}");
     assert!(run.stdout.contains("2 servers added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     assert!(text.contains("\"signs-in\""), "{text}");
@@ -166,7 +167,7 @@ async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     );
 }
 
-/// Their client may start them, from the folder that it has open or with another PATH.
+/// The client may start them, from its open folder or with another PATH.
 #[tokio::test]
 async fn servers_whose_program_is_not_found_stay_with_their_client() {
     let machine = Machinery::new();
@@ -186,33 +187,33 @@ async fn servers_whose_program_is_not_found_stay_with_their_client() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     let cannot = "stays in Cursor, for Mainstay cannot start it: ";
-    for (name, why) in [
+    for (name, reason) in [
         ("relative", "`command`: ./server.sh lies in a folder that"),
         ("missing", "`command`: command not found: no-such-program"),
         ("gone", "`command`: there is no program /nowhere/server"),
         ("elsewhere", "`cwd`: there is no folder /nowhere/at/all"),
     ] {
-        let told = format!("note: {name}: {cannot}{why}");
-        assert!(run.stderr.contains(&told), "{told} in {run}");
+        let note = format!("note: {name}: {cannot}{reason}");
+        assert!(run.stderr.contains(&note), "{note} in {run}");
     }
-    // What nobody starts needs no program.
+    // A server that is never started needs no program.
     assert!(run.stdout.contains("2 servers added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
-    for stays in ["relative", "missing", "gone", "elsewhere", "mainstay"] {
-        assert!(text.contains(&format!("\"{stays}\"")), "{text}");
+    for name in ["relative", "missing", "gone", "elsewhere", "mainstay"] {
+        assert!(text.contains(&format!("\"{name}\"")), "{text}");
     }
     assert!(!text.contains("\"plain\""), "{text}");
 }
 
-/// The clients would reach that daemon, and none of their servers behind it.
+/// The clients would reach that daemon, and none of their servers.
 #[tokio::test]
 async fn a_daemon_with_another_configuration_is_told() {
     let machine = Machinery::new();
     let other = machine.home.file("other.json", r#"{"mcpServers": {}}"#);
     let daemon = machine.home.serve(&["--config", &other]).await;
-    let told = format!("the daemon that runs reads {other}, and the servers would go into ");
+    let warning = format!("the daemon that runs reads {other}, and the servers would go into ");
     let run = machine.run(&["setup", "--dry-run"]).await;
-    assert!(run.stderr.contains(&told), "{run}");
+    assert!(run.stderr.contains(&warning), "{run}");
     assert!(
         run.stderr
             .contains(&format!("`mainstay setup --config {other}`")),

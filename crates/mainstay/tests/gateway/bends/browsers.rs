@@ -1,4 +1,4 @@
-//! Clients in browsers, and what clients say that they accept.
+//! Clients in browsers, and the `Accept` headers of clients.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mainstay_core::config::Secret;
@@ -28,13 +28,13 @@ fn of_a_page(client: &Http) -> HeaderMap {
 #[tokio::test]
 async fn a_page_may_send_and_read_what_the_protocol_has() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for path in ["/mcp", "/servers/x/mcp", "/sse", "/servers/x/sse"] {
         let client = gateway.stranger(path);
         let mut headers = of_a_page(&client);
-        let wanted = "Traceparent,tracestate, Mcp-Param-Region,mcp-session-id, x-evil";
-        let wanted = HeaderValue::from_static(wanted);
-        headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, wanted);
+        let names = "Traceparent,tracestate, Mcp-Param-Region,mcp-session-id, x-evil";
+        let names = HeaderValue::from_static(names);
+        headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, names);
         let answer = client.send(Method::OPTIONS, headers, "").await;
         let allowed = list(&answer.headers, header::ACCESS_CONTROL_ALLOW_HEADERS);
         for name in [
@@ -50,9 +50,15 @@ async fn a_page_may_send_and_read_what_the_protocol_has() {
             "traceparent",
             "tracestate",
         ] {
-            assert!(allowed.iter().any(|it| it == name), "{name}: {allowed:?}");
+            assert!(
+                allowed.iter().any(|header| header == name),
+                "{name}: {allowed:?}"
+            );
         }
-        assert!(!allowed.iter().any(|it| it == "x-evil"), "{allowed:?}");
+        assert!(
+            !allowed.iter().any(|header| header == "x-evil"),
+            "{allowed:?}"
+        );
         let exposed = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
         for name in [
             "mcp-session-id",
@@ -60,19 +66,23 @@ async fn a_page_may_send_and_read_what_the_protocol_has() {
             "www-authenticate",
             "retry-after",
         ] {
-            assert!(exposed.iter().any(|it| it == name), "{name}: {exposed:?}");
+            assert!(
+                exposed.iter().any(|header| header == name),
+                "{name}: {exposed:?}"
+            );
         }
     }
 }
 
-/// A page that is refused can read how it would be let in.
+/// A web page whose request is refused can read the challenge.
 #[tokio::test]
 async fn a_page_can_read_the_challenge() {
     let backend = Backend::http().await;
     let tokens = Tokens::from(Secret::new(TOKEN));
     tokens.add("somebody", None).expect("added");
     let all = config(&[("x", &backend)], serde_json::json!({}));
-    let gateway = Gateway::guarded(&all, GatewayOptions::default(), tokens, |it| it).await;
+    let gateway =
+        Gateway::guarded(&all, GatewayOptions::default(), tokens, |address| address).await;
     let client = gateway.stranger("/mcp");
     let headers = of_a_page(&client);
     let answer = client.send(Method::POST, headers, initialize(LATEST)).await;
@@ -80,7 +90,7 @@ async fn a_page_can_read_the_challenge() {
     assert!(answer.headers.contains_key(header::WWW_AUTHENTICATE));
     let exposed = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
     assert!(
-        exposed.iter().any(|it| it == "www-authenticate"),
+        exposed.iter().any(|header| header == "www-authenticate"),
         "{exposed:?}"
     );
 }
@@ -88,7 +98,7 @@ async fn a_page_can_read_the_challenge() {
 #[tokio::test]
 async fn what_is_not_accepted_is_not_sent() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.stranger("/mcp");
     for (accept, expected) in [
         (

@@ -1,25 +1,25 @@
-//! Cursors that are numbers, of servers and of clients.
+//! Cursors of servers and of clients that are numbers.
 
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::names,
     gateway::Gateway,
 };
 
 over_every_transport! {
-    /// A cursor goes back as it came.
+    /// A cursor is returned in the form in which it arrived.
     async fn a_cursor_that_is_a_number_is_sent_back_as_one(kind) {
         let flags = ["--tools", "20", "--page-size", "7", "--bend", "numeric-cursors"];
         let backend = Backend::start(kind, &flags).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let tools = client.tools().await;
         assert!(tools.len() > 20, "{tools:?}");
-        let shown = gateway.rest().server("x").await;
-        assert_eq!(shown["toolCount"], tools.len(), "{shown}");
-        // The transparent endpoint passes them on.
+        let server = gateway.rest().server("x").await;
+        assert_eq!(server["toolCount"], tools.len(), "{server}");
+        // The transparent endpoint passes cursors on.
         let client = gateway.client_at("/servers/x/mcp").await;
         let page = client.result("tools/list", json!({})).await;
         assert_eq!(page["nextCursor"], 7, "{page}");
@@ -28,11 +28,11 @@ over_every_transport! {
     }
 }
 
-/// Our own cursors look like numbers, and some clients make numbers of them.
+/// Mainstay's own cursors look like numbers, and some clients turn them into numbers.
 #[tokio::test]
 async fn our_own_cursors_are_taken_as_numbers() {
     let backend = Backend::http().await;
-    let gateway = Gateway::with(&[("x", &backend)], json!({"pageSize": 5})).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], json!({"pageSize": 5})).await;
     let client = gateway.client().await;
     let first = client.result("tools/list", json!({})).await;
     let cursor = first["nextCursor"].as_str().expect("a cursor").to_owned();

@@ -1,7 +1,7 @@
-//! Servers whose bends are drawn at random, called for a minute: whatever they do, none is shown as well while
-//! every call of it fails, none that is idle is asked without a pause, and every failure has a reason.
+//! Servers with random bends, which are called for a minute. No server may be shown as healthy while every call
+//! fails, no idle server may be asked without a pause, and every failure must have a reason.
 //!
-//! `BENDS_SEED` draws others. The seed is in the message of a failure.
+//! `BENDS_SEED` selects other bends. The message of a failure has the seed.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, failure, text},
     gateway::Gateway,
     rest_client::Rest,
 };
 
-/// How long the servers are called.
+/// Duration of the calls.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// A server that is shown as well for so long while every call fails breaks the promise.
+/// A server must not be shown as healthy for this long while every call fails.
 const WINDOW: Duration = Duration::from_secs(40);
 
-/// Between two calls of one server.
+/// Pause between two calls of one server.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The most requests that an idle server gets within a second, after its lists have been read: one more reading of
-/// all four lists, and a ping.
+/// Maximum number of requests that an idle server gets within a second, once its lists are read: one more
+/// reading of all four lists, and a ping.
 const MOST_IDLE: usize = 5;
 
-/// Servers that are called, and as many of the same bends that are not.
+/// Number of servers that are called. As many servers with the same bends are idle.
 const SERVERS: usize = 9;
 
-/// The seed of the draw that everybody repeats.
+/// The default seed.
 const SEED: u64 = 20_261_128;
 
-/// Splitmix64: draws that a seed repeats.
+/// Splitmix64: a random sequence that a seed repeats.
 struct Draw(u64);
 
 impl Draw {
@@ -50,16 +50,16 @@ impl Draw {
     }
 }
 
-fn transport(kind: Kind) -> BendTransport {
+fn transport(kind: BackendKind) -> BendTransport {
     match kind {
-        Kind::Stdio => BendTransport::Stdio,
-        Kind::Http => BendTransport::Http,
-        Kind::Sse => BendTransport::Sse,
+        BackendKind::Stdio => BendTransport::Stdio,
+        BackendKind::Http => BendTransport::Http,
+        BackendKind::Sse => BendTransport::Sse,
     }
 }
 
-/// One or two bends that this transport has.
-fn bends(kind: Kind, draw: &mut Draw) -> Vec<Bend> {
+/// One or two bends that exist over this transport.
+fn bends(kind: BackendKind, draw: &mut Draw) -> Vec<Bend> {
     let transport = transport(kind);
     let all: Vec<Bend> = Bend::value_variants()
         .iter()
@@ -70,7 +70,7 @@ fn bends(kind: Kind, draw: &mut Draw) -> Vec<Bend> {
     (0..count).map(|_| all[draw.below(all.len())]).collect()
 }
 
-async fn start(kind: Kind, bends: &[Bend]) -> Backend {
+async fn start(kind: BackendKind, bends: &[Bend]) -> Backend {
     let flags: Vec<String> = bends
         .iter()
         .map(|bend| {
@@ -82,7 +82,7 @@ async fn start(kind: Kind, bends: &[Bend]) -> Backend {
     Backend::start(kind, &flags).await.option("timeout_s", 2)
 }
 
-/// A call that failed, in words, or none.
+/// The error text of a failed call. `None` if the call succeeds.
 async fn failed_call(client: &Http, server: &str) -> Option<String> {
     let call = json!({"name": format!("{server}__echo"), "arguments": {"text": "hello"}});
     let answer = client.request("tools/call", call).await;
@@ -97,19 +97,19 @@ async fn failed_call(client: &Http, server: &str) -> Option<String> {
     Some(words)
 }
 
-/// How one server fared.
+/// The history of one server.
 struct Course {
     name: String,
-    /// Since when each call has failed.
+    /// Time of the first failed call since the last success.
     failing_since: Option<Instant>,
-    /// Since when the server has been shown as well.
+    /// Time since which the server is shown as healthy.
     well_since: Option<Instant>,
     calls: u32,
     answered: u32,
 }
 
 impl Course {
-    fn called(&mut self, failed: Option<&str>) {
+    fn record_call(&mut self, failed: Option<&str>) {
         self.calls += 1;
         match failed {
             None => {
@@ -117,7 +117,7 @@ impl Course {
                 self.failing_since = None;
             }
             Some(words) => {
-                // Every failure has a reason, not only a kind.
+                // Every failure has a reason, and not only a kind.
                 assert!(
                     words.split_whitespace().count() >= 4,
                     "{}: {words}",
@@ -128,7 +128,7 @@ impl Course {
         }
     }
 
-    fn seen(&mut self, server: &Value) {
+    fn record_status(&mut self, server: &Value) {
         let is_well = server["status"] == "connected" && server["healthStatus"] == "healthy";
         self.well_since = match self.well_since {
             Some(since) if is_well => Some(since),
@@ -143,12 +143,12 @@ impl Course {
     }
 }
 
-/// Calls one server for the whole time, and looks at how it is shown. Now and then it loses its sessions.
+/// Calls one server for the whole time, and checks its status. Sometimes the server loses its sessions.
 async fn drive(
     client: Http,
     rest: Rest,
     backend: &Backend,
-    kind: Kind,
+    kind: BackendKind,
     name: String,
     mut draw: Draw,
 ) -> Course {
@@ -163,9 +163,9 @@ async fn drive(
     while Instant::now() < end {
         let server = course.name.split(' ').next().expect("a name").to_owned();
         let failed = failed_call(&client, &server).await;
-        course.called(failed.as_deref());
-        course.seen(&rest.server(&server).await);
-        if kind != Kind::Stdio && draw.below(20) == 0 {
+        course.record_call(failed.as_deref());
+        course.record_status(&rest.server(&server).await);
+        if kind != BackendKind::Stdio && draw.below(20) == 0 {
             match draw.below(3) {
                 0 => backend.fake().expire_sessions(),
                 1 => backend.fake().lose_sessions(),
@@ -177,12 +177,12 @@ async fn drive(
     course
 }
 
-/// Whether a server with these bends can be used: its tools are known, its answers can be read, and they can be told
-/// apart on a pipe that calls share.
-fn is_usable(kind: Kind, bends: &[Bend]) -> bool {
+/// True if a server with these bends is usable: its tools are known, its answers are readable, and calls that
+/// share a pipe can tell their answers apart.
+fn is_usable(kind: BackendKind, bends: &[Bend]) -> bool {
     !bends.iter().any(|bend| match bend {
         Bend::ListError | Bend::NotANumber | Bend::Uninitialized => true,
-        Bend::IdForeign | Bend::IdNull => kind != Kind::Http,
+        Bend::IdForeign | Bend::IdNull => kind != BackendKind::Http,
         _ => false,
     })
 }
@@ -194,10 +194,10 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
     let mut draw = Draw(seed);
     let mut drawn = Vec::new();
     for number in 0..SERVERS {
-        let kind = Kind::ALL[number % Kind::ALL.len()];
+        let kind = BackendKind::ALL[number % BackendKind::ALL.len()];
         let bends = bends(kind, &mut draw);
-        let (called, idle) = (start(kind, &bends).await, start(kind, &bends).await);
-        drawn.push((number, kind, bends, called, idle));
+        let (record_call, idle) = (start(kind, &bends).await, start(kind, &bends).await);
+        drawn.push((number, kind, bends, record_call, idle));
     }
     let names: Vec<_> = (0..SERVERS)
         .map(|n| (format!("s{n}"), format!("i{n}")))
@@ -205,18 +205,18 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
     let servers: Vec<_> = drawn
         .iter()
         .zip(&names)
-        .flat_map(|((.., called, idle), (name, idle_name))| {
-            [(name.as_str(), called), (idle_name.as_str(), idle)]
+        .flat_map(|((.., record_call, idle), (name, idle_name))| {
+            [(name.as_str(), record_call), (idle_name.as_str(), idle)]
         })
         .collect();
-    let gateway = Gateway::of(&servers).await;
-    let drives = drawn.iter().map(|(number, kind, bends, called, _)| {
+    let gateway = Gateway::with_servers(&servers).await;
+    let drives = drawn.iter().map(|(number, kind, bends, record_call, _)| {
         let name = format!("s{number} ({kind:?} {bends:?}, seed {seed})");
         let draw = Draw(seed ^ u64::try_from(*number).expect("a small number"));
         let (gateway, kind) = (&gateway, *kind);
         async move {
             let client = gateway.client().await;
-            drive(client, gateway.rest(), called, kind, name, draw).await
+            drive(client, gateway.rest(), record_call, kind, name, draw).await
         }
     });
     let courses = futures_util::future::join_all(drives).await;
@@ -234,7 +234,7 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
         );
     }
     for (_, kind, bends, _, idle) in &drawn {
-        if *kind == Kind::Stdio {
+        if *kind == BackendKind::Stdio {
             continue;
         }
         let received = idle.fake().received();
@@ -243,8 +243,8 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
             .map(|first| first.at + Duration::from_secs(5));
         let late: Vec<_> = received
             .iter()
-            .filter(|it| begin.is_some_and(|begin| it.at > begin))
-            .map(|it| (it.at, it.method().unwrap_or_default()))
+            .filter(|request| begin.is_some_and(|begin| request.at > begin))
+            .map(|request| (request.at, request.method().unwrap_or_default()))
             .collect();
         let at: Vec<_> = late.iter().map(|(at, _)| *at).collect();
         let most = most_within(&at, Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Clients that send `initialize` though they have, or remember, a session: they get a new one.
+//! Clients that send `initialize` although they have a session, or remember one. They get a new session.
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -8,14 +8,14 @@ use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, LATEST, cancelled},
     gateway::{Gateway, config, soon, until},
     rest_client::TOKEN,
     sse::Sse,
 };
 
-/// Each endpoint, and what stands before its tools.
+/// Each endpoint, and the prefix of its tools.
 const ENDPOINTS: [(&str, &str); 3] = [
     ("/mcp", "x__"),
     ("/mcp/narrow", "x__"),
@@ -26,15 +26,15 @@ fn narrow() -> Value {
     json!({"profiles": {"narrow": {"servers": ["x"]}}})
 }
 
-async fn hears(client: &Http, prefix: &str) {
-    client.hears(&format!("{prefix}echo")).await;
+async fn assert_echo(client: &Http, prefix: &str) {
+    client.assert_echo(&format!("{prefix}echo")).await;
 }
 
 over_every_transport! {
-    /// A client that remembers an id which nobody knows, one of another endpoint, or none at all of ours.
+    /// The client names an unknown id, an id of another endpoint, or an id that Mainstay did not make.
     async fn an_unknown_session_keeps_no_client_out(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::with(&[("x", &backend)], narrow()).await;
+        let gateway = Gateway::with_settings(&[("x", &backend)], narrow()).await;
         let elsewhere = gateway.client_at("/mcp/narrow").await.session;
         for (path, prefix) in ENDPOINTS {
             for remembered in [Some("of-another-program".to_owned()), elsewhere.clone()] {
@@ -42,17 +42,17 @@ over_every_transport! {
                 client.session.clone_from(&remembered);
                 client.initialize(LATEST).await;
                 assert_ne!(client.session, remembered, "{path}");
-                hears(&client, prefix).await;
+                assert_echo(&client, prefix).await;
             }
         }
     }
 }
 
-/// The session that a client names lives on: a call of it may be waited for, or another process may use it.
+/// The session that the client names continues: a call in it may be in flight, or another process may use it.
 #[tokio::test]
 async fn a_session_that_lives_is_left_alone_and_a_new_one_is_opened() {
     let backend = Backend::http().await;
-    let gateway = Gateway::with(&[("x", &backend)], narrow()).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], narrow()).await;
     for (path, prefix) in ENDPOINTS {
         let first = gateway.client_at(path).await;
         let params = json!({"name": format!("{prefix}sleep"), "arguments": {"ms": 300}});
@@ -64,15 +64,15 @@ async fn a_session_that_lives_is_left_alone_and_a_new_one_is_opened() {
             again.session.clone_from(&first.session);
             again.initialize(LATEST).await;
             assert_ne!(again.session, first.session, "{path}");
-            hears(&again, prefix).await;
+            assert_echo(&again, prefix).await;
         };
         let (answer, ()) = soon("both", async { tokio::join!(slow, again) }).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-        hears(&first, prefix).await;
+        assert_echo(&first, prefix).await;
     }
 }
 
-/// A session that a later run would revive is no different.
+/// A session of an earlier run is treated alike.
 #[tokio::test]
 async fn a_session_of_an_earlier_run_keeps_no_client_out() {
     let backend = Backend::http().await;
@@ -82,24 +82,24 @@ async fn a_session_of_an_earlier_run_keeps_no_client_out() {
         ..DaemonOptions::default()
     };
     for (path, prefix) in ENDPOINTS {
-        let first = Gateway::set(&config, options()).await;
+        let first = Gateway::with_options(&config, options()).await;
         let remembered = first.client_at(path).await.session;
         first.stop().await;
-        let second = Gateway::set(&config, options()).await;
+        let second = Gateway::with_options(&config, options()).await;
         let mut client = second.stranger(path);
         client.session.clone_from(&remembered);
         client.initialize(LATEST).await;
         assert_ne!(client.session, remembered, "{path}");
-        hears(&client, prefix).await;
+        assert_echo(&client, prefix).await;
         second.stop().await;
     }
 }
 
-/// On a stream there is one session: the first one ends with its calls, which have no answers.
+/// A stream has one session. A new one ends the old one with its calls, which get no answers.
 #[tokio::test]
 async fn on_stdio_the_session_before_ends() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut pipe = gateway.pipe().await;
     let slow = json!({"name": "x__hang", "arguments": {}}).to_string();
     let slow = pipe.begin("tools/call", &slow).await;
@@ -107,21 +107,24 @@ async fn on_stdio_the_session_before_ends() {
     let greeting = pipe.initialize("2025-06-18").await;
     assert_eq!(greeting["protocolVersion"], "2025-06-18");
     until("the cancellation", || backend.given_up() == 1).await;
-    pipe.hears("x__echo").await;
+    pipe.assert_echo("x__echo").await;
     assert_eq!(gateway.sessions(), 1);
-    // A cancellation of what is over means nothing.
+    // The cancellation of an ended call has no effect.
     pipe.send(cancelled(&slow)).await;
-    pipe.hears("x__echo").await;
-    let mut heard = std::mem::take(&mut pipe.heard);
-    heard.extend(pipe.close().await);
-    assert!(heard.iter().all(|it| it["id"] != slow), "{heard:?}");
+    pipe.assert_echo("x__echo").await;
+    let mut messages = std::mem::take(&mut pipe.other_messages);
+    messages.extend(pipe.close().await);
+    assert!(
+        messages.iter().all(|message| message["id"] != slow),
+        "{messages:?}"
+    );
     until("no session", || gateway.sessions() == 0).await;
 }
 
 over_every_transport! {
     async fn on_an_event_stream_the_session_before_ends(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (calls, (path, prefix)) in [(1, ("/sse", "x__")), (2, ("/servers/x/sse", ""))] {
             let mut client = Sse::greeted(&gateway, path).await;
             client.begin(&format!("{prefix}hang"), json!({"arguments": {}})).await;
@@ -130,8 +133,8 @@ over_every_transport! {
             if !prefix.is_empty() {
                 until("the cancellation", || backend.given_up() == calls).await;
             }
-            // The session of its own at the server has ended with the call in it.
-            client.hears(&format!("{prefix}echo")).await;
+            // The client's own upstream session has ended, and its call, too.
+            client.assert_echo(&format!("{prefix}echo")).await;
             assert_eq!(gateway.sessions(), 1, "{path}");
             drop(client);
             until("no session", || gateway.sessions() == 0).await;
@@ -139,14 +142,14 @@ over_every_transport! {
     }
 }
 
-/// The session of somebody else is not touched.
+/// The session of another client is not touched.
 #[tokio::test]
 async fn a_foreign_session_keeps_no_client_out() {
     let backend = Backend::http().await;
     let tokens = Tokens::from(Secret::new(TOKEN));
     let all = config(&[("x", &backend)], narrow());
     let options = GatewayOptions::default();
-    let gateway = Gateway::guarded(&all, options, tokens.clone(), |it| it).await;
+    let gateway = Gateway::guarded(&all, options, tokens.clone(), |address| address).await;
     let client = |path: &str, name: &str| {
         let mut client = gateway.stranger(path);
         let (token, _) = tokens.add(name, None).expect("added");
@@ -160,16 +163,16 @@ async fn a_foreign_session_keeps_no_client_out() {
         other.session.clone_from(&mine.session);
         other.initialize(LATEST).await;
         assert_ne!(other.session, mine.session, "{path}");
-        hears(&other, prefix).await;
-        hears(&mine, prefix).await;
+        assert_echo(&other, prefix).await;
+        assert_echo(&mine, prefix).await;
     }
 }
 
-/// Revision 2025-03-26, "Lifecycle": `initialize` stands in no batch.
+/// Revision 2025-03-26, "Lifecycle": a batch must not contain `initialize`.
 #[tokio::test]
 async fn a_batch_opens_no_session() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut client = gateway.stranger("/mcp");
     client.initialize("2025-03-26").await;
     let initialize = crate::client::initialize(LATEST);

@@ -1,4 +1,4 @@
-//! Peers that bend the protocol (docs/dev/peers.md): what can be taken is taken, and what cannot is named.
+//! Peers that bend the protocol (docs/dev/peers.md): usable messages are accepted, and others are reported.
 
 mod browsers;
 mod cursors;

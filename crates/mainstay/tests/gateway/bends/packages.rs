@@ -9,7 +9,7 @@ use crate::{
     gateway::{Gateway, config},
 };
 
-/// Breaks as `npx` does where two fetch one package at once; what was fetched is run.
+/// Fails like `npx` if two processes fetch one package at once. Runs the fetched package.
 const NPX: &str = r#"#!/bin/sh
 cache="$(dirname "$0")/_npx/$2"
 if [ ! -e "$cache/done" ]; then
@@ -26,7 +26,7 @@ shift 2
 exec "$@"
 "#;
 
-/// Entries of one package that start together fetch it one after the other, and none of them fails.
+/// Entries of one package that start together fetch it one after the other. None of them fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starts_of_one_package_take_turns_while_its_cache_is_cold() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,9 +1,10 @@
-//! Pages of tools, whose URIs several servers may use: a page of one server must not show another's data.
+//! UI pages of tools. Several servers may use one URI, and the page of one server must not show the data of
+//! another.
 
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::Gateway,
 };
 
@@ -15,25 +16,25 @@ const TOOL: &str = r#"{"name":"show","inputSchema":{"type":"object"},"_meta":{"u
 #[tokio::test]
 async fn a_page_that_two_servers_have_is_read_by_its_address_alone() {
     let flags = ["--resource", PAGE, "--resource", "ui://app/own"];
-    let one = Backend::start(Kind::Http, &flags).await;
-    let two = Backend::start(Kind::Http, &["--resource", PAGE, "--tool", TOOL]).await;
-    let gateway = Gateway::of(&[("one", &one), ("two", &two)]).await;
+    let one = Backend::start(BackendKind::Http, &flags).await;
+    let two = Backend::start(BackendKind::Http, &["--resource", PAGE, "--tool", TOOL]).await;
+    let gateway = Gateway::with_servers(&[("one", &one), ("two", &two)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     for method in ["resources/read", "resources/subscribe"] {
         let error = client.error(method, json!({"uri": PAGE})).await;
-        let said = error["message"].as_str().expect("a text");
+        let text = error["message"].as_str().expect("a text");
         for words in [
             "one and two",
             "mainstay+one:ui://app/main",
             "mainstay+two:ui://app/main",
         ] {
-            assert!(said.contains(words), "{said}");
+            assert!(text.contains(words), "{text}");
         }
     }
-    let (status, said) = rest.post("/api/resources/read", json!({"uri": PAGE})).await;
-    assert_eq!(status, 404, "{said}");
-    assert!(said.to_string().contains("one and two"), "{said}");
-    // Neither was asked.
+    let (status, answer) = rest.post("/api/resources/read", json!({"uri": PAGE})).await;
+    assert_eq!(status, 404, "{answer}");
+    assert!(answer.to_string().contains("one and two"), "{answer}");
+    // Neither server got a request.
     for backend in [&one, &two] {
         assert_eq!(backend.count("resources/read"), 0);
     }
@@ -43,22 +44,22 @@ async fn a_page_that_two_servers_have_is_read_by_its_address_alone() {
         assert_eq!(read["contents"][0]["text"], PAGE, "{read}");
         assert_eq!(backend.count("resources/read"), 1);
     }
-    // What one server has works as ever, and so does a server alone.
+    // A page of one server works as before, and so does a single server.
     let read = client
         .result("resources/read", json!({"uri": "ui://app/own"}))
         .await;
     assert_eq!(read["contents"][0]["text"], "ui://app/own");
-    let own = gateway.client_at("/servers/two/mcp").await;
-    let read = own.result("resources/read", json!({"uri": PAGE})).await;
+    let direct = gateway.client_at("/servers/two/mcp").await;
+    let read = direct.result("resources/read", json!({"uri": PAGE})).await;
     assert_eq!(read["contents"][0]["text"], PAGE);
 }
 
-/// A page that is in no list is its whose tools name it.
+/// A page that is in no list belongs to the server whose tools name it.
 #[tokio::test]
 async fn a_page_is_looked_for_where_a_tool_names_it() {
-    let other = Backend::start(Kind::Http, &[]).await;
-    let owner = Backend::start(Kind::Http, &["--tool", TOOL]).await;
-    let gateway = Gateway::of(&[("other", &other), ("owner", &owner)]).await;
+    let other = Backend::start(BackendKind::Http, &[]).await;
+    let owner = Backend::start(BackendKind::Http, &["--tool", TOOL]).await;
+    let gateway = Gateway::with_servers(&[("other", &other), ("owner", &owner)]).await;
     let client = gateway.client().await;
     client.error("resources/read", json!({"uri": PAGE})).await;
     assert_eq!(owner.count("resources/read"), 1);

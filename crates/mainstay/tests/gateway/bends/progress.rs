@@ -1,19 +1,19 @@
-//! Servers whose progress does not rise.
+//! Servers whose progress values do not rise.
 
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::failure,
     gateway::Gateway,
 };
 
 over_every_transport! {
-    /// It is passed on, as a sign of life for people, and gives the call no more time.
+    /// The progress is passed on, for people, but does not extend the time of the call.
     async fn progress_that_does_not_rise_extends_nothing(kind) {
         let backend = Backend::start(kind, &["--bend", "flat-progress"]).await;
         let backend = backend.option("timeout_s", 1).option("maxTimeoutMs", 60_000);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, tool) in [("/mcp", "x__progress"), ("/servers/x/mcp", "progress")] {
             let client = gateway.client_at(path).await;
             let params = json!({

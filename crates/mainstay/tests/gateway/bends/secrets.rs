@@ -5,21 +5,21 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, found},
-    world::{World, with},
+    world::{TestConfig, with},
 };
 
 const FIRST: &str = "first-secret-of-the-tests";
 const SECOND: &str = "second-secret-of-the-tests";
 
-/// A server that takes this credential alone.
-async fn guarded(kind: Kind, secret: &str) -> Backend {
+/// A server that accepts only this credential.
+async fn guarded(kind: BackendKind, secret: &str) -> Backend {
     let header = format!("authorization=Bearer {secret}");
     Backend::start(kind, &["--require-header", &header]).await
 }
 
-/// From now on it takes another.
+/// Makes the server accept another credential from now on.
 fn take(backend: &Backend, secret: &str) {
     let header = format!("authorization=Bearer {secret}");
     let header = header.parse().expect("a header");
@@ -28,40 +28,40 @@ fn take(backend: &Backend, secret: &str) {
         .edit(|script| script.require_header = Some(header));
 }
 
-fn rotate(world: &World, secret: &str) {
-    // As programs that rotate secrets do it: in one step.
+fn rotate(world: &TestConfig, secret: &str) {
+    // In one step, like programs that rotate secrets.
     let new = world.folder.path().join("new");
     std::fs::write(&new, format!("{secret}\n")).expect("written");
     std::fs::rename(new, world.folder.path().join("token")).expect("renamed");
 }
 
 /// A Mainstay whose server `x` gets its credential from a file.
-async fn start(backend: &Backend, secret: &str, members: Value) -> (World, Gateway) {
+async fn start(backend: &Backend, secret: &str, members: Value) -> (TestConfig, Gateway) {
     let mut entry = with(backend, members);
     entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
-    let world = World::of(&json!({"mcpServers": {"x": entry}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
     rotate(&world, secret);
     let gateway = world.run().await;
     (world, gateway)
 }
 
-fn is_hidden(shown: &Value) {
+fn is_hidden(value: &Value) {
     for secret in [FIRST, SECOND] {
-        assert!(!shown.to_string().contains(secret), "{shown}");
+        assert!(!value.to_string().contains(secret), "{value}");
     }
 }
 
-/// A server that refuses the old credential in the middle of a session gets the new one, without anybody's help.
+/// A server refuses the old credential during a session, and gets the new one without any action.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = guarded(kind, FIRST).await;
         let (world, gateway) = start(&backend, FIRST, json!({})).await;
         let (rest, client) = (gateway.rest(), gateway.client().await);
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         take(&backend, SECOND);
         rotate(&world, SECOND);
-        // Calls and probes are refused until the session is new.
+        // Calls and probes are refused until there is a new session.
         found("a call that works", async || {
             let result = client.call("x__echo", json!({"text": "hello"})).await;
             is_hidden(&result);
@@ -75,11 +75,11 @@ async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
     }
 }
 
-/// Whoever starts a server after a 401, as the hint says, has the file read.
+/// A start after a 401, as the hint recommends, reads the file again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_reads_a_secret_again() {
     for operation in ["start", "restart", "reconnect"] {
-        let backend = guarded(Kind::Http, SECOND).await;
+        let backend = guarded(BackendKind::Http, SECOND).await;
         let (world, gateway) = start(&backend, FIRST, json!({})).await;
         let rest = gateway.rest();
         let refused = |server: &Value| {
@@ -90,21 +90,21 @@ async fn a_start_reads_a_secret_again() {
         is_hidden(&server);
         rotate(&world, SECOND);
         rest.done("x", operation).await;
-        gateway.client().await.hears("x__echo").await;
+        gateway.client().await.assert_echo("x__echo").await;
         is_hidden(&rest.server("x").await);
-        // A reload finds nothing to do.
+        // The reload finds no change.
         let before = backend.count("initialize");
         let (_, reloaded) = rest.post("/api/reload", json!({})).await;
         assert_eq!(reloaded["applied"], true, "{reloaded}");
-        gateway.client().await.hears("x__echo").await;
+        gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(backend.count("initialize"), before, "{operation}");
     }
 }
 
-/// A file that cannot be read fails the attempt, which names it, and the next one reads it again.
+/// An unreadable file fails the attempt, and the error names the file. The next attempt reads it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reference_that_fails_is_named_and_tried_again() {
-    let backend = guarded(Kind::Http, FIRST).await;
+    let backend = guarded(BackendKind::Http, FIRST).await;
     let (world, gateway) = start(&backend, FIRST, json!({"connectTimeoutMs": 2000})).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
@@ -122,13 +122,13 @@ async fn a_reference_that_fails_is_named_and_tried_again() {
     rest.until_status("x", "connected").await;
 }
 
-/// A server whose file was missing from the beginning can be started once it is there.
+/// A server whose file is missing at first can be started once the file exists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_comes_later_is_read_at_the_start() {
-    let backend = guarded(Kind::Http, FIRST).await;
+    let backend = guarded(BackendKind::Http, FIRST).await;
     let mut entry = backend.entry.clone();
     entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
-    let world = World::of(&json!({"mcpServers": {"x": entry}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
     let gateway = world.run().await;
     let rest = gateway.rest();
     let named = |server: &Value| {
@@ -138,15 +138,15 @@ async fn a_file_that_comes_later_is_read_at_the_start() {
     rest.until("x", "named", named).await;
     rotate(&world, FIRST);
     rest.done("x", "start").await;
-    gateway.client().await.hears("x__echo").await;
+    gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// The variables of a process come from its `envFile` anew, each time it is started.
+/// Each start of a process reads the variables of its `envFile` again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_of_variables_is_read_at_each_start() {
     let backend = Backend::stdio().await;
     let entry = with(&backend, json!({"envFile": "variables"}));
-    let world = World::of(&json!({"mcpServers": {"x": entry}}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
     let write = |folder: &Path, value: &str| {
         let text = format!("TOKEN_OF_TESTS={value}\n");
         std::fs::write(folder.join("variables"), text).expect("written");
@@ -156,7 +156,7 @@ async fn a_file_of_variables_is_read_at_each_start() {
     let (rest, client) = (gateway.rest(), gateway.client().await);
     let env = async || {
         client
-            .say("x__env", json!({"name": "TOKEN_OF_TESTS"}))
+            .call_text("x__env", json!({"name": "TOKEN_OF_TESTS"}))
             .await
     };
     assert_eq!(env().await, FIRST);

@@ -1,19 +1,19 @@
-//! Sessions that servers forget, refuse, tie to cookies and redirect.
+//! Servers that forget sessions, refuse them, tie them to cookies, or redirect requests.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, until},
-    rest_client::{asked, promptly},
+    rest_client::{health_checks, promptly},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// The ways in which servers refuse a session that they do not know.
+/// The ways in which servers refuse an unknown session.
 const LOST_SESSIONS: [&str; 7] = [
     "",
     "--bend=lost-session400",
@@ -24,29 +24,29 @@ const LOST_SESSIONS: [&str; 7] = [
     "--bend=lost-session200-null",
 ];
 
-/// These bends over HTTP+SSE, where an answer to a POST has no message, and over Streamable HTTP.
-fn lost_sessions() -> impl Iterator<Item = (Kind, &'static str)> {
+/// These bends over HTTP+SSE, where the answer to a POST has no message, and over Streamable HTTP.
+fn lost_sessions() -> impl Iterator<Item = (BackendKind, &'static str)> {
     let over = |kind| LOST_SESSIONS.into_iter().map(move |bend| (kind, bend));
-    let sse = over(Kind::Sse).filter(|(_, bend)| !bend.contains("200"));
-    over(Kind::Http).chain(sse)
+    let sse = over(BackendKind::Sse).filter(|(_, bend)| !bend.contains("200"));
+    over(BackendKind::Http).chain(sse)
 }
 
-async fn start(kind: Kind, bend: &str) -> Backend {
+async fn start(kind: BackendKind, bend: &str) -> Backend {
     let flags: Vec<_> = [bend].into_iter().filter(|bend| !bend.is_empty()).collect();
     Backend::start(kind, &flags).await
 }
 
-/// The server is greeted anew, and a call that cannot have run is sent once more.
+/// A new handshake follows, and a call that cannot have run is sent once more.
 #[tokio::test]
 async fn a_lost_session_is_found_out_however_it_is_refused() {
     for (kind, bend) in lost_sessions() {
         let may_have_run = bend.ends_with("500");
         for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
             let backend = start(kind, bend).await.option("reconnect", promptly());
-            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
             let echo = format!("{prefix}echo");
-            client.hears(&echo).await;
+            client.assert_echo(&echo).await;
             let (greeted, runs) = (backend.count("initialize"), backend.runs("echo"));
             backend.fake().lose_sessions();
             let result = client.call(&echo, json!({"text": "hello"})).await;
@@ -63,34 +63,34 @@ async fn a_lost_session_is_found_out_however_it_is_refused() {
                 );
                 assert_eq!(backend.runs("echo"), runs + 1, "{kind:?} {bend}");
             }
-            client.hears(&echo).await;
+            client.assert_echo(&echo).await;
             assert!(backend.count("initialize") > greeted, "{kind:?} {bend}");
         }
     }
 }
 
-/// Twenty calls that find the session lost share one new session.
+/// Twenty calls find the session lost. They share one new session.
 #[tokio::test]
 async fn a_lost_session_is_renewed_once_for_all_calls() {
-    let backend = start(Kind::Http, "--bend=lost-session400").await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = start(BackendKind::Http, "--bend=lost-session400").await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     backend.fake().lose_sessions();
-    futures_util::future::join_all((0..20).map(|_| client.hears("x__echo"))).await;
+    futures_util::future::join_all((0..20).map(|_| client.assert_echo("x__echo"))).await;
     assert_eq!(backend.count("initialize"), 2);
     assert_eq!(backend.runs("echo"), 21);
 }
 
-/// A ping that is refused is no evidence that calls work.
+/// A refused ping is no evidence that calls work.
 #[tokio::test]
 async fn a_probe_finds_a_lost_session_out() {
     for (kind, bend) in lost_sessions() {
         let backend = start(kind, bend).await;
         let backend = backend
-            .option("health", asked(OFTEN, "verify"))
+            .option("health", health_checks(OFTEN, "verify"))
             .option("reconnect", promptly());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         gateway.rest().until_status("x", "connected").await;
         let greeted = backend.count("initialize");
         backend.fake().lose_sessions();
@@ -102,27 +102,27 @@ async fn a_probe_finds_a_lost_session_out() {
 }
 
 over_every_transport! {
-    /// A server that refuses `ping` and answers lists has its session.
+    /// A server that refuses `ping` and answers lists still has its session.
     async fn a_server_that_refuses_pings_keeps_its_session(kind) {
-        let mut health = asked(OFTEN, "reconnect");
+        let mut health = health_checks(OFTEN, "reconnect");
         health["threshold"] = json!(1);
         let backend = Backend::start(kind, &["--bend=refused-ping"]).await;
         let backend = backend.option("health", health);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         backend.until_count("ping", 5).await;
-        let shown = gateway.rest().server("x").await;
-        assert_eq!(shown["healthStatus"], "healthy", "{shown}");
+        let server = gateway.rest().server("x").await;
+        assert_eq!(server["healthStatus"], "healthy", "{server}");
         assert_eq!(backend.count("initialize"), 1);
     }
 }
 
-/// An error of a tool that servers also use for lost sessions.
+/// A tool's error that servers also use for lost sessions.
 #[tokio::test]
 async fn a_refused_call_of_a_living_session_fails_alone() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     for (status, body) in [
         (
             400,
@@ -144,61 +144,61 @@ async fn a_refused_call_of_a_living_session_fails_alone() {
             .await;
         let failed = answer["error"].is_object() || answer["result"]["isError"] == true;
         assert!(failed, "{status} {body}: {answer}");
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Load balancers stick clients to a server by a cookie.
+/// Load balancers use a cookie to bind clients to a server.
 #[tokio::test]
 async fn cookies_go_back_with_every_request_of_a_session() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &["--bend=sticky-cookie"]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         assert_eq!(backend.count("initialize"), 1, "{kind:?}");
     }
 }
 
-/// A redirect that begins in a living session is followed under the rules of the start.
+/// A redirect during a session follows the rules of the start.
 #[tokio::test]
 async fn redirects_within_a_session_are_followed() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
         backend
             .fake()
             .edit(|script| script.bends.push(fake_server::Bend::SessionRedirect));
         for _ in 0..3 {
-            client.hears("x__echo").await;
+            client.assert_echo("x__echo").await;
         }
         client.tools().await;
         assert_eq!(backend.runs("echo"), 4, "{kind:?}");
         assert_eq!(backend.count("initialize"), 1, "{kind:?}");
         let moved = |received: &fake_server::Received| received.path.contains("moved");
-        // Only the first request of them is redirected.
+        // Only the first of these requests is redirected.
         let received = backend.fake().received();
         let calls = received
             .iter()
-            .filter(|it| it.method().as_deref() == Some("tools/call"));
+            .filter(|request| request.method().as_deref() == Some("tools/call"));
         assert_eq!(calls.filter(|call| moved(call)).count(), 3, "{kind:?}");
     }
 }
 
-/// Elsewhere than to the same origin a redirect is not followed, and the reason says where it leads.
+/// A redirect to another origin is not followed. The reason names its target.
 #[tokio::test]
 async fn a_redirect_to_another_origin_is_named() {
     let backend = Backend::http()
         .await
-        .option("health", asked(OFTEN, "verify"));
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+        .option("health", health_checks(OFTEN, "verify"));
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     backend.fake().edit(|script| {
         script.status = Some(307);
         script.location = Some("http://127.0.0.2:1/mcp".to_owned());
@@ -213,35 +213,36 @@ async fn a_redirect_to_another_origin_is_named() {
     gateway.rest().until("x", "the reason", is_named).await;
 }
 
-/// A list that fails for its own reasons is no lost session: the server stays connected, and says why it is degraded.
+/// A list that fails for another reason is no lost session. The server stays connected and is degraded, with
+/// the reason.
 #[tokio::test]
 async fn a_list_that_fails_loses_no_session() {
-    for kind in [Kind::Http, Kind::Sse, Kind::Stdio] {
+    for kind in [BackendKind::Http, BackendKind::Sse, BackendKind::Stdio] {
         let backend = Backend::start(kind, &["--bend=list-error"]).await;
         let backend = backend.option("protocol", "legacy");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let is_degraded = |server: &Value| {
             let reason = server["lastError"].as_str().unwrap_or_default();
             server["healthStatus"] == "degraded" && reason.contains("the disk is full")
         };
         gateway.rest().until("x", "degraded", is_degraded).await;
-        let own = gateway.client_at("/servers/x/mcp").await;
-        own.hears("echo").await;
-        let error = own.error("tools/list", json!({})).await;
+        let direct = gateway.client_at("/servers/x/mcp").await;
+        direct.assert_echo("echo").await;
+        let error = direct.error("tools/list", json!({})).await;
         assert_eq!(error["code"], -32603, "{error}");
         let greeted = backend.count("initialize");
-        // One for the shared session, and one for the client's own.
+        // One for the shared session, and one for the client's isolated session.
         assert!(greeted <= 2, "{kind:?}: {greeted}");
     }
 }
 
-/// An error of the server's own code that names the call may come of the call. It is not sent again.
+/// An error with the server's own code that names the call may result from the call. The call is not repeated.
 #[tokio::test]
 async fn a_call_that_failed_by_name_is_not_sent_again() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client_at("/servers/x/mcp").await;
-    client.hears("echo").await;
+    client.assert_echo("echo").await;
     let error = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Connection closed"}}"#;
     backend.fake().edit(|script| {
         script.status = Some(200);
@@ -252,25 +253,25 @@ async fn a_call_that_failed_by_name_is_not_sent_again() {
     assert_eq!(backend.calls_of("count").len(), 1);
 }
 
-/// GET may be redirected elsewhere than POST.
+/// GET may be redirected to another URL than POST.
 #[tokio::test]
 async fn a_redirect_of_the_stream_leaves_calls_alone() {
-    let backend = Backend::start(Kind::Http, &["--bend=stream-redirect"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &["--bend=stream-redirect"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     until("the stream", || backend.fake().streams() == 1).await;
-    gateway.client().await.hears("x__echo").await;
+    gateway.client().await.assert_echo("x__echo").await;
     let received = backend.fake().received();
-    let mut posts = received.iter().filter(|it| it.verb == "POST");
+    let mut posts = received.iter().filter(|request| request.verb == "POST");
     assert!(posts.all(|post| post.path == "/mcp"), "{received:#?}");
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Some servers list for anybody, and refuse the calls of a session that they have lost.
+/// Some servers answer lists without a session, and refuse calls in a lost session.
 #[tokio::test]
 async fn a_session_in_which_every_call_is_refused_is_not_kept() {
-    let backend = Backend::start(Kind::Http, &["--bend=calls-refused"]).await;
+    let backend = Backend::start(BackendKind::Http, &["--bend=calls-refused"]).await;
     let backend = backend.option("reconnect", promptly());
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     for _ in 0..3 {
         client
@@ -280,34 +281,34 @@ async fn a_session_in_which_every_call_is_refused_is_not_kept() {
             )
             .await;
     }
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(backend.count("initialize"), 2);
 }
 
-/// A server without session ids may remember its clients all the same.
+/// A server without session ids may still remember its clients.
 #[tokio::test]
 async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
-    let backend = Backend::start(Kind::Http, &["--stateless", "--no-get"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &["--stateless", "--no-get"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     let error =
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Server not initialized"}}"#;
     backend.fake().edit(|script| {
         script.status = Some(200);
-        // The call, and the list that proves it.
+        // The call, and the list that is the proof.
         script.status_times = Some(2);
         script.status_body = Some(error.to_owned());
     });
-    client.hears("x__echo").await;
+    client.assert_echo("x__echo").await;
     assert_eq!(backend.count("initialize"), 2);
 }
 
 over_every_transport! {
-    /// A server that says of every call that it is not initialized is not well, whatever its lists say.
+    /// A server that answers every call with "not initialized" is not healthy, even if its lists work.
     async fn a_server_that_says_it_is_not_initialized_is_not_well(kind) {
         let backend = Backend::start(kind, &["--bend=uninitialized"]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         for _ in 0..3 {
             client.request("tools/call", json!({"name": "x__echo"})).await;
@@ -324,8 +325,8 @@ over_every_transport! {
 /// Servers over HTTP+SSE that answer in the body of the POST.
 #[tokio::test]
 async fn an_answer_in_the_body_of_a_post_is_one() {
-    let backend = Backend::start(Kind::Sse, &["--bend=answer-in-post"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    gateway.client().await.hears("x__echo").await;
+    let backend = Backend::start(BackendKind::Sse, &["--bend=answer-in-post"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+    gateway.client().await.assert_echo("x__echo").await;
     assert_eq!(backend.count("initialize"), 1);
 }

@@ -1,29 +1,29 @@
-//! Messages that are spelled as the specification does not have them: among harmless bytes, or with members
-//! of other versions of JSON-RPC.
+//! Messages that differ from the specification in their spelling: with harmless bytes around them, or with
+//! members of other versions of JSON-RPC.
 
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::text,
     gateway::{Gateway, soon},
 };
 
-async fn works(kind: Kind, flags: &[&str]) {
+async fn works(kind: BackendKind, flags: &[&str]) {
     let backend = Backend::start(kind, flags).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let own = gateway.client_at("/servers/x/mcp").await;
+    let direct = gateway.client_at("/servers/x/mcp").await;
     for _ in 0..3 {
-        client.hears("x__echo").await;
-        own.hears("echo").await;
+        client.assert_echo("x__echo").await;
+        direct.assert_echo("echo").await;
     }
     let error = client.error("tools/call", json!({"name": "x__rpc_error"}));
     assert_eq!(error.await["message"], "the request failed");
     let params =
         json!({"name": "x__progress", "arguments": {"steps": 3}, "_meta": {"progressToken": 1}});
-    let said = client.exchange("tools/call", &params.to_string()).await;
-    assert_eq!(said.len(), 4, "{flags:?}: {said:?}");
+    let messages = client.exchange("tools/call", &params.to_string()).await;
+    assert_eq!(messages.len(), 4, "{flags:?}: {messages:?}");
 }
 
 over_every_transport! {
@@ -37,16 +37,16 @@ over_every_transport! {
         }
     }
 
-    /// An answer that is no JSON ends its call at once, and the failure says why.
+    /// An answer that is no JSON ends its call at once, with the reason.
     async fn an_answer_that_cannot_be_read_is_named(kind) {
         for form in ["json", "sse"] {
             let backend = Backend::start(kind, &["--bend", "not-a-number", "--answer", form]).await;
-            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client().await;
             let failed = soon("a failure", client.call("x__echo", json!({"text": "x"}))).await;
-            let said = text(&failed);
-            assert!(said.contains("is not a JSON-RPC message: not JSON"), "{said}");
-            assert_eq!(client.say("x__add", json!({"a": 1, "b": 2})).await, "3");
+            let text = text(&failed);
+            assert!(text.contains("is not a JSON-RPC message: not JSON"), "{text}");
+            assert_eq!(client.call_text("x__add", json!({"a": 1, "b": 2})).await, "3");
         }
     }
 }
@@ -60,9 +60,9 @@ async fn harmless_bytes_on_stdout_hide_no_message() {
         "nul",
         "two-on-a-line",
     ] {
-        works(Kind::Stdio, &["--bend", bend]).await;
+        works(BackendKind::Stdio, &["--bend", bend]).await;
     }
-    // Whatever of it comes together.
+    // All of these together.
     let all = [
         "--bend",
         "colours",
@@ -71,5 +71,5 @@ async fn harmless_bytes_on_stdout_hide_no_message() {
         "--bend",
         "byte-order-mark",
     ];
-    works(Kind::Stdio, &all).await;
+    works(BackendKind::Stdio, &all).await;
 }

@@ -1,23 +1,23 @@
-//! What a process says last says why it ended, whatever it has written before.
+//! The last output of a process is the reason of its end, whatever it wrote before.
 #![cfg(unix)]
 
 use mainstay_core::trouble;
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::Gateway,
     rest_client::never,
 };
 
-/// Why a server is shown to be down whose process runs this script.
+/// The reason that is shown for a server whose process runs this script.
 async fn reason(script: &str) -> String {
-    let mut backend = Backend::start(Kind::Stdio, &[])
+    let mut backend = Backend::start(BackendKind::Stdio, &[])
         .await
         .option("reconnect", never());
     backend.entry["command"] = json!("sh");
     backend.entry["args"] = json!(["-c", script]);
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let is_down = |server: &Value| server["lastError"].is_string();
     let server = rest.until("x", "a reason", is_down).await;
@@ -30,10 +30,10 @@ async fn reason(script: &str) -> String {
 #[tokio::test]
 async fn the_error_behind_a_progress_bar_is_the_reason() {
     for script in [
-        // A progress bar that is overwritten, and an error at its end.
+        // A progress bar that overwrites itself, with an error at its end.
         r"for i in $(seq 500); do printf 'loading %s\r' $i; done >&2; printf 'Error: no licence\r' >&2; exit 3",
         r"printf 'loading 50%%\rloading 100%%\rError: no licence' >&2; exit 3",
-        // One line that never ends.
+        // One line without end.
         r"head -c 300000 /dev/zero | tr '\0' . >&2; printf 'Error: no licence' >&2; exit 3",
         // Colours.
         r"printf '\033[31m\033[1mError:\033[0m no licence\033[0m\n' >&2; exit 3",
@@ -44,7 +44,7 @@ async fn the_error_behind_a_progress_bar_is_the_reason() {
     }
 }
 
-/// A flood is read at a rate. What it ends with is not given up.
+/// A flood is read at a limited rate. Its last line is not dropped.
 #[tokio::test]
 async fn the_error_behind_a_flood_is_the_reason() {
     let flood = r"head -c 30000000 /dev/zero | tr '\0' 'x' | fold -w 79 >&2; printf 'Error: no licence\n' >&2; exit 3";

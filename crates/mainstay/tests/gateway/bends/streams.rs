@@ -1,13 +1,13 @@
-//! Event streams that end at once, are refused once, or lack their last line.
+//! Event streams that end at once, are refused once, or lack the last line.
 
 use std::time::{Duration, Instant};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, found, until},
 };
 
-/// When the server was asked for its stream.
+/// Times at which the server received a GET for its stream.
 fn gets(backend: &Backend) -> Vec<Instant> {
     let received = backend.fake().received();
     let gets = received
@@ -16,30 +16,30 @@ fn gets(backend: &Backend) -> Vec<Instant> {
     gets.map(|received| received.at).collect()
 }
 
-/// `retry: 0` does not have a server asked without a pause.
+/// `retry: 0` does not lead to requests without a pause.
 #[tokio::test]
 async fn a_stream_that_ends_at_once_is_opened_with_growing_pauses() {
-    let backend = Backend::start(Kind::Http, &["--bend=stream-ends"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &["--bend=stream-ends"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     until("three streams", || gets(&backend).len() == 3).await;
     let gets = gets(&backend);
     assert!(gets[2] - gets[0] >= Duration::from_millis(2900), "{gets:?}");
-    gateway.client().await.hears("x__echo").await;
-    let shown = gateway.rest().server("x").await;
-    assert_eq!(shown["listening"]["open"], false, "{shown}");
-    let reason = shown["listening"]["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("ended the stream"), "{shown}");
+    gateway.client().await.assert_echo("x__echo").await;
+    let server = gateway.rest().server("x").await;
+    assert_eq!(server["listening"]["open"], false, "{server}");
+    let reason = server["listening"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("ended the stream"), "{server}");
 }
 
-/// What a server announces is heard after its first refusal.
+/// After a first refusal of the stream, later announcements still arrive.
 #[tokio::test]
 async fn a_stream_that_is_refused_once_is_opened_later() {
-    let backend = Backend::start(Kind::Http, &["--bend=stream-refused"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Http, &["--bend=stream-refused"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let refused = found("the refusal", async || {
-        let shown = rest.server("x").await;
-        let reason = shown["listening"]["reason"].as_str()?.to_owned();
+        let server = rest.server("x").await;
+        let reason = server["listening"]["reason"].as_str()?.to_owned();
         Some(reason)
     })
     .await;
@@ -56,45 +56,45 @@ async fn a_stream_that_is_refused_once_is_opened_later() {
     backend.until_count("tools/list", listed + 1).await;
 }
 
-/// A server without a stream is not asked again, and is shown as one that is not heard.
+/// A server without a stream is not asked again. Its status shows that it cannot announce changes.
 #[tokio::test]
 async fn a_server_without_a_stream_is_shown_so() {
-    let backend = Backend::start(Kind::Http, &["--no-get"]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
-    gateway.client().await.hears("x__echo").await;
-    let shown = gateway.rest().server("x").await;
-    assert_eq!(shown["listening"]["open"], false, "{shown}");
-    let reason = shown["listening"]["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("HTTP 405"), "{shown}");
+    let backend = Backend::start(BackendKind::Http, &["--no-get"]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+    gateway.client().await.assert_echo("x__echo").await;
+    let server = gateway.rest().server("x").await;
+    assert_eq!(server["listening"]["open"], false, "{server}");
+    let reason = server["listening"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("HTTP 405"), "{server}");
     assert_eq!(gets(&backend).len(), 1);
 }
 
-/// A message is whole though the blank line or the end of the body behind it is missing.
+/// A message is complete even if the blank line or the end of the body is missing.
 #[tokio::test]
 async fn answers_that_end_early_are_answers() {
     for flags in [
         ["--bend=no-blank-line", "--answer=sse"],
         ["--bend=early-end", "--answer=json"],
     ] {
-        let backend = Backend::start(Kind::Http, &flags).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        let (client, own) = (
+        let backend = Backend::start(BackendKind::Http, &flags).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+        let (client, direct) = (
             gateway.client().await,
             gateway.client_at("/servers/x/mcp").await,
         );
         for _ in 0..3 {
-            client.hears("x__echo").await;
-            own.hears("echo").await;
+            client.assert_echo("x__echo").await;
+            direct.assert_echo("echo").await;
         }
         assert_eq!(backend.runs("echo"), 6, "{flags:?}");
     }
 }
 
-/// The last line of a process counts without its end.
+/// The last line of a process counts even without its line end.
 #[cfg(unix)]
 #[tokio::test]
 async fn the_last_line_of_a_process_is_an_answer() {
-    let mut backend = Backend::start(Kind::Stdio, &[]).await;
+    let mut backend = Backend::start(BackendKind::Stdio, &[]).await;
     let script = r#"
         read -r line; printf '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}\n'
         read -r line
@@ -103,7 +103,10 @@ async fn the_last_line_of_a_process_is_an_answer() {
     backend.entry["command"] = serde_json::json!("sh");
     backend.entry["args"] = serde_json::json!(["-c", script]);
     let backend = backend.option("protocol", "legacy");
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    assert_eq!(client.say("x__last", serde_json::json!({})).await, "bye");
+    assert_eq!(
+        client.call_text("x__last", serde_json::json!({})).await,
+        "bye"
+    );
 }

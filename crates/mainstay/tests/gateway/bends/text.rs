@@ -1,10 +1,10 @@
-//! Strings with half a character in them (`"\ud800"`), as programs on UTF-16 send them: valid JSON that few
-//! types can hold.
+//! Strings with half a character in them (`"\ud800"`), as programs on UTF-16 send them. They are valid JSON,
+//! but few string types can hold them.
 
 use serde_json::json;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::raw,
     gateway::Gateway,
     rogue,
@@ -13,15 +13,15 @@ use crate::{
 const TOOL: &str = r#"{"name":"odd","title":"Odd \udc00","description":"Reads \ud800 files","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}"#;
 
 over_every_transport! {
-    /// On the wire the bytes stay; where people look, only the bad character is replaced.
+    /// On the wire the bytes stay. In texts for people, only the bad character is replaced.
     async fn half_a_character_is_shown_as_one(kind) {
         let backend = Backend::start(kind, &["--tool", TOOL]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let params = r#"{"name":"x__echo","arguments":{"text":"a\ud800b","n":1e400}}"#;
-        let said = client.ask("tools/call", params).await;
+        let answer = client.ask("tools/call", params).await;
         let text = r#"{"content":[{"type":"text","text":"a\ud800b"}]"#;
-        assert!(said.contains(text) && said.contains("1e400"), "{said}");
+        assert!(answer.contains(text) && answer.contains("1e400"), "{answer}");
         let listed = client.ask("tools/list", "{}").await;
         assert!(listed.contains(r#""description":"Reads \ud800 files""#), "{listed}");
 
@@ -34,7 +34,7 @@ over_every_transport! {
     }
 }
 
-/// The error text of a tool keeps what can be read.
+/// The error text of a tool keeps its readable part.
 #[tokio::test]
 async fn an_error_text_with_half_a_character_is_shown() {
     let entry = rogue::start(|id| {
@@ -49,10 +49,10 @@ async fn an_error_text_with_half_a_character_is_shown() {
     .await;
     let gateway = Gateway::start(&json!({"mcpServers": {"x": entry}})).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
-    let said = client
+    let answer = client
         .ask("tools/call", r#"{"name":"x__act","arguments":{}}"#)
         .await;
-    let content = raw(raw(&said, "result"), "content");
+    let content = raw(raw(&answer, "result"), "content");
     assert!(content.contains(r"no \ud800 licence"), "{content}");
     let (_, answer) = rest
         .raw("/api/servers/x/tools/act/call", r#"{"arguments":{}}"#)

@@ -1,11 +1,11 @@
-//! Questions that nobody answers, and servers that ask oddly.
+//! Questions without an answer, and servers that ask in unusual ways.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, text},
     gateway::{Gateway, found},
     modern::Modern,
@@ -21,20 +21,20 @@ async fn declaring(gateway: &Gateway, path: &str, capabilities: Value) -> Http {
     client
 }
 
-/// Lets so much time pass.
+/// Advances the time.
 async fn pass(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
 }
 
-/// What clients are asked now.
+/// The clients with open questions, and these questions.
 async fn asked_clients(gateway: &Gateway) -> Vec<Value> {
-    let shown = gateway.rest().get("/api/server-requests").await;
-    shown["clients"].as_array().expect("a list").clone()
+    let requests = gateway.rest().get("/api/server-requests").await;
+    requests["clients"].as_array().expect("a list").clone()
 }
 
-/// The one question that a client is asked, once there is one.
+/// Waits for the only open question.
 async fn open_question(gateway: &Gateway) -> Value {
     let look = async || asked_clients(gateway).await.into_iter().next();
     found("an open question", look).await
@@ -45,23 +45,23 @@ async fn until_answered(gateway: &Gateway) {
     found("no open question", look).await;
 }
 
-/// A client that declares roots and never answers holds its call, and those behind it, for seconds. It is not asked
-/// again before it says that it has roots.
+/// A client declares roots and never answers. Its call and the calls behind it wait only seconds. It is not
+/// asked again until it announces its roots.
 #[tokio::test]
 async fn roots_that_nobody_answers_hold_calls_for_seconds() {
-    for kind in Kind::ALL {
+    for kind in BackendKind::ALL {
         let flags = [&LEGACY[..], &["--bend", "one-at-a-time"]].concat();
         let backend = Backend::start(kind, &flags).await;
         let backend = backend.option("serverRequests", "forward");
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let silent = declaring(&gateway, "/mcp", json!({"roots": {}})).await;
-        let beside = gateway.client().await;
-        let ask = || silent.say("x__ask", json!({"method": "roots/list"}));
+        let other_client = gateway.client().await;
+        let ask = || silent.call_text("x__ask", json!({"method": "roots/list"}));
         let (answer, (), ()) = tokio::join!(
             ask(),
             async {
                 open_question(&gateway).await;
-                beside.hears("x__echo").await;
+                other_client.assert_echo("x__echo").await;
             },
             async {
                 let question = open_question(&gateway).await;
@@ -71,7 +71,7 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
         );
         let reason = "the client did not answer roots/list within 10 s";
         assert!(answer.contains(reason), "{kind:?}: {answer}");
-        // At once: nobody is asked.
+        // At once, because no client is asked.
         let answer = ask().await;
         assert!(answer.contains(reason), "{kind:?}: {answer}");
         let changed = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
@@ -84,17 +84,17 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
     }
 }
 
-/// The configuration answers for a client that left the question open before.
+/// The configured roots replace those of a client that did not answer before.
 #[tokio::test]
 async fn configured_roots_stand_in_for_a_silent_client() {
     let roots = json!([{"uri": "file:///srv/data"}]);
-    let backend = Backend::start(Kind::Http, &LEGACY).await;
+    let backend = Backend::start(BackendKind::Http, &LEGACY).await;
     let backend = backend
         .option("roots", roots)
         .option("serverRequests", "forward");
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let silent = declaring(&gateway, "/mcp", json!({"roots": {}})).await;
-    let ask = || silent.say("x__ask", json!({"method": "roots/list"}));
+    let ask = || silent.call_text("x__ask", json!({"method": "roots/list"}));
     tokio::join!(ask(), async {
         open_question(&gateway).await;
         pass(11).await;
@@ -103,12 +103,12 @@ async fn configured_roots_stand_in_for_a_silent_client() {
     assert!(answer.contains("file:///srv/data"), "{answer}");
 }
 
-/// A modern client that does not come back with its roots does not hold the server, and finds the outcome when it
-/// comes.
+/// A modern client that is late with its roots does not hold up the server. It gets the outcome when it
+/// returns.
 #[tokio::test]
 async fn a_modern_client_that_is_late_with_its_roots_finds_the_outcome() {
-    let backend = Backend::start(Kind::Stdio, &LEGACY).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = Modern::at(&gateway, "/servers/x/mcp").able(json!({"roots": {}}));
     let mut params = json!({"name": "ask", "arguments": {"method": "roots/list"}});
     let required = client.result("tools/call", params.clone()).await;
@@ -121,47 +121,48 @@ async fn a_modern_client_that_is_late_with_its_roots_finds_the_outcome() {
     assert!(text(&answer).contains("did not answer in time"), "{answer}");
 }
 
-/// People see who is asked what, in the list of servers and beside the requests that they answer themselves.
+/// Open questions are in the list of servers, and beside the requests that people answer.
 #[tokio::test]
 async fn open_questions_are_shown() {
-    let backend = Backend::start(Kind::Stdio, &LEGACY).await;
+    let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
     let backend = backend.option("serverRequests", "forward");
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let elicitation = json!({"elicitation": {"form": {}}});
     let client = declaring(&gateway, "/mcp", elicitation.clone()).await;
     let params = json!({"name": "x__ask_elicitation"}).to_string();
     let mut stream = client
         .begin(client.request_text("tools/call", &params))
         .await;
-    let asked = stream.message().await;
-    let shown = open_question(&gateway).await;
-    assert_eq!(shown["server"], "x");
-    assert_eq!(shown["method"], "elicitation/create");
+    let message = stream.message().await;
+    let question = open_question(&gateway).await;
+    assert_eq!(question["server"], "x");
+    assert_eq!(question["method"], "elicitation/create");
     assert!(
-        shown["client"].is_string() && shown["askedAt"].is_string(),
-        "{shown}"
+        question["client"].is_string() && question["askedAt"].is_string(),
+        "{question}"
     );
     let server = gateway.rest().server("x").await;
     assert_eq!(server["openQuestion"]["count"], 1, "{server}");
-    assert_eq!(server["openQuestion"]["client"], shown["client"]);
-    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
+    assert_eq!(server["openQuestion"]["client"], question["client"]);
+    let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"action": "decline"}});
     client.post(answer.to_string()).await;
     stream.message().await;
     until_answered(&gateway).await;
     let server = gateway.rest().server("x").await;
     assert!(server.get("openQuestion").is_none(), "{server}");
-    // Of a client without a session, too.
+    // Also the question to a client without a session.
     let modern = Modern::at(&gateway, "/mcp").able(elicitation);
     modern.call("x__ask_elicitation", json!({})).await;
     assert_eq!(open_question(&gateway).await["client"], "tests");
 }
 
-/// A call that waits for its client keeps others of the same connection from asking theirs. They hear why.
+/// A call that waits for its client keeps other calls of the same connection from asking their clients. Their
+/// errors name the reason.
 #[tokio::test]
 async fn a_parked_call_is_named_to_those_who_cannot_be_asked() {
-    let backend = Backend::start(Kind::Stdio, &LEGACY).await;
+    let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
     let backend = backend.option("serverRequests", "forward");
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let elicitation = json!({"elicitation": {"form": {}}});
     let parked = Modern::at(&gateway, "/mcp").able(elicitation.clone());
     let required = parked.call("x__ask_elicitation", json!({})).await;
@@ -172,19 +173,19 @@ async fn a_parked_call_is_named_to_those_who_cannot_be_asked() {
         assert!(answer.contains(part), "{answer}");
     }
     assert!(!answer.contains("not supported"), "{answer}");
-    // At the endpoint of the server it waits beside the other.
+    // At the server's own endpoint it does not share the connection.
     let apart = Modern::at(&gateway, "/servers/x/mcp").able(json!({"elicitation": {"form": {}}}));
     let required = apart.call("ask_elicitation", json!({})).await;
     assert_eq!(required["resultType"], "input_required", "{required}");
 }
 
-/// A server that needs input and asks nothing is called again after growing pauses, for as long as the call lasts.
+/// A server needs input and asks nothing. The call is repeated after growing pauses, until its time is over.
 #[tokio::test]
 async fn input_without_a_question_is_tried_again_with_pauses() {
-    for kind in [Kind::Stdio, Kind::Http] {
+    for kind in [BackendKind::Stdio, BackendKind::Http] {
         let flags = [&MODERN[..], &["--bend", "endless-input-required"]].concat();
         let backend = Backend::start(kind, &flags).await.option("timeout", 3000);
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let able = json!({"elicitation": {"form": {}}, "sampling": {}});
         let client = declaring(&gateway, "/mcp", able).await;
         let answer = client.call("x__ask_nothing", json!({})).await.to_string();
@@ -194,18 +195,18 @@ async fn input_without_a_question_is_tried_again_with_pauses() {
     }
 }
 
-/// No person is asked for a call that fails anyhow.
+/// No person is asked if the call fails anyway.
 #[tokio::test]
 async fn a_set_of_questions_is_checked_before_one_is_asked() {
-    for kind in [Kind::Stdio, Kind::Http] {
+    for kind in [BackendKind::Stdio, BackendKind::Http] {
         let flags = [&MODERN[..], &["--bend", "undeclared-questions"]].concat();
         let backend = Backend::start(kind, &flags).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = declaring(&gateway, "/mcp", json!({"elicitation": {"form": {}}})).await;
         let params = json!({"name": "x__ask_together"}).to_string();
-        let said = client.exchange("tools/call", &params).await;
-        assert_eq!(said.len(), 1, "{said:?}");
+        let messages = client.exchange("tools/call", &params).await;
+        assert_eq!(messages.len(), 1, "{messages:?}");
         let reason = "needs sampling/createMessage, which this client does not take";
-        assert!(said[0].contains(reason), "{said:?}");
+        assert!(messages[0].contains(reason), "{messages:?}");
     }
 }

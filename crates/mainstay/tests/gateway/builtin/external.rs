@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{fails, gateway, says};
+use super::{call_failing, call_ok, gateway};
 use crate::{
     backend::Backend,
     client::{Http, raw, text, value},
@@ -14,7 +14,7 @@ async fn client(gateway: &Gateway) -> Http {
     gateway.client().await
 }
 
-/// t118, t126: no server is nothing to list, and nothing to call.
+/// t118, t126: without servers there is nothing to list, and nothing to call.
 #[tokio::test]
 async fn without_servers_there_is_nothing() {
     let gateway = gateway(&[], &["external"]).await;
@@ -24,13 +24,13 @@ async fn without_servers_there_is_nothing() {
         ("external_list_tools", json!({"tools": []})),
         ("external_list_resources", json!({"resources": []})),
     ] {
-        assert_eq!(says(&client, tool, json!({})).await, expected, "{tool}");
+        assert_eq!(call_ok(&client, tool, json!({})).await, expected, "{tool}");
     }
-    let said = fails(&client, "external_call_tool", json!({"tool": "x/echo"})).await;
-    assert_eq!(said["error"], "mcp_client_not_configured", "{said}");
+    let failure = call_failing(&client, "external_call_tool", json!({"tool": "x/echo"})).await;
+    assert_eq!(failure["error"], "mcp_client_not_configured", "{failure}");
 }
 
-/// t119, N1: status and number of tools, or what is wrong.
+/// t119, N1: the status and number of tools, or the problem.
 #[tokio::test]
 async fn servers_are_listed_with_what_they_have() {
     let backend = Backend::http().await;
@@ -38,17 +38,20 @@ async fn servers_are_listed_with_what_they_have() {
     let gateway = gateway(&[("x", &backend), ("dead", &dead)], &["external"]).await;
     let client = client(&gateway).await;
     client.tools().await;
-    let said = says(&client, "external_list_servers", json!({})).await;
-    assert_eq!(said["servers"]["x"]["status"], "connected", "{said}");
+    let result = call_ok(&client, "external_list_servers", json!({})).await;
+    assert_eq!(result["servers"]["x"]["status"], "connected", "{result}");
     assert!(
-        said["servers"]["x"]["tool_count"].as_u64() > Some(3),
-        "{said}"
+        result["servers"]["x"]["tool_count"].as_u64() > Some(3),
+        "{result}"
     );
-    assert_eq!(said["servers"]["dead"]["status"], "reconnecting", "{said}");
-    assert!(said["servers"]["dead"]["error"].is_string(), "{said}");
+    assert_eq!(
+        result["servers"]["dead"]["status"], "reconnecting",
+        "{result}"
+    );
+    assert!(result["servers"]["dead"]["error"].is_string(), "{result}");
     assert!(
-        said["servers"]["dead"].get("tool_count").is_none(),
-        "{said}"
+        result["servers"]["dead"].get("tool_count").is_none(),
+        "{result}"
     );
 }
 
@@ -59,65 +62,65 @@ async fn tools_are_listed_of_all_servers_or_of_one() {
     let two = two.option("disabledTools", json!(["add"]));
     let gateway = gateway(&[("one", &one), ("two", &two)], &["external"]).await;
     let client = client(&gateway).await;
-    let said = says(&client, "external_list_tools", json!({})).await;
-    let named = |said: &Value, name: &str| {
-        let tools = said["tools"].as_array().expect("a list").iter();
+    let result = call_ok(&client, "external_list_tools", json!({})).await;
+    let named = |result: &Value, name: &str| {
+        let tools = result["tools"].as_array().expect("a list").iter();
         tools.filter(|tool| tool["name"] == name).count()
     };
     assert_eq!(
-        (named(&said, "one/add"), named(&said, "two/echo")),
+        (named(&result, "one/add"), named(&result, "two/echo")),
         (1, 1),
-        "{said}"
+        "{result}"
     );
-    assert_eq!(named(&said, "two/add"), 0, "it is disabled: {said}");
-    let tool = &said["tools"][0];
+    assert_eq!(named(&result, "two/add"), 0, "it is disabled: {result}");
+    let tool = &result["tools"][0];
     assert_eq!(tool["server"], "one");
     assert!(
         tool["description"].is_string() && tool.as_object().map(serde_json::Map::len) == Some(3)
     );
-    let said = says(&client, "external_list_tools", json!({"server": "two"})).await;
+    let result = call_ok(&client, "external_list_tools", json!({"server": "two"})).await;
     assert_eq!(
-        (named(&said, "one/add"), named(&said, "two/echo")),
+        (named(&result, "one/add"), named(&result, "two/echo")),
         (0, 1),
-        "{said}"
+        "{result}"
     );
-    let said = fails(&client, "external_list_tools", json!({"server": "three"})).await;
+    let failure = call_failing(&client, "external_list_tools", json!({"server": "three"})).await;
     assert_eq!(
-        (&said["error"], &said["server"]),
+        (&failure["error"], &failure["server"]),
         (&json!("server_not_found"), &json!("three"))
     );
 }
 
-/// t122, N3, N8: the content of the tool's answer, and whether it is an error.
+/// t122, N3, N8: the content of the tool's result, and `isError`.
 #[tokio::test]
 async fn tools_are_called() {
     let backend = Backend::http().await;
     let gateway = gateway(&[("x", &backend)], &["external"]).await;
     let client = client(&gateway).await;
     let echo = json!({"tool": "x/echo", "arguments": {"text": "grüße"}});
-    let said = says(&client, "external_call_tool", echo.clone()).await;
+    let result = call_ok(&client, "external_call_tool", echo.clone()).await;
     assert_eq!(
-        said,
+        result,
         json!({"content": [{"type": "text", "text": "grüße"}]})
     );
-    let said = says(&client, "external_call_tool", json!({"tool": "x/pid"})).await;
-    assert_eq!(said["content"][0]["type"], "text", "K1: {said}");
-    let (said, failed) = super::said(
+    let result = call_ok(&client, "external_call_tool", json!({"tool": "x/pid"})).await;
+    assert_eq!(result["content"][0]["type"], "text", "K1: {result}");
+    let (result, failed) = super::result_json(
         &client
             .call("external_call_tool", json!({"tool": "x/error"}))
             .await,
     );
     assert!(failed);
     assert_eq!(
-        said,
+        result,
         json!({"content": [{"type": "text", "text": "the tool failed"}], "is_error": true})
     );
-    // K3: as it is, what no JSON value can hold included.
-    let own = gateway.client_at("/servers/x/mcp").await;
-    let own = own.ask("tools/call", r#"{"name":"weird"}"#).await;
+    // K3: the content is unchanged, even if no JSON value can represent it.
+    let direct = gateway.client_at("/servers/x/mcp").await;
+    let direct = direct.ask("tools/call", r#"{"name":"weird"}"#).await;
     let params = r#"{"name":"external_call_tool","arguments":{"tool":"x/weird"}}"#;
     let weird = value(&client.ask("tools/call", params).await);
-    let content = raw(raw(&own, "result"), "content");
+    let content = raw(raw(&direct, "result"), "content");
     assert_eq!(
         text(&weird["result"]),
         format!(r#"{{"content":{content}}}"#)
@@ -180,13 +183,13 @@ async fn failed_calls_say_their_kind() {
             json!("invalid_request"),
         ),
     ] {
-        let said = fails(&client, "external_call_tool", arguments.clone()).await;
+        let failure = call_failing(&client, "external_call_tool", arguments.clone()).await;
         assert_eq!(
-            (&said["error"], &said[key]),
+            (&failure["error"], &failure[key]),
             (&json!(kind), &named),
-            "{arguments}: {said}"
+            "{arguments}: {failure}"
         );
-        assert!(said["message"].is_string(), "{said}");
+        assert!(failure["message"].is_string(), "{failure}");
     }
     assert_eq!(backend.runs("hang"), 1);
 }
@@ -197,29 +200,29 @@ async fn resources_are_listed_and_read() {
     let (one, two) = (Backend::http().await, Backend::http().await);
     let gateway = gateway(&[("one", &one), ("two", &two)], &["external"]).await;
     let client = client(&gateway).await;
-    let said = says(&client, "external_list_resources", json!({})).await;
-    let all = said["resources"].as_array().expect("a list");
-    assert_eq!(all.len(), 4, "{said}");
+    let result = call_ok(&client, "external_list_resources", json!({})).await;
+    let all = result["resources"].as_array().expect("a list");
+    assert_eq!(all.len(), 4, "{result}");
     for key in ["uri", "server", "name", "mime_type"] {
         assert!(
             all.iter().all(|resource| resource[key].is_string()),
-            "{key}: {said}"
+            "{key}: {result}"
         );
     }
     assert!(
         all.iter()
             .all(|resource| resource.get("description").is_some()),
-        "{said}"
+        "{result}"
     );
-    let said = says(&client, "external_list_resources", json!({"server": "two"})).await;
-    let two = said["resources"].as_array().expect("a list");
+    let result = call_ok(&client, "external_list_resources", json!({"server": "two"})).await;
+    let two = result["resources"].as_array().expect("a list");
     assert!(
-        two.len() == 2 && two.iter().all(|it| it["server"] == "two"),
-        "{said}"
+        two.len() == 2 && two.iter().all(|resource| resource["server"] == "two"),
+        "{result}"
     );
-    assert_eq!(two[0]["uri"], "fake://text", "its own URI: {said}");
+    assert_eq!(two[0]["uri"], "fake://text", "its own URI: {result}");
     let read = async |server: &str, uri: &str| {
-        says(
+        call_ok(
             &client,
             "external_read_resource",
             json!({"server": server, "uri": uri}),
@@ -245,8 +248,8 @@ async fn resources_are_listed_and_read() {
         ),
         (json!({"server": "one"}), "invalid_request", "error"),
     ] {
-        let said = fails(&client, "external_read_resource", arguments.clone()).await;
-        assert_eq!(said["error"], kind, "{arguments}: {said}");
-        assert!(said[key].is_string(), "{said}");
+        let failure = call_failing(&client, "external_read_resource", arguments.clone()).await;
+        assert_eq!(failure["error"], kind, "{arguments}: {failure}");
+        assert!(failure[key].is_string(), "{failure}");
     }
 }

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{fails, said, says};
+use super::{call_failing, call_ok, result_json};
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::{Http, failure, names, text, value},
     gateway::{Gateway, until},
     modern::Modern,
     rest_client::never,
 };
 
-/// The most that `tools/list` of the profile may cost.
+/// Maximum size of the profile's `tools/list`, in bytes.
 const MAX_LIST: usize = 9_000;
 
 const TOOLS: [&str; 6] = [
@@ -31,12 +31,12 @@ fn execute(tool: &str, arguments: &Value) -> Value {
     json!({"name": "execute_tool", "arguments": {"name": tool, "arguments": arguments}})
 }
 
-/// A thousand tools cost a client six.
+/// A thousand tools appear to a client as six.
 #[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
 #[tokio::test]
 async fn a_thousand_tools_cost_six() {
-    let many = Backend::start(Kind::Http, &["--tools", "1000"]).await;
-    let gateway = Gateway::of(&[("many", &many)]).await;
+    let many = Backend::start(BackendKind::Http, &["--tools", "1000"]).await;
+    let gateway = Gateway::with_servers(&[("many", &many)]).await;
     let client = meta(&gateway).await;
     let result = client.ask("tools/list", "{}").await;
     println!("tools/list of profile meta: {} bytes", result.len());
@@ -50,22 +50,22 @@ async fn a_thousand_tools_cost_six() {
         json!({"name": "search_tools", "arguments": {"query": "returns name", "limit": 50}});
     let found = client.ask("tools/call", &search.to_string()).await;
     assert!(found.len() <= 16_000, "{} bytes", found.len());
-    let (found, _) = said(&value(&found)["result"]);
-    let shown = found["tools"].as_array().expect("a list");
+    let (found, _) = result_json(&value(&found)["result"]);
+    let tools = found["tools"].as_array().expect("a list");
     let whole = |tool: &Value| tool["inputSchema"]["type"] == "object";
-    assert!(shown.len() == 50 && shown.iter().all(whole), "{found}");
+    assert!(tools.len() == 50 && tools.iter().all(whole), "{found}");
     assert!(found["more"].as_u64() > Some(900), "{found}");
-    let found = says(&client, "search_tools", json!({"query": "tool_777"})).await;
+    let found = call_ok(&client, "search_tools", json!({"query": "tool_777"})).await;
     assert_eq!(found["tools"][0]["name"], "many__tool_777", "{found}");
 }
 
-/// Found, described, called: what a client does that knows no tool.
+/// A client that knows no tool searches, describes and calls one.
 #[tokio::test]
 async fn tools_are_found_described_and_called() {
     let (one, two) = (Backend::http().await, Backend::stdio().await);
-    let gateway = Gateway::of(&[("one", &one), ("two", &two)]).await;
+    let gateway = Gateway::with_servers(&[("one", &one), ("two", &two)]).await;
     let client = meta(&gateway).await;
-    let found = says(
+    let found = call_ok(
         &client,
         "search_tools",
         json!({"query": "add two numbers", "server": "two"}),
@@ -73,7 +73,7 @@ async fn tools_are_found_described_and_called() {
     .await;
     assert_eq!(found["tools"][0]["name"], "two__add", "{found}");
     assert_eq!(found["tools"][0]["server"], "two");
-    let described = says(&client, "describe_tool", json!({"name": "two__add"})).await;
+    let described = call_ok(&client, "describe_tool", json!({"name": "two__add"})).await;
     assert_eq!(described["tool"]["name"], "two__add");
     assert_eq!(described["status"], "connected");
     assert_eq!(
@@ -88,28 +88,28 @@ async fn tools_are_found_described_and_called() {
     ] {
         let mut arguments = name.clone();
         arguments["arguments"] = json!({"a": 2, "b": 40});
-        let sum = client.say("execute_tool", arguments).await;
+        let sum = client.call_text("execute_tool", arguments).await;
         assert_eq!(sum, "42", "{name}");
     }
     assert_eq!((one.runs("add"), two.runs("add")), (0, 4));
-    let nothing = says(&client, "search_tools", json!({"query": "zyxwv"})).await;
+    let nothing = call_ok(&client, "search_tools", json!({"query": "zyxwv"})).await;
     assert_eq!(
         (&nothing["tools"], &nothing["more"]),
         (&json!([]), &json!(0)),
         "{nothing}"
     );
-    // What the profile does not list cannot be called.
+    // A tool that the profile does not list cannot be called.
     let error = client
         .error("tools/call", json!({"name": "two__add"}))
         .await;
     assert_eq!(error["code"], -32602, "{error}");
 }
 
-/// K2, and what is wrong with the arguments.
+/// K2, and the problems of arguments.
 #[tokio::test]
 async fn what_cannot_be_called_is_said() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = meta(&gateway).await;
     for (tool, arguments, kind) in [
         (
@@ -156,25 +156,25 @@ async fn what_cannot_be_called_is_said() {
         ),
         ("reconnect_server", json!({"name": "y"}), "server_not_found"),
     ] {
-        let said = fails(&client, tool, arguments.clone()).await;
-        assert_eq!(said["error"], kind, "{tool} {arguments}: {said}");
+        let failure = call_failing(&client, tool, arguments.clone()).await;
+        assert_eq!(failure["error"], kind, "{tool} {arguments}: {failure}");
     }
-    let said = fails(&client, "reconnect_server", json!({"name": "y"})).await;
-    assert_eq!(said["message"], "Server 'y' not found", "O2");
+    let failure = call_failing(&client, "reconnect_server", json!({"name": "y"})).await;
+    assert_eq!(failure["message"], "Server 'y' not found", "O2");
     assert_eq!(backend.count("tools/call"), 0);
 }
 
 over_every_transport! {
-    /// Invariant 5, K3: arguments and results are the bytes that came, whatever they are.
+    /// Invariant 5, K3: arguments and results pass byte by byte.
     async fn what_is_executed_passes_as_it_is(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = meta(&gateway).await;
         let direct = gateway.client_at("/servers/x/mcp").await;
         let weird = client.ask("tools/call", &execute("x__weird", &json!({})).to_string()).await;
-        let own = direct.ask("tools/call", r#"{"name":"weird"}"#).await;
+        let direct_answer = direct.ask("tools/call", r#"{"name":"weird"}"#).await;
         let result = |text: &str| crate::client::raw(text, "result").to_owned();
-        assert_eq!(result(&weird), result(&own));
+        assert_eq!(result(&weird), result(&direct_answer));
         let params = r#"{"name":"execute_tool","arguments":{"name":"x__echo","arguments":{"text":1.50e1,"ä" : [ ]}}}"#;
         client.ask("tools/call", params).await;
         let sent = backend.of_method("tools/call").pop().expect("a call");
@@ -183,17 +183,17 @@ over_every_transport! {
         assert_eq!((&failed["isError"], &*text(&failed)), (&json!(true), "the tool failed"));
     }
 
-    /// A call like any other: progress, cancellation, and whose it is.
+    /// The call has progress and cancellation like any other call, and belongs to its client.
     async fn progress_and_cancellation_are_those_of_the_call(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = meta(&gateway).await;
         let mut params = execute("x__progress", &json!({"steps": 3}));
         params["_meta"] = json!({"progressToken": "mine"});
-        let said = client.exchange("tools/call", &params.to_string()).await;
-        let said: Vec<_> = said.iter().map(|it| value(it)).collect();
-        assert_eq!(said.len(), 4, "{said:?}");
-        assert!(said[..3].iter().all(|it| it["params"]["progressToken"] == "mine"), "{said:?}");
+        let texts = client.exchange("tools/call", &params.to_string()).await;
+        let messages: Vec<_> = texts.iter().map(|text| value(text)).collect();
+        assert_eq!(messages.len(), 4, "{messages:?}");
+        assert!(messages[..3].iter().all(|message| message["params"]["progressToken"] == "mine"), "{messages:?}");
         let id = json!(7);
         let hang = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": execute("x__hang", &json!({}))});
         let (response, ()) = tokio::join!(client.post(hang.to_string()), async {
@@ -204,10 +204,10 @@ over_every_transport! {
         assert_eq!(response.json()["id"], 7);
     }
 
-    /// K9: a server that is being brought back is tried at once, and if that fails its text says so.
+    /// K9: a call tries a reconnecting server at once. If that fails, the text says so.
     async fn a_reconnecting_server_is_tried_at_once(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, plain) = (meta(&gateway).await, gateway.client().await);
         backend.leave(&plain).await;
         let gone = async || {
@@ -223,42 +223,42 @@ over_every_transport! {
         })
         .await;
         assert!(text(&result).contains("Server 'x' is reconnecting"), "{result}");
-        let servers = says(&client, "list_servers", json!({})).await;
+        let servers = call_ok(&client, "list_servers", json!({})).await;
         assert_eq!((&servers[0]["status"], &servers[0]["connected"]), (&json!("reconnecting"), &json!(false)), "O5: {servers}");
         assert!(servers[0]["nextRetryMs"].is_number() && servers[0]["lastError"].is_string(), "{servers}");
-        let found = says(&client, "search_tools", json!({"query": "echo"})).await;
+        let found = call_ok(&client, "search_tools", json!({"query": "echo"})).await;
         assert_eq!(found["tools"][0]["status"], "reconnecting", "{found}");
         backend.come_back().await;
-        let said = client.say("execute_tool", json!({"name": "x__echo", "arguments": {"text": "back"}})).await;
-        assert_eq!(said, "back");
+        let text = client.call_text("execute_tool", json!({"name": "x__echo", "arguments": {"text": "back"}})).await;
+        assert_eq!(text, "back");
     }
 
-    /// O1–O3: whatever there is, a new session comes in its place.
+    /// O1–O3: a new session replaces the old one, whatever its status.
     async fn reconnect_server_opens_a_new_session(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (meta(&gateway).await, gateway.rest());
         client.call("execute_tool", json!({"name": "x__echo"})).await;
         let before = backend.count("initialize");
-        let done = says(&client, "reconnect_server", json!({"name": "x"})).await;
+        let done = call_ok(&client, "reconnect_server", json!({"name": "x"})).await;
         assert_eq!(done, json!({"success": true, "status": "connected"}));
         assert_eq!(backend.count("initialize"), before + 1);
         rest.done("x", "stop").await;
-        let servers = says(&client, "list_servers", json!({})).await;
+        let servers = call_ok(&client, "list_servers", json!({})).await;
         assert_eq!(servers[0]["status"], "disconnected", "{servers}");
-        let done = says(&client, "reconnect_server", json!({"name": "x"})).await;
+        let done = call_ok(&client, "reconnect_server", json!({"name": "x"})).await;
         assert_eq!(done["status"], "connected");
-        let servers = says(&client, "list_servers", json!({})).await;
+        let servers = call_ok(&client, "list_servers", json!({})).await;
         assert_eq!((&servers[0]["connected"], &servers[0]["healthStatus"]), (&json!(true), &json!("healthy")), "O5: {servers}");
         assert!(servers[0]["toolCount"].as_u64() > Some(3), "O6: {servers}");
     }
 }
 
-/// The question of a server's tool reaches the client that executed it, in both eras.
+/// In both eras, the question of a tool reaches the client that executed it.
 #[tokio::test]
 async fn questions_reach_the_client_that_executes() {
     let backend = Backend::http().await.option("serverRequests", "forward");
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut client = gateway.stranger("/mcp/meta");
     client.initialize_with(&json!({"sampling": {}})).await;
     let ask = execute("x__ask", &json!({"method": "sampling/createMessage"}));
@@ -271,14 +271,14 @@ async fn questions_reach_the_client_that_executes() {
     assert!(text(&stream.message().await["result"]).contains("mine"));
 
     let modern = Modern::at(&gateway, "/mcp/meta").able(json!({"sampling": {}}));
-    let asked = modern.result("tools/call", ask.clone()).await;
-    assert_eq!(asked["resultType"], "input_required", "{asked}");
-    let requests = asked["inputRequests"].as_object().expect("questions");
+    let result = modern.result("tools/call", ask.clone()).await;
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    let requests = result["inputRequests"].as_object().expect("questions");
     let (key, question) = requests.iter().next().expect("one");
     assert_eq!(question["method"], "sampling/createMessage");
     let mut again = ask;
     again["inputResponses"] = json!({key: {"model": "modern"}});
-    again["requestState"] = asked["requestState"].clone();
+    again["requestState"] = result["requestState"].clone();
     let answer = modern.result("tools/call", again).await;
     assert!(text(&answer).contains("modern"), "{answer}");
     until("one run", || backend.runs("ask") == 2).await;

@@ -16,40 +16,40 @@ use crate::{
     gateway::Gateway,
 };
 
-/// A gateway whose `/mcp` has these groups beside the tools of its servers.
+/// A gateway whose `/mcp` has these groups of own tools and the tools of its servers.
 async fn gateway(servers: &[(&str, &Backend)], groups: &[&str]) -> Gateway {
-    Gateway::with(servers, json!({"ownTools": groups})).await
+    Gateway::with_settings(servers, json!({"ownTools": groups})).await
 }
 
-/// What a tool says: exactly one text that holds JSON (t134), and whether it failed.
-fn said(result: &Value) -> (Value, bool) {
+/// The JSON in a tool's result, which must be exactly one text (t134), and `isError`.
+fn result_json(result: &Value) -> (Value, bool) {
     let content = result["content"].as_array().expect("content");
     assert_eq!(content.len(), 1, "{result}");
     assert_eq!(content[0]["type"], "text", "{result}");
     (value(&text(result)), result["isError"] == true)
 }
 
-/// What a tool says that succeeds.
-pub async fn says(client: &Http, tool: &str, arguments: Value) -> Value {
-    let (said, failed) = said(&client.call(tool, arguments).await);
-    assert!(!failed, "{said}");
-    said
+/// The JSON in the result of a call that succeeds.
+pub async fn call_ok(client: &Http, tool: &str, arguments: Value) -> Value {
+    let (answer, failed) = result_json(&client.call(tool, arguments).await);
+    assert!(!failed, "{answer}");
+    answer
 }
 
-/// What a tool says that fails.
-pub async fn fails(client: &Http, tool: &str, arguments: Value) -> Value {
-    let (said, failed) = said(&client.call(tool, arguments).await);
-    assert!(failed, "{said}");
-    assert!(said["error"].is_string(), "{said}");
-    said
+/// The JSON in the result of a call that fails.
+pub async fn call_failing(client: &Http, tool: &str, arguments: Value) -> Value {
+    let (answer, failed) = result_json(&client.call(tool, arguments).await);
+    assert!(failed, "{answer}");
+    assert!(answer["error"].is_string(), "{answer}");
+    answer
 }
 
-/// Own tools stand first, win over a server's of the same name, which keeps a name of its
-/// own, and exist where they are chosen only.
+/// Own tools are first, and only where they are enabled. If a server's tool has the same name, the own tool
+/// keeps it, and the server's tool gets a longer name.
 #[tokio::test]
 async fn own_tools_are_where_they_are_chosen() {
     let backend = Backend::http().await;
-    let inner = Gateway::with(&[("x", &backend)], json!({"ownTools": ["meta"]})).await;
+    let inner = Gateway::with_settings(&[("x", &backend)], json!({"ownTools": ["meta"]})).await;
     let gateway = Gateway::start(&json!({
         "mcpServers": {"inner": {"type": "http", "url": format!("http://{}/mcp", inner.address)}},
         "ownTools": ["external", "meta"],
@@ -64,19 +64,19 @@ async fn own_tools_are_where_they_are_chosen() {
         ("external_list_servers", "search_tools"),
         "{names:?}"
     );
-    let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+    let count = |expected: &str| names.iter().filter(|name| *name == expected).count();
     assert_eq!(
         (count("list_servers"), count("inner__list_servers")),
         (1, 1),
         "{names:?}"
     );
-    let servers = |said: &Value| said[0]["name"].clone();
+    let servers = |result: &Value| result[0]["name"].clone();
     assert_eq!(
-        servers(&says(&client, "list_servers", json!({})).await),
+        servers(&call_ok(&client, "list_servers", json!({})).await),
         "inner"
     );
     assert_eq!(
-        servers(&says(&client, "inner__list_servers", json!({})).await),
+        servers(&call_ok(&client, "inner__list_servers", json!({})).await),
         "x"
     );
 
@@ -87,7 +87,10 @@ async fn own_tools_are_where_they_are_chosen() {
         names.iter().all(|name| !name.starts_with("external_")),
         "{names:?}"
     );
-    assert_eq!(servers(&says(&plain, "list_servers", json!({})).await), "x");
+    assert_eq!(
+        servers(&call_ok(&plain, "list_servers", json!({})).await),
+        "x"
+    );
     let error = plain
         .error("tools/call", json!({"name": "external_list_servers"}))
         .await;

@@ -1,5 +1,5 @@
-//! Group `records`, and `read_object` of group `meta` (L4, L7; t151): a large result need not cost a context
-//! window.
+//! Group `records`, and `read_object` of group `meta` (L4, L7; t151): a client can read a large result in
+//! parts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{fails, says};
+use super::{call_failing, call_ok};
 use crate::{
     backend::Backend,
     client::LATEST,
@@ -18,14 +18,14 @@ use crate::{
     rest_client::TOKEN,
 };
 
-pub struct Recorded {
+pub struct RecordedServers {
     pub gateway: Gateway,
     journal: Arc<Journal>,
     folder: TempDir,
 }
 
-impl Recorded {
-    pub async fn of(servers: &[(&str, &Backend)], settings: Value) -> Self {
+impl RecordedServers {
+    pub async fn with_servers(servers: &[(&str, &Backend)], settings: Value) -> Self {
         Self::guarded(servers, settings, Secret::new(TOKEN)).await
     }
 
@@ -38,7 +38,7 @@ impl Recorded {
         Self::within(folder, servers, settings, tokens).await
     }
 
-    /// The next run, with the same journal.
+    /// Starts again with the same journal.
     pub async fn restarted(
         self,
         servers: &[(&str, &Backend)],
@@ -64,7 +64,10 @@ impl Recorded {
             ..GatewayOptions::default()
         };
         Self {
-            gateway: Gateway::guarded(&config(servers, settings), options, tokens, |it| it).await,
+            gateway: Gateway::guarded(&config(servers, settings), options, tokens, |address| {
+                address
+            })
+            .await,
             journal,
             folder,
         }
@@ -75,14 +78,14 @@ impl Recorded {
     }
 }
 
-fn names(said: &Value) -> Vec<&str> {
-    let calls = said["calls"].as_array().expect("a list").iter();
+fn names(result: &Value) -> Vec<&str> {
+    let calls = result["calls"].as_array().expect("a list").iter();
     calls
         .map(|call| call["name"].as_str().expect("a name"))
         .collect()
 }
 
-/// L7, t151: what a tool of ours called is on record like any other call, and found by CID.
+/// L7, t151: the call of an own tool is recorded like any other call, and found by CID.
 #[tokio::test]
 async fn calls_are_looked_up() {
     let (one, two) = (Backend::http().await, Backend::http().await);
@@ -90,13 +93,13 @@ async fn calls_are_looked_up() {
         "ownTools": ["records", "external"],
         "profiles": {"half": {"servers": ["two"], "ownTools": ["records"]}},
     });
-    let recorded = Recorded::of(&[("one", &one), ("two", &two)], settings).await;
+    let recorded = RecordedServers::with_servers(&[("one", &one), ("two", &two)], settings).await;
     let client = recorded.gateway.client().await;
     let echo = json!({"tool": "one/echo", "arguments": {"text": "hello"}});
-    says(&client, "external_call_tool", echo).await;
+    call_ok(&client, "external_call_tool", echo).await;
     client.call("two__error", json!({})).await;
     recorded.written().await;
-    let all = says(&client, "get_call_records", json!({})).await;
+    let all = call_ok(&client, "get_call_records", json!({})).await;
     assert_eq!(names(&all), ["two/error", "one/echo"], "{all}");
     assert_eq!(
         (&all["total_count"], &all["truncated"]),
@@ -109,20 +112,20 @@ async fn calls_are_looked_up() {
         (json!({"tool": "one/echo"}), vec!["one/echo"]),
         (json!({"limit": 1}), vec!["two/error"]),
     ] {
-        let said = says(&client, "get_call_records", filter.clone()).await;
-        assert_eq!(names(&said), expected, "{filter}");
+        let result = call_ok(&client, "get_call_records", filter.clone()).await;
+        assert_eq!(names(&result), expected, "{filter}");
     }
-    // What the profile hides is not told by its calls either.
+    // The records do not show tools that the profile hides.
     let half = recorded.gateway.client_at("/mcp/half").await;
-    let said = says(&half, "get_call_records", json!({})).await;
+    let result = call_ok(&half, "get_call_records", json!({})).await;
     assert_eq!(
-        (names(&said), &said["total_count"]),
+        (names(&result), &result["total_count"]),
         (vec!["two/error"], &json!(1))
     );
-    let said = fails(&half, "get_call_records", json!({"server": "one"})).await;
-    assert_eq!(said["error"], "server_not_found", "{said}");
-    let said = fails(&client, "get_call_records", json!({"status": "odd"})).await;
-    assert_eq!(said["error"], "invalid_request", "{said}");
+    let result = call_failing(&half, "get_call_records", json!({"server": "one"})).await;
+    assert_eq!(result["error"], "server_not_found", "{result}");
+    let failure = call_failing(&client, "get_call_records", json!({"status": "odd"})).await;
+    assert_eq!(failure["error"], "invalid_request", "{failure}");
 
     let echoed = &all["calls"][1];
     assert_eq!(
@@ -130,7 +133,7 @@ async fn calls_are_looked_up() {
         (&json!("mcp_client"), &json!("one"))
     );
     for tool in ["inspect_object", "breakpoint_inspect_object"] {
-        let object = says(&client, tool, json!({"cid": echoed["result_cid"]})).await;
+        let object = call_ok(&client, tool, json!({"cid": echoed["result_cid"]})).await;
         assert_eq!(
             (&object["cid"], &object["type"]),
             (&echoed["result_cid"], &json!("object"))
@@ -138,7 +141,7 @@ async fn calls_are_looked_up() {
         assert!(
             object["repr"]
                 .as_str()
-                .is_some_and(|it| it.contains("hello")),
+                .is_some_and(|text| text.contains("hello")),
             "{object}"
         );
         assert_eq!(
@@ -148,16 +151,16 @@ async fn calls_are_looked_up() {
         assert_eq!(object["truncated"], false);
         let nowhere = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
         for cid in [nowhere, "nonsense"] {
-            let said = fails(&client, tool, json!({"cid": cid})).await;
+            let failure = call_failing(&client, tool, json!({"cid": cid})).await;
             assert_eq!(
-                (&said["error"], &said["cid"]),
+                (&failure["error"], &failure["cid"]),
                 (&json!("cid_not_found"), &json!(cid))
             );
         }
     }
 }
 
-/// What a profile's rules or a client's switches hide is not told by the records of its calls.
+/// Records do not show the calls of tools that a profile's rules or a client's switches hide.
 #[tokio::test]
 async fn records_of_hidden_tools_are_hidden() {
     let backend = Backend::http().await;
@@ -165,13 +168,13 @@ async fn records_of_hidden_tools_are_hidden() {
         "ownTools": ["records"],
         "profiles": {"few": {"tools": {"deny": ["x/error"]}, "ownTools": ["records"]}},
     });
-    let recorded = Recorded::of(&[("x", &backend)], settings).await;
+    let recorded = RecordedServers::with_servers(&[("x", &backend)], settings).await;
     let client = recorded.gateway.client().await;
     for tool in ["x__error", "x__echo", "x__error", "x__echo"] {
         client.call(tool, json!({"text": "x"})).await;
     }
     recorded.written().await;
-    let all = says(&client, "get_call_records", json!({})).await;
+    let all = call_ok(&client, "get_call_records", json!({})).await;
     assert_eq!(all["total_count"], 4, "{all}");
     let few = recorded.gateway.client_at("/mcp/few").await;
     for (filter, expected, truncated) in [
@@ -180,29 +183,29 @@ async fn records_of_hidden_tools_are_hidden() {
         (json!({"tool": "error"}), vec![], false),
         (json!({"limit": 1}), vec!["x/echo"], true),
     ] {
-        let said = says(&few, "get_call_records", filter.clone()).await;
-        assert_eq!(names(&said), expected, "{filter}");
-        assert_eq!(said["truncated"], truncated, "{filter}: {said}");
+        let result = call_ok(&few, "get_call_records", filter.clone()).await;
+        assert_eq!(names(&result), expected, "{filter}");
+        assert_eq!(result["truncated"], truncated, "{filter}: {result}");
     }
-    // All clients of the tests call themselves so.
+    // All clients of the tests have this name.
     let name = all["calls"][0]["client"]["name"].as_str().expect("a name");
     let off = json!({"server": "x", "tool": "echo", "enabled": false});
     let path = format!("/api/switches/{name}");
     let (status, answer) = recorded.gateway.rest().put(&path, off).await;
     assert_eq!(status, 200, "{answer}");
-    let said = says(&client, "get_call_records", json!({})).await;
-    assert_eq!(names(&said), ["x/error"; 2], "{said}");
-    let said = says(&few, "get_call_records", json!({})).await;
-    assert_eq!(names(&said), Vec::<&str>::new(), "{said}");
+    let result = call_ok(&client, "get_call_records", json!({})).await;
+    assert_eq!(names(&result), ["x/error"; 2], "{result}");
+    let result = call_ok(&few, "get_call_records", json!({})).await;
+    assert_eq!(names(&result), Vec::<&str>::new(), "{result}");
 }
 
-/// The bearer of a token sees the calls of that token; the operator sees all calls (Q7).
+/// The bearer of a token sees the calls of that token. The operator sees all calls (Q7).
 #[tokio::test]
 async fn a_token_sees_its_own_records() {
     let backend = Backend::http().await;
     let tokens = Tokens::from(Secret::new(TOKEN));
     let settings = json!({"ownTools": ["records", "activity"]});
-    let recorded = Recorded::guarded(&[("x", &backend)], settings, tokens.clone()).await;
+    let recorded = RecordedServers::guarded(&[("x", &backend)], settings, tokens.clone()).await;
     let bearing = async |token: String| {
         let mut client = recorded.gateway.stranger("/mcp");
         client.token = Some(token);
@@ -213,7 +216,7 @@ async fn a_token_sees_its_own_records() {
     let ada = bearing(token("ada")).await;
     let alan = bearing(token("alan")).await;
     let operator = bearing(TOKEN.to_owned()).await;
-    ada.hears("x__echo").await;
+    ada.assert_echo("x__echo").await;
     let uri = json!({"server": "x", "uri": "no:such"});
     alan.call("read_resource", uri).await;
     operator.call("x__error", json!({})).await;
@@ -223,39 +226,45 @@ async fn a_token_sees_its_own_records() {
         (&alan, vec!["x/no:such"]),
         (&operator, vec!["x/error", "x/no:such", "x/echo"]),
     ] {
-        let said = says(client, "get_call_records", json!({})).await;
-        assert_eq!(names(&said), expected, "{said}");
-        // The door by which its client came, whichever tool asked (L1).
-        let doors = said["calls"].as_array().expect("a list").iter();
+        let result = call_ok(client, "get_call_records", json!({})).await;
+        assert_eq!(names(&result), expected, "{result}");
+        // The door of the client, whichever tool is called (L1).
+        let doors = result["calls"].as_array().expect("a list").iter();
         assert!(
             doors.clone().all(|call| call["door"] == "mcp_http"),
-            "{said}"
+            "{result}"
         );
     }
 }
 
-/// Issue 5, "Large results": read in parts.
+/// Issue 5, "Large results": a client reads a result in parts.
 #[tokio::test]
 async fn a_large_result_is_read_in_parts() {
     let backend = Backend::http().await;
-    let recorded = Recorded::of(&[("x", &backend)], json!({"ownTools": ["meta", "records"]})).await;
+    let recorded =
+        RecordedServers::with_servers(&[("x", &backend)], json!({"ownTools": ["meta", "records"]}))
+            .await;
     let client = recorded.gateway.client().await;
     client.call("x__big", json!({"bytes": 100_000})).await;
     client
         .call("x__echo", json!({"text": "one\ntwo\nthree"}))
         .await;
     recorded.written().await;
-    let said = says(&client, "get_call_records", json!({})).await;
-    let cid = |index: usize| said["calls"][index]["result_cid"].as_str().expect("a CID");
+    let result = call_ok(&client, "get_call_records", json!({})).await;
+    let cid = |index: usize| {
+        result["calls"][index]["result_cid"]
+            .as_str()
+            .expect("a CID")
+    };
     let (poem, big) = (cid(0), cid(1));
-    let first = says(&client, "read_object", json!({"cid": big})).await;
+    let first = call_ok(&client, "read_object", json!({"cid": big})).await;
     assert_eq!(first["text"].as_str().map(str::len), Some(4_000), "{first}");
     assert_eq!(
         (&first["total"], &first["next_offset"]),
         (&json!(100_000), &json!(4_000))
     );
     let link = format!("mainstay://objects/{big}");
-    let last = says(
+    let last = call_ok(
         &client,
         "read_object",
         json!({"cid": link, "offset": 99_990}),
@@ -270,32 +279,32 @@ async fn a_large_result_is_read_in_parts() {
     ] {
         let mut arguments = part.clone();
         arguments["cid"] = poem.into();
-        let said = says(&client, "read_object", arguments).await;
-        assert_eq!(said["text"], expected, "{part}");
+        let result = call_ok(&client, "read_object", arguments).await;
+        assert_eq!(result["text"], expected, "{part}");
     }
-    let seen = says(&client, "inspect_object", json!({"cid": big})).await;
-    assert_eq!(seen["repr"].as_str().map(str::len), Some(16_000));
-    assert_eq!(seen["truncated"], true);
+    let result = call_ok(&client, "inspect_object", json!({"cid": big})).await;
+    assert_eq!(result["repr"].as_str().map(str::len), Some(16_000));
+    assert_eq!(result["truncated"], true);
     assert!(
-        seen["size"].as_u64().is_some_and(|size| size > 100_000),
+        result["size"].as_u64().is_some_and(|size| size > 100_000),
         "{}",
-        seen["size"]
+        result["size"]
     );
     assert!(
-        seen["next"].to_string().contains("read_object"),
+        result["next"].to_string().contains("read_object"),
         "{}",
-        seen["next"]
+        result["next"]
     );
-    let said = fails(&client, "read_object", json!({"cid": poem, "pattern": "("})).await;
-    assert_eq!(said["error"], "invalid_request", "{said}");
-    let said = fails(&client, "read_object", json!({"cid": "nonsense"})).await;
-    assert_eq!(said["error"], "cid_not_found", "{said}");
+    let failure = call_failing(&client, "read_object", json!({"cid": poem, "pattern": "("})).await;
+    assert_eq!(failure["error"], "invalid_request", "{failure}");
+    let failure = call_failing(&client, "read_object", json!({"cid": "nonsense"})).await;
+    assert_eq!(failure["error"], "cid_not_found", "{failure}");
 }
 
 #[tokio::test]
 async fn without_a_journal_there_are_no_records() {
     let gateway = super::gateway(&[], &["records"]).await;
     let client = gateway.client().await;
-    let said = fails(&client, "get_call_records", json!({})).await;
-    assert_eq!(said["error"], "journal_disabled", "{said}");
+    let failure = call_failing(&client, "get_call_records", json!({})).await;
+    assert_eq!(failure["error"], "journal_disabled", "{failure}");
 }

@@ -1,9 +1,9 @@
-//! What a client and a server do with each other, one thing after the other.
+//! The operations between a client and a server, one after the other.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::client::{Client, MODERN, Outcome};
+use super::client::{Exchange, MODERN, MatrixClient};
 use crate::{backend::Backend, client::text, gateway::until};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +23,13 @@ pub enum Primitive {
     Roots,
 }
 
-/// What came of it.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CellVerdict {
     Works,
-    /// The client was told in so many words that it cannot be had.
+    /// The client got an error that names the missing feature.
     Refused,
-    /// The server's revision has no such thing.
+    /// The server's revision does not have the feature.
     Absent,
 }
 
@@ -47,7 +47,7 @@ impl Primitive {
         Self::Sample,
         Self::Elicit,
         Self::Roots,
-        // Last: a call that is given up leaves a process in doubt whose its next questions are.
+        // Last, because after a cancelled call it is in doubt which call of a process asks the next question.
         Self::Cancel,
     ];
 
@@ -69,22 +69,22 @@ impl Primitive {
         }
     }
 
-    /// What protocol.md, section 2, asks for.
-    pub fn expected(self, client: &str, server: &str) -> Verdict {
+    /// The verdict that protocol.md, section 2, demands.
+    pub fn expected(self, client: &str, server: &str) -> CellVerdict {
         const ELICITATION: &str = "2025-06-18";
         match self {
-            Self::Elicit if server < ELICITATION => Verdict::Absent,
-            Self::Elicit if client < ELICITATION => Verdict::Refused,
-            _ => Verdict::Works,
+            Self::Elicit if server < ELICITATION => CellVerdict::Absent,
+            Self::Elicit if client < ELICITATION => CellVerdict::Refused,
+            _ => CellVerdict::Works,
         }
     }
 }
 
 /// One client of one server.
 pub struct Cell<'a> {
-    pub client: &'a Client,
+    pub client: &'a MatrixClient,
     pub backend: &'a Backend,
-    /// Before the names of tools and prompts.
+    /// The prefix of the names of tools and prompts.
     pub prefix: &'static str,
 }
 
@@ -93,13 +93,13 @@ impl Cell<'_> {
         format!("{}{name}", self.prefix)
     }
 
-    async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+    async fn call(&self, tool: &str, arguments: Value) -> Exchange {
         let params = json!({"name": self.name(tool), "arguments": arguments, "_meta": {"progressToken": "p"}});
         self.ask("tools/call", params).await
     }
 
-    /// Asks, and looks whether the answer is one of the client's revision.
-    async fn ask(&self, method: &str, params: Value) -> Outcome {
+    /// Sends a request. Asserts that the answer has the form of the client's revision.
+    async fn ask(&self, method: &str, params: Value) -> Exchange {
         let outcome = self.client.ask(method, params).await;
         let result = outcome.result();
         if result.is_object() {
@@ -117,20 +117,22 @@ impl Cell<'_> {
         outcome
     }
 
-    pub async fn observe(&self, primitive: Primitive) -> Verdict {
+    pub async fn observe(&self, primitive: Primitive) -> CellVerdict {
         match primitive {
             Primitive::List => self.list().await,
             Primitive::Call => {
-                let outcome = self.call("echo", json!({"text": "hello"})).await;
-                assert_eq!(text(outcome.result()), "hello");
+                let result = self.call("echo", json!({"text": "hello"})).await;
+                assert_eq!(text(result.result()), "hello");
             }
             Primitive::Progress => {
-                let outcome = self.call("progress", json!({"steps": 3})).await;
-                let heard = outcome.heard("notifications/progress");
-                assert_eq!(heard.len(), 3, "{outcome:?}");
+                let result = self.call("progress", json!({"steps": 3})).await;
+                let progress = result.messages_of("notifications/progress");
+                assert_eq!(progress.len(), 3, "{result:?}");
                 assert!(
-                    heard.iter().all(|it| it["params"]["progressToken"] == "p"),
-                    "{outcome:?}"
+                    progress
+                        .iter()
+                        .all(|message| message["params"]["progressToken"] == "p"),
+                    "{result:?}"
                 );
             }
             Primitive::Log => self.log().await,
@@ -138,38 +140,46 @@ impl Cell<'_> {
             Primitive::ListChanged => self.list_changed().await,
             Primitive::Subscribe => self.subscribe().await,
             Primitive::Read => {
-                let outcome = self
+                let result = self
                     .ask("resources/read", json!({"uri": "fake://text"}))
                     .await;
                 assert!(
-                    outcome.result()["contents"][0]["text"].is_string(),
-                    "{outcome:?}"
+                    result.result()["contents"][0]["text"].is_string(),
+                    "{result:?}"
                 );
                 self.missing_resource().await;
             }
             Primitive::Prompt => {
                 let params = json!({"name": self.name("greet"), "arguments": {"name": "Ada"}});
-                let outcome = self.ask("prompts/get", params).await;
-                let said = &outcome.result()["messages"][0]["content"]["text"];
-                assert_eq!(said, "Please greet Ada.", "{outcome:?}");
+                let result = self.ask("prompts/get", params).await;
+                let prompt_text = &result.result()["messages"][0]["content"]["text"];
+                assert_eq!(prompt_text, "Please greet Ada.", "{result:?}");
             }
             Primitive::Complete => {
                 let params = json!({
                     "ref": {"type": "ref/prompt", "name": self.name("greet")},
                     "argument": {"name": "name", "value": "A"},
                 });
-                let outcome = self.ask("completion/complete", params).await;
+                let result = self.ask("completion/complete", params).await;
                 assert_eq!(
-                    outcome.result()["completion"]["values"],
+                    result.result()["completion"]["values"],
                     json!(["Ada", "Alan"]),
-                    "{outcome:?}"
+                    "{result:?}"
                 );
             }
-            Primitive::Sample => return self.asks("ask_sampling", "sampling/createMessage").await,
-            Primitive::Elicit => return self.asks("ask_elicitation", "elicitation/create").await,
-            Primitive::Roots => return self.asks("ask_roots", "roots/list").await,
+            Primitive::Sample => {
+                return self
+                    .ask_client("ask_sampling", "sampling/createMessage")
+                    .await;
+            }
+            Primitive::Elicit => {
+                return self
+                    .ask_client("ask_elicitation", "elicitation/create")
+                    .await;
+            }
+            Primitive::Roots => return self.ask_client("ask_roots", "roots/list").await,
         }
-        Verdict::Works
+        CellVerdict::Works
     }
 
     async fn list(&self) {
@@ -179,32 +189,32 @@ impl Cell<'_> {
             ("resources/list", "resources"),
             ("resources/templates/list", "resourceTemplates"),
         ] {
-            let outcome = self.client.ask(method, json!({})).await;
-            let items = outcome.result()[member].as_array();
+            let result = self.client.ask(method, json!({})).await;
+            let items = result.result()[member].as_array();
             assert!(
                 items.is_some_and(|items| !items.is_empty()),
-                "{method}: {outcome:?}"
+                "{method}: {result:?}"
             );
         }
-        let outcome = self.ask("tools/list", json!({})).await;
-        let tools = outcome.result()["tools"].as_array().expect("a list");
+        let result = self.ask("tools/list", json!({})).await;
+        let tools = result.result()["tools"].as_array().expect("a list");
         let echo = self.name("echo");
         assert!(
             tools.iter().any(|tool| tool["name"] == echo.as_str()),
-            "{outcome:?}"
+            "{result:?}"
         );
     }
 
     async fn log(&self) {
         if !self.client.is_modern() {
-            let outcome = self.ask("logging/setLevel", json!({"level": "info"})).await;
-            assert_eq!(*outcome.result(), json!({}), "{outcome:?}");
+            let result = self.ask("logging/setLevel", json!({"level": "info"})).await;
+            assert_eq!(*result.result(), json!({}), "{result:?}");
         }
-        let outcome = self.call("log", json!({"level": "warning"})).await;
+        let result = self.call("log", json!({"level": "warning"})).await;
         assert_eq!(
-            outcome.heard("notifications/message").len(),
+            result.messages_of("notifications/message").len(),
             1,
-            "{outcome:?}"
+            "{result:?}"
         );
     }
 
@@ -220,26 +230,32 @@ impl Cell<'_> {
     async fn list_changed(&self) {
         let mut stream = self.client.listen(None).await;
         self.call("change_tools", json!({})).await;
-        let told = stream.message().await;
-        assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
+        let message = stream.message().await;
+        assert_eq!(
+            message["method"], "notifications/tools/list_changed",
+            "{message}"
+        );
     }
 
     async fn subscribe(&self) {
         const URI: &str = "fake://text";
         if !self.client.is_modern() {
-            let outcome = self.ask("resources/subscribe", json!({"uri": URI})).await;
-            assert_eq!(*outcome.result(), json!({}), "{outcome:?}");
+            let result = self.ask("resources/subscribe", json!({"uri": URI})).await;
+            assert_eq!(*result.result(), json!({}), "{result:?}");
         }
         let mut stream = self.client.listen(Some(URI)).await;
         self.call("touch", json!({"uri": URI})).await;
         loop {
-            let told = stream.message().await;
-            // What was changed before may be told late.
-            if told["method"] == "notifications/tools/list_changed" {
+            let message = stream.message().await;
+            // An earlier change may be announced late.
+            if message["method"] == "notifications/tools/list_changed" {
                 continue;
             }
-            assert_eq!(told["method"], "notifications/resources/updated", "{told}");
-            assert_eq!(told["params"]["uri"], URI, "{told}");
+            assert_eq!(
+                message["method"], "notifications/resources/updated",
+                "{message}"
+            );
+            assert_eq!(message["params"]["uri"], URI, "{message}");
             break;
         }
         if !self.client.is_modern() {
@@ -247,32 +263,32 @@ impl Cell<'_> {
         }
     }
 
-    /// Each era has its code for it.
+    /// Each era has its own code for this error.
     async fn missing_resource(&self) {
-        let outcome = self
+        let result = self
             .client
             .ask("resources/read", json!({"uri": "fake://missing"}))
             .await;
-        let error = &outcome.response["error"];
+        let error = &result.response["error"];
         let code = if self.client.is_modern() {
             -32602
         } else {
             -32002
         };
-        assert_eq!(error["code"], code, "{outcome:?}");
-        assert_eq!(error["data"]["uri"], "fake://missing", "{outcome:?}");
+        assert_eq!(error["code"], code, "{result:?}");
+        assert_eq!(error["data"]["uri"], "fake://missing", "{result:?}");
     }
 
     /// Calls a tool that asks its client.
-    async fn asks(&self, tool: &str, method: &str) -> Verdict {
+    async fn ask_client(&self, tool: &str, method: &str) -> CellVerdict {
         let outcome = self.call(tool, json!({})).await;
         let (result, error) = (outcome.result(), &outcome.response["error"]);
         if result.is_object() && result["isError"] != true {
-            assert_eq!(outcome.heard(method).len(), 1, "{outcome:?}");
+            assert_eq!(outcome.messages_of(method).len(), 1, "{outcome:?}");
             assert!(text(result).contains("matrix"), "{outcome:?}");
-            return Verdict::Works;
+            return CellVerdict::Works;
         }
-        assert!(outcome.heard(method).is_empty(), "{outcome:?}");
+        assert!(outcome.messages_of(method).is_empty(), "{outcome:?}");
         let words = if result.is_object() {
             text(result)
         } else {
@@ -280,18 +296,18 @@ impl Cell<'_> {
         };
         if words.to_lowercase().contains("unknown tool") {
             assert_eq!(error["code"], -32602, "{outcome:?}");
-            return Verdict::Absent;
+            return CellVerdict::Absent;
         }
-        // It says what is missing, and whose it is.
+        // The error names the missing capability and its owner.
         assert!(
             words.contains("client") || words.contains("elicitation"),
             "{outcome:?}"
         );
-        Verdict::Refused
+        CellVerdict::Refused
     }
 }
 
-/// Whether client and server need a translator.
+/// True if client and server need a translation.
 pub fn is_translated(client: &str, server: &str) -> bool {
     (client == MODERN) != (server == MODERN)
 }

@@ -1,4 +1,4 @@
-//! A client of any revision: the same wishes, said as its revision says them.
+//! A client of any revision: the same requests, in the form of its revision.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -18,7 +18,7 @@ pub const REVISIONS: [&str; 5] = [
     MODERN,
 ];
 
-/// What a client can be asked, as far as its revision knows such questions.
+/// The capabilities of a client, as far as its revision has them.
 fn capabilities(revision: &str) -> Value {
     let mut all = json!({"sampling": {}, "roots": {}});
     match revision {
@@ -29,44 +29,44 @@ fn capabilities(revision: &str) -> Value {
     all
 }
 
-pub struct Client {
+pub struct MatrixClient {
     http: Http,
     pub revision: &'static str,
-    /// What was negotiated.
-    spoken: String,
+    /// The negotiated revision.
+    negotiated: String,
     session: Option<String>,
     next_id: std::cell::Cell<u64>,
 }
 
-/// What came of a request.
+/// The messages of a request and its response.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Exchange {
     pub status: StatusCode,
     /// Notifications and questions before the response.
     pub before: Vec<Value>,
     pub response: Value,
 }
 
-impl Outcome {
+impl Exchange {
     pub fn result(&self) -> &Value {
         &self.response["result"]
     }
 
-    /// The methods of what came before.
-    pub fn heard(&self, method: &str) -> Vec<&Value> {
+    /// The messages of this method before the response.
+    pub fn messages_of(&self, method: &str) -> Vec<&Value> {
         self.before
             .iter()
-            .filter(|it| it["method"] == method)
+            .filter(|message| message["method"] == method)
             .collect()
     }
 }
 
-impl Client {
+impl MatrixClient {
     pub async fn connect(gateway: &Gateway, path: &str, revision: &'static str) -> Self {
         let mut client = Self {
             http: gateway.stranger(path),
             revision,
-            spoken: revision.to_owned(),
+            negotiated: revision.to_owned(),
             session: None,
             next_id: std::cell::Cell::new(0),
         };
@@ -88,11 +88,11 @@ impl Client {
         });
         let mut stream = self.begin("initialize", params).await;
         let answered = read(&mut stream).await;
-        // One server may want another revision; the gateway itself takes the client's.
+        // A server may require another revision. The gateway accepts the client's.
         let version = answered.result()["protocolVersion"].as_str();
         let version = version.unwrap_or_else(|| panic!("{answered:?}"));
         assert!(REVISIONS.contains(&version), "{answered:?}");
-        version.clone_into(&mut self.spoken);
+        version.clone_into(&mut self.negotiated);
         let session = stream.headers.get("mcp-session-id").expect("a session id");
         self.session = Some(session.to_str().expect("ASCII").to_owned());
         self.notify("notifications/initialized", json!({})).await;
@@ -107,8 +107,8 @@ impl Client {
         if let Some(session) = &self.session {
             set("mcp-session-id", session);
         }
-        if self.is_modern() || self.session.is_some() && &*self.spoken >= "2025-06-18" {
-            set("mcp-protocol-version", &self.spoken);
+        if self.is_modern() || self.session.is_some() && &*self.negotiated >= "2025-06-18" {
+            set("mcp-protocol-version", &self.negotiated);
         }
         if self.is_modern() {
             let params = &message["params"];
@@ -145,12 +145,12 @@ impl Client {
             .await
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request, and waits for the head of its answer.
     pub async fn begin(&self, method: &str, params: Value) -> Stream {
         self.post(&self.request(method, params)).await
     }
 
-    /// Sends a request, and cancels it as its revision does, once `reached`.
+    /// Sends a request. Cancels it in the form of its revision once `reached` resolves.
     pub async fn cancel(&self, method: &str, params: Value, reached: impl Future<Output = ()>) {
         let request = self.request(method, params);
         let mut call = Box::pin(async {
@@ -158,7 +158,7 @@ impl Client {
             stream.next().await
         });
         tokio::select! {
-            said = &mut call => panic!("nothing is to be said: {said:?}"),
+            response = &mut call => panic!("nothing is to be said: {response:?}"),
             () = reached => {}
         }
         if !self.is_modern() {
@@ -177,8 +177,8 @@ impl Client {
         assert_eq!(self.post(&text).await.status, StatusCode::ACCEPTED);
     }
 
-    /// Sends a request, answers whatever is asked meanwhile, and returns what came of it.
-    pub async fn ask(&self, method: &str, params: Value) -> Outcome {
+    /// Sends a request, answers all questions meanwhile, and returns the exchange.
+    pub async fn ask(&self, method: &str, params: Value) -> Exchange {
         let mut request = self.request(method, params);
         let mut before = Vec::new();
         loop {
@@ -187,7 +187,7 @@ impl Client {
             before.append(&mut outcome.before);
             let result = outcome.result();
             if result["resultType"] != "input_required" {
-                return Outcome { before, ..outcome };
+                return Exchange { before, ..outcome };
             }
             assert!(self.is_modern(), "a legacy client cannot read {outcome:?}");
             let mut responses = Map::new();
@@ -205,14 +205,14 @@ impl Client {
         }
     }
 
-    /// Reads to the response, and answers questions on the way.
-    async fn converse(&self, stream: &mut Stream) -> Outcome {
+    /// Reads up to the response, and answers questions.
+    async fn converse(&self, stream: &mut Stream) -> Exchange {
         let status = stream.status;
         let mut before = Vec::new();
         loop {
             let message = message(stream).await;
             if message.get("method").is_none() {
-                return Outcome {
+                return Exchange {
                     status,
                     before,
                     response: message,
@@ -231,15 +231,15 @@ impl Client {
         }
     }
 
-    /// The stream of what is said outside of calls; it has begun when this returns.
+    /// The stream of messages outside of calls. It has begun when this returns.
     pub async fn listen(&self, uri: Option<&str>) -> Stream {
         if self.is_modern() {
-            let mut wanted = json!({"toolsListChanged": true});
+            let mut expected = json!({"toolsListChanged": true});
             if let Some(uri) = uri {
-                wanted["resourceSubscriptions"] = json!([uri]);
+                expected["resourceSubscriptions"] = json!([uri]);
             }
             let mut stream = self
-                .begin("subscriptions/listen", json!({"notifications": wanted}))
+                .begin("subscriptions/listen", json!({"notifications": expected}))
                 .await;
             let first = message(&mut stream).await;
             assert_eq!(
@@ -256,7 +256,7 @@ impl Client {
     }
 }
 
-/// What a person says to a question.
+/// The answer to a question.
 fn answer(question: &Value) -> Value {
     match question["method"].as_str() {
         Some("sampling/createMessage") => {
@@ -267,20 +267,20 @@ fn answer(question: &Value) -> Value {
     }
 }
 
-/// The next message, of a stream or of a document.
+/// The next message of a stream, or of a JSON document.
 async fn message(stream: &mut Stream) -> Value {
     if stream
         .headers
         .get("content-type")
-        .is_some_and(|it| it == "text/event-stream")
+        .is_some_and(|header| header == "text/event-stream")
     {
         return stream.message().await;
     }
     value(&soon("a document", stream.rest()).await)
 }
 
-async fn read(stream: &mut Stream) -> Outcome {
-    Outcome {
+async fn read(stream: &mut Stream) -> Exchange {
+    Exchange {
         status: stream.status,
         before: Vec::new(),
         response: message(stream).await,

@@ -1,6 +1,6 @@
-//! Every revision in front of every other, over both kinds of transport: what works as it is, what is
-//! translated, what is honestly refused (docs/dev/wire.md,
-//! "Between the eras"). The result is the table in `docs/compatibility.md`.
+//! Every revision with every other, over both kinds of transport: features that work unchanged, features that
+//! are translated, and features that are refused (docs/dev/wire.md, "Between the eras"). The result is the
+//! table in `docs/compatibility.md`.
 
 mod cells;
 mod client;
@@ -8,37 +8,37 @@ mod client;
 use std::{fmt::Write as _, path::Path};
 
 use self::{
-    cells::{Cell, Primitive, Verdict, is_translated},
-    client::{Client, REVISIONS},
+    cells::{Cell, CellVerdict, Primitive, is_translated},
+    client::{MatrixClient, REVISIONS},
 };
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, soon},
 };
 
-/// The doors, and what they put before names.
+/// The endpoints, and the prefix of their names.
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// Servers as their revision had them over HTTP, and as processes.
-fn kinds(server: &str) -> [Kind; 2] {
+/// Transports of servers: the HTTP transport of their revision, and a process.
+fn kinds(server: &str) -> [BackendKind; 2] {
     let remote = if server == "2024-11-05" {
-        Kind::Sse
+        BackendKind::Sse
     } else {
-        Kind::Http
+        BackendKind::Http
     };
-    [Kind::Stdio, remote]
+    [BackendKind::Stdio, remote]
 }
 
-/// All clients of one server, against what the specification asks for.
+/// Checks all clients of one server against the specification.
 async fn check(server: &'static str) {
     for kind in kinds(server) {
         let backend = Backend::start(kind, &["--revisions", server]).await;
         let backend = backend.option("serverRequests", "forward");
         for (path, prefix) in PATHS {
             for revision in REVISIONS {
-                // Each on its own: see the last of the primitives.
-                let gateway = Gateway::of(&[("x", &backend)]).await;
-                let client = Client::connect(&gateway, path, revision).await;
+                // Each cell has its own gateway: see the last of the primitives.
+                let gateway = Gateway::with_servers(&[("x", &backend)]).await;
+                let client = MatrixClient::connect(&gateway, path, revision).await;
                 let cell = Cell {
                     client: &client,
                     backend: &backend,
@@ -46,9 +46,14 @@ async fn check(server: &'static str) {
                 };
                 for primitive in Primitive::ALL {
                     let name = primitive.name();
-                    let what = format!("{path}: {revision} -> {server} over {kind:?}: {name}");
-                    let verdict = soon(&what, cell.observe(primitive)).await;
-                    assert_eq!(verdict, primitive.expected(revision, server), "{what}");
+                    let description =
+                        format!("{path}: {revision} -> {server} over {kind:?}: {name}");
+                    let verdict = soon(&description, cell.observe(primitive)).await;
+                    assert_eq!(
+                        verdict,
+                        primitive.expected(revision, server),
+                        "{description}"
+                    );
                 }
                 gateway.stop().await;
             }
@@ -73,7 +78,7 @@ servers! {
     servers_of_2026_07_28: "2026-07-28",
 }
 
-/// The table that people read says what the tests above have shown. `MAINSTAY_WRITE_DOCS=1` writes it.
+/// The published table matches the results of the tests above. `MAINSTAY_WRITE_DOCS=1` writes it.
 #[test]
 fn the_table_in_the_documentation_is_what_is_tested() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
@@ -103,10 +108,10 @@ fn table() -> String {
             let _ = write!(table, "| {client} | {server} |");
             for primitive in Primitive::ALL {
                 let sign = match primitive.expected(client, server) {
-                    Verdict::Works if is_translated(client, server) => "⇄",
-                    Verdict::Works => "✓",
-                    Verdict::Refused => "✗",
-                    Verdict::Absent => "–",
+                    CellVerdict::Works if is_translated(client, server) => "⇄",
+                    CellVerdict::Works => "✓",
+                    CellVerdict::Refused => "✗",
+                    CellVerdict::Absent => "–",
                 };
                 let _ = write!(table, " {sign} |");
             }

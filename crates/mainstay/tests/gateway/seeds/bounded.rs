@@ -7,9 +7,9 @@ use mainstay_platform::environment::Origin;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
-use super::{brief, call, hears, kinds, shown, told, tools, until_unlisted};
+use super::{assert_echo, brief, call, client_entry, kinds, server_events, tools, until_unlisted};
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::names,
     gateway::{Gateway, until},
 };
@@ -18,7 +18,7 @@ async fn under(servers: &[(&str, &Backend)]) -> Gateway {
     super::under("bounded", servers).await
 }
 
-/// The error that a request is refused with.
+/// Asserts that a request was refused with this status and error.
 fn refused(answer: &(StatusCode, Value), status: StatusCode, error: &str) {
     assert_eq!(
         (answer.0, &answer.1["error"]),
@@ -33,8 +33,8 @@ over_every_transport! {
         let backend = Backend::start(kind, &[]).await;
         let gateway = under(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        hears(&rest, "x").await;
-        let entry = shown(&rest, "x").await;
+        assert_echo(&rest, "x").await;
+        let entry = client_entry(&rest, "x").await;
         assert_eq!(entry["status"], "connected", "{entry}");
         assert!(entry["connected_at"].is_f64() && entry["error"].is_null(), "{entry}");
         let listed = tools(&rest, "x").await;
@@ -47,24 +47,25 @@ over_every_transport! {
         assert!(health["servers"][0]["pingMs"].is_u64(), "{health}");
     }
 
-    /// F9, F10, J8, Y16: what is disconnected is kept, says so, and comes back with what it offers then.
+    /// F9, F10, J8, Y16: a disconnected server stays known, with that status. It returns with the offer of that
+    /// time.
     async fn a_disconnected_server_is_kept_and_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = under(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
         let process = rest.server("x").await["pid"].as_i64();
         let (status, answer) = rest.post("/api/mcp-clients/x/disconnect", json!({})).await;
         assert_eq!((status, &answer["status"]), (StatusCode::OK, &json!("ok")), "{answer}");
         match kind {
-            Kind::Stdio => {
+            BackendKind::Stdio => {
                 let process = process.and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
                 test_kill_process(process.expect("a process id")).expect_err("it has ended");
             }
-            Kind::Http => until("no session upstream", || backend.fake().sessions() == 0).await,
-            Kind::Sse => until("no stream upstream", || backend.fake().streams() == 0).await,
+            BackendKind::Http => until("no session upstream", || backend.fake().sessions() == 0).await,
+            BackendKind::Sse => until("no stream upstream", || backend.fake().streams() == 0).await,
         }
-        let entry = shown(&rest, "x").await;
+        let entry = client_entry(&rest, "x").await;
         assert_eq!((&entry["status"], &entry["tools"]), (&json!("disconnected"), &json!([])), "{entry}");
         assert_eq!(tools(&rest, "x").await, Vec::<String>::new());
         let read = rest.post("/api/mcp-resources/read", json!({"server": "x", "uri": "fake://text"})).await;
@@ -82,16 +83,16 @@ over_every_transport! {
         assert_eq!((status, &answer["status"], &answer["name"]), (StatusCode::OK, &json!("ok"), &json!("x")), "{answer}");
         assert!(answer["tools"].as_array().is_some_and(|tools| tools.contains(&json!("x/tool_1"))), "{answer}");
         assert!(tools(&rest, "x").await.contains(&"x/tool_1".to_owned()));
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
     }
 
-    /// Clients that connect and disconnect one server at the same time are each answered, with the state
-    /// that came of it or with the reason. Afterwards one session is left, and it works.
+    /// Clients connect and disconnect one server at the same time. Each gets an answer: the resulting state, or
+    /// the reason. Afterwards one session is left, and it works.
     async fn connects_and_disconnects_at_once_end_well(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = under(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
         let entry = json!({"name": "x", "replace": true});
         let mut connect = backend.entry.clone();
         connect.as_object_mut().expect("an object").extend(entry.as_object().expect("an object").clone());
@@ -112,22 +113,22 @@ over_every_transport! {
         }
         let (status, answer) = rest.post("/api/mcp-clients/x/reconnect", json!({})).await;
         assert_eq!((status, &answer["status"]), (StatusCode::OK, &json!("ok")), "{answer}");
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
         match kind {
-            Kind::Stdio => assert!(rest.server("x").await["pid"].is_u64()),
-            Kind::Http => until("one session upstream", || backend.fake().sessions() == 1).await,
-            Kind::Sse => until("one stream upstream", || backend.fake().streams() == 1).await,
+            BackendKind::Stdio => assert!(rest.server("x").await["pid"].is_u64()),
+            BackendKind::Http => until("one session upstream", || backend.fake().sessions() == 1).await,
+            BackendKind::Sse => until("one stream upstream", || backend.fake().streams() == 1).await,
         }
     }
 
-    /// K10: and so does the call that is under way.
+    /// K10: a disconnect ends the call in flight.
     async fn a_disconnect_ends_the_call_in_flight(kind) {
         let backend = Backend::start(kind, &[]).await;
         let calm = Backend::http().await;
         let gateway = under(&[("x", &backend), ("calm", &calm)]).await;
         let rest = gateway.rest();
-        hears(&rest, "x").await;
-        let (answer, kept, ()) = tokio::join!(
+        assert_echo(&rest, "x").await;
+        let (answer, calm_answer, ()) = tokio::join!(
             call(&rest, "x/hang", json!({})),
             call(&rest, "calm/sleep", json!({"ms": 700})),
             async {
@@ -138,32 +139,33 @@ over_every_transport! {
         );
         assert!(answer.0.is_server_error(), "{}", answer.1);
         assert_eq!((answer.1["error"].as_str(), &answer.1["server"]), (Some("outcome_unknown"), &json!("x")));
-        assert_eq!(kept.0, StatusCode::OK, "{}", kept.1);
+        assert_eq!(calm_answer.0, StatusCode::OK, "{}", calm_answer.1);
     }
 
-    /// G14: by itself, a second after the loss; a call waits for that, and brings nothing forward.
+    /// G14: the server returns by itself, a second after the loss. A call waits for that, and does not speed it
+    /// up.
     async fn a_lost_server_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = under(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
-        if kind != Kind::Stdio {
-            // A call shows that it has gone.
+        if kind != BackendKind::Stdio {
+            // A call shows that the server has gone.
             let (status, answer) = call(&rest, "x/echo", json!({})).await;
             assert!(status.is_server_error(), "{answer}");
         }
         let waits = |server: &Value| server["status"] == "reconnecting" && server["nextRetryMs"].is_u64();
         rest.until("x", "waiting", waits).await;
         backend.come_back().await;
-        hears(&rest, "x").await;
-        let events = told(&rest, "x").await;
+        assert_echo(&rest, "x").await;
+        let events = server_events(&rest, "x").await;
         assert_eq!(kinds(&events)[..3], ["server_connected", "server_disconnected", "server_reconnecting"]);
         let (_, trying) = &events.iter().find(|(kind, _)| kind == "server_reconnecting").expect("it is there");
         assert!((900..=1000).contains(&trying["nextRetryMs"].as_u64().unwrap_or_default()), "{trying}");
         assert_eq!((kinds(&events).last(), &trying["attempt"]), (Some(&"server_reconnected"), &json!(1)));
     }
 
-    /// G14, F10: five attempts and `failed`; by hand there are five more.
+    /// G14, F10: after five attempts the status is `failed`. A reconnect by hand makes five more.
     async fn after_five_attempts_it_has_failed(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
         let gateway = under(&[("x", &backend)]).await;
@@ -174,27 +176,28 @@ over_every_transport! {
             call(&rest, "x/echo", json!({})).await;
             rest.until_status("x", "failed").await;
             until_unlisted(&client, &rest, "x").await;
-            let entry = shown(&rest, "x").await;
+            let entry = client_entry(&rest, "x").await;
             assert_eq!((&entry["status"], &entry["tools"]), (&json!("failed"), &json!([])), "{entry}");
             assert!(entry["error"].is_string(), "{entry}");
-            let events = told(&rest, "x").await;
+            let events = server_events(&rest, "x").await;
             let attempts = events.iter().filter(|(kind, _)| kind == "server_reconnecting");
             let attempts: Vec<_> = attempts.map(|(_, data)| data["attempt"].as_u64().unwrap_or_default()).collect();
             assert_eq!(attempts, [1, 2, 3, 4, 5].repeat(round));
             backend.come_back().await;
             let (status, answer) = rest.post("/api/mcp-clients/x/reconnect", json!({})).await;
             assert_eq!(status, StatusCode::OK, "{answer}");
-            hears(&rest, "x").await;
+            assert_echo(&rest, "x").await;
         }
     }
 
-    /// F8, Y3: without `auto_reconnect` it is disconnected, and says why, until a person reconnects it.
+    /// F8, Y3: without `auto_reconnect` a lost server is disconnected, with the reason, until a person
+    /// reconnects it.
     async fn a_lost_server_that_is_not_to_come_back_is_disconnected(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("auto_reconnect", false);
         let gateway = under(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
-        // Of two calls the second finds no server.
+        // The second of two calls finds no server.
         for _ in 0..2 {
             call(&rest, "x/echo", json!({})).await;
         }
@@ -202,19 +205,19 @@ over_every_transport! {
         refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
         assert_eq!(answer.1["status"], "disconnected", "{}", answer.1);
         until_unlisted(&client, &rest, "x").await;
-        let entry = shown(&rest, "x").await;
+        let entry = client_entry(&rest, "x").await;
         assert_eq!((&entry["status"], &entry["tools"]), (&json!("disconnected"), &json!([])), "{entry}");
         assert!(entry["error"].is_string(), "{entry}");
         assert!(rest.server("x").await["nextRetryMs"].is_null());
         backend.come_back().await;
         let (status, answer) = rest.post("/api/mcp-clients/x/reconnect", json!({})).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
         assert_eq!(backend.count("notifications/initialized"), 2);
     }
 }
 
-/// F7, E6, E7: whatever is wrong with the first attempt is an error, with its reason, and not retried.
+/// F7, E6, E7: a failed first attempt is an error with its reason, and is not retried.
 #[tokio::test]
 async fn a_first_attempt_that_fails_is_an_error() {
     let mut missing = Backend::stdio().await;
@@ -223,15 +226,15 @@ async fn a_first_attempt_that_fails_is_an_error() {
         ("missing", missing, "command not found"),
         (
             "crashes",
-            Backend::start(Kind::Stdio, &["--crash-at-start", "7"]).await,
+            Backend::start(BackendKind::Stdio, &["--crash-at-start", "7"]).await,
             "code 7",
         ),
     ];
-    for kind in Kind::ALL {
+    for kind in BackendKind::ALL {
         let [rejects, hangs, away] = match kind {
-            Kind::Stdio => ["stdio-rejects", "stdio-hangs", ""],
-            Kind::Http => ["http-rejects", "http-hangs", "http-away"],
-            Kind::Sse => ["sse-rejects", "sse-hangs", "sse-away"],
+            BackendKind::Stdio => ["stdio-rejects", "stdio-hangs", ""],
+            BackendKind::Http => ["http-rejects", "http-hangs", "http-away"],
+            BackendKind::Sse => ["sse-rejects", "sse-hangs", "sse-away"],
         };
         servers.push((
             rejects,
@@ -244,7 +247,7 @@ async fn a_first_attempt_that_fails_is_an_error() {
             hanging.option("connectTimeoutMs", 400),
             "no handshake within 400 ms",
         ));
-        if kind != Kind::Stdio {
+        if kind != BackendKind::Stdio {
             let gone = Backend::start(kind, &[]).await;
             gone.fake().refuse(true).await.expect("the fake runs");
             servers.push((away, gone, "cannot connect"));
@@ -258,7 +261,7 @@ async fn a_first_attempt_that_fails_is_an_error() {
     let rest = gateway.rest();
     for (name, _, reason) in &servers {
         rest.until_status(name, "error").await;
-        let entry = shown(&rest, name).await;
+        let entry = client_entry(&rest, name).await;
         assert_eq!(
             (&entry["status"], &entry["tools"]),
             (&json!("error"), &json!([])),
@@ -267,12 +270,16 @@ async fn a_first_attempt_that_fails_is_an_error() {
         let error = entry["error"].as_str().expect("a reason");
         assert!(error.contains(reason), "{name}: {error}");
         assert!(rest.server(name).await["nextRetryMs"].is_null(), "{name}");
-        assert_eq!(kinds(&told(&rest, name).await), ["server_failed"], "{name}");
+        assert_eq!(
+            kinds(&server_events(&rest, name).await),
+            ["server_failed"],
+            "{name}"
+        );
     }
 }
 
-/// M1–M4: without servers every list is there, and empty. The configuration is there, too: without one
-/// there is nothing to manage (B7).
+/// M1–M4: without servers every list exists, and is empty. The configuration exists: without one there is
+/// nothing to manage (B7).
 #[tokio::test]
 async fn without_servers_every_list_is_empty() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -286,7 +293,7 @@ async fn without_servers_every_list_is_empty() {
         origin: Some(origin),
         ..GatewayOptions::default()
     };
-    let gateway = Gateway::set(&json!({"servers": {}}), options).await;
+    let gateway = Gateway::with_options(&json!({"servers": {}}), options).await;
     let rest = gateway.rest();
     assert_eq!(rest.get("/api/mcp-clients").await, json!({"clients": {}}));
     assert_eq!(rest.get("/api/mcp-tools").await, json!({"tools": []}));
@@ -301,21 +308,25 @@ async fn without_servers_every_list_is_empty() {
     );
 }
 
-/// J4, J15, K13: their tools and resources side by side, each by itself, and calls of both at once.
+/// J4, J15, K13: the tools and resources of two servers, together and separately, and calls of both at once.
 #[tokio::test]
 async fn two_servers_stand_side_by_side() {
-    let (one, two) = (Backend::stdio().await, Backend::start(Kind::Sse, &[]).await);
+    let (one, two) = (
+        Backend::stdio().await,
+        Backend::start(BackendKind::Sse, &[]).await,
+    );
     let gateway = under(&[("one", &one), ("two", &two)]).await;
     let rest = gateway.rest();
     for server in ["one", "two"] {
-        hears(&rest, server).await;
+        assert_echo(&rest, server).await;
     }
     let all = names(&rest.get("/api/mcp-tools").await["tools"]);
     for server in ["one", "two"] {
-        let own = tools(&rest, server).await;
-        assert!(own.contains(&format!("{server}/echo")), "{own:?}");
+        let listed = tools(&rest, server).await;
+        assert!(listed.contains(&format!("{server}/echo")), "{listed:?}");
         assert!(
-            own.iter()
+            listed
+                .iter()
                 .all(|tool| tool.starts_with(&format!("{server}/")) && all.contains(tool))
         );
         let resources = rest
@@ -335,7 +346,7 @@ async fn two_servers_stand_side_by_side() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|it| &it["server"])
+        .map(|resource| &resource["server"])
         .collect();
     assert_eq!(owners, ["one", "one", "two", "two"]);
 
@@ -357,10 +368,10 @@ async fn two_servers_stand_side_by_side() {
     assert_eq!((one.runs("echo"), two.runs("echo")), (21, 21));
 }
 
-/// J9: a server without a single tool is connected, and a call of one that it has not is told so.
+/// J9: a server without tools is connected. A call of an unknown tool gets an error.
 #[tokio::test]
 async fn a_server_without_tools_is_connected() {
-    let backend = Backend::start(Kind::Stdio, &["--no-tools"]).await;
+    let backend = Backend::start(BackendKind::Stdio, &["--no-tools"]).await;
     let gateway = under(&[("x", &backend)]).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
@@ -372,8 +383,8 @@ async fn a_server_without_tools_is_connected() {
     );
 }
 
-/// J12–J14, Y4: names of any alphabet, definitions without a schema, a server called as document 002's own
-/// tools.
+/// J12–J14, Y4: tool names in any alphabet, definitions without a schema, and a server with the name of
+/// document 002's own tools.
 #[tokio::test]
 async fn odd_tools_are_listed_and_called() {
     let flags = [
@@ -382,7 +393,7 @@ async fn odd_tools_are_listed_and_called() {
         "--tool",
         r#"{"name":"bare"}"#,
     ];
-    let backend = Backend::start(Kind::Stdio, &flags).await;
+    let backend = Backend::start(BackendKind::Stdio, &flags).await;
     let gateway = under(&[("breakpoint", &backend)]).await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     let listed = tools(&rest, "breakpoint").await;
@@ -403,8 +414,8 @@ async fn odd_tools_are_listed_and_called() {
         .find(|tool| tool.starts_with("breakpoint__gr"));
     let altered = altered.expect("a legal name for it");
     assert!(altered.is_ascii(), "{altered}");
-    assert_eq!(client.say(altered, json!({})).await, "größe_測る");
-    // Not the tool of another server whose name ends alike.
+    assert_eq!(client.call_text(altered, json!({})).await, "größe_測る");
+    // The tool of another server, whose name has the same ending, must not answer.
     refused(
         &call(&rest, "breakpoint_echo", json!({})).await,
         StatusCode::BAD_REQUEST,
@@ -412,24 +423,24 @@ async fn odd_tools_are_listed_and_called() {
     );
 }
 
-/// E2: a URL is used as it is written.
+/// E2: a URL is used exactly as written.
 #[tokio::test]
 async fn a_slash_at_the_end_of_a_url_is_the_servers_business() {
     let (without, mut with) = (
-        Backend::start(Kind::Sse, &[]).await,
-        Backend::start(Kind::Sse, &[]).await,
+        Backend::start(BackendKind::Sse, &[]).await,
+        Backend::start(BackendKind::Sse, &[]).await,
     );
     let url = format!("{}/", with.fake().url());
     with.entry["url"] = url.into();
     let gateway = under(&[("without", &without), ("with", &with)]).await;
     let rest = gateway.rest();
     for (name, backend, path) in [("without", &without, "/sse"), ("with", &with, "/sse/")] {
-        hears(&rest, name).await;
+        assert_echo(&rest, name).await;
         let received = backend.fake().received();
         assert!(
             received
                 .iter()
-                .any(|it| it.verb == "GET" && it.path == path),
+                .any(|request| request.verb == "GET" && request.path == path),
             "{name}"
         );
     }

@@ -1,11 +1,11 @@
-//! Document 003 under `desktop`: a person starts and stops, and nothing comes back by itself.
+//! Document 003 under `desktop`: a person starts and stops servers. No server returns by itself.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{call, hears, kinds, told, tools, until_told, until_unlisted};
+use super::{assert_echo, call, kinds, server_events, tools, until_event, until_unlisted};
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::names,
     gateway::{Gateway, found},
     loss::{kill, pid},
@@ -17,7 +17,7 @@ async fn under(servers: &[(&str, &Backend)]) -> Gateway {
     super::under("desktop", servers).await
 }
 
-/// C3, C11, C13: started, used, stopped and started anew, each by a person.
+/// C3, C11, C13: a person starts, uses, stops and restarts a server.
 #[tokio::test]
 async fn a_server_is_started_used_and_stopped() {
     let backend = Backend::stdio().await.option("autoStart", false);
@@ -31,9 +31,9 @@ async fn a_server_is_started_used_and_stopped() {
         (&json!(true), &json!("connected")),
         "{started}"
     );
-    hears(&rest, "x").await;
+    assert_echo(&rest, "x").await;
     let before = pid(&client, "x__pid").await;
-    // C3: what runs is left alone, and that is no error.
+    // C3: a start of a running server changes nothing, and is no error.
     let again = rest.done("x", "start").await;
     assert_eq!(again["status"], "connected", "{again}");
     assert_eq!(pid(&client, "x__pid").await, before, "the same process");
@@ -47,7 +47,7 @@ async fn a_server_is_started_used_and_stopped() {
     let restarted = rest.done("x", "restart").await;
     assert_eq!(restarted["status"], "connected", "{restarted}");
     assert_ne!(pid(&client, "x__pid").await, before, "another process");
-    let events = told(&rest, "x").await;
+    let events = server_events(&rest, "x").await;
     assert_eq!(
         kinds(&events),
         [
@@ -87,7 +87,7 @@ async fn a_server_is_started_used_and_stopped() {
     );
 }
 
-/// C14, A19–A21
+/// C14, A19–A21.
 #[tokio::test]
 async fn who_is_to_be_started_is_started_with_us() {
     let (starts, waits) = (
@@ -104,7 +104,7 @@ async fn who_is_to_be_started_is_started_with_us() {
     assert_eq!((waits.received().len(), off.received().len()), (0, 0));
 }
 
-/// C7, C9, C10: a crash is counted, said, and left to a person.
+/// C7, C9, C10: a crash is counted and reported. A restart is left to a person.
 #[tokio::test]
 async fn a_crash_is_counted_and_left_to_a_person() {
     let backend = Backend::stdio().await;
@@ -112,30 +112,33 @@ async fn a_crash_is_counted_and_left_to_a_person() {
     let (client, rest) = (gateway.client().await, gateway.rest());
     for crashes in 1..=2 {
         kill(&pid(&client, "x__pid").await);
-        let shown = rest.until_status("x", "crashed").await;
-        assert_eq!(shown["crashCount"], crashes, "{shown}");
-        assert_eq!(shown["exitSignal"], 9, "{shown}");
+        let server = rest.until_status("x", "crashed").await;
+        assert_eq!(server["crashCount"], crashes, "{server}");
+        assert_eq!(server["exitSignal"], 9, "{server}");
         assert!(
-            shown["lastCrashAt"].is_string() && shown["nextRetryMs"].is_null(),
-            "{shown}"
+            server["lastCrashAt"].is_string() && server["nextRetryMs"].is_null(),
+            "{server}"
         );
-        assert_eq!(shown["lastError"], "process exited unexpectedly (signal 9)");
+        assert_eq!(
+            server["lastError"],
+            "process exited unexpectedly (signal 9)"
+        );
         until_unlisted(&client, &rest, "x").await;
         let (status, answer) = call(&rest, "x/echo", json!({})).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
         assert_eq!(backend.count("initialize"), crashes, "no call starts it");
         rest.done("x", "start").await;
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
     }
 }
 
-/// C6, K8: what cannot be started says why.
+/// C6, K8: the reason of a failed start is shown.
 #[tokio::test]
 async fn what_cannot_be_started_says_why() {
     let mut missing = Backend::stdio().await;
     missing.entry = json!({"command": "no-such-command-anywhere"});
     let dying = Backend::start(
-        Kind::Stdio,
+        BackendKind::Stdio,
         &["--crash-at-start", "7", "--stderr", "no licence found"],
     )
     .await;
@@ -158,13 +161,13 @@ async fn what_cannot_be_started_says_why() {
                 .is_some_and(|words| words.contains(reason)),
             "{answer}"
         );
-        let shown = rest.server(name).await;
-        assert_eq!(shown["status"], "error", "{shown}");
+        let server = rest.server(name).await;
+        assert_eq!(server["status"], "error", "{server}");
         assert!(
-            shown["lastError"]
+            server["lastError"]
                 .as_str()
                 .is_some_and(|words| words.contains(reason)),
-            "{shown}"
+            "{server}"
         );
     }
     assert!(
@@ -174,28 +177,29 @@ async fn what_cannot_be_started_says_why() {
     );
 }
 
-/// A remote server whose network fails is disconnected, and stays so.
+/// A remote server whose network fails is disconnected, and stays disconnected.
 #[tokio::test]
 async fn a_network_that_fails_is_a_disconnect() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = under(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
         backend.leave(&client).await;
         call(&rest, "x/echo", json!({})).await;
-        let shown = rest.until_status("x", "disconnected").await;
+        let server = rest.until_status("x", "disconnected").await;
         assert!(
-            shown["lastError"].is_string() && shown["nextRetryMs"].is_null(),
-            "{shown}"
+            server["lastError"].is_string() && server["nextRetryMs"].is_null(),
+            "{server}"
         );
         backend.come_back().await;
         rest.done("x", "start").await;
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
     }
 }
 
-/// J3, J5, J6: read once after the start, kept, gathered from all that run, and gone with the stop.
+/// J3, J5, J6: tools are read once after the start, stored, listed for all running servers, and removed at the
+/// stop.
 #[tokio::test]
 async fn tools_are_read_once_and_go_with_their_server() {
     let (one, two) = (Backend::stdio().await, Backend::http().await);
@@ -206,11 +210,11 @@ async fn tools_are_read_once_and_go_with_their_server() {
             .await;
     }
     let all = rest.get("/api/mcp-tools").await["tools"].clone();
-    let of = |server: &str, all: &Value| {
+    let tool_count = |server: &str, all: &Value| {
         let tools = all.as_array().expect("a list").iter();
         tools.filter(|tool| tool["server"] == server).count()
     };
-    assert!(of("one", &all) > 20 && of("two", &all) > 20);
+    assert!(tool_count("one", &all) > 20 && tool_count("two", &all) > 20);
     let echo = &all[0];
     assert_eq!(echo["original_name"], "echo");
     assert!(
@@ -224,19 +228,22 @@ async fn tools_are_read_once_and_go_with_their_server() {
 
     rest.done("one", "stop").await;
     let left = rest.get("/api/mcp-tools").await["tools"].clone();
-    assert_eq!((of("one", &left), of("two", &left)), (0, of("two", &all)));
+    assert_eq!(
+        (tool_count("one", &left), tool_count("two", &left)),
+        (0, tool_count("two", &all))
+    );
     assert_eq!(tools(&rest, "one").await, Vec::<String>::new());
     rest.done("one", "start").await;
     assert_eq!(
         (
-            of("one", &rest.get("/api/mcp-tools").await["tools"]),
+            tool_count("one", &rest.get("/api/mcp-tools").await["tools"]),
             one.count("tools/list")
         ),
-        (of("one", &all), 2)
+        (tool_count("one", &all), 2)
     );
 }
 
-/// Its tools: two whose names document 003 allows, and three more.
+/// A server with two tools whose names document 003 allows, and three others.
 async fn oddly_named() -> Backend {
     let names = [
         "read-file",
@@ -248,17 +255,17 @@ async fn oddly_named() -> Backend {
     let tools =
         names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}}).to_string());
     let flags: Vec<&str> = tools.iter().flat_map(|tool| ["--tool", tool]).collect();
-    Backend::start(Kind::Stdio, &flags).await
+    Backend::start(BackendKind::Stdio, &flags).await
 }
 
-/// J12, Y4: `^[a-zA-Z0-9_-]{1,64}$` at every door, and what that hides is reported.
+/// J12, Y4: only names that match `^[a-zA-Z0-9_-]{1,64}$` are exposed at every door. Hidden tools are reported.
 #[tokio::test]
 async fn tools_of_illegal_names_are_hidden() {
     let backend = oddly_named().await;
     let settings = json!({"preset": "desktop", "ownTools": ["meta", "external"], "profiles": {"bare": {"naming": "none"}}});
-    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
-    hears(&rest, "x").await;
+    assert_echo(&rest, "x").await;
     let long = "x".repeat(65);
     let is_hidden = |tool: &String| {
         tool.contains("read file")
@@ -291,7 +298,7 @@ async fn tools_of_illegal_names_are_hidden() {
         assert!(!listed.iter().any(is_hidden), "{door}: {listed:?}");
     }
     let found = client
-        .say("search_tools", json!({"query": "read file"}))
+        .call_text("search_tools", json!({"query": "read file"}))
         .await;
     assert!(
         found.contains("read-file") && !found.contains("read file\""),
@@ -326,29 +333,36 @@ async fn tools_of_illegal_names_are_hidden() {
     assert_eq!(answer["error"], "Unknown tool: read file", "{answer}");
     assert_eq!(backend.runs("read file") + backend.runs("read/file"), 0);
 
-    let shown = rest.server("x").await;
+    let server = rest.server("x").await;
     assert_eq!(
-        shown["hiddenTools"],
+        server["hiddenTools"],
         json!(["read file", "read/file", long]),
-        "{shown}"
+        "{server}"
     );
-    assert_eq!(shown["hiddenToolCount"], 3, "{shown}");
-    assert_eq!(shown["toolCount"], tools(&rest, "x").await.len(), "{shown}");
+    assert_eq!(server["hiddenToolCount"], 3, "{server}");
+    assert_eq!(
+        server["toolCount"],
+        tools(&rest, "x").await.len(),
+        "{server}"
+    );
 }
 
-/// Y4: without it, exposed under a legal name instead; a change holds at once.
+/// Y4: without strict names, tools are exposed under legal names. A change of the setting applies at once.
 #[tokio::test]
 async fn names_need_not_be_strict() {
     let backend = oddly_named().await;
-    let file = File::of(&[("x", &backend)]);
+    let file = File::with_servers(&[("x", &backend)]);
     let loose = json!({"preset": "desktop", "strictToolNames": false});
     file.write_with(&[("x", &backend)], loose);
     let gateway = file.run().await;
     let (client, rest) = (gateway.client().await, gateway.rest());
-    hears(&rest, "x").await;
+    assert_echo(&rest, "x").await;
     let all = tools(&rest, "x").await;
     assert!(all.contains(&"x/read file".to_owned()), "{all:?}");
-    assert_eq!(client.say("x/read file", json!({})).await, "read file");
+    assert_eq!(
+        client.call_text("x/read file", json!({})).await,
+        "read file"
+    );
     assert_eq!(rest.server("x").await["hiddenToolCount"], 0);
 
     file.write_with(&[("x", &backend)], json!({"preset": "desktop"}));
@@ -360,7 +374,7 @@ async fn names_need_not_be_strict() {
         .await;
 }
 
-/// K3, K5, K8: results as they are, what is wrong with a call, and the time that it may take.
+/// K3, K5, K8: unchanged results, the errors of calls, and the time limit of a call.
 #[tokio::test]
 async fn calls_end_with_a_result_or_a_reason() {
     let backend = Backend::stdio().await.option("timeout", 1000);
@@ -407,11 +421,11 @@ async fn calls_end_with_a_result_or_a_reason() {
     let (answer, ()) = tokio::join!(rest.post(execute, json!({})), stopping);
     assert_eq!(answer.1["error"], "Server x is stopping", "{}", answer.1);
     rest.done("x", "start").await;
-    hears(&rest, "x").await;
+    assert_echo(&rest, "x").await;
 }
 
-/// Arguments that the tool's schema forbids are an error, and so are those that are no object. The
-/// server judges the first by itself, and its words and code reach the caller; it works on.
+/// Arguments that the tool's schema forbids are an error, and so are arguments that are no object. The server
+/// itself judges the schema, and its text and code reach the caller. The server continues to work.
 #[tokio::test]
 async fn invalid_arguments_are_an_error() {
     let backend = Backend::stdio().await;
@@ -439,14 +453,14 @@ async fn invalid_arguments_are_an_error() {
     );
 }
 
-/// I8: a listener hears of it without asking.
+/// I8: a listener gets the change without polling.
 #[tokio::test]
 async fn a_change_of_status_is_told() {
     let backend = Backend::stdio().await;
     let gateway = under(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     kill(&pid(&client, "x__pid").await);
-    let events = until_told(&rest, "x", "server_failed").await;
+    let events = until_event(&rest, "x", "server_failed").await;
     assert_eq!(
         kinds(&events),
         ["server_connected", "server_disconnected", "server_failed"]

@@ -1,11 +1,11 @@
-//! Document 004 under `manual`: a person looks, and a person reconnects. Its live SQLite server is in
-//! `tests/outside`.
+//! Document 004 under `manual`: a person checks servers, and a person reconnects them. Its live SQLite server
+//! is in `tests/outside`.
 
 use serde_json::{Value, json};
 
-use super::{call, hears, kinds, told, tools, until_told};
+use super::{assert_echo, call, kinds, server_events, tools, until_event};
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::text,
     gateway::{Gateway, soon},
 };
@@ -15,7 +15,8 @@ async fn under(servers: &[(&str, &Backend)]) -> Gateway {
 }
 
 over_every_transport! {
-    /// H9: a call whose connection fails says how its server is, and one that fails otherwise does not.
+    /// H9: a call whose connection fails reports the server's status. A call that fails for another reason does
+    /// not.
     async fn a_failed_call_says_how_its_server_is(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = under(&[("x", &backend)]).await;
@@ -40,12 +41,12 @@ over_every_transport! {
         assert_eq!(health["servers"][0]["status"], "error", "{health}");
     }
 
-    /// B12, G16: nothing comes back by itself; by hand that server does, with what it offers now.
+    /// B12, G16: no server returns by itself. After a reconnect by hand it has its current offer.
     async fn a_person_reconnects(kind) {
         let (backend, calm) = (Backend::fickle(kind, &[]).await, Backend::http().await);
         let gateway = under(&[("x", &backend), ("calm", &calm)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        hears(&rest, "calm").await;
+        assert_echo(&rest, "calm").await;
         backend.leave(&client).await;
         call(&rest, "x/echo", json!({})).await;
         rest.until("x", "down", |server| server["connected"] == false).await;
@@ -57,59 +58,62 @@ over_every_transport! {
         let answer = rest.done("x", "reconnect").await;
         assert_eq!((&answer["success"], &answer["status"]), (&json!(true), &json!("connected")), "{answer}");
         assert!(tools(&rest, "x").await.contains(&"x/tool_1".to_owned()));
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
         assert_eq!(calm.count("initialize"), 1);
     }
 }
 
-/// H9: the very call that loses its server says so, and does not promise that it comes back.
+/// H9: the call that loses its server reports the loss, and does not promise a return.
 #[tokio::test]
 async fn a_call_that_loses_its_server_says_that_it_is_gone() {
     let backend = Backend::stdio().await;
     let gateway = under(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let words = text(&client.call("x__crash", json!({})).await);
-    // Whether its process has been seen to end by then is a matter of luck.
-    let said = ["(server x is disconnected)", "(server x is crashed)"];
-    assert!(said.iter().any(|said| words.contains(said)), "{words}");
+    // The process may or may not have been reaped by then.
+    let texts = ["(server x is disconnected)", "(server x is crashed)"];
+    assert!(texts.iter().any(|text| words.contains(text)), "{words}");
 }
 
-/// B13, H12: asked in the background where an interval is given, and nowhere else; what turns is told
-/// once, and no call is disturbed.
+/// B13, H12: health checks run in the background only where an interval is set. A change is reported once, and
+/// no call is disturbed.
 #[tokio::test]
 async fn the_background_asks_only_where_it_is_told_to() {
     let flags = ["--ignore-ping"];
-    let silent = Backend::start(Kind::Http, &flags).await;
+    let silent = Backend::start(BackendKind::Http, &flags).await;
     let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0});
-    let asked = Backend::start(Kind::Http, &flags)
+    let checked = Backend::start(BackendKind::Http, &flags)
         .await
         .option("health", health);
-    let gateway = under(&[("silent", &silent), ("asked", &asked)]).await;
+    let gateway = under(&[("silent", &silent), ("asked", &checked)]).await;
     let rest = gateway.rest();
     let degraded = |server: &Value| server["healthStatus"] == "degraded";
     rest.until("asked", "degraded", degraded).await;
-    asked.until_count("ping", 6).await;
-    let events = until_told(&rest, "asked", "server_health_degraded").await;
+    checked.until_count("ping", 6).await;
+    let events = until_event(&rest, "asked", "server_health_degraded").await;
     assert_eq!(
         kinds(&events),
         ["server_connected", "server_health_degraded"]
     );
-    hears(&rest, "asked").await;
-    until_told(&rest, "asked", "server_health_restored").await;
-    assert_eq!(asked.count("initialize"), 1);
+    assert_echo(&rest, "asked").await;
+    until_event(&rest, "asked", "server_health_restored").await;
+    assert_eq!(checked.count("initialize"), 1);
     assert_eq!(
-        (silent.count("ping"), kinds(&told(&rest, "silent").await)),
+        (
+            silent.count("ping"),
+            kinds(&server_events(&rest, "silent").await)
+        ),
         (0, vec!["server_connected"])
     );
 
-    // Stopped, it is asked no more.
+    // A stopped server gets no health checks.
     rest.done("asked", "stop").await;
-    let before = asked.count("ping");
-    // The other one's pings are the clock: as many as would have come to this one.
-    let clock = Backend::start(Kind::Http, &[])
+    let before = checked.count("ping");
+    // The pings of another server measure the time: the stopped server would have received as many.
+    let clock = Backend::start(BackendKind::Http, &[])
         .await
         .option("health", json!({"intervalMs": 100, "jitter": 0}));
     let _other = under(&[("clock", &clock)]).await;
     clock.until_count("ping", 5).await;
-    assert_eq!(asked.count("ping"), before);
+    assert_eq!(checked.count("ping"), before);
 }

@@ -1,6 +1,6 @@
-//! What the documents that Mainstay unites check from outside, each under the preset that keeps its
-//! behaviour reachable. `tests/seeds` says which check is which; what no preset changes is shown by
-//! the tests of its own room.
+//! Checks from outside that the documents behind Mainstay describe, each under the preset that keeps the
+//! described behaviour. `tests/seeds` maps each check to its test. Behaviour that no preset changes is tested
+//! beside its subject.
 
 mod bounded;
 mod desktop;
@@ -18,22 +18,22 @@ use crate::{
     rest_client::Rest,
 };
 
-/// A gateway whose servers have this preset, but for what their entries say.
+/// A gateway with this preset for all servers. Entries may override it.
 async fn under(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
-    Gateway::with(
+    Gateway::with_settings(
         servers,
         json!({"preset": preset, "startup": {"waitMs": 300}}),
     )
     .await
 }
 
-/// A schedule that goes by in a moment, with the attempts that its preset has.
+/// A schedule with brief delays, and with the preset's number of attempts.
 fn brief() -> Value {
     json!({"initialDelayMs": 100, "maxDelayMs": 100})
 }
 
-/// How `GET /api/mcp-clients` shows a server (M1).
-async fn shown(rest: &Rest, server: &str) -> Value {
+/// The entry of a server in `GET /api/mcp-clients` (M1).
+async fn client_entry(rest: &Rest, server: &str) -> Value {
     rest.get("/api/mcp-clients").await["clients"][server].clone()
 }
 
@@ -43,12 +43,12 @@ async fn call(rest: &Rest, tool: &str, arguments: Value) -> (StatusCode, Value) 
     rest.post("/api/mcp-tools/call", body).await
 }
 
-/// Shows over REST that a server works.
-async fn hears(rest: &Rest, server: &str) {
+/// Asserts over REST that a server works.
+async fn assert_echo(rest: &Rest, server: &str) {
     let (status, answer) = call(rest, &format!("{server}/echo"), json!({"text": "hello"})).await;
-    let said = &answer["result"]["content"][0]["text"];
+    let text = &answer["result"]["content"][0]["text"];
     assert_eq!(
-        (status, said),
+        (status, text),
         (StatusCode::OK, &json!("hello")),
         "{answer}"
     );
@@ -60,8 +60,8 @@ async fn tools(rest: &Rest, server: &str) -> Vec<String> {
     crate::client::names(&listed["tools"])
 }
 
-/// What has been told of a server so far: types and data, the oldest first.
-async fn told(rest: &Rest, server: &str) -> Vec<(String, Value)> {
+/// The events of a server so far, as types and data, oldest first.
+async fn server_events(rest: &Rest, server: &str) -> Vec<(String, Value)> {
     let recent = rest.get("/api/events/recent").await;
     let events = recent["events"].as_array().expect("a list").iter();
     let of_server = events.filter(|event| event["server"] == server);
@@ -73,17 +73,17 @@ async fn told(rest: &Rest, server: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// The same once an event of this type is among it.
-async fn until_told(rest: &Rest, server: &str, kind: &str) -> Vec<(String, Value)> {
+/// Waits for an event of this type. Returns all events of the server.
+async fn until_event(rest: &Rest, server: &str, kind: &str) -> Vec<(String, Value)> {
     found(&format!("{kind} of {server}"), async || {
-        let events = told(rest, server).await;
-        let is_told = events.iter().any(|(told, _)| told == kind);
-        is_told.then_some(events)
+        let events = server_events(rest, server).await;
+        let is_published = events.iter().any(|(event_type, _)| event_type == kind);
+        is_published.then_some(events)
     })
     .await
 }
 
-/// Waits until nothing of this server is listed, on `/mcp` and over REST. A call still names the server.
+/// Waits until `/mcp` and REST list nothing of this server. A call still names the server.
 async fn until_unlisted(client: &Http, rest: &Rest, server: &str) {
     let (prefix, tool) = (format!("{server}__"), format!("{server}__echo"));
     found("nothing listed", async || {
@@ -93,8 +93,8 @@ async fn until_unlisted(client: &Http, rest: &Rest, server: &str) {
             ("/api/mcp-tools", "tools"),
             ("/api/mcp-resources", "resources"),
         ] {
-            let shown = rest.get(path).await;
-            let mut items = shown[list].as_array().expect("a list").iter();
+            let listing = rest.get(path).await;
+            let mut items = listing[list].as_array().expect("a list").iter();
             listed |= items.any(|item| item["server"] == server);
         }
         (!listed).then_some(())
@@ -109,7 +109,7 @@ async fn until_unlisted(client: &Http, rest: &Rest, server: &str) {
     );
 }
 
-/// The types of those that are about the connection; an attempt that begins is no change of it.
+/// The types of the events about the connection. The begin of an attempt is not one of them.
 fn kinds(events: &[(String, Value)]) -> Vec<&str> {
     let kinds = events.iter().map(|(kind, _)| kind.as_str());
     kinds

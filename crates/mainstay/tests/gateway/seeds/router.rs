@@ -7,9 +7,9 @@ use mainstay_gateway::GatewayOptions;
 use mainstay_platform::clock::SleepClock;
 use serde_json::{Value, json};
 
-use super::{brief, hears, kinds, told, until_told};
+use super::{assert_echo, brief, kinds, server_events, until_event};
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     gateway::{Gateway, config, until},
     loss::{kill, pid},
 };
@@ -18,54 +18,55 @@ async fn under(servers: &[(&str, &Backend)]) -> Gateway {
     super::under("router", servers).await
 }
 
-/// Tried often enough for a slow machine; how often and when is `lifecycle/tests/seeds.rs`'s matter.
+/// A schedule with enough attempts for a slow machine. `lifecycle/tests/seeds.rs` tests the number and the
+/// times.
 fn patient() -> Value {
     json!({"maxAttempts": 50, "initialDelayMs": 100, "maxDelayMs": 100})
 }
 
 over_every_transport! {
-    /// E8, I7: it connects, answers whatever a client asks of it, and is closed when it is not wanted.
+    /// E8, I7: a client connects a server, uses it, and closes it.
     async fn a_client_connects_is_used_and_is_closed(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = under(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client_at("/servers/x/mcp").await, gateway.rest());
         rest.until_status("x", "connected").await;
-        assert_eq!(kinds(&told(&rest, "x").await), ["server_connected"]);
+        assert_eq!(kinds(&server_events(&rest, "x").await), ["server_connected"]);
         assert!(client.tools().await.contains(&"echo".to_owned()));
-        client.hears("echo").await;
+        client.assert_echo("echo").await;
         assert!(client.delete().await.is_success());
         rest.done("x", "stop").await;
-        if kind == Kind::Http {
+        if kind == BackendKind::Http {
             until("no session upstream", || backend.fake().sessions() == 0).await;
         }
-        if kind == Kind::Sse {
+        if kind == BackendKind::Sse {
             until("no stream upstream", || backend.fake().streams() == 0).await;
         }
         assert!(rest.server("x").await["pid"].is_null());
-        assert_eq!(kinds(&told(&rest, "x").await), ["server_connected", "server_disconnected"]);
+        assert_eq!(kinds(&server_events(&rest, "x").await), ["server_connected", "server_disconnected"]);
     }
 
-    /// F3, G2: the end of its connection starts the schedule.
+    /// F3, G2: the end of the connection starts the schedule.
     async fn a_connection_that_ends_is_opened_again(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", patient());
         let gateway = under(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
-        if kind != Kind::Stdio {
-            // A call shows that it has gone.
+        if kind != BackendKind::Stdio {
+            // A call shows that the server has gone.
             client.call("x__echo", json!({})).await;
         }
-        until_told(&rest, "x", "server_reconnecting").await;
+        until_event(&rest, "x", "server_reconnecting").await;
         backend.come_back().await;
-        let events = until_told(&rest, "x", "server_reconnected").await;
+        let events = until_event(&rest, "x", "server_reconnected").await;
         assert_eq!(kinds(&events)[..3], ["server_connected", "server_disconnected", "server_reconnecting"]);
         let (_, trying) = events.iter().find(|(kind, _)| kind == "server_reconnecting").expect("it is there");
         assert_eq!(trying["attempt"], 1, "{trying}");
         assert!(trying["nextRetryMs"].as_u64().is_some_and(|wait| wait <= 100), "{trying}");
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 
-    /// Document 000's third scenario, W25, G1: after all its attempts it has failed, says so, and is
+    /// Document 000's third scenario, W25, G1: after all attempts the server has failed, says so, and is
     /// started by a person.
     async fn what_stays_away_has_failed_until_a_person_starts_it(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("maxRetries", 3).option("reconnect", brief());
@@ -73,46 +74,46 @@ over_every_transport! {
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
-        let shown = rest.until_status("x", "failed").await;
-        assert!(shown["lastError"].is_string() && shown["nextRetryMs"].is_null(), "{shown}");
-        let events = told(&rest, "x").await;
+        let server = rest.until_status("x", "failed").await;
+        assert!(server["lastError"].is_string() && server["nextRetryMs"].is_null(), "{server}");
+        let events = server_events(&rest, "x").await;
         let attempts = events.iter().filter(|(kind, _)| kind == "server_reconnecting");
         assert_eq!(attempts.count(), 3, "{events:?}");
         assert_eq!(events.last().expect("an event").0, "server_failed");
         backend.come_back().await;
         rest.done("x", "stop").await;
         rest.done("x", "start").await;
-        hears(&rest, "x").await;
+        assert_echo(&rest, "x").await;
     }
 }
 
-/// E10: an error of the transport is a loss as well: a process that is killed, a stream that is reset.
+/// E10: an error of the transport is a loss, too: a killed process, or a reset stream.
 #[tokio::test]
 async fn an_error_of_the_transport_is_a_loss() {
     let process = Backend::stdio().await.option("reconnect", patient());
-    let (stream, gate) = Backend::gated(Kind::Sse, &[]).await;
+    let (stream, gate) = Backend::gated(BackendKind::Sse, &[]).await;
     let stream = stream.option("reconnect", patient());
     let gateway = under(&[("process", &process), ("stream", &stream)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
-    client.hears("stream__echo").await;
+    client.assert_echo("stream__echo").await;
     kill(&pid(&client, "process__pid").await);
     gate.reset();
     for server in ["process", "stream"] {
-        let events = until_told(&rest, server, "server_reconnected").await;
+        let events = until_event(&rest, server, "server_reconnected").await;
         assert_eq!(
             kinds(&events)[1..3],
             ["server_disconnected", "server_reconnecting"],
             "{server}"
         );
-        hears(&rest, server).await;
+        assert_echo(&rest, server).await;
     }
 }
 
-/// The lid is closed for five seconds, and the connection dies without a word. After waking the server
-/// is asked, found gone, shown as reconnecting and then as connected, and its tools work.
+/// A laptop sleeps for five seconds, and the connection dies without a message. After that the server is
+/// probed, found gone, shown as reconnecting and then as connected, and its tools work.
 #[tokio::test]
 async fn a_laptop_that_slept_has_its_sse_server_again() {
-    let (backend, gate) = Backend::gated(Kind::Sse, &[]).await;
+    let (backend, gate) = Backend::gated(BackendKind::Sse, &[]).await;
     let backend = backend.option("health", json!({"timeoutMs": 300, "hangAfterMs": 1}));
     let clock = SleepClock::manual();
     let options = GatewayOptions {
@@ -120,14 +121,17 @@ async fn a_laptop_that_slept_has_its_sse_server_again() {
         ..GatewayOptions::default()
     };
     let all = config(&[("x", &backend)], json!({"preset": "router"}));
-    let gateway = Gateway::set(&all, options).await;
+    let gateway = Gateway::with_options(&all, options).await;
     let rest = gateway.rest();
-    hears(&rest, "x").await;
+    assert_echo(&rest, "x").await;
     until("the stream upstream", || backend.fake().streams() == 1).await;
     gate.strand();
-    assert_eq!(kinds(&told(&rest, "x").await), ["server_connected"]);
+    assert_eq!(
+        kinds(&server_events(&rest, "x").await),
+        ["server_connected"]
+    );
     clock.sleep(Duration::from_secs(5));
-    let events = until_told(&rest, "x", "server_reconnected").await;
+    let events = until_event(&rest, "x", "server_reconnected").await;
     assert_eq!(
         kinds(&events)[..3],
         [
@@ -137,15 +141,15 @@ async fn a_laptop_that_slept_has_its_sse_server_again() {
         ]
     );
     rest.until_status("x", "connected").await;
-    hears(&rest, "x").await;
+    assert_echo(&rest, "x").await;
     assert_eq!(backend.count("initialize"), 2);
 }
 
-/// Document 000's second scenario, W27, H1–H3: a server over HTTP stops; its health URL shows it, without a
-/// call, and it is found again when it is back.
+/// Document 000's second scenario, W27, H1–H3: a server over HTTP stops. Its health URL shows that without a
+/// call. Once the server is back, the health URL shows that, too.
 #[tokio::test]
 async fn a_server_over_http_that_stopped_is_found_again() {
-    let (backend, gate) = Backend::gated(Kind::Http, &["--no-get", "--health", "200"]).await;
+    let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get", "--health", "200"]).await;
     let url = format!("http://{}/health", gate.address());
     let backend = backend
         .option("healthCheckUrl", url)
@@ -153,23 +157,26 @@ async fn a_server_over_http_that_stopped_is_found_again() {
         .option("reconnect", patient());
     let gateway = under(&[("x", &backend)]).await;
     let rest = gateway.rest();
-    hears(&rest, "x").await;
+    assert_echo(&rest, "x").await;
     let looks = || {
         let received = backend.fake().received();
-        received.iter().filter(|it| it.path == "/health").count()
+        received
+            .iter()
+            .filter(|request| request.path == "/health")
+            .count()
     };
     until("looks at its health", || looks() >= 3).await;
     assert_eq!(rest.server("x").await["healthStatus"], "healthy");
     gate.set(Mode::Closed).await.expect("the gate stands");
     gate.reset();
-    let shown = rest.until_status("x", "reconnecting").await;
-    let why = shown["lastError"].as_str().expect("a reason");
+    let server = rest.until_status("x", "reconnecting").await;
+    let reason = server["lastError"].as_str().expect("a reason");
     assert!(
-        !why.contains("hangs"),
-        "a connection that is refused is no hang: {why}"
+        !reason.contains("hangs"),
+        "a connection that is refused is no hang: {reason}"
     );
     gate.set(Mode::Forward).await.expect("the gate stands");
     rest.until_status("x", "connected").await;
-    hears(&rest, "x").await;
+    assert_echo(&rest, "x").await;
     assert_eq!(backend.count("ping"), 0);
 }

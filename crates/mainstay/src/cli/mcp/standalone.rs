@@ -1,5 +1,4 @@
-//! A `mainstay mcp` with servers of its own: what the other commands find of it, its client's door, and its
-//! end.
+//! A `mainstay mcp` with its own servers: its state directory and address, the door of its client, and its end.
 
 use std::{convert::Infallible, env, future::pending, io, net::Ipv4Addr, pin::pin, time::Duration};
 
@@ -27,12 +26,12 @@ use tokio::{
 };
 
 use super::{
-    super::{instance::Kept, serve},
+    super::{instance::LocalState, serve},
     Mcp,
 };
 use crate::daemon::{self, Daemon, DaemonOptions};
 
-/// What makes the servers known to the other commands: the state directory, and an address for them.
+/// The state directory and the address by which the other commands find the servers.
 struct Announced {
     state: Ownership,
     listener: TcpListener,
@@ -41,12 +40,12 @@ struct Announced {
 }
 
 impl Announced {
-    /// `None` if another Mainstay has the directory, or it cannot be used: the client is served all the
-    /// same.
+    /// `None` if another Mainstay has the directory, or the directory cannot be used. The client is served
+    /// nevertheless.
     fn new(state: Option<&StateDir>, config: Option<String>) -> Option<Self> {
-        let unseen = |why: &dyn std::fmt::Display| {
+        let warn_hidden = |reason: &dyn std::fmt::Display| {
             complain(&format!(
-                "the other commands do not see these servers: {why}"
+                "the other commands do not see these servers: {reason}"
             ));
         };
         let mut state = match state?.clone().own() {
@@ -54,11 +53,11 @@ impl Announced {
             Err(StateError::Taken { daemon, .. }) => {
                 let pid =
                     daemon.map_or_else(String::new, |daemon| format!(" (pid {})", daemon.pid));
-                unseen(&format!("another Mainstay{pid} has the state directory"));
+                warn_hidden(&format!("another Mainstay{pid} has the state directory"));
                 return None;
             }
             Err(error) => {
-                unseen(&error);
+                warn_hidden(&error);
                 return None;
             }
         };
@@ -72,14 +71,14 @@ impl Announced {
         let (listener, url) = match bound {
             Ok(bound) => bound,
             Err(error) => {
-                unseen(&error);
+                warn_hidden(&error);
                 return None;
             }
         };
         let tokens = match Tokens::open(state.dir().clone(), &state.token) {
             Ok(tokens) => tokens,
             Err(error) => {
-                unseen(&error);
+                warn_hidden(&error);
                 return None;
             }
         };
@@ -91,7 +90,7 @@ impl Announced {
         })
     }
 
-    /// Opens the HTTP door, and says where it is.
+    /// Opens the HTTP door, and announces its address.
     fn open(self, daemon: &Daemon) -> Result<((Ownership, String), JoinHandle<()>), CommandError> {
         let Self {
             state,
@@ -117,29 +116,28 @@ impl Announced {
     }
 }
 
-/// Mainstay with servers of its own.
-pub struct Own {
+/// A Mainstay with its own servers for one client.
+pub struct Standalone {
     daemon: Daemon,
-    /// The configuration, where a daemon may serve it as well.
+    /// The configuration, if a daemon may serve it as well.
     config: Option<String>,
-    /// The state directory and our address, where the other commands see us. It is ours until the servers have
-    /// stopped.
+    /// The state directory and the address for the other commands. Held until the servers have stopped.
     directory: Option<(Ownership, String)>,
-    /// The HTTP door, where there is one.
+    /// The HTTP door, if it is open.
     http: Option<JoinHandle<()>>,
-    /// Owned while this lives.
+    /// Locked while this value exists.
     instance: Option<Instance>,
-    /// Daemons that want the state directory.
-    wanted: mpsc::Receiver<HandOver>,
+    /// Requests of daemons for the state directory.
+    hand_over_requests: mpsc::Receiver<HandOver>,
 }
 
-/// What finds the daemon that serves the client next, and what starts one if it is gone.
+/// The finder of the daemon that serves the client next, and the starter of a new one if that daemon is gone.
 pub type Successor = (Finder, Starter);
 
-/// How it ended.
-pub enum End {
+/// The way in which the service of the client ended.
+pub enum McpEnd {
     Over(Exit),
-    /// The client is to be served by a daemon.
+    /// A daemon serves the client from now on.
     HandedOver(Box<Successor>),
 }
 
@@ -147,20 +145,20 @@ pub enum End {
 struct Door {
     task: JoinHandle<()>,
     ending: oneshot::Receiver<io::Result<()>>,
-    /// Once the client has gone, or nothing more can be written.
+    /// Set once the client has gone, or nothing more can be written.
     ended: Option<io::Result<()>>,
 }
 
 impl Door {
     async fn end(&mut self) {
         if self.ended.is_none() {
-            // Without a word of it, its time has run out.
+            // The sender is gone without a result: the time limit has passed.
             self.ended = Some((&mut self.ending).await.unwrap_or(Ok(())));
         }
     }
 }
 
-impl Own {
+impl Standalone {
     /// Starts the servers, and makes them known to the other commands.
     pub fn start(
         loaded: &Loaded,
@@ -168,14 +166,16 @@ impl Own {
         lineage: Lineage,
         config: Option<String>,
     ) -> Result<Self, CommandError> {
-        let Kept {
+        let LocalState {
             state,
             instance,
             journal,
-        } = Kept::open(loaded, &lineage)?;
+        } = LocalState::open(loaded, &lineage)?;
         let announced = Announced::new(state.as_ref(), config.clone());
-        let session_key = announced.as_ref().map(|it| it.state.session_key.clone());
-        let (hand_over, wanted) = mpsc::channel(1);
+        let session_key = announced
+            .as_ref()
+            .map(|announced| announced.state.session_key.clone());
+        let (hand_over, hand_over_requests) = mpsc::channel(1);
         let daemon = Daemon::start(
             &loaded.config,
             DaemonOptions {
@@ -208,7 +208,7 @@ impl Own {
             directory,
             http,
             instance,
-            wanted,
+            hand_over_requests,
         })
     }
 
@@ -216,13 +216,13 @@ impl Own {
         self.daemon.max_message()
     }
 
-    /// Serves the client until it ends, a signal comes, or a daemon takes it over.
+    /// Serves the client until it ends, a signal arrives, or a daemon takes over.
     pub async fn serve(
         mut self,
         client: &mut ClientInput<Stdin>,
         mcp: &Mcp,
         signals: &mut Signals,
-    ) -> Result<End, CommandError> {
+    ) -> Result<McpEnd, CommandError> {
         let (feed, input) = front::door_input();
         let leaving = Leaving::default();
         let mut door = self.open_door(mcp, input, &leaving);
@@ -240,8 +240,8 @@ impl Own {
             };
             let exit = self.stop(door, signals).await?;
             Ok(match successor {
-                Some(successor) => End::HandedOver(Box::new(successor)),
-                None => End::Over(exit),
+                Some(successor) => McpEnd::HandedOver(Box::new(successor)),
+                None => McpEnd::Over(exit),
             })
         };
         let feeding = async {
@@ -257,13 +257,13 @@ impl Own {
     fn open_door(&self, mcp: &Mcp, input: front::DoorInput, leaving: &Leaving) -> Door {
         let profile = self.daemon.gateway.registry.profile(&mcp.profile);
         let profile = profile.expect("the configuration has it, and is not read again");
-        let (stdout, shown) = screen::protocol();
+        let (stdout, writing) = screen::protocol();
         let leave = leaving.leave.clone();
         let serving = self.daemon.serve_stdio(profile, input, stdout, leave);
         let (tell, ending) = oneshot::channel();
-        // A door like others: the client is heard while calls have their time to end.
+        // A task like the other doors: it still reads from the client while calls have their time to end.
         let task = tokio::spawn(async move {
-            let (served, ()) = tokio::join!(serving, shown);
+            let (served, ()) = tokio::join!(serving, writing);
             // The receiver is gone if the time limit has passed.
             tell.send(served).ok();
         });
@@ -274,7 +274,7 @@ impl Own {
         }
     }
 
-    /// Waits for the end, and says who serves the client afterwards.
+    /// Waits for the end. Returns the successor, if a daemon serves the client afterwards.
     async fn until_end(
         &mut self,
         door: &mut Door,
@@ -293,20 +293,20 @@ impl Own {
                     return None;
                 }
                 _ = signals.next() => return None,
-                Some(HandOver { config: theirs }) = self.wanted.recv() => {
+                Some(HandOver { config: theirs }) = self.hand_over_requests.recv() => {
                     let same = self.config.as_deref().filter(|_| self.config == theirs);
                     let successor = mcp.finder(same);
                     if successor.is_some() {
                         return successor;
                     }
-                    self.give_up();
+                    self.release_directory();
                 }
             }
         }
     }
 
-    /// Gives the state directory to a daemon that serves something else. The client keeps its servers.
-    fn give_up(&mut self) {
+    /// Releases the state directory to a daemon with another configuration. The client keeps its servers.
+    fn release_directory(&mut self) {
         if self.directory.take().is_some() {
             complain(
                 "another Mainstay takes the state directory: the other commands do not see these servers any more",
@@ -314,7 +314,7 @@ impl Own {
         }
     }
 
-    /// Gives the calls at work their time to end. A signal meanwhile ends everything.
+    /// Waits for the calls in flight until their time is over. A signal meanwhile ends everything.
     async fn hand_over(
         &self,
         door: &mut Door,
@@ -341,7 +341,7 @@ impl Own {
         }
     }
 
-    /// Stops the servers and the doors. What the other commands see of them goes last.
+    /// Stops the servers and the doors. The state directory is released last.
     async fn stop(self, door: Door, signals: &mut Signals) -> Result<Exit, CommandError> {
         let Self {
             daemon,
@@ -368,11 +368,11 @@ impl Own {
         let exit = serve::stop(daemon, Some(doors), signals).await?;
         let served = match ended {
             Some(served) => served,
-            // Without a word of it, its time has run out.
+            // The sender is gone without a result: the time limit has passed.
             None => ending.await.unwrap_or(Ok(())),
         };
         served.map_err(CommandError::Output)?;
-        // They are a successor's now.
+        // A successor may use them from now on.
         drop((directory, instance));
         Ok(exit)
     }

@@ -1,4 +1,4 @@
-//! What servers offer, kept while they are away and between runs (G13, G17).
+//! Stored catalogs: the offer of servers that are away, also between runs (G13, G17).
 
 use http::{Method, StatusCode};
 use mainstay_gateway::GatewayOptions;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    backend::{Backend, Kind},
+    backend::{Backend, BackendKind},
     client::Http,
     gateway::{Gateway, config, found, soon},
     rest_client::promptly,
@@ -17,38 +17,44 @@ async fn run(all: &Value, folder: &TempDir) -> Gateway {
         catalogs: Some(folder.path().to_owned()),
         ..GatewayOptions::default()
     };
-    Gateway::set(all, options).await
+    Gateway::with_options(all, options).await
 }
 
-/// Lists wait for a server's first attempt longer than these tests wait for a list.
+/// Lists wait longer for a server's first attempt than these tests wait for a list.
 fn patient() -> Value {
     json!({"startup": {"waitMs": 600_000}})
 }
 
-/// Lists of an earlier run are served at once, but they are no attempt of this run: `/readyz` waits for that.
+/// Lists of an earlier run are served at once. They are no attempt of this run, and `/readyz` waits for an
+/// attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kept_lists_do_not_make_a_second_run_ready() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let backend = Backend::start(Kind::Stdio, &["--handshake-delay", "1500"]).await;
+    let backend = Backend::start(BackendKind::Stdio, &["--handshake-delay", "1500"]).await;
     let all = config(&[("x", &backend)], patient());
     let gateway = run(&all, &folder).await;
     let tools = gateway.client().await.tools().await;
     gateway.stop().await;
 
     let gateway = run(&all, &folder).await;
-    let asks = gateway.stranger("/readyz");
-    let readiness = async || asks.send(Method::GET, asks.headers("*/*"), "").await.status;
+    let client = gateway.stranger("/readyz");
+    let readiness = async || {
+        client
+            .send(Method::GET, client.headers("*/*"), "")
+            .await
+            .status
+    };
     assert_eq!(readiness().await, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(gateway.client().await.tools().await, tools);
-    let shown = gateway.rest().server("x").await;
-    assert_eq!(shown["connected"], false, "{shown}");
+    let server = gateway.rest().server("x").await;
+    assert_eq!(server["connected"], false, "{server}");
     assert_eq!(readiness().await, StatusCode::SERVICE_UNAVAILABLE);
     found("readiness", async || {
         (readiness().await == StatusCode::OK).then_some(())
     })
     .await;
-    let shown = gateway.rest().server("x").await;
-    assert_eq!(shown["connected"], true, "{shown}");
+    let server = gateway.rest().server("x").await;
+    assert_eq!(server["connected"], true, "{server}");
     gateway.stop().await;
 }
 
@@ -58,8 +64,8 @@ async fn until_listed(client: &Http, tool: &str) {
 }
 
 over_every_transport! {
-    /// A client that lists while a server still starts, or cannot, gets what the server offered last,
-    /// at once; it is shown to be of an earlier run.
+    /// A client lists while a server is still starting, or is unavailable. It gets the last known offer at
+    /// once. The server is marked as having lists of an earlier run.
     async fn the_next_run_lists_what_the_last_one_knew(kind) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", promptly()).option("connectTimeoutMs", 1000);
@@ -74,8 +80,8 @@ over_every_transport! {
         let gateway = run(&all, &folder).await;
         let client = gateway.client().await;
         assert_eq!(client.tools().await, tools);
-        let shown = gateway.rest().server("x").await;
-        assert_eq!((&shown["connected"], &shown["listsStale"]), (&json!(false), &json!(true)), "{shown}");
+        let server = gateway.rest().server("x").await;
+        assert_eq!((&server["connected"], &server["listsStale"]), (&json!(false), &json!(true)), "{server}");
 
         backend.come_back().await;
         backend.offer(2);
@@ -83,14 +89,14 @@ over_every_transport! {
         let expected = [tools.as_slice(), &["x__tool_1".to_owned(), "x__tool_2".to_owned()]].concat();
         until_listed(&client, "x__tool_2").await;
         assert_eq!(client.tools().await.len(), expected.len());
-        client.hears("x__echo").await;
+        client.assert_echo("x__echo").await;
     }
 
     /// A reconnect is announced only if it changed a list.
     async fn a_reconnect_is_announced_if_the_lists_differ(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", promptly());
         let calm = Backend::http().await;
-        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let mut stream = client.listen().await;
         rest.done("x", "reconnect").await;
@@ -99,14 +105,14 @@ over_every_transport! {
         backend.offer(1);
         rest.done("x", "reconnect").await;
         assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
-        assert_eq!(client.say("x__tool_1", json!({})).await, "tool_1");
+        assert_eq!(client.call_text("x__tool_1", json!({})).await, "tool_1");
     }
 }
 
-/// A server that hangs in its handshake delays no client that knows it from the last run.
+/// A server that hangs in its handshake does not delay clients, because its catalog of the last run is known.
 #[tokio::test]
 async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let backend = Backend::start(kind, &[]).await;
         let all = config(&[("x", &backend)], patient());
@@ -116,18 +122,18 @@ async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
         backend.fake().edit(|script| script.hang_at_start = true);
         let gateway = run(&all, &folder).await;
         assert_eq!(gateway.client().await.tools().await, tools);
-        let shown = gateway.rest().server("x").await;
-        assert_eq!(shown["status"], "connecting", "{shown}");
+        let server = gateway.rest().server("x").await;
+        assert_eq!(server["status"], "connecting", "{server}");
     }
 }
 
-/// What another server offered under this name has no owner any more.
+/// Another server with this name does not get the old server's catalog.
 #[tokio::test]
 async fn another_server_of_the_same_name_begins_without() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (one, other) = (Backend::http().await, Backend::http().await);
     let gateway = run(&config(&[("x", &one)], json!({})), &folder).await;
-    gateway.client().await.hears("x__echo").await;
+    gateway.client().await.assert_echo("x__echo").await;
     gateway.stop().await;
     other.fake().edit(|script| script.hang_at_start = true);
     let settings = json!({"startup": {"waitMs": 100}});

@@ -1,5 +1,4 @@
-//! Why a server is down is said where people look: `list`, `get`, `health`, `serve`, and the error of a
-//! call.
+//! The reason why a server is down is in `list`, `get`, `health` and `serve`, and in the error of a call.
 
 use mainstay_testkit::{Home, Run, home, within};
 use serde_json::{Value, json};
@@ -8,13 +7,13 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Answers a connection by the path that it asks for.
+/// Answers a connection according to the requested path.
 async fn answer(mut stream: TcpStream) {
-    let mut asked = vec![0; 16 * 1024];
-    let read = stream.read(&mut asked).await.unwrap_or_default();
-    let asked = String::from_utf8_lossy(&asked[..read]).into_owned();
-    let is_http = asked.starts_with("POST ") || asked.starts_with("GET ");
-    let path = asked.split(' ').nth(1).filter(|_| is_http);
+    let mut buffer = vec![0; 16 * 1024];
+    let read = stream.read(&mut buffer).await.unwrap_or_default();
+    let request = String::from_utf8_lossy(&buffer[..read]).into_owned();
+    let is_http = request.starts_with("POST ") || request.starts_with("GET ");
+    let path = request.split(' ').nth(1).filter(|_| is_http);
     let path = path.unwrap_or_default();
     let head = |status: &str| {
         format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").into_bytes()
@@ -23,7 +22,7 @@ async fn answer(mut stream: TcpStream) {
         let length = text.len();
         format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}").into_bytes()
     };
-    let said = match path.split('?').next().unwrap_or_default() {
+    let response = match path.split('?').next().unwrap_or_default() {
         "/moved" => head("302 Found\r\nlocation: https://login.example.com/in?key=s3cret"),
         "/401" => head("401 Unauthorized"),
         "/403" => head("403 Forbidden"),
@@ -50,14 +49,14 @@ async fn answer(mut stream: TcpStream) {
             let length = page.len();
             format!("HTTP/1.1 400 Bad Request\r\ncontent-length: {length}\r\n\r\n{page}").into()
         }
-        // An alert of TLS.
+        // A TLS alert.
         "/tls" => vec![0x15, 3, 1, 0, 2, 2, 46],
-        // What is no request of HTTP was meant as TLS.
+        // A connection without an HTTP request was meant as TLS.
         "" => head("400 Bad Request"),
         _ => Vec::new(),
     };
     // The other side may have gone.
-    stream.write_all(&said).await.ok();
+    stream.write_all(&response).await.ok();
     stream.shutdown().await.ok();
 }
 
@@ -80,7 +79,7 @@ fn row<'r>(run: &'r Run, name: &str) -> &'r str {
     found.unwrap_or_else(|| panic!("no {name}: {run}"))
 }
 
-/// Runs `list` until the row of this server says so.
+/// Runs `list` until the row of this server has these words.
 async fn until_listed(home: &Home, name: &str, words: &str) {
     within(async {
         loop {
@@ -102,12 +101,12 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    let why = "process exited unexpectedly (code 3)";
-    let said = daemon.says(why).await;
+    let reason = "process exited unexpectedly (code 3)";
+    let line = daemon.says(reason).await;
     let step = r#"see "mainstay logs down", then "mainstay start down""#;
-    assert!(said.ends_with(step), "{said}");
+    assert!(line.ends_with(step), "{line}");
     daemon.says("| Error: API_KEY is required").await;
-    let whole = format!("{why}: Error: API_KEY is required; {step}");
+    let whole = format!("{reason}: Error: API_KEY is required; {step}");
     for command in [&["list"][..], &["get", "down"], &["health"]] {
         let run = home.run(command).await;
         assert!(run.stdout.contains(&whole), "{run}");
@@ -116,7 +115,7 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains(&whole), "{run}");
 
-    // What it said before is no reason for what its operator wants.
+    // Its earlier output is not the reason for an operator's change.
     let run = home.run(&["disable", "down"]).await;
     assert_eq!(run.stdout, "down is disabled\n", "{run}");
     let run = home.run(&["list"]).await;
@@ -203,13 +202,13 @@ async fn what_goes_wrong_over_http_is_said_in_words() {
     daemon.stop().await;
 }
 
-/// With a transport that is stated and without: the URL, what the server says, and the next step.
+/// With a configured transport and without: the URL, the server's text, and the next step.
 #[tokio::test]
 async fn an_answer_that_is_no_mcp_is_quoted() {
     let home = home!();
     let host = listening().await;
     let local = |path: &str| format!("http://{host}/{path}");
-    let whole = |path: &str, said: &str| format!("cannot connect: {}: {said}", local(path));
+    let whole = |path: &str, error: &str| format!("cannot connect: {}: {error}", local(path));
     let check = "; check the path of `url`";
     let mut cases = vec![(
         "detected".to_owned(),
@@ -217,32 +216,32 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
         None,
         whole("400", "HTTP 400 to initialize: tenant missing;"),
     )];
-    for (kind, asked) in [("http", "initialize"), ("sse", "GET")] {
-        for (path, said) in [
-            ("404", format!("HTTP 404 to {asked}{check}")),
-            ("405", format!("HTTP 405 to {asked}{check}")),
-            ("400", format!("HTTP 400 to {asked}: tenant missing;")),
+    for (kind, request) in [("http", "initialize"), ("sse", "GET")] {
+        for (path, error) in [
+            ("404", format!("HTTP 404 to {request}{check}")),
+            ("405", format!("HTTP 405 to {request}{check}")),
+            ("400", format!("HTTP 400 to {request}: tenant missing;")),
             (
                 "500",
-                format!("HTTP 500 to {asked}: maintenance\\u{{1b}}[2J;"),
+                format!("HTTP 500 to {request}: maintenance\\u{{1b}}[2J;"),
             ),
             (
                 "html",
-                format!("a web page (HTML) in answer to {asked}{check}"),
+                format!("a web page (HTML) in answer to {request}{check}"),
             ),
         ] {
             cases.push((
                 format!("{kind}{path}"),
                 path,
                 Some(kind),
-                whole(path, &said),
+                whole(path, &error),
             ));
         }
-        let said = format!(
+        let error = format!(
             "the server redirects {} to itself (HTTP 307); check `url`",
             local("loop")
         );
-        cases.push((format!("{kind}loop"), "loop", Some(kind), said));
+        cases.push((format!("{kind}loop"), "loop", Some(kind), error));
     }
     let servers = cases.iter().map(|(name, path, kind, _)| {
         let mut entry = json!({"url": format!("http://{host}/{path}?key=s3cret")});
@@ -266,7 +265,7 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
     daemon.stop().await;
 }
 
-/// While it is started again, its server still says why it ended the last time.
+/// While the server is restarted, its status still has the reason of its last end.
 #[tokio::test]
 async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
     let home = home!();
@@ -281,29 +280,29 @@ async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
     let config = json!({"mcpServers": {"slow": slow}});
     let config = home.file("servers.json", &config.to_string());
     let daemon = home.serve(&["--config", &config]).await;
-    let why = "process exited unexpectedly (code 3): Error: API_KEY is required";
-    until_listed(&home, "slow", why).await;
+    let reason = "process exited unexpectedly (code 3): Error: API_KEY is required";
+    until_listed(&home, "slow", reason).await;
     std::fs::write(&mark, "").expect("written");
     until_listed(&home, "slow", "installing (attempt ").await;
     for command in [&["list", "-o", "wide"][..], &["get", "slow"]] {
         let run = home.run(command).await;
-        assert!(run.stdout.contains(why), "{run}");
+        assert!(run.stdout.contains(reason), "{run}");
     }
     let call = home.run(&["call", "slow/x"]).await;
-    assert!(call.stderr.contains(why), "{call}");
+    assert!(call.stderr.contains(reason), "{call}");
     let health = home.run(&["health", "slow"]).await;
-    assert!(health.stdout.contains(why), "{health}");
+    assert!(health.stdout.contains(reason), "{health}");
     daemon.stop().await;
 }
 
-/// What a process says on stdout in place of messages is a reason, too.
+/// Output on stdout in place of messages is a reason, too.
 #[tokio::test]
 async fn the_last_noise_on_stdout_is_shown() {
     let home = home!();
-    let saying = |script: &str| json!({"command": "sh", "args": ["-c", script], "restart": {"mode": "never"}});
+    let server = |script: &str| json!({"command": "sh", "args": ["-c", script], "restart": {"mode": "never"}});
     let config = json!({"mcpServers": {
-        "usage": saying("echo 'usage: x, the key is missing'; exit 2"),
-        "web": saying("echo 'Server listening on http://0.0.0.0:8000'; exec sleep 1000"),
+        "usage": server("echo 'usage: x, the key is missing'; exit 2"),
+        "web": server("echo 'Server listening on http://0.0.0.0:8000'; exec sleep 1000"),
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -320,7 +319,7 @@ async fn the_last_noise_on_stdout_is_shown() {
     daemon.stop().await;
 }
 
-/// A call waits for a server that has never been up as long as for one that is coming back.
+/// A call waits as long for a server that has never been connected as for one that is reconnecting.
 #[tokio::test]
 async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     let home = home!();
@@ -330,9 +329,9 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    let said = daemon.says("later").await;
+    let line = daemon.says("later").await;
     let start = r#"not started by itself; start it by "mainstay start later""#;
-    assert!(said.ends_with(start), "{said}");
+    assert!(line.ends_with(start), "{line}");
     let run = home.run(&["call", "hangs/x"]).await;
     assert_eq!(run.code, Some(5), "{run}");
     let late = "timeout after 1s: Server 'hangs' is connecting";
@@ -346,7 +345,7 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     daemon.stop().await;
 }
 
-/// The names of keys that mean secrets hide nothing of what is wrong with an entry.
+/// The names of keys for secrets hide no part of the problem of an entry.
 #[tokio::test]
 async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
     let home = home!();
@@ -398,7 +397,7 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
     }
 }
 
-/// A deny list that names no tool protects nothing, and says so.
+/// A deny list that names no tool protects nothing, and this is reported.
 #[tokio::test]
 async fn names_of_tools_that_are_none_are_told() {
     let home = home!();
