@@ -56,12 +56,12 @@ impl Show {
         } else {
             Defaults::LeftOut
         };
-        let shown = shown(&loaded.config, &document, defaults);
+        let settings = shown(&loaded.config, &document, defaults);
         match self.output {
-            Some(Form::Yaml) => output::data(&yaml::document(&shown)),
-            Some(Form::Json) => output::json(&shown),
-            None if json => output::json(&shown),
-            None => output::pretty(&shown),
+            Some(Form::Yaml) => output::data(&yaml::document(&settings)),
+            Some(Form::Json) => output::json(&settings),
+            None if json => output::json(&settings),
+            None => output::pretty(&settings),
         }
     }
 }

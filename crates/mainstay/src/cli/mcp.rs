@@ -94,7 +94,7 @@ impl RunCommand for Mcp {
             .origin(self.config.clone(), self.clients.clone().into());
         let mut loaded = origin.load()?;
         warn_of_unread_rules(&mut loaded);
-        starting::tell_findings(&loaded);
+        starting::print_findings(&loaded);
         self.check_profile(&loaded)?;
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let config = serve::shareable(&origin, &loaded);
@@ -128,7 +128,7 @@ impl Mcp {
         );
         Err(CommandError::Usage {
             message,
-            hint: Some(suggest::among(&self.profile, &known)),
+            hint: Some(suggest::nearest_or_all(&self.profile, &known)),
         })
     }
 }
