@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_client_files::{
-    Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Note, Section, apply, back_up,
-    block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value, write,
+    Client, ClientFile, DEFAULT_URL, EditError, EntryChange, Front, ImportNote, Section, apply,
+    back_up, block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value,
+    write,
 };
 use mainstay_command_line::{
     CommandError, Exit,
@@ -67,14 +68,14 @@ struct Edited {
     text: String,
     /// The client's own servers that were removed.
     removed: Vec<String>,
-    notes: Vec<(String, Note)>,
+    notes: Vec<(String, ImportNote)>,
 }
 
 /// The changes to the client's file.
 struct Exported {
-    changes: Vec<Change>,
+    changes: Vec<EntryChange>,
     /// Parts that the client does not support, each with its server.
-    notes: Vec<(String, Note)>,
+    notes: Vec<(String, ImportNote)>,
 }
 
 impl RunCommand for Export {
@@ -233,7 +234,7 @@ impl Export {
         let entries = if text.is_empty() {
             Vec::new()
         } else {
-            let document = Document::read(&text, Syntax::of(&path));
+            let document = Document::read(&text, Syntax::of_path(&path));
             let document = document.map_err(|error| CommandError::Usage {
                 message: format!("{}: {error}", path.display()),
                 hint: None,
@@ -270,7 +271,7 @@ impl Export {
                 .extend(all_notes.map(|note| (name.to_string(), note)));
             exported
                 .changes
-                .extend(written.entry.map(|entry| Change::Put {
+                .extend(written.entry.map(|entry| EntryChange::Put {
                     section: section.clone(),
                     label: name.to_string(),
                     entry,
@@ -296,11 +297,11 @@ impl Export {
                 .filter(|server| server.left_out.is_none())
             {
                 let is_replaced = changes.iter().any(|change| {
-                    matches!(change, Change::Put { label, section, .. } if *label == server.label && section.keys == server.section.keys)
+                    matches!(change, EntryChange::Put { label, section, .. } if *label == server.label && section.keys == server.section.keys)
                 });
                 if !is_replaced {
                     removed.push(server.label.clone());
-                    changes.push(Change::Remove {
+                    changes.push(EntryChange::Remove {
                         section: server.section,
                         label: server.label,
                     });
@@ -330,7 +331,7 @@ impl Export {
                 Exported {
                     changes: written
                         .entry
-                        .map(|entry| Change::Put {
+                        .map(|entry| EntryChange::Put {
                             section,
                             label: label.to_owned(),
                             entry,
@@ -394,13 +395,13 @@ fn refused(file: &ClientFile, reason: &str) -> CommandError {
     }
 }
 
-fn print_notes(notes: &[(String, Note)]) {
+fn print_notes(notes: &[(String, ImportNote)]) {
     for (server, note) in notes {
         complain(&format!("note: {server}: {}: {}", note.key, note.text));
     }
 }
 
-fn notes_as_json(notes: &[(String, Note)]) -> Value {
+fn notes_as_json(notes: &[(String, ImportNote)]) -> Value {
     notes
         .iter()
         .map(|(server, note)| json!({"server": server, "key": note.key, "text": note.text}))

@@ -7,8 +7,9 @@ use std::{
 
 use clap::Args;
 use mainstay_client_files::{
-    Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
-    UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers, with_choices,
+    Client, ClientFile, FoundFile, FoundServer, ImportNote, LeftOut, Machine, MergeStatus, Merged,
+    ProjectFile, UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers,
+    with_choices,
 };
 use mainstay_command_line::{
     CommandError, Exit, connect,
@@ -69,7 +70,7 @@ pub struct Import {
 /// A client's file and its servers, or the reason that it cannot be read.
 struct ImportSource {
     file: ClientFile,
-    servers: Result<Vec<Server>, String>,
+    servers: Result<Vec<FoundServer>, String>,
 }
 
 impl ImportSource {
@@ -102,10 +103,10 @@ impl RunCommand for Import {
             text => text?,
         };
         let text = text.unwrap_or_else(|| edit::NEW.to_owned());
-        let document =
-            Document::read(&text, Syntax::of(&path)).map_err(|error| unusable(&path, &error))?;
+        let document = Document::read(&text, Syntax::of_path(&path))
+            .map_err(|error| unusable(&path, &error))?;
         let sources = self.sources()?;
-        let all: Vec<Server> = sources
+        let all: Vec<FoundServer> = sources
             .iter()
             .filter_map(|source| source.servers.as_ref().ok())
             .flatten()
@@ -114,7 +115,7 @@ impl RunCommand for Import {
         let merged = merge(&all, &document.entries());
         let new: Vec<(ServerName, Entry)> = merged
             .iter()
-            .filter(|server| server.standing == Standing::New)
+            .filter(|server| server.standing == MergeStatus::New)
             .map(|server| (server.name.clone(), server.entry.clone()))
             .collect();
         let before = document.value().map_err(|error| unusable(&path, &error))?;
@@ -214,7 +215,7 @@ pub(super) fn this_machine() -> Option<Machine> {
     let daemon = StateDir::locate(&Process).and_then(|state| state.daemon());
     let daemon = daemon.ok().flatten();
     let url = daemon.as_ref().map(|daemon| daemon.url.as_str());
-    Some(Machine::of(&Process)?.with_daemon(url))
+    Some(Machine::from_environment(&Process)?.with_daemon(url))
 }
 
 /// Reasons that new servers with valid entries cannot start on this machine, one sentence each. `text` is the
@@ -502,7 +503,7 @@ fn print_plan(
         }
     }
     for server in merged {
-        if server.standing == Standing::Present {
+        if server.standing == MergeStatus::Present {
             let from = client_names(server);
             output::sentence(&format!("{}: is there already (from {from})", server.name))?;
             continue;
@@ -533,7 +534,7 @@ fn print_plan(
 
 /// The clients that have this server, each with its name for the server if that differs.
 pub(super) fn client_names(server: &Merged) -> String {
-    let name = |source: &Server| {
+    let name = |source: &FoundServer| {
         if source.label == server.name.as_str() {
             source.client.to_string()
         } else {
@@ -546,12 +547,12 @@ pub(super) fn client_names(server: &Merged) -> String {
 }
 
 /// The notes about a server, and the reports of its first source.
-fn all_notes(server: &Merged) -> impl Iterator<Item = &Note> {
-    let reports = server.sources.iter().take(1).flat_map(Server::reports);
+fn all_notes(server: &Merged) -> impl Iterator<Item = &ImportNote> {
+    let reports = server.sources.iter().take(1).flat_map(FoundServer::reports);
     server.notes.iter().chain(reports)
 }
 
-fn left_out(sources: &[ImportSource]) -> impl Iterator<Item = (&Server, &LeftOut)> {
+fn left_out(sources: &[ImportSource]) -> impl Iterator<Item = (&FoundServer, &LeftOut)> {
     let servers = sources
         .iter()
         .filter_map(|source| source.servers.as_ref().ok())
@@ -566,7 +567,7 @@ fn report(
     merged: &[Merged],
     findings: &[String],
 ) -> Value {
-    let note = |note: &Note| json!({"key": note.key, "text": note.text});
+    let note = |note: &ImportNote| json!({"key": note.key, "text": note.text});
     json!({
         "applied": applied,
         "file": path,
@@ -578,7 +579,7 @@ fn report(
         })).collect::<Vec<_>>(),
         "servers": merged.iter().map(|server| json!({
             "name": server.name.as_str(),
-            "new": server.standing == Standing::New,
+            "new": server.standing == MergeStatus::New,
             "from": server.sources.iter().map(|source| json!({
                 "client": source.client.id(),
                 "file": source.file,

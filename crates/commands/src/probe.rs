@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::future::join_all;
-use mainstay_client_files::{self as client_files, Client, Found, Server};
+use mainstay_client_files::{self as client_files, Client, FoundClient, FoundServer};
 use mainstay_config::{References, edit::Entry};
 use mainstay_core::ids::ServerName;
 use mainstay_gateway::trial::{Trial, Tried};
@@ -22,12 +22,12 @@ const MAX_SERVERS: usize = 64;
 pub type Refusals = BTreeMap<String, String>;
 
 /// Asks the servers of the chosen clients.
-pub async fn refusals(found: &[Found], is_chosen: impl Fn(Client) -> bool) -> Refusals {
+pub async fn refusals(found: &[FoundClient], is_chosen: impl Fn(Client) -> bool) -> Refusals {
     let chosen = found.iter().filter(|found| is_chosen(found.client));
     let files = chosen.flat_map(|found| &found.files);
     let read =
         files.filter_map(|file| client_files::servers(&file.file, file.text.as_ref().ok()?).ok());
-    let servers: Vec<Server> = read.flatten().filter(Server::is_movable).collect();
+    let servers: Vec<FoundServer> = read.flatten().filter(FoundServer::is_movable).collect();
     refusals_of(servers.iter().map(|server| &server.entry)).await
 }
 

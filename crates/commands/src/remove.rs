@@ -74,6 +74,6 @@ impl RunCommand for Remove {
 /// The entry before its removal.
 fn entry(origin: &Origin, name: &ServerName) -> Option<Entry> {
     let text = origin.text().ok()??;
-    let syntax = Syntax::of(&origin.path()?);
+    let syntax = Syntax::of_path(&origin.path()?);
     Document::read(&text, syntax).ok()?.entry(name)
 }

@@ -12,7 +12,7 @@ mod watch;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use mainstay_config::Plan;
+use mainstay_config::ReloadPlan;
 use mainstay_core::{config::Config, event::EventKind, ids::ServerName};
 pub use mainstay_platform::config_history::{ChangedBy, Version};
 use mainstay_platform::{
@@ -45,7 +45,7 @@ const DEBOUNCE: Duration = Duration::from_millis(300);
 /// What a reload does, or would do.
 #[derive(Clone, Debug)]
 pub struct Reloaded {
-    pub plan: Plan,
+    pub plan: ReloadPlan,
     /// What is wrong or odd about the file. An entry with an error is a server that shows it; the others
     /// run.
     pub findings: Vec<Finding>,
@@ -156,7 +156,7 @@ impl Reloader {
         let findings = Finding::all_of(&loaded);
         let warnings = loaded.told_warnings().collect();
         loaded.config.keep_launches(&current);
-        let plan = Plan::between(&current, &loaded.config);
+        let plan = ReloadPlan::between(&current, &loaded.config);
         Ok(Reloaded {
             plan,
             findings,
@@ -232,7 +232,7 @@ impl Reloader {
         } else {
             Vec::new()
         };
-        let plan = Plan::between(&current, &loaded.config);
+        let plan = ReloadPlan::between(&current, &loaded.config);
         if plan.is_empty() {
             // Only comments or spaces have changed; the text with them is kept.
             self.registry.note_text(text);

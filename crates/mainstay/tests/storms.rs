@@ -73,7 +73,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     let before = fleet.attempts().len();
 
     // Cut at once, they knock at once if they can: each wants its event stream again.
-    fleet.set(gate::Mode::Reset).await.expect("counted");
+    fleet.set(gate::GateMode::Reset).await.expect("counted");
     gateway
         .until("all are lost", |server| !server.connected)
         .await;
@@ -81,7 +81,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     gateway
         .during("attempts", fleet_sees(&fleet, refused))
         .await;
-    fleet.set(gate::Mode::Forward).await.expect("back");
+    fleet.set(gate::GateMode::Forward).await.expect("back");
     gateway
         .until("all are back", |server| server.connected)
         .await;

@@ -11,10 +11,11 @@ use std::{
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_client_files::{
-    Change as FileChange, Client, ClientFile, Format, FoundFile, Front, LABEL, LeftOut, Machine,
-    Merged, Server, Standing, System, block, entry_for, files_of, merge, read_file, servers, value,
+    Client, ClientFile, EntryChange as FileChange, FileFormat, FoundFile, FoundServer, Front,
+    LABEL, LeftOut, Machine, MergeStatus, Merged, System, block, entry_for, files_of, merge,
+    read_file, servers, value,
 };
-use mainstay_config::{Standing as Keeping, edit::Entry};
+use mainstay_config::{ServerStanding as Keeping, edit::Entry};
 use mainstay_core::{failure::FailureKind, ids::ServerName};
 use mainstay_doorway::authenticator::Demand;
 use mainstay_gateway::{
@@ -97,9 +98,9 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
     let fronts = Fronts::of(&door);
     let clients = off_the_runtime(move || {
         // Without a home folder there are no files.
-        let machine = Machine::of(&Process);
+        let machine = Machine::from_environment(&Process);
         let is_known = machine.is_some();
-        let machine = machine.unwrap_or_else(|| Machine::new(System::own(), "~"));
+        let machine = machine.unwrap_or_else(|| Machine::new(System::current(), "~"));
         let machine = machine.with_daemon(fronts.url.as_deref());
         let clients = Client::ALL.into_iter();
         clients
@@ -133,7 +134,7 @@ fn on_machine(
         };
         match read {
             Ok(servers) => {
-                let is_mainstay = |it: &Server| it.left_out == Some(LeftOut::Mainstay);
+                let is_mainstay = |it: &FoundServer| it.left_out == Some(LeftOut::Mainstay);
                 leads_here |= servers.iter().any(is_mainstay);
                 let own = servers.into_iter();
                 let own = own.filter(|it| it.left_out.is_none());
@@ -167,7 +168,7 @@ fn on_machine(
 }
 
 /// What a server of a client runs or asks, without secrets.
-fn entry(server: Server) -> api::ClientFileEntry {
+fn entry(server: FoundServer) -> api::ClientFileEntry {
     let api::ShownTarget { command, url, .. } = trial::shown(&server.entry);
     let mut words = command.into_iter();
     let command = words.next();
@@ -208,9 +209,9 @@ fn snippet(
     };
     api::ClientSnippet {
         language: match file.format {
-            Format::Json => api::SnippetLanguage::Json,
-            Format::Toml => api::SnippetLanguage::Toml,
-            Format::Yaml => api::SnippetLanguage::Yaml,
+            FileFormat::Json => api::SnippetLanguage::Json,
+            FileFormat::Toml => api::SnippetLanguage::Toml,
+            FileFormat::Yaml => api::SnippetLanguage::Yaml,
         },
         text: text(fronts.of_client(client)),
         place: file.path.display().to_string(),
@@ -248,7 +249,7 @@ pub async fn import(
     for server in merged {
         let label = server.sources.first().map(|source| source.label.clone());
         let label = label.unwrap_or_else(|| server.name.to_string());
-        let skipped = if server.standing == Standing::Present {
+        let skipped = if server.standing == MergeStatus::Present {
             Some(format!("{} is the same and is there already", server.name))
         } else if wish.persist {
             None
@@ -272,8 +273,9 @@ pub async fn import(
 }
 
 /// The servers of all files of a client. What cannot be read is an error, for the client was asked for.
-fn of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
-    let machine = Machine::of(&Process).map(|it| it.with_daemon(fronts.url.as_deref()));
+fn of_client(client: Client, fronts: &Fronts) -> Result<Vec<FoundServer>, Refusal> {
+    let machine =
+        Machine::from_environment(&Process).map(|it| it.with_daemon(fronts.url.as_deref()));
     let machine = machine.ok_or_else(|| {
         Refusal::Malformed("no home folder is known: set HOME for Mainstay".to_owned())
     })?;
@@ -300,12 +302,12 @@ fn of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
 /// Those that were asked for, and can be had.
 fn chosen(
     client: Client,
-    found: Vec<Server>,
+    found: Vec<FoundServer>,
     wanted: Option<Vec<String>>,
     answer: &mut api::ImportedFromClient,
-) -> Vec<Server> {
+) -> Vec<FoundServer> {
     let wanted: Option<BTreeSet<String>> = wanted.map(|names| names.into_iter().collect());
-    let is_wanted = |server: &Server| {
+    let is_wanted = |server: &FoundServer| {
         wanted
             .as_ref()
             .is_none_or(|names| names.contains(&server.label))
@@ -335,7 +337,11 @@ fn chosen(
 }
 
 /// Writes what is new into the file. A file that changes meanwhile is read again.
-async fn saved(door: &RestDoor, chosen: &[Server], by: ChangedBy) -> Result<Vec<Merged>, Refusal> {
+async fn saved(
+    door: &RestDoor,
+    chosen: &[FoundServer],
+    by: ChangedBy,
+) -> Result<Vec<Merged>, Refusal> {
     let mut attempt = 0;
     loop {
         attempt += 1;
@@ -343,7 +349,7 @@ async fn saved(door: &RestDoor, chosen: &[Server], by: ChangedBy) -> Result<Vec<
         let merged = merge(chosen, &known);
         let new = merged
             .iter()
-            .filter(|server| server.standing == Standing::New);
+            .filter(|server| server.standing == MergeStatus::New);
         let new: Vec<(ServerName, Entry)> = new
             .map(|server| (server.name.clone(), server.entry.clone()))
             .collect();
@@ -395,7 +401,7 @@ async fn known(door: &RestDoor) -> Result<(Vec<(ServerName, Entry)>, Option<Stri
 
 /// What a person has to know of a server that was added.
 fn notes(server: &Merged) -> impl Iterator<Item = String> {
-    let reports = server.sources.iter().take(1).flat_map(Server::reports);
+    let reports = server.sources.iter().take(1).flat_map(FoundServer::reports);
     let all = server.notes.iter().chain(reports);
     let also = server.sources.len() > 1;
     let also = also.then(|| format!("{}: the same stands there more than once", server.name));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use mainstay_api::{self as api, Keeping};
-use mainstay_config::{Approval, Runtime, Standing, digest_of_entry, edit::Entry, masking};
+use mainstay_config::{Approval, Runtime, ServerStanding, digest_of_entry, edit::Entry, masking};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::ServerName,
@@ -137,10 +137,10 @@ pub async fn get(
 /// A server's entry with its secrets, and where its placeholders stand.
 fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
     match door.gateway.registry.standing(name) {
-        Standing::Ephemeral(runtime) | Standing::Pending(runtime) => {
+        ServerStanding::Ephemeral(runtime) | ServerStanding::Pending(runtime) => {
             Some((format!("/{EPHEMERAL}/{name}"), (*runtime.entry).clone()))
         }
-        Standing::Configured => door.gateway.reloader.as_ref()?.entry(name),
+        ServerStanding::Configured => door.gateway.reloader.as_ref()?.entry(name),
     }
 }
 
@@ -290,11 +290,11 @@ fn secrets(door: &RestDoor) -> Result<Value, Failure> {
             .servers()
             .into_iter()
             .filter_map(|server| match registry.standing(&server.name) {
-                Standing::Ephemeral(runtime) | Standing::Pending(runtime) => Some((
+                ServerStanding::Ephemeral(runtime) | ServerStanding::Pending(runtime) => Some((
                     server.name.to_string(),
                     Value::Object((*runtime.entry).clone()),
                 )),
-                Standing::Configured => None,
+                ServerStanding::Configured => None,
             });
     if let Some(known) = known.as_object_mut() {
         known.insert(EPHEMERAL.to_owned(), Value::Object(ephemeral.collect()));
@@ -312,7 +312,7 @@ async fn replace(
     let name = &new.runtime.config.name;
     // The file may say something else already, which is not in force yet: the write looks at that.
     let is_in_file =
-        persist.is_some() && door.gateway.registry.standing(name) == Standing::Configured;
+        persist.is_some() && door.gateway.registry.standing(name) == ServerStanding::Configured;
     if !is_in_file && digest.is_some() {
         let now = entry_of(door, name).map(|(_, entry)| digest_of_entry(name, &entry));
         if now != digest {
@@ -364,7 +364,7 @@ async fn remove(
 ) -> Result<(), Failure> {
     let registry = &door.gateway.registry;
     match persist {
-        Some(by) if registry.standing(&server.name) == Standing::Configured => {
+        Some(by) if registry.standing(&server.name) == ServerStanding::Configured => {
             write(door, Change::Remove(server.name.clone()), by).await
         }
         _ => registry.remove(server.name.as_str()).await,
@@ -380,7 +380,7 @@ async fn switch(
     let registry = &door.gateway.registry;
     let name = server.name.as_str();
     if let Some(by) = persist
-        && registry.standing(&server.name) == Standing::Configured
+        && registry.standing(&server.name) == ServerStanding::Configured
     {
         let name = server.name.clone();
         write(door, Change::Switch { name, enabled }, by).await?;

@@ -1,6 +1,6 @@
 //! Takes one server from the files of another MCP client.
 
-use mainstay_client_files::{Client, Server, find, servers};
+use mainstay_client_files::{Client, FoundServer, find, servers};
 use mainstay_command_line::{CommandError, screen::complain, suggest};
 use mainstay_core::display::word;
 
@@ -53,7 +53,7 @@ pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
     })
 }
 
-fn absent(client: Client, label: &str, servers: &[Server]) -> CommandError {
+fn absent(client: Client, label: &str, servers: &[FoundServer]) -> CommandError {
     let labels: Vec<_> = servers.iter().map(|server| server.label.as_str()).collect();
     CommandError::NotFound {
         subject: format!("server {label} of {}", client.name()),

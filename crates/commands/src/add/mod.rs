@@ -422,7 +422,7 @@ fn has_entry(origin: &Origin, name: &ServerName) -> Result<bool, CommandError> {
     let Some(text) = origin.text()? else {
         return Ok(false);
     };
-    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+    let syntax = Syntax::of_path(&origin.path().unwrap_or_default());
     let document = Document::read(&text, syntax).ok();
     Ok(document.is_some_and(|document| document.entry(name).is_some()))
 }

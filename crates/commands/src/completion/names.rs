@@ -352,7 +352,7 @@ fn in_file<T: Default>(read: impl FnOnce(&Document) -> T) -> T {
         ..Origin::default()
     };
     let text = origin.text().ok().flatten();
-    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+    let syntax = Syntax::of_path(&origin.path().unwrap_or_default());
     let document = text.and_then(|text| Document::read(&text, syntax).ok());
     document.map(|document| read(&document)).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use std::{
 
 use mainstay_api as api;
 use mainstay_command_line::{CommandError, connect, output, screen::complain};
-use mainstay_config::{Plan, edit};
+use mainstay_config::{ReloadPlan, edit};
 use mainstay_core::config::{ConfigError, ConfigErrors};
 use mainstay_gateway::reload::{change_around, schema_beside};
 use mainstay_platform::{
@@ -255,7 +255,7 @@ impl Editing {
         })?;
         refresh_schema(&self.path, Some(text));
         let plan = before.zip(loaded);
-        let plan = plan.map(|(before, after)| Plan::between(&before.config, &after.config));
+        let plan = plan.map(|(before, after)| ReloadPlan::between(&before.config, &after.config));
         let daemon = connect::locate(None).ok().and_then(|found| found.file);
         let served = daemon.and_then(|file| file.config);
         let is_served = served.is_some_and(|config| super::is_same(Path::new(&config), &self.path));

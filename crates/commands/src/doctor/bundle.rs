@@ -84,7 +84,7 @@ pub async fn write(file: &Path, material: &Material<'_>) -> Result<(), CommandEr
 
 async fn report(material: &Material<'_>) -> Value {
     let configuration = material.path.zip(material.text).map(|(path, text)| {
-        let document = Document::read(text, Syntax::of(path));
+        let document = Document::read(text, Syntax::of_path(path));
         match document.and_then(|document| document.value()) {
             Ok(value) => masked(&value, ""),
             // Leave out a text that is not JSON, because a secret may stand anywhere in it.

@@ -41,7 +41,7 @@ pub fn check() -> Vec<DoctorFinding> {
                     movable.extend(
                         servers
                             .into_iter()
-                            .filter(client_files::Server::is_movable)
+                            .filter(client_files::FoundServer::is_movable)
                             .map(|server| server.label),
                     );
                 }

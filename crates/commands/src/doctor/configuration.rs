@@ -3,7 +3,7 @@
 use std::{io::ErrorKind, path::Path};
 
 use mainstay_command_line::output;
-use mainstay_config::{Syntax, Unreadable, edit::Document, masking::masked};
+use mainstay_config::{Syntax, UnreadableFile, edit::Document, masking::masked};
 use mainstay_core::config::ConfigError;
 use mainstay_platform::environment::{LoadError, Loaded};
 
@@ -88,13 +88,13 @@ fn findings_of_error(error: &LoadError) -> Vec<DoctorFinding> {
         }
         LoadError::Unreadable {
             path,
-            source: Unreadable::Untrusted(_),
+            source: UnreadableFile::Untrusted(_),
         } => vec![untrusted(path, error)],
         LoadError::Unreadable { path, source } => vec![
             DoctorFinding::error("config.unreadable", format!("{error}: {source}"))
                 .consequence(consequence)
                 .mend(match source {
-                    Unreadable::System(ErrorKind::PermissionDenied) => {
+                    UnreadableFile::System(ErrorKind::PermissionDenied) => {
                         format!("chmod u+r {}", quoted(path))
                     }
                     _ => format!("ls -l {}  # {}", quoted(path), source.hint()),
@@ -167,7 +167,7 @@ fn permissions(_path: &Path, _text: &str) -> Option<DoctorFinding> {
 
 /// True if the file holds secrets, not only references to them.
 fn has_secrets(path: &Path, text: &str) -> bool {
-    let document = Document::read(text, Syntax::of(path));
+    let document = Document::read(text, Syntax::of_path(path));
     let value = document.and_then(|document| document.value());
     // Another check reports a file that is not JSON.
     value.is_ok_and(|value| masked(&value, "") != value)

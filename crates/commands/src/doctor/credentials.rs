@@ -35,7 +35,7 @@ impl<'a> Credentials<'a> {
     /// Reads the entries of `text`, the content of the file at `path`.
     pub fn read(path: Option<&'a Path>, text: Option<&str>) -> Self {
         let document =
-            text.map(|text| Document::read(text, Syntax::of(path.unwrap_or(Path::new("")))));
+            text.map(|text| Document::read(text, Syntax::of_path(path.unwrap_or(Path::new("")))));
         let entries = document.and_then(Result::ok);
         Self {
             path,

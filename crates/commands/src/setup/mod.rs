@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use mainstay_client_files::{Client, DEFAULT_URL, Front, Standing};
+use mainstay_client_files::{Client, DEFAULT_URL, Front, MergeStatus};
 use mainstay_command_line::{
     CommandError, Exit,
     host::Host,
@@ -278,8 +278,8 @@ impl Setup {
         }
         let rows = plan.servers.iter().map(|server| {
             let standing = match server.standing {
-                Standing::New => "new",
-                Standing::Present => "there already",
+                MergeStatus::New => "new",
+                MergeStatus::Present => "there already",
             };
             [
                 server.name.to_string(),
@@ -312,7 +312,7 @@ impl Setup {
             let views = plan.servers.iter().map(|server| {
                 json!({
                     "name": server.name.as_str(),
-                    "new": server.standing == Standing::New,
+                    "new": server.standing == MergeStatus::New,
                     "from": server.sources.iter().map(|source| source.client.id()).collect::<Vec<_>>(),
                 })
             });

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
-    self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Merged,
-    NotReadable, Server, Standing,
+    self as client_files, Client, EditError, EntryChange, FoundClient, FoundFile, FoundServer,
+    Front, LeftOut, MergeStatus, Merged, NotReadable,
 };
 use mainstay_command_line::CommandError;
 use mainstay_config::{
@@ -84,14 +84,14 @@ pub struct SetupPlan {
     /// Notes for the person.
     pub notes: Vec<SetupNote>,
     /// Servers that stay with their clients.
-    staying: Vec<Server>,
+    staying: Vec<FoundServer>,
     secrets: BTreeSet<String>,
 }
 
 impl SetupPlan {
     /// Makes the plan for the chosen clients.
     pub fn for_clients(
-        found: &[Found],
+        found: &[FoundClient],
         origin: &Origin,
         front: &Front,
         refusals: &Refusals,
@@ -99,7 +99,7 @@ impl SetupPlan {
     ) -> Result<Self, CommandError> {
         let mut plan = Self::default();
         let chosen = found.iter().filter(|found| is_chosen(found.client));
-        let reached: Vec<&Found> = chosen
+        let reached: Vec<&FoundClient> = chosen
             .filter(|found| plan.is_reached(found, front))
             .collect();
         let mut servers = Vec::new();
@@ -151,12 +151,12 @@ impl SetupPlan {
     pub fn new_servers(&self) -> impl Iterator<Item = &Merged> {
         self.servers
             .iter()
-            .filter(|server| server.standing == Standing::New)
+            .filter(|server| server.standing == MergeStatus::New)
     }
 
     /// True if the client would get the tools of Mainstay. A client whose own list excludes Mainstay would
     /// lose all its servers, so none of its files is changed.
-    fn is_reached(&mut self, found: &Found, front: &Front) -> bool {
+    fn is_reached(&mut self, found: &FoundClient, front: &Front) -> bool {
         let left_out = main_files(found).into_iter().filter_map(|file| {
             let text = file.text.as_ref().ok()?;
             let pointed = client_files::point_at_mainstay(&file.file, text, front, |_| true);
@@ -176,7 +176,7 @@ impl SetupPlan {
         left_out.is_empty()
     }
 
-    fn read(&mut self, file: &FoundFile, servers: &mut Vec<Server>) {
+    fn read(&mut self, file: &FoundFile, servers: &mut Vec<FoundServer>) {
         let path = file.file.path.display().to_string();
         let text = match &file.text {
             Ok(text) => text,
@@ -202,9 +202,13 @@ impl SetupPlan {
 
     /// The servers without those that Mainstay does not support, and those that refuse it. These may work in
     /// their clients, and stay there.
-    fn without_unsupported(&mut self, servers: Vec<Server>, refusals: &Refusals) -> Vec<Server> {
-        let refusal = |server: &Server| refusals.get(plain_url(&server.entry)?);
-        let cannot_move = |server: &Server| {
+    fn without_unsupported(
+        &mut self,
+        servers: Vec<FoundServer>,
+        refusals: &Refusals,
+    ) -> Vec<FoundServer> {
+        let refusal = |server: &FoundServer| refusals.get(plain_url(&server.entry)?);
+        let cannot_move = |server: &FoundServer| {
             server.left_out.is_none() && (!server.is_movable() || refusal(server).is_some())
         };
         let (staying, others) = servers.into_iter().partition(cannot_move);
@@ -225,7 +229,7 @@ impl SetupPlan {
     }
 
     /// Adds a note about an entry that cannot be read and stays with its client.
-    fn note_unread(&mut self, server: &Server) {
+    fn note_unread(&mut self, server: &FoundServer) {
         if let Some(LeftOut::NotUnderstood(reason)) = &server.left_out {
             let text = format!(
                 "stays in {}, for its entry cannot be read: {reason}",
@@ -242,7 +246,7 @@ impl SetupPlan {
     }
 
     /// Adds the new servers to Mainstay's configuration.
-    fn configure(&mut self, origin: &Origin, servers: &[Server]) -> Result<(), CommandError> {
+    fn configure(&mut self, origin: &Origin, servers: &[FoundServer]) -> Result<(), CommandError> {
         let path = origin
             .path()
             .ok_or(mainstay_platform::state::StateError::Nowhere)?;
@@ -256,13 +260,13 @@ impl SetupPlan {
             hint: Some("correct it, or name another with --config".to_owned()),
         };
         let text = text.unwrap_or(edit::NEW);
-        let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
+        let document = Document::read(text, Syntax::of_path(&path)).map_err(invalid)?;
         if let Ok(value) = document.value() {
             self.add_secrets(&value);
         }
         self.servers = client_files::merge(servers, &document.entries());
         let with_new = |plan: &Self| {
-            let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
+            let document = Document::read(text, Syntax::of_path(&path)).map_err(invalid)?;
             for server in plan.new_servers() {
                 document.put(&server.name, &server.entry).map_err(invalid)?;
             }
@@ -310,7 +314,7 @@ impl SetupPlan {
     /// Leaves a new server with its clients, because it cannot start here.
     fn leave(&mut self, name: &ServerName, problem: &str) {
         let is_named =
-            |server: &mut Merged| server.standing == Standing::New && server.name == *name;
+            |server: &mut Merged| server.standing == MergeStatus::New && server.name == *name;
         let staying: Vec<Merged> = self.servers.extract_if(.., is_named).collect();
         for server in staying {
             let clients: BTreeSet<&str> = server
@@ -329,12 +333,12 @@ impl SetupPlan {
     }
 
     /// True if Mainstay gets the server, and its client loses it.
-    fn moves(&self, server: &Server) -> bool {
+    fn moves(&self, server: &FoundServer) -> bool {
         !self.staying.contains(server)
     }
 
     /// Points a client at Mainstay in place of the servers that Mainstay gets.
-    fn point(&mut self, found: &Found, front: &Front) {
+    fn point(&mut self, found: &FoundClient, front: &Front) {
         let main = main_files(found);
         let mut is_pointed = false;
         for file in found.files.iter().filter(|file| is_readable(file)) {
@@ -389,10 +393,10 @@ impl SetupPlan {
         let servers = client_files::servers(&file.file, text)?.into_iter();
         let ours = servers.filter(|server| match &server.left_out {
             None => self.moves(server),
-            Some(reason) => !reason.stays(),
+            Some(reason) => !reason.stays_in_file(),
         });
-        let changes: Vec<Change> = ours
-            .map(|server| Change::Remove {
+        let changes: Vec<EntryChange> = ours
+            .map(|server| EntryChange::Remove {
                 section: server.section,
                 label: server.label,
             })
@@ -412,7 +416,7 @@ impl SetupPlan {
     /// Adds notes about keys that are honoured only in part.
     fn report(&mut self) {
         let notes = self.servers.iter().flat_map(|server| {
-            let reports = server.sources.iter().flat_map(Server::reports);
+            let reports = server.sources.iter().flat_map(FoundServer::reports);
             let all_notes = server.notes.iter().chain(reports);
             all_notes.map(|note| {
                 (
@@ -458,7 +462,7 @@ fn is_readable(file: &FoundFile) -> bool {
 }
 
 /// The files that get an entry of Mainstay: the main file of each installation of the client.
-fn main_files(found: &Found) -> Vec<&FoundFile> {
+fn main_files(found: &FoundClient) -> Vec<&FoundFile> {
     let readable = || found.files.iter().filter(|file| is_readable(file));
     let main: Vec<&FoundFile> = readable().filter(|file| file.file.is_main).collect();
     if main.is_empty() {
@@ -494,7 +498,7 @@ fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
 }
 
 /// The clients on this machine, with their files in a project.
-pub fn clients(project: Option<PathBuf>) -> Vec<Found> {
+pub fn clients(project: Option<PathBuf>) -> Vec<FoundClient> {
     import::this_machine()
         .map(|machine| client_files::find(&machine.with_project(project)))
         .unwrap_or_default()

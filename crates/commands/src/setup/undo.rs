@@ -171,7 +171,7 @@ impl RestoredFile {
                 Some(file) => {
                     let before = before.as_deref().unwrap_or_default();
                     client_files::revert(&file, before, &after, &now)
-                        .map(|reverted| (Some(reverted.text), reverted.kept))
+                        .map(|reverted| (Some(reverted.text), reverted.changed_since))
                         .map_err(|error| error.to_string())
                 }
                 None => Err(format!("{client} is not known")),
@@ -220,7 +220,7 @@ impl RestoredFile {
 }
 
 fn client_file(client: &str, path: &Path) -> Option<ClientFile> {
-    let machine = Machine::of(&Process)?;
+    let machine = Machine::from_environment(&Process)?;
     Some(ClientFile::of_client(client.parse().ok()?, path, &machine))
 }
 
@@ -232,7 +232,7 @@ fn configuration(
     after: &str,
     now: &str,
 ) -> Result<(Option<String>, Vec<String>), edit::EditError> {
-    let read = |text: &str| Document::read(text, Syntax::of(path));
+    let read = |text: &str| Document::read(text, Syntax::of_path(path));
     let (old, new, document) = (
         read(before.unwrap_or(edit::EMPTY))?,
         read(after)?,
@@ -453,7 +453,7 @@ mod tests {
         };
         let mine = text(&["mine"]);
         let names = |text: &str| {
-            let document = Document::read(text, Syntax::of(path)).expect("read");
+            let document = Document::read(text, Syntax::of_path(path)).expect("read");
             let entries = document.entries().into_iter();
             entries
                 .map(|(name, _)| name.to_string())

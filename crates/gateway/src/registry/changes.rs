@@ -8,7 +8,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use futures_util::FutureExt as _;
 use mainstay_config::{
-    Approval, ParsedEntry, References, Runtime, Standing, Target, Word, edit::Entry,
+    Approval, ParsedEntry, References, Runtime, RuntimeChange, ServerStanding, ServerTarget,
+    edit::Entry,
 };
 use mainstay_core::{
     config::Config,
@@ -91,7 +92,7 @@ impl Registry {
         Ok(NewServer {
             runtime: Runtime {
                 config,
-                target: Target::of_entry(&entry),
+                target: ServerTarget::of_entry(&entry),
                 entry,
                 approval,
                 formerly: None,
@@ -109,10 +110,10 @@ impl Registry {
     }
 
     /// Where a server's entry comes from.
-    pub fn standing(&self, name: &ServerName) -> Standing {
+    pub fn standing(&self, name: &ServerName) -> ServerStanding {
         let servers = self.servers.load();
         let standing = servers.standings.get(name);
-        standing.cloned().unwrap_or(Standing::Configured)
+        standing.cloned().unwrap_or(ServerStanding::Configured)
     }
 
     /// Adds a server until the end of this run; one that starts by itself is being started then.
@@ -131,10 +132,10 @@ impl Registry {
         self.run_to_end(async move {
             let name = new.config.name.clone();
             let mut desired = this.open_desired().await?;
-            this.say(
+            this.record(
                 &mut desired,
                 &name,
-                Word::Entry(Arc::new(new)),
+                RuntimeChange::Entry(Arc::new(new)),
                 on_duplicate,
             )
             .await
@@ -152,13 +153,13 @@ impl Registry {
         self.run_to_end(async move {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
             let mut desired = this.open_desired().await?;
-            let before = desired.overlay.word(&name).cloned();
+            let before = desired.overlay.change(&name).cloned();
             let was_wanted = this.named(&name).is_some_and(|server| server.is_wanted());
             let server = this
-                .say(
+                .record(
                     &mut desired,
                     &name,
-                    Word::Entry(Arc::clone(&new)),
+                    RuntimeChange::Entry(Arc::clone(&new)),
                     on_duplicate,
                 )
                 .await?;
@@ -168,15 +169,15 @@ impl Registry {
             };
             let mut desired = this.desired.lock().await;
             // Another change may have come meanwhile.
-            let still = desired.overlay.word(&name);
-            if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
+            let still = desired.overlay.change(&name);
+            if matches!(still, Some(RuntimeChange::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
                 if !was_wanted {
                     // It is down, and is not to be tried again with the entry that it gets back.
                     server.operate(Operation::Stop).await.ok();
                 }
                 let DesiredServers { overlay, file, .. } = &mut *desired;
                 match before {
-                    Some(word) => overlay.say(&name, word, file),
+                    Some(change) => overlay.record(&name, change, file),
                     None => overlay.forget(&name),
                 }
                 let changes = this.take_effect(&mut desired).await;
@@ -205,7 +206,7 @@ impl Registry {
             let mut desired = this.open_desired().await?;
             let DesiredServers { overlay, file, .. } = &mut *desired;
             if file.iter().any(|known| known.name == server.name) {
-                overlay.say(&server.name, Word::Removed, file);
+                overlay.record(&server.name, RuntimeChange::Removed, file);
             } else {
                 overlay.forget(&server.name);
             }
@@ -235,11 +236,15 @@ impl Registry {
                 return Err(server.not_connected());
             }
             let mut desired = this.open_desired().await?;
-            let word = match desired.overlay.word(&server.name) {
-                Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
-                Some(Word::Removed | Word::Switched { .. }) | None => Word::Switched { enabled },
+            let change = match desired.overlay.change(&server.name) {
+                Some(RuntimeChange::Entry(entry)) => {
+                    RuntimeChange::Entry(Arc::new(entry.switched(enabled)))
+                }
+                Some(RuntimeChange::Removed | RuntimeChange::Switched { .. }) | None => {
+                    RuntimeChange::Switched { enabled }
+                }
             };
-            this.say(&mut desired, &server.name, word, OnDuplicate::Replace)
+            this.record(&mut desired, &server.name, change, OnDuplicate::Replace)
                 .await
         })
     }
@@ -308,18 +313,18 @@ impl Registry {
         Ok(desired)
     }
 
-    /// Notes a word and takes it into force; returns the server that it is about.
-    pub(super) async fn say(
+    /// Records a change and puts it into force; returns the changed server.
+    pub(super) async fn record(
         &self,
         desired: &mut DesiredServers,
         name: &ServerName,
-        word: Word,
+        change: RuntimeChange,
         on_duplicate: OnDuplicate,
     ) -> Result<Arc<Server>, Failure> {
         if on_duplicate == OnDuplicate::Refuse && self.named(name).is_some() {
             return Err(duplicate(name));
         }
-        desired.overlay.say(name, word, &desired.file);
+        desired.overlay.record(name, change, &desired.file);
         self.take_effect(desired).await;
         self.server(name.as_str())
     }
@@ -330,13 +335,13 @@ impl Registry {
         while desired.supervisors.try_join_next().is_some() {}
         desired.leaving.retain(|_, gone| !gone.is_cancelled());
         let before = self.servers.load_full();
-        let wanted = desired.overlay.over(&desired.file);
+        let wanted = desired.overlay.apply_to(&desired.file);
         self.events().keep_for(wanted.len());
         self.learn(desired, &wanted);
         let mut changes = Changes::default();
         let (mut list, mut standings) = (Vec::with_capacity(wanted.len()), HashMap::default());
         for (config, standing) in &wanted {
-            if *standing != Standing::Configured {
+            if *standing != ServerStanding::Configured {
                 standings.insert(config.name.clone(), standing.clone());
             }
             let server = match before.named(&config.name) {

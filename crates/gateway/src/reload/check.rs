@@ -2,9 +2,9 @@
 //! written.
 
 use mainstay_config::{
-    Plan, Syntax,
+    ReloadPlan, Syntax,
     edit::Document,
-    masked_text::{NotRestored, Restored, restored_text},
+    masked_text::{NotRestored, RestoredText, restored_text},
     masking,
 };
 use mainstay_core::{
@@ -32,7 +32,7 @@ pub struct Checked {
     /// Errors first. Places are those of the text that was proposed; a value has none.
     pub findings: Vec<Finding>,
     /// What would be done; `None` where it would be refused.
-    pub plan: Option<Plan>,
+    pub plan: Option<ReloadPlan>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl Reloader {
             Some(mut config) => {
                 let current = self.current.lock().await;
                 config.keep_launches(&current);
-                Some(Plan::between(&current, &config))
+                Some(ReloadPlan::between(&current, &config))
             }
         };
         Ok(Checked { findings, plan })
@@ -124,7 +124,7 @@ fn read(origin: &Origin, file: &str, syntax: Syntax, proposal: Proposal) -> Resu
     }
 }
 
-fn of_text(origin: &Origin, shown: &str, restored: &Restored) -> Result<Read, Failure> {
+fn of_text(origin: &Origin, shown: &str, restored: &RestoredText) -> Result<Read, Failure> {
     let mut read = parsed(origin, &restored.text)?;
     for finding in &mut read.findings {
         let position = &mut finding.finding.position;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use mainstay_config::{
-    Plan, References, Syntax, Unreadable, digest_of_entry,
+    References, ReloadPlan, Syntax, UnreadableFile, digest_of_entry,
     edit::{self, Document, EditError, Entry},
     masking::{self, UnknownSecret},
 };
@@ -75,7 +75,7 @@ impl Keeping {
 
 impl Reloader {
     /// Changes the file, and takes it into force. Placeholders mean the secrets that the file has.
-    pub fn write(self: &Arc<Self>, change: Change, by: ChangedBy) -> Changing<Plan> {
+    pub fn write(self: &Arc<Self>, change: Change, by: ChangedBy) -> Changing<ReloadPlan> {
         self.write_over(change, None, by)
     }
 
@@ -85,7 +85,7 @@ impl Reloader {
         change: Change,
         digest: String,
         by: ChangedBy,
-    ) -> Changing<Plan> {
+    ) -> Changing<ReloadPlan> {
         self.write_over(change, Some(digest), by)
     }
 
@@ -94,7 +94,7 @@ impl Reloader {
         change: Change,
         digest: Option<String>,
         by: ChangedBy,
-    ) -> Changing<Plan> {
+    ) -> Changing<ReloadPlan> {
         let (this, settled) = (Arc::clone(self), change.name().cloned());
         self.registry.run_to_end(async move {
             let (origin, state) = (this.origin.clone(), this.history.clone());
@@ -114,13 +114,13 @@ impl Reloader {
         &self,
         write: impl FnOnce(Option<&str>) -> Result<(Changed, T), Failure> + Send + 'static,
         settled: Option<&ServerName>,
-    ) -> Result<(Plan, T), Failure> {
+    ) -> Result<(ReloadPlan, T), Failure> {
         let mut current = self.current.lock().await;
         let in_force = self.registry.text();
         let written = off_the_runtime(move || write(in_force.as_deref().map(String::as_str)));
         let (Changed { text, mut loaded }, beside) = written.await?;
         self.set_trouble(Trouble::of_files(&current, &mut loaded.config));
-        let plan = Plan::between(&current, &loaded.config);
+        let plan = ReloadPlan::between(&current, &loaded.config);
         self.take(&mut current, Some(text), loaded.config, settled)
             .await;
         tracing::info!(%plan, "the configuration was written");
@@ -144,7 +144,7 @@ impl Reloader {
     }
 
     pub(super) fn syntax(&self) -> Syntax {
-        Syntax::of(&self.origin.path().unwrap_or_default())
+        Syntax::of_path(&self.origin.path().unwrap_or_default())
     }
 }
 
@@ -197,7 +197,7 @@ pub(super) fn text_to_change(origin: &Origin, in_force: Option<&str>) -> Result<
         (Ok(None), _)
         | (
             Err(LoadError::Unreadable {
-                source: Unreadable::Absent,
+                source: UnreadableFile::Absent,
                 ..
             }),
             Some(_),
@@ -232,13 +232,13 @@ pub(super) fn unsaved(path: &Path, error: &io::Error) -> Failure {
 
 /// The text after the change, if it can be used.
 fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Changed, Failure> {
-    let document = Document::read(text, Syntax::of(path)).map_err(unusable)?;
+    let document = Document::read(text, Syntax::of_path(path)).map_err(unusable)?;
     let about = change.name().cloned();
     let is_import = matches!(change, Change::Import(_));
     let mut given = None;
     match change {
         Change::Text(shown) => {
-            let restored = text::restored(&shown, text, Syntax::of(path))?;
+            let restored = text::restored(&shown, text, Syntax::of_path(path))?;
             given = Some((shown, restored));
             Ok(())
         }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use fake_server::gate::Mode;
+use fake_server::gate::GateMode;
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
@@ -198,7 +198,7 @@ async fn a_network_blip_is_shown_and_heals() {
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.hears("x__echo").await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
-        gate.set(Mode::Closed).await.expect("the gate stands");
+        gate.set(GateMode::Closed).await.expect("the gate stands");
         gate.reset();
         let retried = |server: &Value| {
             number(&server["reconnectAttempt"]) >= 2 && server["nextRetryMs"].is_u64()
@@ -206,7 +206,7 @@ async fn a_network_blip_is_shown_and_heals() {
         let shown = rest.until("x", "tried again", retried).await;
         assert_eq!(shown["status"], "reconnecting", "{shown}");
         assert!(says(&shown["lastError"], "cannot connect"), "{shown}");
-        gate.set(Mode::Forward).await.expect("the gate stands");
+        gate.set(GateMode::Forward).await.expect("the gate stands");
         rest.until_status("x", "connected").await;
         client.hears("x__echo").await;
     }

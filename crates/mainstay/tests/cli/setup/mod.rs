@@ -95,7 +95,7 @@ impl Machinery {
 
     /// Calls a tool as each client would: by the entry in its own file.
     async fn call_through_the_clients(&self) -> Vec<String> {
-        let machine = Machine::new(System::own(), self.home.path());
+        let machine = Machine::new(System::current(), self.home.path());
         let mut called = Vec::new();
         for found in find(&machine) {
             let it = &found.files[0];
