@@ -54,7 +54,7 @@ struct LookedUp {
 }
 
 pub async fn check(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
-    let launches: Vec<(String, StdioLaunch)> = config
+    let stdio_launches: Vec<(String, StdioLaunch)> = config
         .servers
         .iter()
         .filter(|server| server.enabled)
@@ -64,11 +64,12 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
         })
         .collect();
     // The lookup reads folders, and may run a login shell.
-    let looked = try_off_the_runtime(|| launches.into_iter().map(look_up).collect::<Vec<_>>());
-    let looked = looked.await.unwrap_or_default();
-    let mut findings = paths(&looked, path);
+    let looked_up =
+        try_off_the_runtime(|| stdio_launches.into_iter().map(look_up).collect::<Vec<_>>());
+    let looked_up = looked_up.await.unwrap_or_default();
+    let mut findings = paths(&looked_up, path);
     let mut launchers: BTreeMap<PathBuf, &Variables> = BTreeMap::new();
-    for command in &looked {
+    for command in &looked_up {
         match command.program.place() {
             None => findings.push(missing(command, path)),
             Some(program) if is_launcher(&command.command) => {
@@ -93,12 +94,12 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
         .collect()
         .await;
     findings.extend(
-        looked
+        looked_up
             .iter()
             .filter_map(|command| old_node(command, &versions)),
     );
-    findings.extend(silent_docker(&looked).await);
-    findings.extend(looked.iter().filter_map(|command| {
+    findings.extend(silent_docker(&looked_up).await);
+    findings.extend(looked_up.iter().filter_map(|command| {
         let program = command.program.place()?;
         Some(found(command, &program, versions.get(&program)))
     }));
