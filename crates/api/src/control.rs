@@ -1,6 +1,6 @@
 //! REST types of the daemon's configuration, and of handing over its state directory.
 
-use mainstay_config::plan::{Action, ServerChange, SettingChange};
+use mainstay_config::plan::{ServerAction, ServerChange, SettingChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -108,9 +108,9 @@ pub enum TakesEffect {
     AtRestart,
 }
 
-impl From<&mainstay_config::Plan> for Plan {
-    fn from(plan: &mainstay_config::Plan) -> Self {
-        let mainstay_config::Plan {
+impl From<&mainstay_config::ReloadPlan> for Plan {
+    fn from(plan: &mainstay_config::ReloadPlan) -> Self {
+        let mainstay_config::ReloadPlan {
             servers,
             reordered,
             settings,
@@ -128,14 +128,14 @@ impl From<&ServerChange> for PlannedServer {
         Self {
             name: name.to_string(),
             action: match action {
-                Action::Added => PlanAction::Added,
-                Action::AddedIdle => PlanAction::AddedIdle,
-                Action::Removed => PlanAction::Removed,
-                Action::Started => PlanAction::Started,
-                Action::Stopped => PlanAction::Stopped,
-                Action::Relaunched => PlanAction::Relaunched,
-                Action::Changed => PlanAction::Changed,
-                Action::Unchanged => PlanAction::Unchanged,
+                ServerAction::Added => PlanAction::Added,
+                ServerAction::AddedIdle => PlanAction::AddedIdle,
+                ServerAction::Removed => PlanAction::Removed,
+                ServerAction::Started => PlanAction::Started,
+                ServerAction::Stopped => PlanAction::Stopped,
+                ServerAction::Relaunched => PlanAction::Relaunched,
+                ServerAction::Changed => PlanAction::Changed,
+                ServerAction::Unchanged => PlanAction::Unchanged,
             },
             keys: keys.iter().map(|key| (*key).to_owned()).collect(),
         }
@@ -164,16 +164,16 @@ mod tests {
     #[test]
     fn a_plan_has_one_form() {
         let actions = [
-            (Action::Added, "added"),
-            (Action::AddedIdle, "added_idle"),
-            (Action::Removed, "removed"),
-            (Action::Started, "started"),
-            (Action::Stopped, "stopped"),
-            (Action::Relaunched, "relaunched"),
-            (Action::Changed, "changed"),
-            (Action::Unchanged, "unchanged"),
+            (ServerAction::Added, "added"),
+            (ServerAction::AddedIdle, "added_idle"),
+            (ServerAction::Removed, "removed"),
+            (ServerAction::Started, "started"),
+            (ServerAction::Stopped, "stopped"),
+            (ServerAction::Relaunched, "relaunched"),
+            (ServerAction::Changed, "changed"),
+            (ServerAction::Unchanged, "unchanged"),
         ];
-        let change = |(action, word): (Action, &str)| ServerChange {
+        let change = |(action, word): (ServerAction, &str)| ServerChange {
             name: ServerName::new(word).expect("a legal name"),
             action,
             keys: vec!["command", "args"],
@@ -182,7 +182,7 @@ mod tests {
             key: key.to_owned(),
             takes_effect,
         };
-        let plan = mainstay_config::Plan {
+        let plan = mainstay_config::ReloadPlan {
             servers: actions.map(change).into(),
             reordered: true,
             settings: vec![

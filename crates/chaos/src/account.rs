@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::{
-    caller::{Call, Door},
+    caller::{Door, TimedCall},
     daemon::Record,
-    peer::Trouble,
+    peer::CallError,
 };
 
 /// The comparison of all calls.
@@ -26,8 +26,8 @@ pub struct Account {
 
 impl Account {
     /// Compares the calls of one server. `runs` are the keys of the calls that it has run, one for each time.
-    pub fn of(
-        calls: &[Call],
+    pub fn from_views(
+        calls: &[TimedCall],
         records: &[Record],
         runs: &[u64],
         name: impl Fn(usize) -> String,
@@ -36,9 +36,9 @@ impl Account {
             records: records.len(),
             ..Self::default()
         };
-        let mut ran: HashMap<u64, usize> = HashMap::new();
+        let mut run_counts: HashMap<u64, usize> = HashMap::new();
         for key in runs {
-            *ran.entry(*key).or_default() += 1;
+            *run_counts.entry(*key).or_default() += 1;
         }
         let mut recorded: HashMap<u64, Vec<&Record>> = HashMap::new();
         for record in records {
@@ -48,21 +48,23 @@ impl Account {
             }
         }
         for call in calls {
-            let ran = ran.get(&call.key).copied().unwrap_or_default();
-            account.runs(call, ran);
+            let count = run_counts.get(&call.key).copied().unwrap_or_default();
+            account.runs(call, count);
             if call.door == Door::Direct {
                 continue;
             }
-            let wanted = usize::from(call.was_sent());
+            let expected = usize::from(call.was_sent());
             match recorded.remove(&call.key).unwrap_or_default()[..] {
-                [record] if wanted == 1 => account.compare(call, record, ran, &name(call.server)),
-                ref found if found.len() != wanted => account.not_once(format!(
+                [record] if expected == 1 => {
+                    account.compare(call, record, count, &name(call.server))
+                }
+                ref found if found.len() != expected => account.not_once(format!(
                     "call {} of s{} by {:?} is {} times in the journal; it {}",
                     call.key,
                     call.server,
                     call.door,
                     found.len(),
-                    told(call)
+                    outcome_words(call)
                 )),
                 _ => {}
             }
@@ -73,30 +75,30 @@ impl Account {
         account
     }
 
-    fn runs(&mut self, call: &Call, ran: usize) {
-        let Call { key, server, .. } = call;
-        if ran > 1 {
+    fn runs(&mut self, call: &TimedCall, count: usize) {
+        let TimedCall { key, server, .. } = call;
+        if count > 1 {
             self.ran_twice += 1;
             self.failures
-                .push(format!("call {key} of s{server} ran {ran} times"));
+                .push(format!("call {key} of s{server} ran {count} times"));
         }
-        if ran == 0 && call.outcome.is_ok() {
+        if count == 0 && call.outcome.is_ok() {
             self.disagree(format!("call {key} was answered and never ran"));
         }
     }
 
-    fn compare(&mut self, call: &Call, record: &Record, ran: usize, server: &str) {
+    fn compare(&mut self, call: &TimedCall, record: &Record, count: usize, server: &str) {
         let (state, status) = (record.state.as_str(), record.status.as_str());
         let is_ok = (state, status) == ("answered", "ok");
         let agrees_with_caller = match &call.outcome {
             Ok(()) => is_ok,
             // The server may have answered after the caller stopped waiting.
-            Err(Trouble::Late) => true,
+            Err(CallError::Late) => true,
             Err(_) => !is_ok,
         };
         let agrees_with_server = match (state, status) {
-            ("not_sent", _) | (_, "refused") => ran == 0,
-            (_, "ok") => ran == 1,
+            ("not_sent", _) | (_, "refused") => count == 0,
+            (_, "ok") => count == 1,
             _ => true,
         };
         let is_its_own =
@@ -105,10 +107,10 @@ impl Account {
             return;
         }
         self.disagree(format!(
-            "call {} of {server} by {:?} {}, and ran {ran} times; the journal: {record:?}",
+            "call {} of {server} by {:?} {}, and ran {count} times; the journal: {record:?}",
             call.key,
             call.door,
-            told(call)
+            outcome_words(call)
         ));
     }
 
@@ -132,7 +134,7 @@ fn key(record: &Record) -> Option<u64> {
 }
 
 /// The caller's view of a call.
-fn told(call: &Call) -> String {
+fn outcome_words(call: &TimedCall) -> String {
     match &call.outcome {
         Ok(()) => "was answered".to_owned(),
         Err(trouble) => format!("failed ({trouble})"),
@@ -147,12 +149,12 @@ mod tests {
 
     use super::*;
 
-    fn call(key: u64, outcome: Result<(), Trouble>) -> Call {
-        Call {
+    fn call(key: u64, outcome: Result<(), CallError>) -> TimedCall {
+        TimedCall {
             server: 0,
             door: Door::Http,
-            begun: Instant::now(),
-            took: Duration::ZERO,
+            started_at: Instant::now(),
+            duration: Duration::ZERO,
             key,
             outcome,
         }
@@ -171,10 +173,11 @@ mod tests {
 
     /// Checks one call, its records and the number of its runs. Returns the counts of: ran twice, not once,
     /// disagreements.
-    fn check(outcome: Result<(), Trouble>, records: &[Record], ran: usize) -> [usize; 3] {
-        let account = Account::of(&[call(7, outcome)], records, &vec![7; ran], |server| {
-            format!("s{server}")
-        });
+    fn check(outcome: Result<(), CallError>, records: &[Record], count: usize) -> [usize; 3] {
+        let account =
+            Account::from_views(&[call(7, outcome)], records, &vec![7; count], |server| {
+                format!("s{server}")
+            });
         assert_eq!(account.failures.is_empty(), account.figures() == [0; 3]);
         account.figures()
     }
@@ -185,8 +188,8 @@ mod tests {
         }
     }
 
-    fn refused() -> Result<(), Trouble> {
-        Err(Trouble::Refused(String::new()))
+    fn refused() -> Result<(), CallError> {
+        Err(CallError::Refused(String::new()))
     }
 
     #[test]
@@ -194,12 +197,12 @@ mod tests {
         let record = |state, status| [record(7, state, status)];
         assert_eq!(check(Ok(()), &record("answered", "ok"), 1), [0; 3]);
         assert_eq!(check(refused(), &record("not_sent", "error"), 0), [0; 3]);
-        for ran in [0, 1] {
-            assert_eq!(check(refused(), &record("sent", "unknown"), ran), [0; 3]);
+        for count in [0, 1] {
+            assert_eq!(check(refused(), &record("sent", "unknown"), count), [0; 3]);
         }
-        let late = || Err(Trouble::Late);
+        let late = || Err(CallError::Late);
         assert_eq!(check(late(), &record("answered", "ok"), 1), [0; 3]);
-        let never_sent = Err(Trouble::NoSession(String::new()));
+        let never_sent = Err(CallError::NoSession(String::new()));
         assert_eq!(check(never_sent, &[], 0), [0; 3]);
     }
 

@@ -15,7 +15,7 @@ use tokio::{
     time::{sleep, timeout_at},
 };
 
-use crate::peer::{Peer, Target, Trouble};
+use crate::peer::{CallError, PeerTarget, PlainPeer};
 
 /// Pause between the calls of one caller to one server.
 const PERIOD: Duration = Duration::from_millis(400);
@@ -27,13 +27,13 @@ pub const CALL_LIMIT: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// A peer that is opened when needed, and again after it is lost.
-pub struct Line {
-    pub target: Target,
-    peer: tokio::sync::Mutex<Option<Arc<Peer>>>,
+pub struct CallLine {
+    pub target: PeerTarget,
+    peer: tokio::sync::Mutex<Option<Arc<PlainPeer>>>,
 }
 
-impl Line {
-    pub fn new(target: Target) -> Self {
+impl CallLine {
+    pub fn new(target: PeerTarget) -> Self {
         Self {
             target,
             peer: tokio::sync::Mutex::default(),
@@ -46,25 +46,25 @@ impl Line {
         tool: &str,
         arguments: &Value,
         limit: Duration,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, CallError> {
         let end = Instant::now() + limit;
         let opened = timeout_at(end.into(), self.peer()).await;
-        let peer = opened.unwrap_or(Err(Trouble::Late));
-        let peer = peer.map_err(|trouble| Trouble::NoSession(trouble.to_string()))?;
+        let peer = opened.unwrap_or(Err(CallError::Late));
+        let peer = peer.map_err(|trouble| CallError::NoSession(trouble.to_string()))?;
         let called = timeout_at(end.into(), peer.call(tool, arguments));
-        let outcome = called.await.unwrap_or(Err(Trouble::Late));
-        if matches!(outcome, Err(Trouble::Lost(_))) {
+        let outcome = called.await.unwrap_or(Err(CallError::Late));
+        if matches!(outcome, Err(CallError::Lost(_))) {
             self.hang_up().await;
         }
         outcome
     }
 
-    async fn peer(&self) -> Result<Arc<Peer>, Trouble> {
+    async fn peer(&self) -> Result<Arc<PlainPeer>, CallError> {
         let mut peer = self.peer.lock().await;
         if let Some(peer) = &*peer {
             return Ok(Arc::clone(peer));
         }
-        let opened = Arc::new(Peer::open(&self.target).await?);
+        let opened = Arc::new(PlainPeer::open(&self.target).await?);
         *peer = Some(Arc::clone(&opened));
         Ok(opened)
     }
@@ -100,19 +100,19 @@ impl Door {
 
 /// A call and its result.
 #[derive(Debug)]
-pub struct Call {
+pub struct TimedCall {
     pub server: usize,
     pub door: Door,
-    pub begun: Instant,
-    pub took: Duration,
+    pub started_at: Instant,
+    pub duration: Duration,
     pub key: u64,
-    pub outcome: Result<(), Trouble>,
+    pub outcome: Result<(), CallError>,
 }
 
-impl Call {
+impl TimedCall {
     /// True if the call left its caller.
     pub fn was_sent(&self) -> bool {
-        !matches!(self.outcome, Err(Trouble::NoSession(_)))
+        !matches!(self.outcome, Err(CallError::NoSession(_)))
     }
 }
 
@@ -120,12 +120,12 @@ impl Call {
 #[derive(Default)]
 pub struct Ledger {
     // The lock is held only for a push.
-    calls: Mutex<Vec<Call>>,
+    calls: Mutex<Vec<TimedCall>>,
     keys: AtomicU64,
 }
 
 impl Ledger {
-    pub fn take(&self) -> Vec<Call> {
+    pub fn take(&self) -> Vec<TimedCall> {
         std::mem::take(&mut *self.calls.lock())
     }
 }
@@ -134,7 +134,7 @@ pub struct Caller {
     pub server: usize,
     pub door: Door,
     pub tool: String,
-    pub line: Arc<Line>,
+    pub line: Arc<CallLine>,
     pub ledger: Arc<Ledger>,
 }
 
@@ -156,27 +156,27 @@ impl Caller {
     async fn call(&self) -> bool {
         let key = self.ledger.keys.fetch_add(1, Ordering::Relaxed);
         let arguments = json!({"text": "hello", "key": format!("k{key}")});
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let outcome = self.line.call(&self.tool, &arguments, CALL_LIMIT).await;
         let outcome = outcome.and_then(|result| {
             if result["structuredContent"] == arguments {
                 Ok(())
             } else {
-                Err(Trouble::Refused(format!(
+                Err(CallError::Refused(format!(
                     "somebody else's answer: {result}"
                 )))
             }
         });
         let failed = outcome.is_err();
-        if self.door == Door::Direct && matches!(outcome, Err(Trouble::Late)) {
+        if self.door == Door::Direct && matches!(outcome, Err(CallError::Late)) {
             // A plain client can only start again.
             self.line.hang_up().await;
         }
-        let call = Call {
+        let call = TimedCall {
             server: self.server,
             door: self.door,
-            begun,
-            took: begun.elapsed(),
+            started_at,
+            duration: started_at.elapsed(),
             key,
             outcome,
         };

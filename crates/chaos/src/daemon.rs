@@ -46,7 +46,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// Records in a page, the maximum of REST.
 const PAGE: usize = 1000;
 
-pub struct Daemon {
+pub struct MainstayProcess {
     pub url: String,
     guardian: Child,
     pid: u32,
@@ -88,7 +88,7 @@ struct Page {
     next: Option<String>,
 }
 
-impl Daemon {
+impl MainstayProcess {
     /// Starts the program with a state directory and a configuration below `folder`.
     pub async fn start(
         program: &Path,
@@ -116,8 +116,8 @@ impl Daemon {
             .with_context(|| format!("cannot start {}", program.display()))?;
         let stdout = guardian.stdout.take().context("no stdout")?;
         let line = BufReader::new(stdout).lines().next_line().await?;
-        let said = || fs::read_to_string(folder.join("stderr")).unwrap_or_default();
-        let line = line.with_context(|| format!("mainstay did not start: {}", said()))?;
+        let stderr = || fs::read_to_string(folder.join("stderr")).unwrap_or_default();
+        let line = line.with_context(|| format!("mainstay did not start: {}", stderr()))?;
         let Started { url, pid } = serde_json::from_str(&line)?;
         anyhow::ensure!(guardian.id() != Some(pid), "it has no guardian");
         Ok(Self {
@@ -133,7 +133,7 @@ impl Daemon {
     /// The resources of guardian and daemon.
     pub fn usage(&self) -> anyhow::Result<Usage> {
         let guardian = self.guardian.id().context("mainstay has ended")?;
-        Ok(Usage::of(guardian)?.and(Usage::of(self.pid)?))
+        Ok(Usage::of_process(guardian)?.plus(Usage::of_process(self.pid)?))
     }
 
     /// The state of every server from REST.
@@ -159,13 +159,13 @@ impl Daemon {
         };
         let before = session().await;
         self.configuration.change(server)?;
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
             let now = session().await;
             if now.is_some() && now != before {
                 return Ok(());
             }
-            anyhow::ensure!(begun.elapsed() < RELOAD_LIMIT, "it is not reloaded");
+            anyhow::ensure!(started_at.elapsed() < RELOAD_LIMIT, "it is not reloaded");
             sleep(GLANCE).await;
         }
     }
@@ -233,7 +233,10 @@ impl Configuration {
         } else {
             &mut entry["env"]["EDITION"]
         };
-        let edition = place.as_str().and_then(|it| it.parse().ok()).unwrap_or(0);
+        let edition = place
+            .as_str()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
         *place = json!((edition + 1).to_string());
         // Replaces the file atomically, as editors do.
         let new = self.path.with_extension("new");

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use fake_server::gate::{Gate, Mode};
+use fake_server::gate::{Gate, GateMode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::{
@@ -21,9 +21,9 @@ use tokio::{
 };
 
 use crate::{
-    caller::Line,
-    daemon::Daemon,
-    peer::{Peer, Target},
+    caller::CallLine,
+    daemon::MainstayProcess,
+    peer::{PeerTarget, PlainPeer},
     plan::{self, Fault, Strike, Transport, UNCALLED},
     processes::{self, BACKEND, DIRECT, MARK, SERVED},
 };
@@ -58,11 +58,11 @@ const FLAP_PAUSE: Duration = Duration::from_millis(5);
 /// Bytes of a flood.
 const FLOOD: usize = 20_000_000;
 
-pub struct Server {
+pub struct FleetServer {
     pub name: String,
     pub transport: Transport,
     /// A line to the same fake, or to one with the same faults, for comparison.
-    pub direct: Arc<Line>,
+    pub direct: Arc<CallLine>,
     /// The folder in which its fakes log their runs.
     counts: PathBuf,
     run: String,
@@ -76,7 +76,7 @@ struct Network {
     backend: Mutex<Child>,
 }
 
-impl Server {
+impl FleetServer {
     async fn start(
         number: usize,
         transport: Transport,
@@ -90,7 +90,7 @@ impl Server {
             _ => Some(Network::start(&name, transport, run, &counts).await?),
         };
         let target = match &network {
-            None => Target::Process {
+            None => PeerTarget::Process {
                 program: fake_server::binary(),
                 args: args(&counts),
                 env: BTreeMap::from([mark(run, &name, DIRECT)]),
@@ -100,7 +100,7 @@ impl Server {
         Ok(Self {
             name,
             transport,
-            direct: Arc::new(Line::new(target)),
+            direct: Arc::new(CallLine::new(target)),
             counts,
             run: run.to_owned(),
             network,
@@ -110,9 +110,9 @@ impl Server {
     /// Its entry in the configuration.
     fn entry(&self) -> Value {
         let mut entry = match &self.direct.target {
-            Target::Http(url) => json!({"type": "http", "url": url}),
-            Target::Sse(url) => json!({"type": "sse", "url": url}),
-            Target::Process { program, .. } => {
+            PeerTarget::Http(url) => json!({"type": "http", "url": url}),
+            PeerTarget::Sse(url) => json!({"type": "sse", "url": url}),
+            PeerTarget::Process { program, .. } => {
                 let mut args = args(&self.counts);
                 args.push("--spawn-grandchild".to_owned());
                 let env = BTreeMap::from([mark(&self.run, &self.name, SERVED)]);
@@ -127,8 +127,8 @@ impl Server {
     pub async fn strike(
         &self,
         strike: &Strike,
-        served: &Line,
-        mainstay: &Daemon,
+        served: &CallLine,
+        mainstay: &MainstayProcess,
     ) -> anyhow::Result<()> {
         let last = || sleep(strike.lasts);
         match (strike.fault, &self.network) {
@@ -139,8 +139,8 @@ impl Server {
                 network.restart(self).await?;
             }
             (Fault::Flap, _) => {
-                let begun = Instant::now();
-                while begun.elapsed() < strike.lasts {
+                let started_at = Instant::now();
+                while started_at.elapsed() < strike.lasts {
                     processes::signal(&self.run, &self.name, Signal::KILL);
                     sleep(FLAP_PAUSE).await;
                 }
@@ -175,16 +175,16 @@ impl Server {
             (Fault::BreakOff, None) => self.both(served, "break_off", &json!({})).await,
             (Fault::BreakOff, Some(_)) => self.through(served, "break_off", &json!({})).await,
             (Fault::Close, Some(network)) => {
-                network.gate.set(Mode::Closed).await?;
+                network.gate.set(GateMode::Closed).await?;
                 network.gate.reset();
                 last().await;
-                network.gate.set(Mode::Forward).await?;
+                network.gate.set(GateMode::Forward).await?;
             }
             (Fault::Reset, Some(network)) => network.gate.reset(),
             (Fault::Silence, Some(network)) => {
-                network.gate.set(Mode::Silent).await?;
+                network.gate.set(GateMode::Silent).await?;
                 last().await;
-                network.gate.set(Mode::Forward).await?;
+                network.gate.set(GateMode::Forward).await?;
             }
             (Fault::Strand, Some(network)) => {
                 network.gate.strand();
@@ -253,13 +253,13 @@ impl Server {
     }
 
     /// Calls through Mainstay as a client. The call and its failure are part of the fault.
-    async fn through(&self, served: &Line, tool: &str, arguments: &Value) {
+    async fn through(&self, served: &CallLine, tool: &str, arguments: &Value) {
         let tool = format!("{}__{tool}", self.name);
         drop(served.call(&tool, arguments, CALL_TIMEOUT * 2).await);
     }
 
     /// Calls Mainstay's process and the one for direct calls, so that both have the fault.
-    async fn both(&self, served: &Line, tool: &str, arguments: &Value) {
+    async fn both(&self, served: &CallLine, tool: &str, arguments: &Value) {
         let direct = self.direct.call(tool, arguments, CALL_TIMEOUT * 2);
         let ((), outcome) = tokio::join!(self.through(served, tool, arguments), direct);
         drop(outcome);
@@ -267,7 +267,7 @@ impl Server {
 
     /// Requests a fault on a separate connection.
     async fn by_hand(&self, tool: &str, arguments: &Value) -> anyhow::Result<()> {
-        let peer = tokio::time::timeout(SLACK, Peer::open(&self.direct.target)).await??;
+        let peer = tokio::time::timeout(SLACK, PlainPeer::open(&self.direct.target)).await??;
         // The fault may break this connection.
         drop(tokio::time::timeout(SLACK, peer.call(tool, arguments)).await);
         Ok(())
@@ -289,11 +289,11 @@ impl Network {
         })
     }
 
-    fn target(&self, transport: Transport) -> Target {
+    fn target(&self, transport: Transport) -> PeerTarget {
         let origin = format!("http://{}", self.gate.address());
         match transport {
-            Transport::Sse => Target::Sse(format!("{origin}/sse")),
-            _ => Target::Http(format!("{origin}/mcp")),
+            Transport::Sse => PeerTarget::Sse(format!("{origin}/sse")),
+            _ => PeerTarget::Http(format!("{origin}/mcp")),
         }
     }
 
@@ -301,7 +301,7 @@ impl Network {
         Ok(self.backend.lock().await.kill().await?)
     }
 
-    async fn restart(&self, server: &Server) -> anyhow::Result<()> {
+    async fn restart(&self, server: &FleetServer) -> anyhow::Result<()> {
         let mut backend = self.backend.lock().await;
         // The process ends by itself, or has ended.
         backend.kill().await?;
@@ -356,18 +356,18 @@ fn mark(run: &str, name: &str, role: &str) -> (String, String) {
 }
 
 /// Starts the servers that Mainstay does not start.
-pub async fn start(run: &str, folder: &Path) -> anyhow::Result<Vec<Server>> {
+pub async fn start(run: &str, folder: &Path) -> anyhow::Result<Vec<FleetServer>> {
     let mut servers = Vec::new();
     for (number, transport) in plan::fleet().enumerate() {
-        servers.push(Server::start(number, transport, run, folder).await?);
+        servers.push(FleetServer::start(number, transport, run, folder).await?);
     }
     Ok(servers)
 }
 
 /// The configuration with these servers.
-pub fn configuration(servers: &[Server]) -> Value {
+pub fn configuration(servers: &[FleetServer]) -> Value {
     let ms = |time: Duration| time.as_millis() as u64;
-    let entry = |(number, server): (usize, &Server)| {
+    let entry = |(number, server): (usize, &FleetServer)| {
         let mut entry = server.entry();
         if number == UNCALLED {
             // A single failed probe has consequences, so that a superfluous one is noticed.

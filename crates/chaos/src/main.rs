@@ -1,22 +1,21 @@
-//! Twenty servers of every transport in seeded trouble under steady calls, through the program
-//! `mainstay` and directly, and one server without calls. Servers without trouble must not notice the
-//! others.
+//! Twenty servers of every transport with seeded faults under steady calls, through the program `mainstay`
+//! and directly, and one server without calls. A fault of one server must not affect the others.
 //!
 //! ```text
-//! plan        what goes wrong and when, from the seed alone
-//! fleet       the servers, and how they are struck         (processes, fake_server::gate)
-//! daemon      `mainstay serve`, over REST and its file     (usage: what it holds)
+//! plan        the faults and their times, from the seed alone
+//! fleet       the servers and their faults                 (processes, fake_server::gate)
+//! daemon      `mainstay serve`, over REST and its file     (usage: its resources)
 //! peer        plain MCP clients                            (caller: steady calls)
-//! run         all of it together, watched throughout       (standing: who has no fault)
-//! account     each call: its caller, the journal, its server
+//! run         all of it together, with constant checks      (standing: servers without a fault)
+//! account     each call in the views of its caller, the journal and its server
 //! report      the figures, and the verdict
 //! ```
 //!
-//! Checked: every call to a healthy server is answered, with a p99 within twice that of direct calls (five
+//! Checks: every call to a healthy server is answered, with a p99 within twice that of direct calls (five
 //! times in a debug build); no call runs twice; the journal has each call once, as its caller and its
-//! server saw it; no process outlives its parent, and no two serve one session; every server is back within
-//! its policy's bound; none loses its session, or is said to be unwell, without a fault of its own; what
-//! Mainstay holds does not grow.
+//! server saw it; no process outlives its parent, and no two processes serve one session; every server is
+//! back within its policy's bound; none loses its session, or is reported unhealthy, without its own fault;
+//! the resources of Mainstay do not grow.
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![allow(
     clippy::cast_precision_loss,
@@ -48,7 +47,7 @@ use clap::Parser;
 
 use crate::plan::Strike;
 
-/// Strikes servers behind a Mainstay, and watches whether anybody notices
+/// Strikes servers behind a Mainstay, and checks that other servers are not affected
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The program [default: the one beside this]
@@ -62,10 +61,10 @@ struct Arguments {
     seed: Option<u64>,
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// What is held after so many rounds must not grow
+    /// Rounds after which the resources of Mainstay must not grow
     #[arg(long, default_value_t = 1)]
     warm_up: usize,
-    /// How long a round lasts at least
+    /// Least duration of a round
     #[arg(long, default_value_t = 20)]
     seconds: u64,
     /// Print the figures as JSON
@@ -91,7 +90,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         "chaos --seed {seed} --rounds {} --seconds {}",
         arguments.rounds, arguments.seconds
     ));
-    let program = arguments.mainstay.map_or_else(beside, Ok)?;
+    let program = arguments.mainstay.map_or_else(built_mainstay, Ok)?;
     let program = program.canonicalize().with_context(|| {
         let build = "build it with cargo build --package mainstay, or name it with --mainstay";
         format!("no {}: {build}", program.display())
@@ -100,7 +99,8 @@ async fn main() -> anyhow::Result<ExitCode> {
     let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
-    let report = run::Run::perform(&program, &rounds, arguments.warm_up, length, &folder).await?;
+    let report =
+        run::ChaosRun::perform(&program, &rounds, arguments.warm_up, length, &folder).await?;
     if arguments.json {
         let mut value = serde_json::to_value(&report)?;
         value["seed"] = seed.into();
@@ -116,7 +116,7 @@ async fn main() -> anyhow::Result<ExitCode> {
 }
 
 /// The program that cargo has built with the same profile.
-fn beside() -> std::io::Result<PathBuf> {
+fn built_mainstay() -> std::io::Result<PathBuf> {
     let name = format!("mainstay{}", std::env::consts::EXE_SUFFIX);
     Ok(std::env::current_exe()?.with_file_name(name))
 }

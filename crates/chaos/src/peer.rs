@@ -28,7 +28,7 @@ use tokio::{
 
 /// The address of a server.
 #[derive(Debug, Clone)]
-pub enum Target {
+pub enum PeerTarget {
     /// Streamable HTTP.
     Http(String),
     /// HTTP+SSE.
@@ -42,7 +42,7 @@ pub enum Target {
 
 /// The reason that a call has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum CallError {
     /// There is no session, so that no call was sent.
     #[error("no session: {0}")]
     NoSession(String),
@@ -57,12 +57,12 @@ pub enum Trouble {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "errors are handed over")]
-fn lost(why: impl ToString) -> Trouble {
-    Trouble::Lost(why.to_string())
+fn lost(reason: impl ToString) -> CallError {
+    CallError::Lost(reason.to_string())
 }
 
 /// One session.
-pub struct Peer {
+pub struct PlainPeer {
     way: Way,
     next_id: AtomicU64,
     /// The tasks that read and write; they end with the peer.
@@ -102,7 +102,7 @@ impl Waiting {
         Self(Arc::new(Mutex::new(Some(HashMap::new()))))
     }
 
-    fn register(&self, id: u64) -> Result<oneshot::Receiver<Value>, Trouble> {
+    fn register(&self, id: u64) -> Result<oneshot::Receiver<Value>, CallError> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.0.lock();
         let waiting = waiting
@@ -113,7 +113,7 @@ impl Waiting {
     }
 
     /// Gives an answer to its waiter. Other messages are ignored.
-    fn hear(&self, text: &str) {
+    fn receive(&self, text: &str) {
         let Ok(message) = serde_json::from_str::<Value>(text) else {
             return;
         };
@@ -132,18 +132,18 @@ impl Waiting {
     }
 }
 
-impl Peer {
+impl PlainPeer {
     /// Connects, and performs the handshake.
-    pub async fn open(target: &Target) -> Result<Self, Trouble> {
+    pub async fn open(target: &PeerTarget) -> Result<Self, CallError> {
         let mut tasks = JoinSet::new();
         let mut child = None;
         let way = match target {
-            Target::Http(url) => Way::Posts {
+            PeerTarget::Http(url) => Way::Posts {
                 http: Http::new(url.clone()),
                 session: None,
             },
-            Target::Sse(url) => subscribe(url, &mut tasks).await?,
-            Target::Process { program, args, env } => {
+            PeerTarget::Sse(url) => subscribe(url, &mut tasks).await?,
+            PeerTarget::Process { program, args, env } => {
                 let mut process = Command::new(program)
                     .args(args)
                     .envs(env)
@@ -169,7 +169,7 @@ impl Peer {
         Ok(peer)
     }
 
-    async fn greet(&mut self) -> Result<(), Trouble> {
+    async fn greet(&mut self) -> Result<(), CallError> {
         let params = json!({
             "protocolVersion": "2025-06-18",
             "capabilities": {},
@@ -198,17 +198,17 @@ impl Peer {
     }
 
     /// Calls a tool, and returns its result.
-    pub async fn call(&self, tool: &str, arguments: &Value) -> Result<Value, Trouble> {
+    pub async fn call(&self, tool: &str, arguments: &Value) -> Result<Value, CallError> {
         let params = json!({"name": tool, "arguments": arguments});
         let result = result(self.ask("tools/call", &params).await?)?;
         if result["isError"] == json!(true) {
             let text = result["content"][0]["text"].as_str().unwrap_or_default();
-            return Err(Trouble::Refused(text.to_owned()));
+            return Err(CallError::Refused(text.to_owned()));
         }
         Ok(result)
     }
 
-    async fn ask(&self, method: &str, params: &Value) -> Result<Value, Trouble> {
+    async fn ask(&self, method: &str, params: &Value) -> Result<Value, CallError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let body = request(id, method, params);
         match &self.way {
@@ -233,9 +233,9 @@ fn request(id: u64, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-fn result(mut message: Value) -> Result<Value, Trouble> {
+fn result(mut message: Value) -> Result<Value, CallError> {
     if let Some(error) = message.get("error") {
-        return Err(Trouble::Refused(error["message"].to_string()));
+        return Err(CallError::Refused(error["message"].to_string()));
     }
     Ok(message["result"].take())
 }
@@ -254,7 +254,7 @@ impl Http {
         &self,
         session: Option<&str>,
         body: String,
-    ) -> Result<Response<Incoming>, Trouble> {
+    ) -> Result<Response<Incoming>, CallError> {
         let mut request = Request::builder()
             .method(Method::POST)
             .uri(&self.url)
@@ -270,13 +270,13 @@ impl Http {
         match response.status() {
             status if status.is_success() => Ok(response),
             StatusCode::NOT_FOUND => Err(lost("the session is unknown")),
-            status => Err(Trouble::Refused(status.to_string())),
+            status => Err(CallError::Refused(status.to_string())),
         }
     }
 }
 
 /// The message with this id, from a JSON body or a stream of events.
-async fn answer(response: Response<Incoming>, id: u64) -> Result<Value, Trouble> {
+async fn answer(response: Response<Incoming>, id: u64) -> Result<Value, CallError> {
     let mut body = response.into_body();
     let mut text = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -300,7 +300,7 @@ fn find(text: &[u8], id: u64) -> Option<Value> {
 }
 
 /// Opens the stream of HTTP+SSE, and reads the address for posts.
-async fn subscribe(url: &str, tasks: &mut JoinSet<()>) -> Result<Way, Trouble> {
+async fn subscribe(url: &str, tasks: &mut JoinSet<()>) -> Result<Way, CallError> {
     let mut http = Http::new(url.to_owned());
     let request = Request::builder()
         .uri(url)
@@ -312,7 +312,7 @@ async fn subscribe(url: &str, tasks: &mut JoinSet<()>) -> Result<Way, Trouble> {
         return Err(lost(response.status()));
     }
     let waiting = Waiting::open();
-    let (endpoint, known) = oneshot::channel();
+    let (endpoint, address) = oneshot::channel();
     tasks.spawn({
         let waiting = waiting.clone();
         async move {
@@ -320,7 +320,7 @@ async fn subscribe(url: &str, tasks: &mut JoinSet<()>) -> Result<Way, Trouble> {
             waiting.end();
         }
     });
-    let endpoint = known.await.map_err(|_| lost("the stream broke off"))?;
+    let endpoint = address.await.map_err(|_| lost("the stream broke off"))?;
     let origin = url.strip_suffix("/sse").unwrap_or(url);
     http.url = format!("{origin}{endpoint}");
     Ok(Way::Stream { http, waiting })
@@ -341,7 +341,7 @@ async fn events(mut body: Incoming, endpoint: oneshot::Sender<String>, waiting: 
             match endpoint.take() {
                 // Opening may have been given up.
                 Some(endpoint) => drop(endpoint.send(data.to_owned())),
-                None => waiting.hear(data),
+                None => waiting.receive(data),
             }
         }
     }
@@ -377,7 +377,7 @@ fn lines(
             {
                 // Garbage may be long, and is ignored.
                 if let Some(start) = line.iter().position(|byte| *byte == b'{') {
-                    waiting.hear(&String::from_utf8_lossy(&line[start..]));
+                    waiting.receive(&String::from_utf8_lossy(&line[start..]));
                 }
                 line.clear();
             }

@@ -111,7 +111,7 @@ impl Fault {
         Self::DropStreams,
     ];
 
-    fn of(transport: Transport) -> &'static [Self] {
+    fn for_transport(transport: Transport) -> &'static [Self] {
         match transport {
             Transport::Stdio => &Self::STDIO,
             Transport::Http => &Self::HTTP,
@@ -142,7 +142,7 @@ pub fn fleet() -> impl Iterator<Item = Transport> {
 /// The rounds of a run.
 pub fn rounds(seed: u64, count: usize, length: Duration) -> Vec<Vec<Strike>> {
     let mut random = Random(seed);
-    let mut decks = FLEET.map(|(transport, _)| Deck::new(Fault::of(transport)));
+    let mut decks = FLEET.map(|(transport, _)| Deck::new(Fault::for_transport(transport)));
     let waves = (length.as_secs() / WAVE.as_secs()).max(1);
     let mut round = || {
         let wave = |number| wave(WAVE * number, &mut decks, &mut random);
@@ -153,7 +153,7 @@ pub fn rounds(seed: u64, count: usize, length: Duration) -> Vec<Vec<Strike>> {
     (0..count).map(|_| round()).collect()
 }
 
-fn wave(begins: Duration, decks: &mut [Deck; 3], random: &mut Random) -> Vec<Strike> {
+fn wave(start: Duration, decks: &mut [Deck; 3], random: &mut Random) -> Vec<Strike> {
     let mut strikes = Vec::new();
     let mut first = 0;
     for (deck, (_, count)) in decks.iter_mut().zip(FLEET) {
@@ -165,7 +165,7 @@ fn wave(begins: Duration, decks: &mut [Deck; 3], random: &mut Random) -> Vec<Str
             .take((count * STRUCK_OF_TEN).div_ceil(10))
         {
             strikes.push(Strike {
-                at: begins + random.time(BEGINNINGS),
+                at: start + random.time(BEGINNINGS),
                 server,
                 fault: deck.draw(random),
                 lasts: Duration::from_millis(300) + random.time(Duration::from_millis(2200)),
@@ -173,7 +173,7 @@ fn wave(begins: Duration, decks: &mut [Deck; 3], random: &mut Random) -> Vec<Str
         }
     }
     strikes.push(Strike {
-        at: begins + random.time(BEGINNINGS),
+        at: start + random.time(BEGINNINGS),
         server: UNCALLED,
         fault: Fault::Overtake,
         lasts: Duration::ZERO,
@@ -247,10 +247,11 @@ mod tests {
     fn every_fault_comes_in_every_run_and_no_server_has_two_at_once() {
         for seed in 0..20 {
             let rounds = rounds(seed, 3, Duration::from_secs(20));
-            let faults: BTreeSet<Fault> = rounds.iter().flatten().map(|it| it.fault).collect();
+            let faults: BTreeSet<Fault> =
+                rounds.iter().flatten().map(|strike| strike.fault).collect();
             assert_eq!(faults.len(), 17);
             for round in rounds {
-                let servers: BTreeSet<usize> = round.iter().map(|it| it.server).collect();
+                let servers: BTreeSet<usize> = round.iter().map(|strike| strike.server).collect();
                 assert_eq!(servers.len(), round.len());
                 assert!(round.len() < fleet().count());
             }

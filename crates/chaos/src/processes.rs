@@ -43,8 +43,8 @@ fn tell_children(all: &mut [Process]) {
 
 fn pids_of_fakes(all: &[Process]) -> Vec<u32> {
     all.iter()
-        .filter(|it| it.is_fake)
-        .map(|it| it.pid)
+        .filter(|process| process.is_fake)
+        .map(|process| process.pid)
         .collect()
 }
 
@@ -79,7 +79,7 @@ fn read(pid: u32, run: &str) -> Option<Process> {
 pub fn signal(run: &str, server: &str, signal: Signal) {
     for process in of_run(run)
         .iter()
-        .filter(|it| it.is_fake && it.server == server)
+        .filter(|process| process.is_fake && process.server == server)
     {
         send(process.pid, signal);
     }
@@ -96,8 +96,8 @@ pub fn send(pid: u32, signal: Signal) {
 pub fn orphans(all: &[Process]) -> BTreeMap<u32, String> {
     let fakes = pids_of_fakes(all);
     all.iter()
-        .filter(|it| !it.is_fake && !fakes.contains(&it.parent))
-        .map(|it| (it.pid, format!("{}/{}", it.server, it.role)))
+        .filter(|process| !process.is_fake && !fakes.contains(&process.parent))
+        .map(|process| (process.pid, format!("{}/{}", process.server, process.role)))
         .collect()
 }
 

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::{
     account::Account,
-    caller::{Call, Door},
+    caller::{Door, TimedCall},
     plan::{Fault, Transport},
-    run::Window,
+    run::FaultWindow,
     usage::Usage,
 };
 
@@ -31,7 +31,7 @@ const SLOWEST: usize = 8;
 const SHOWN: usize = 20;
 
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct RunReport {
     calls: BTreeMap<Door, Calls>,
     direct_p99_ms: f64,
     mainstay_p99_ms: f64,
@@ -64,29 +64,33 @@ struct Slowest {
 
 pub struct Recovery {
     kind: String,
-    took: Duration,
+    duration: Duration,
     bound: Duration,
 }
 
 impl Recovery {
-    pub fn new(transport: Transport, fault: Fault, took: Duration, bound: Duration) -> Self {
+    pub fn new(transport: Transport, fault: Fault, duration: Duration, bound: Duration) -> Self {
         let kind = format!("{fault:?} ({transport:?})");
-        Self { kind, took, bound }
+        Self {
+            kind,
+            duration,
+            bound,
+        }
     }
 }
 
-impl Report {
+impl RunReport {
     /// Calls that started before `warm` do not count for latencies.
     pub fn new(
-        calls: &[Call],
+        calls: &[TimedCall],
         warm: Instant,
-        windows: &[Window],
+        windows: &[FaultWindow],
         recoveries: Vec<Recovery>,
         mut account: Account,
         rounds: Vec<Usage>,
         mut failures: Vec<String>,
     ) -> Self {
-        failures.extend(shown(std::mem::take(&mut account.failures)));
+        failures.extend(first_of(std::mem::take(&mut account.failures)));
         let mut unanswered = 0;
         let mut doors: BTreeMap<Door, (Calls, Vec<Duration>)> = BTreeMap::new();
         for call in calls {
@@ -97,8 +101,8 @@ impl Report {
             }
             door.healthy += 1;
             match &call.outcome {
-                Ok(()) if call.begun < warm => {}
-                Ok(()) => times.push(call.took),
+                Ok(()) if call.started_at < warm => {}
+                Ok(()) => times.push(call.duration),
                 Err(trouble) => {
                     door.unanswered_though_healthy += 1;
                     // Direct calls may fail; they are not under test.
@@ -107,7 +111,7 @@ impl Report {
                         if unanswered <= SHOWN {
                             failures.push(format!(
                                 "healthy s{} did not answer by {:?} after {:?}: {trouble}",
-                                call.server, call.door, call.took
+                                call.server, call.door, call.duration
                             ));
                         }
                     }
@@ -127,8 +131,8 @@ impl Report {
                 "{unanswered} calls to healthy servers were not answered"
             ));
         }
-        let times = |wanted: &dyn Fn(Door) -> bool| {
-            let chosen = doors.iter().filter(|(door, _)| wanted(**door));
+        let times = |is_chosen: &dyn Fn(Door) -> bool| {
+            let chosen = doors.iter().filter(|(door, _)| is_chosen(**door));
             chosen
                 .flat_map(|(_, (_, times))| times.iter().copied())
                 .collect()
@@ -141,11 +145,11 @@ impl Report {
                 "p99 through Mainstay is {mainstay:?}, directly {direct:?}"
             ));
         }
-        let through = |call: &&Call| {
-            call.door != Door::Direct && call.begun >= warm && is_healthy(call, windows)
+        let through = |call: &&TimedCall| {
+            call.door != Door::Direct && call.started_at >= warm && is_healthy(call, windows)
         };
-        let mut slowest: Vec<&Call> = calls.iter().filter(through).collect();
-        slowest.sort_by_key(|call| std::cmp::Reverse(call.took));
+        let mut slowest: Vec<&TimedCall> = calls.iter().filter(through).collect();
+        slowest.sort_by_key(|call| std::cmp::Reverse(call.duration));
         slowest.truncate(SLOWEST);
         Self {
             calls: doors
@@ -170,24 +174,25 @@ impl Report {
     }
 }
 
-fn is_healthy(call: &Call, windows: &[Window]) -> bool {
+fn is_healthy(call: &TimedCall, windows: &[FaultWindow]) -> bool {
     !windows
         .iter()
         .any(|window| window.server == call.server && meets(window, call))
 }
 
-fn meets(window: &Window, call: &Call) -> bool {
-    window.from <= call.begun + call.took && window.to.is_none_or(|to| to >= call.begun)
+fn meets(window: &FaultWindow, call: &TimedCall) -> bool {
+    window.from <= call.started_at + call.duration
+        && window.to.is_none_or(|to| to >= call.started_at)
 }
 
-fn circumstances(call: &Call, windows: &[Window]) -> String {
+fn circumstances(call: &TimedCall, windows: &[FaultWindow]) -> String {
     let meanwhile = windows.iter().filter(|window| meets(window, call));
     let meanwhile: Vec<String> = meanwhile
-        .map(|it| format!("{:?} of s{}", it.fault, it.server))
+        .map(|window| format!("{:?} of s{}", window.fault, window.server))
         .collect();
     format!(
         "{} ms to s{} by {:?}, meanwhile {}",
-        ms(call.took),
+        ms(call.duration),
         call.server,
         call.door,
         meanwhile.join(", ")
@@ -224,14 +229,14 @@ fn by_kind(recoveries: Vec<Recovery>) -> BTreeMap<String, Slowest> {
     for recovery in recoveries {
         let slowest = kinds.entry(recovery.kind).or_default();
         slowest.count += 1;
-        slowest.ms = slowest.ms.max(recovery.took.as_millis() as u64);
+        slowest.ms = slowest.ms.max(recovery.duration.as_millis() as u64);
         slowest.bound_ms = recovery.bound.as_millis() as u64;
     }
     kinds
 }
 
 /// The first failures of one kind, and their number.
-fn shown(mut failures: Vec<String>) -> Vec<String> {
+fn first_of(mut failures: Vec<String>) -> Vec<String> {
     let count = failures.len();
     if count > SHOWN {
         failures.truncate(SHOWN);
@@ -240,19 +245,24 @@ fn shown(mut failures: Vec<String>) -> Vec<String> {
     failures
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "{:12} {:>7} {:>8} {:>10} {:>8} {:>8} {:>8}",
             "calls", "all", "healthy", "unanswered", "p50 ms", "p99 ms", "max ms"
         )?;
-        for (door, it) in &self.calls {
+        for (door, calls) in &self.calls {
             let door = format!("{door:?}");
             writeln!(
                 f,
                 "{door:12} {:>7} {:>8} {:>10} {:>8} {:>8} {:>8}",
-                it.all, it.healthy, it.unanswered_though_healthy, it.p50_ms, it.p99_ms, it.max_ms
+                calls.all,
+                calls.healthy,
+                calls.unanswered_though_healthy,
+                calls.p50_ms,
+                calls.p99_ms,
+                calls.max_ms
             )?;
         }
         writeln!(
@@ -279,11 +289,11 @@ impl fmt::Display for Report {
             "\n{:24} {:>5} {:>10} {:>9}",
             "back after", "times", "slowest ms", "bound ms"
         )?;
-        for (kind, it) in &self.recoveries {
+        for (kind, slowest) in &self.recoveries {
             writeln!(
                 f,
                 "{kind:24} {:>5} {:>10} {:>9}",
-                it.count, it.ms, it.bound_ms
+                slowest.count, slowest.ms, slowest.bound_ms
             )?;
         }
         writeln!(
@@ -291,14 +301,14 @@ impl fmt::Display for Report {
             "\n{:8} {:>8} {:>12} {:>12}",
             "round", "threads", "descriptors", "memory KiB"
         )?;
-        for (number, it) in self.rounds.iter().enumerate() {
+        for (number, usage) in self.rounds.iter().enumerate() {
             writeln!(
                 f,
                 "{:8} {:>8} {:>12} {:>12}",
                 number + 1,
-                it.threads,
-                it.descriptors,
-                it.memory_kib
+                usage.threads,
+                usage.descriptors,
+                usage.memory_kib
             )?;
         }
         for failure in &self.failures {

@@ -17,13 +17,13 @@ use tokio::{
 
 use crate::{
     account::Account,
-    caller::{Caller, Door, Ledger, Line},
-    daemon::Daemon,
-    fleet::{self, Server},
-    peer::Target,
+    caller::{CallLine, Caller, Door, Ledger},
+    daemon::MainstayProcess,
+    fleet::{self, FleetServer},
+    peer::PeerTarget,
     plan::{Fault, Strike, UNCALLED},
     processes::{self, SERVED},
-    report::{Recovery, Report},
+    report::{Recovery, RunReport},
     standing::Standing,
     usage::{self, Usage},
 };
@@ -55,26 +55,26 @@ const TRANSPARENT_EVERY: usize = 5;
 
 /// The time in which a server is in trouble, from the fault to its recovery.
 #[derive(Debug, Clone, Copy)]
-pub struct Window {
+pub struct FaultWindow {
     pub server: usize,
     pub fault: Fault,
     pub from: Instant,
     pub to: Option<Instant>,
 }
 
-pub struct Run {
+pub struct ChaosRun {
     name: String,
-    servers: Vec<Server>,
-    daemon: Daemon,
+    servers: Vec<FleetServer>,
+    daemon: MainstayProcess,
     /// The line for faults and checks.
-    hand: Line,
+    hand: CallLine,
     // The locks are held only for a push or a copy.
-    windows: Mutex<Vec<Window>>,
+    windows: Mutex<Vec<FaultWindow>>,
     recoveries: Mutex<Vec<Recovery>>,
     failures: Mutex<Vec<String>>,
 }
 
-impl Run {
+impl ChaosRun {
     /// Starts everything, performs the rounds, and cleans up in any case. Growth is measured from the end of
     /// the first `warm_up` rounds.
     pub async fn perform(
@@ -83,7 +83,7 @@ impl Run {
         warm_up: usize,
         length: Duration,
         folder: &Path,
-    ) -> anyhow::Result<Report> {
+    ) -> anyhow::Result<RunReport> {
         let name = format!("chaos-{}", std::process::id());
         let outcome = Self::named(name.clone(), program, rounds, warm_up, length, folder).await;
         for process in processes::of_run(&name) {
@@ -99,12 +99,13 @@ impl Run {
         warm_up: usize,
         length: Duration,
         folder: &Path,
-    ) -> anyhow::Result<Report> {
+    ) -> anyhow::Result<RunReport> {
         let servers = fleet::start(&name, folder).await?;
-        let daemon = Daemon::start(program, fleet::configuration(&servers), folder).await?;
+        let daemon =
+            MainstayProcess::start(program, fleet::configuration(&servers), folder).await?;
         let run = Arc::new(Self {
             name,
-            hand: Line::new(Target::Http(format!("{}/mcp", daemon.url))),
+            hand: CallLine::new(PeerTarget::Http(format!("{}/mcp", daemon.url))),
             servers,
             daemon,
             windows: Mutex::default(),
@@ -140,23 +141,23 @@ impl Run {
     }
 
     async fn start(&self) -> anyhow::Result<()> {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
             let states = self.daemon.states().await?;
             let down: Vec<_> = states
                 .values()
-                .filter(|it| it["connected"] != true)
+                .filter(|state| state["connected"] != true)
                 .collect();
             if states.len() == self.servers.len() && down.is_empty() {
                 tell(&format!(
                     "{} servers up after {:?}",
                     states.len(),
-                    begun.elapsed()
+                    started_at.elapsed()
                 ));
                 return Ok(());
             }
             anyhow::ensure!(
-                begun.elapsed() < START_LIMIT,
+                started_at.elapsed() < START_LIMIT,
                 "servers do not start: {down:?}"
             );
             sleep(GLANCE).await;
@@ -165,13 +166,16 @@ impl Run {
 
     fn callers(&self, ledger: &Arc<Ledger>, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
-        let http = Arc::new(Line::new(self.hand.target.clone()));
-        let sse = Arc::new(Line::new(Target::Sse(format!("{}/sse", self.daemon.url))));
-        for (server, it) in self.servers.iter().enumerate().take(UNCALLED) {
-            let named = format!("{}__echo", it.name);
-            let mut call = |door, tool: &str, line: &Arc<Line>| {
+        let http = Arc::new(CallLine::new(self.hand.target.clone()));
+        let sse = Arc::new(CallLine::new(PeerTarget::Sse(format!(
+            "{}/sse",
+            self.daemon.url
+        ))));
+        for (number, server) in self.servers.iter().enumerate().take(UNCALLED) {
+            let named = format!("{}__echo", server.name);
+            let mut call = |door, tool: &str, line: &Arc<CallLine>| {
                 let caller = Caller {
-                    server,
+                    server: number,
                     door,
                     tool: tool.to_owned(),
                     line: Arc::clone(line),
@@ -181,11 +185,11 @@ impl Run {
             };
             call(Door::Http, &named, &http);
             call(Door::Sse, &named, &sse);
-            call(Door::Direct, "echo", &it.direct);
-            if is_transparent(server) {
-                let url = format!("{}/servers/{}/mcp", self.daemon.url, it.name);
-                let own = Arc::new(Line::new(Target::Http(url)));
-                call(Door::Transparent, "echo", &own);
+            call(Door::Direct, "echo", &server.direct);
+            if is_transparent(number) {
+                let url = format!("{}/servers/{}/mcp", self.daemon.url, server.name);
+                let transparent = Arc::new(CallLine::new(PeerTarget::Http(url)));
+                call(Door::Transparent, "echo", &transparent);
             }
         }
         tasks
@@ -193,19 +197,19 @@ impl Run {
 
     /// Performs the faults of a round, and waits until every server has recovered.
     async fn round(self: &Arc<Self>, strikes: &[Strike], length: Duration) -> anyhow::Result<()> {
-        let begun = tokio::time::Instant::now();
+        let started_at = tokio::time::Instant::now();
         let mut tasks = JoinSet::new();
         for strike in strikes.iter().cloned() {
             let run = Arc::clone(self);
             tasks.spawn(async move {
-                sleep_until(begun + strike.at).await;
+                sleep_until(started_at + strike.at).await;
                 run.strike(&strike).await
             });
         }
         while let Some(ended) = tasks.join_next().await {
             ended??;
         }
-        sleep_until(begun + length).await;
+        sleep_until(started_at + length).await;
         Ok(())
     }
 
@@ -225,25 +229,25 @@ impl Run {
             }
             sleep(GLANCE).await;
         }
-        let took = ended.elapsed();
+        let duration = ended.elapsed();
         self.windows.lock()[window].to = Some(Instant::now());
-        if took > bound {
+        if duration > bound {
             self.fail(format!(
-                "{} ({:?}) took {took:?} to come back after {:?}, more than {bound:?}",
+                "{} ({:?}) took {duration:?} to come back after {:?}, more than {bound:?}",
                 server.name, server.transport, strike.fault
             ));
         }
-        let recovery = Recovery::new(server.transport, strike.fault, took, bound);
+        let recovery = Recovery::new(server.transport, strike.fault, duration, bound);
         self.recoveries.lock().push(recovery);
         Ok(())
     }
 
     /// True if REST says that the server is connected and healthy, and a call succeeds.
-    async fn is_back(&self, server: &Server) -> bool {
+    async fn is_back(&self, server: &FleetServer) -> bool {
         let states = self.daemon.states().await.unwrap_or_default();
         let well = states
             .get(&server.name)
-            .is_some_and(|it| it["healthStatus"] == "healthy");
+            .is_some_and(|state| state["healthStatus"] == "healthy");
         let tool = format!("{}__add", server.name);
         let sum = serde_json::json!({"a": 1, "b": 2});
         well && self
@@ -255,7 +259,7 @@ impl Run {
 
     fn open_window(&self, strike: &Strike) -> usize {
         let mut windows = self.windows.lock();
-        windows.push(Window {
+        windows.push(FaultWindow {
             server: strike.server,
             fault: strike.fault,
             from: Instant::now(),
@@ -273,7 +277,7 @@ impl Run {
     /// servers without a fault of their own.
     async fn watch(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut orphans: BTreeMap<u32, Instant> = BTreeMap::new();
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         let mut standing = Standing::new();
         let mut glance = interval(COUNT);
         loop {
@@ -283,21 +287,21 @@ impl Run {
             }
             let all = processes::of_run(&self.name);
             for (number, server) in self.servers.iter().enumerate() {
-                let serves = |it: &&processes::Process| {
-                    it.is_fake && it.role == SERVED && it.server == server.name
+                let serves = |process: &&processes::Process| {
+                    process.is_fake && process.role == SERVED && process.server == server.name
                 };
                 let count = all.iter().filter(serves).count();
                 let allowed = 1 + usize::from(is_transparent(number));
-                if count > allowed && told.insert(server.name.clone()) {
+                if count > allowed && reported.insert(server.name.clone()) {
                     self.fail(format!("{count} processes of {} at once", server.name));
                 }
             }
             let now = processes::orphans(&all);
             orphans.retain(|pid, _| now.contains_key(pid));
-            for (pid, whose) in now {
+            for (pid, owner) in now {
                 let since = *orphans.entry(pid).or_insert_with(Instant::now);
-                if since.elapsed() > REAP_LIMIT && told.insert(pid.to_string()) {
-                    self.fail(format!("process {pid} of {whose} outlived its parent"));
+                if since.elapsed() > REAP_LIMIT && reported.insert(pid.to_string()) {
+                    self.fail(format!("process {pid} of {owner} outlived its parent"));
                 }
             }
             self.look(&mut standing).await;
@@ -311,7 +315,9 @@ impl Run {
         let states = self.daemon.states().await.unwrap_or_default();
         let windows = self.windows.lock().clone();
         for (number, server) in self.servers.iter().enumerate() {
-            let struck = |it: &Window| it.server == number && it.to.is_none_or(|to| to >= since);
+            let struck = |window: &FaultWindow| {
+                window.server == number && window.to.is_none_or(|to| to >= since)
+            };
             if windows.iter().any(struck) {
                 standing.forget(&server.name);
             } else if let Some(state) = states.get(&server.name)
@@ -324,8 +330,8 @@ impl Run {
 
     async fn quiet_usage(&self) -> anyhow::Result<Usage> {
         let mut least = self.daemon.usage()?;
-        let begun = Instant::now();
-        while begun.elapsed() < QUIET {
+        let started_at = Instant::now();
+        while started_at.elapsed() < QUIET {
             sleep(GLANCE).await;
             least = least.least(self.daemon.usage()?);
         }
@@ -338,7 +344,7 @@ impl Run {
         figures: Vec<Usage>,
         ledger: &Ledger,
         warm: Instant,
-    ) -> anyhow::Result<Report> {
+    ) -> anyhow::Result<RunReport> {
         let mut failures = self.failures.into_inner();
         let records = self.daemon.records("echo").await?;
         match self.daemon.stop().await {
@@ -347,19 +353,23 @@ impl Run {
             Err(error) => failures.push(error.to_string()),
         }
         let left = processes::of_run(&self.name);
-        failures.extend(left.iter().filter(|it| it.role == SERVED).map(|orphan| {
-            let processes::Process { pid, server, .. } = orphan;
-            format!("process {pid} of {server} was left behind")
-        }));
-        let runs: Vec<u64> = self.servers.iter().flat_map(Server::runs).collect();
+        failures.extend(
+            left.iter()
+                .filter(|process| process.role == SERVED)
+                .map(|orphan| {
+                    let processes::Process { pid, server, .. } = orphan;
+                    format!("process {pid} of {server} was left behind")
+                }),
+        );
+        let runs: Vec<u64> = self.servers.iter().flat_map(FleetServer::runs).collect();
         let calls = ledger.take();
         let name = |server: usize| self.servers[server].name.clone();
-        Ok(Report::new(
+        Ok(RunReport::new(
             &calls,
             warm,
             &self.windows.into_inner(),
             self.recoveries.into_inner(),
-            Account::of(&calls, &records, &runs, name),
+            Account::from_views(&calls, &records, &runs, name),
             figures,
             failures,
         ))

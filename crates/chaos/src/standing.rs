@@ -36,9 +36,10 @@ impl Standing {
             is_well: state["healthStatus"] == "healthy",
         };
         let before = self.sessions.get(server);
-        let lost = before.is_some_and(|it| it.since.is_some() && it.since != now.since);
-        let was_well = before.is_none_or(|it| it.is_well);
-        let what = if lost {
+        let lost =
+            before.is_some_and(|session| session.since.is_some() && session.since != now.since);
+        let was_well = before.is_none_or(|session| session.is_well);
+        let problem = if lost {
             Some("lost its session")
         } else if was_well && !now.is_well {
             Some("is said to be unwell")
@@ -47,8 +48,8 @@ impl Standing {
         };
         self.sessions.insert(server.to_owned(), now);
         let (status, error) = (&state["status"], &state["lastError"]);
-        what.map(|what| {
-            format!("{server} {what} without a fault of its own; status {status}, error {error}")
+        problem.map(|problem| {
+            format!("{server} {problem} without a fault of its own; status {status}, error {error}")
         })
     }
 
@@ -72,11 +73,11 @@ mod tests {
         let mut standing = Standing::new();
         let mut look = |state: &Value| standing.look("s", state).is_some();
         assert_eq!(
-            [up("1"), up("1"), down].map(|it| look(&it)),
+            [up("1"), up("1"), down].map(|state| look(&state)),
             [false, false, true]
         );
         assert_eq!(
-            [up("2"), unwell.clone(), unwell].map(|it| look(&it)),
+            [up("2"), unwell.clone(), unwell].map(|state| look(&state)),
             [false, true, false]
         );
         assert!(look(&up("3")));

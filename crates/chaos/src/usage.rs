@@ -25,8 +25,9 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub fn of(pid: u32) -> io::Result<Self> {
-        let count = |what| Ok::<_, io::Error>(fs::read_dir(format!("/proc/{pid}/{what}"))?.count());
+    pub fn of_process(pid: u32) -> io::Result<Self> {
+        let count =
+            |folder| Ok::<_, io::Error>(fs::read_dir(format!("/proc/{pid}/{folder}"))?.count());
         let memory = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
         let pss = memory.lines().find_map(|line| line.strip_prefix("Pss:"));
         let pss = pss.and_then(|text| text.split_whitespace().next()?.parse().ok());
@@ -38,7 +39,7 @@ impl Usage {
     }
 
     /// The sum of both.
-    pub fn and(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         Self {
             threads: self.threads + other.threads,
             descriptors: self.descriptors + other.descriptors,
@@ -73,8 +74,8 @@ pub fn growth(rounds: &[Usage]) -> Vec<String> {
     ]
     .into_iter()
     .filter(|(_, first, last, small)| *last > first + (first * GROWTH / 100).max(*small))
-    .map(|(what, first, last, _)| {
-        format!("{last} {what} after the last round, {first} after the warm-up")
+    .map(|(unit, first, last, _)| {
+        format!("{last} {unit} after the last round, {first} after the warm-up")
     })
     .collect()
 }

@@ -1,4 +1,4 @@
-//! The files beside that of the servers in which a client keeps rules about them.
+//! Files, other than that of the servers, in which a client keeps rules about them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use crate::{
     client::Client,
     document,
     machine::{Machine, System},
-    places::{Choices, ClientFile, Scope, files_of, format_of},
+    places::{Choices, ClientFile, FileScope, files_of, format_of},
     rules::{KEYS, MANAGED_SERVERS},
 };
 
-/// Projects of Claude Code whose settings are looked at.
+/// The most projects of Claude Code whose settings are read.
 const MAX_PROJECTS: usize = 64;
 
-/// Files of one folder that are looked at.
+/// The most files of one folder that are read.
 const MAX_FILES: usize = 256;
 
-/// The file with what other files of its client say of its servers. Reads these files.
+/// Adds the rules that other files of the client have for its servers. Reads these files.
 pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
     let mut choices = Vec::new();
     if let (Client::ClaudeCode, Some(project)) = (file.client, file.project()) {
@@ -43,17 +43,17 @@ fn value(client: Client, path: &Path) -> Option<Value> {
     document::value(format_of(client, path), &text).ok()
 }
 
-/// Where there may be rules, those of all projects first.
-fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
+/// Paths that may have rules; those of all projects come first.
+fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, FileScope)> {
     let project = file.project().or(machine.project.as_deref());
-    let in_project = |names: &[&str]| -> Vec<(PathBuf, Scope)> {
+    let in_project = |names: &[&str]| -> Vec<(PathBuf, FileScope)> {
         let paths = project.into_iter().flat_map(|project| {
             let paths = names.iter().map(|name| project.join(name));
-            paths.map(|path| (path, Scope::Project(project.to_owned())))
+            paths.map(|path| (path, FileScope::Project(project.to_owned())))
         });
         paths.collect()
     };
-    let of_user = |path: PathBuf| (path, Scope::User);
+    let of_user = |path: PathBuf| (path, FileScope::User);
     let home = &machine.home;
     match file.client {
         Client::ClaudeCode => {
@@ -67,7 +67,10 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
             if let Some(folder) = &machine.claude_managed_dir {
                 const MANAGED: [&str; 2] = ["managed-settings.json", MANAGED_SERVERS];
                 places.extend(MANAGED.map(|name| of_user(folder.join(name))));
-                places.extend(json_files(&folder.join("managed-settings.d"), &Scope::User));
+                places.extend(json_files(
+                    &folder.join("managed-settings.d"),
+                    &FileScope::User,
+                ));
             }
             let mut projects: Vec<PathBuf> = project.into_iter().map(Path::to_owned).collect();
             if file.project().is_none() {
@@ -77,7 +80,7 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
             for project in projects {
                 places.extend(NAMES.iter().map(|name| {
                     let path = project.join(".claude").join(name);
-                    (path, Scope::Project(project.clone()))
+                    (path, FileScope::Project(project.clone()))
                 }));
             }
             places
@@ -103,14 +106,14 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
             files.map(|file| (file.path, file.scope)).collect()
         }
         Client::Kiro => {
-            let mut places = json_files(&home.join(".kiro/agents"), &Scope::User);
+            let mut places = json_files(&home.join(".kiro/agents"), &FileScope::User);
             for (folder, scope) in in_project(&[".kiro/agents"]) {
                 places.extend(json_files(&folder, &scope));
             }
             places
         }
         Client::AmazonQ => {
-            let mut places = json_files(&home.join(".aws/amazonq/cli-agents"), &Scope::User);
+            let mut places = json_files(&home.join(".aws/amazonq/cli-agents"), &FileScope::User);
             for (folder, scope) in in_project(&[".amazonq/cli-agents"]) {
                 places.extend(json_files(&folder, &scope));
             }
@@ -120,18 +123,21 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, Scope)> {
     }
 }
 
-/// The JSON files in this folder, by their names.
-fn json_files(folder: &Path, scope: &Scope) -> Vec<(PathBuf, Scope)> {
+/// The JSON files in this folder, sorted by name.
+fn json_files(folder: &Path, scope: &FileScope) -> Vec<(PathBuf, FileScope)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_json = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
+    let is_json = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| extension == "json")
+    };
     let mut paths: Vec<PathBuf> = paths.filter(is_json).take(MAX_FILES).collect();
     paths.sort();
     let places = paths.into_iter().map(|path| (path, scope.clone()));
     places.collect()
 }
 
-/// The projects that have servers of their own in the file of Claude Code.
+/// The projects that have their own servers in the file of Claude Code.
 fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
     let whole = value(Client::ClaudeCode, path).unwrap_or_default();
     let projects = whole.get("projects").and_then(Value::as_object);
@@ -139,31 +145,33 @@ fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
         let servers = project.get("mcpServers").and_then(Value::as_object);
         servers.is_some_and(|servers| !servers.is_empty())
     };
-    let projects = projects.into_iter().flatten();
-    let with_servers = projects.filter(|(_, project)| has_servers(project));
+    let with_servers = projects
+        .into_iter()
+        .flatten()
+        .filter(|(_, project)| has_servers(project));
     let folders = with_servers.map(|(folder, _)| PathBuf::from(folder));
     let whole = folders.filter(|folder| folder.is_absolute());
     whole.take(MAX_PROJECTS).collect()
 }
 
-/// The choices for a project in Claude Code's own file.
+/// The rules for a project in Claude Code's own file.
 fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choices> {
-    let own = files_of(Client::ClaudeCode, machine).into_iter().next()?;
-    let whole = value(own.client, &own.path)?;
+    let client_file = files_of(Client::ClaudeCode, machine).into_iter().next()?;
+    let whole = value(client_file.client, &client_file.path)?;
     let of_project = whole.get("projects")?.get(project.to_str()?)?;
     Some(Choices {
-        path: own.path,
-        scope: Scope::Project(project.to_owned()),
+        path: client_file.path,
+        scope: FileScope::Project(project.to_owned()),
         whole: with_rules_alone(of_project.clone()),
     })
 }
 
-/// The keys with rules. Of servers only the names are kept, for the rest may be secret.
+/// Keeps the keys with rules only. Of servers only the names are kept, because the rest may be secret.
 fn with_rules_alone(whole: Value) -> Value {
     let Value::Object(members) = whole else {
         return Value::Null;
     };
-    let mut kept = Map::new();
+    let mut rules = Map::new();
     for (key, value) in members {
         if !KEYS.contains(&key.as_str()) {
             continue;
@@ -179,7 +187,7 @@ fn with_rules_alone(whole: Value) -> Value {
             }
             (_, value) => value,
         };
-        kept.insert(key, value);
+        rules.insert(key, value);
     }
-    Value::Object(kept)
+    Value::Object(rules)
 }

@@ -1,8 +1,8 @@
-//! The MCP clients that are known, by name.
+//! The known MCP clients, and their names.
 
 use std::{fmt, str::FromStr};
 
-/// A program that has MCP servers in a file of its own.
+/// A program that has MCP servers in its own file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Client {
     ClaudeDesktop,
@@ -33,7 +33,7 @@ pub enum Client {
     Crush,
     Trae,
     /// The owner of a file with `mcpServers` at a place that no known client uses. Its entries are read as
-    /// `serve --config` reads them. It is not among [`Self::ALL`].
+    /// `serve --config` reads them. It is not in [`Self::ALL`].
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl Client {
         Self::Trae,
     ];
 
-    /// The word for it on the command line: `claude-desktop`.
+    /// The name on the command line: `claude-desktop`.
     pub fn id(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "claude-desktop",
@@ -106,7 +106,7 @@ impl Client {
         }
     }
 
-    /// Its own name: `Claude Desktop`.
+    /// The name for people: `Claude Desktop`.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "Claude Desktop",
@@ -140,8 +140,8 @@ impl Client {
         }
     }
 
-    /// Whether it looks for programs in the `PATH` of a shell. The others are started from a desktop,
-    /// and need the absolute path of a program.
+    /// True if it looks for programs in the `PATH` of a shell. The others are started from a desktop, and
+    /// need the absolute path of a program.
     pub fn searches_path(self) -> bool {
         matches!(
             self,
@@ -159,27 +159,28 @@ impl Client {
         )
     }
 
-    /// Whether it speaks HTTP+SSE, which came before Streamable HTTP.
+    /// True if it speaks HTTP+SSE, the predecessor of Streamable HTTP.
     pub(crate) fn speaks_sse(self) -> bool {
         !matches!(self, Self::Codex | Self::Goose | Self::AmazonQ)
     }
 
-    /// Whether it takes a URL without a transport for one of HTTP+SSE.
+    /// True if a URL without a transport means HTTP+SSE.
     pub(crate) fn assumes_sse(self) -> bool {
         matches!(self, Self::Cline | Self::LibreChat)
     }
 
-    /// Whether it reads its files as Gemini CLI does, from which it was made.
+    /// True if it is a fork of Gemini CLI, or Gemini CLI itself, and reads its files alike.
     pub(crate) fn is_of_gemini(self) -> bool {
         matches!(self, Self::GeminiCli | Self::QwenCode)
     }
 
-    /// Whether it reads its files as opencode does, from which it was made.
+    /// True if it is a fork of opencode, or opencode itself, and reads its files alike.
     pub(crate) fn is_of_opencode(self) -> bool {
         matches!(self, Self::Opencode | Self::KiloCli)
     }
 
-    /// The seconds that it gives a call where its file states none. Most have that of the official SDK.
+    /// The time limit of a call, in seconds, if its file states none. Most clients have that of the
+    /// official SDK.
     pub(crate) fn usual_call_limit(self) -> f64 {
         match self {
             Self::ClaudeCode => f64::INFINITY,
@@ -190,7 +191,7 @@ impl Client {
         }
     }
 
-    /// Whether its file can name a server by its URL.
+    /// True if its file can name a server by its URL.
     pub fn speaks_http(self) -> bool {
         self != Self::ClaudeDesktop
     }
@@ -202,14 +203,14 @@ impl fmt::Display for Client {
     }
 }
 
-/// Case, blanks, `-` and `_` do not count.
+/// Reads an id, a name or an alias. Case, blanks, `-` and `_` do not count.
 impl FromStr for Client {
     type Err = UnknownClient;
 
     fn from_str(text: &str) -> Result<Self, UnknownClient> {
         let simple = |text: &str| text.replace([' ', '-', '_'], "").to_lowercase();
-        let given = simple(text);
-        let alias = match given.as_str() {
+        let simple_text = simple(text);
+        let alias = match simple_text.as_str() {
             "claude" => Some(Self::ClaudeDesktop),
             "code" => Some(Self::VsCode),
             "gemini" => Some(Self::GeminiCli),
@@ -223,7 +224,11 @@ impl FromStr for Client {
         };
         let mut all = Self::ALL.into_iter();
         alias
-            .or_else(|| all.find(|it| simple(it.id()) == given || simple(it.name()) == given))
+            .or_else(|| {
+                all.find(|client| {
+                    simple(client.id()) == simple_text || simple(client.name()) == simple_text
+                })
+            })
             .ok_or_else(|| UnknownClient(text.to_owned()))
     }
 }

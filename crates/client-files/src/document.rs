@@ -1,4 +1,4 @@
-//! The text of a client's file as a value, whatever format it is written in.
+//! Reads the text of a client's file into a value, in any of the formats.
 
 use std::{collections::HashSet, fmt};
 
@@ -12,9 +12,9 @@ use mainstay_config::{
 use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, Item, TableLike};
 
-use crate::{format::Format, yaml};
+use crate::{format::FileFormat, yaml};
 
-/// Why a client's file cannot be read as what it should be.
+/// The reason that a client's file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReadable {
     #[error("it is no JSON: {0}")]
@@ -25,7 +25,7 @@ pub enum NotReadable {
     Yaml(String),
     #[error("it holds no object, but another kind of value")]
     NoObject,
-    /// The servers stand in something that is no object and no list.
+    /// The value of this key is no object and no list.
     #[error("`{0}` holds no servers, but another kind of value")]
     NoServers(String),
 }
@@ -33,13 +33,13 @@ pub enum NotReadable {
 /// Some editors on Windows begin a file with a byte order mark.
 pub(crate) const MARK: char = '\u{feff}';
 
-/// The file as a value. An empty file is an empty object, and so is one of comments alone.
-pub fn value(format: Format, text: &str) -> Result<Value, NotReadable> {
+/// Reads a file into a value. An empty file is an empty object, and so is a file with comments only.
+pub fn value(format: FileFormat, text: &str) -> Result<Value, NotReadable> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     let value = match format {
-        Format::Json => json(text)?,
-        Format::Toml => toml(text)?,
-        Format::Yaml => yaml::value(text)?,
+        FileFormat::Json => json(text)?,
+        FileFormat::Toml => toml(text)?,
+        FileFormat::Yaml => yaml::value(text)?,
     };
     match value {
         Value::Null => Ok(Value::Object(Map::new())),
@@ -48,22 +48,22 @@ pub fn value(format: Format, text: &str) -> Result<Value, NotReadable> {
     }
 }
 
-/// Any JSON, with comments or without.
+/// Reads JSON with or without comments.
 pub(crate) fn json(text: &str) -> Result<Value, NotReadable> {
     let document = Document::read(text, Syntax::Jsonc)
         .map_err(|error| NotReadable::Json(without_preamble(&error)))?;
     match document.value() {
         Ok(value) => Ok(value),
-        // Nothing stands there.
+        // The text is empty.
         Err(EditError::NoServers) => Ok(Value::Null),
         Err(error) => Err(NotReadable::Json(error.to_string())),
     }
 }
 
-/// A key that stands in its object a second time.
+/// A key that its object has a second time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repeated {
-    /// The keys that lead to it, and itself.
+    /// The keys that lead to it, and the key itself.
     pub path: Vec<String>,
     /// Counted from 1.
     pub line: usize,
@@ -80,12 +80,12 @@ impl fmt::Display for Repeated {
     }
 }
 
-/// The keys that stand twice in their object. The last of them counts for most programs, and is not what a
-/// person reads first.
-pub(crate) fn repeated_keys(format: Format, text: &str) -> Vec<Repeated> {
+/// Finds duplicate keys in objects. The last of them counts for most programs, but a person reads the first
+/// one first.
+pub(crate) fn repeated_keys(format: FileFormat, text: &str) -> Vec<Repeated> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
-    // The other languages have no such texts.
-    if format != Format::Json {
+    // The other formats do not allow duplicate keys.
+    if format != FileFormat::Json {
         return Vec::new();
     }
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
@@ -93,7 +93,7 @@ pub(crate) fn repeated_keys(format: Format, text: &str) -> Vec<Repeated> {
     if let Some(node) = parsed.ok().and_then(|parsed| parsed.value) {
         gather_repeated(&node, &mut Vec::new(), &mut found);
     }
-    // They come in the order of the text.
+    // The keys are in the order of the text.
     let (mut line, mut done) = (1, 0);
     let with_line = |(path, at): (Vec<String>, usize)| {
         line += text[done..at].matches('\n').count();
@@ -103,13 +103,13 @@ pub(crate) fn repeated_keys(format: Format, text: &str) -> Vec<Repeated> {
     found.into_iter().map(with_line).collect()
 }
 
-/// Adds the path of each such key, and where it stands.
+/// Collects the path and the offset of each duplicate key.
 fn gather_repeated(node: &Node<'_>, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, usize)>) {
     let Node::Object(object) = node else { return };
-    let mut seen = HashSet::new();
+    let mut earlier_keys = HashSet::new();
     for member in &object.properties {
         path.push(member.name.as_str().to_owned());
-        if !seen.insert(member.name.as_str()) {
+        if !earlier_keys.insert(member.name.as_str()) {
             found.push((path.clone(), member.range().start));
         }
         gather_repeated(&member.value, path, found);
@@ -117,7 +117,7 @@ fn gather_repeated(node: &Node<'_>, path: &mut Vec<String>, found: &mut Vec<(Vec
     }
 }
 
-/// The reason alone.
+/// Returns the reason of an error, without its introduction.
 fn without_preamble(error: &EditError) -> String {
     match error {
         EditError::Unreadable(reason) => reason.clone(),
@@ -132,7 +132,7 @@ fn toml(text: &str) -> Result<Value, NotReadable> {
     Ok(of_table(document.as_table()))
 }
 
-/// The reason, and where it is, as errors of JSON say it.
+/// Returns the reason with its line and column, in the form of errors of JSON.
 fn with_place(error: &toml_edit::TomlError, text: &str) -> String {
     let message = error.message().trim_end().replace('\n', ", ");
     let before = error.span().and_then(|span| text.get(..span.start));

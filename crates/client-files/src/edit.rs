@@ -1,6 +1,6 @@
 //! Changes the servers in the text of a client's file. Everything else keeps its bytes: comments, order,
-//! indentation, line ends, other keys. What cannot be changed so is not changed; a block to paste is
-//! handed back instead.
+//! indentation, line ends, other keys. If that is not possible, the text is not changed, and the error has
+//! a block to paste.
 
 mod json;
 mod toml;
@@ -11,16 +11,16 @@ use serde_json::{Map, Value};
 
 use crate::{
     document::{self, MARK, NotReadable, Repeated},
-    format::Format,
+    format::FileFormat,
     front::{self, Front},
     places::{ClientFile, Section},
-    read::{self, LeftOut, Note},
+    read::{self, ImportNote, LeftOut},
 };
 
 /// A change of one server of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// Gives a server this entry, in the client's words; a new one stands last.
+pub enum EntryChange {
+    /// Sets the entry of a server, in the client's words; a new one is put last.
     Put {
         section: Section,
         label: String,
@@ -40,9 +40,9 @@ pub enum EditError {
     #[error("it cannot be changed in place: {reason}")]
     Unwritable {
         reason: String,
-        /// What a person can paste into the file, in the file's format.
+        /// A block that a person can paste into the file, in the file's format.
         block: String,
-        /// The servers that a person has to take out.
+        /// The servers that a person has to remove.
         remove: Vec<String>,
     },
 }
@@ -51,17 +51,17 @@ pub enum EditError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointed {
     pub text: String,
-    /// The servers that were taken out, by their names in the file.
+    /// The removed servers, by their names in the file.
     pub removed: Vec<String>,
     /// The name of Mainstay's entry.
     pub label: String,
-    /// How a list of the client leaves Mainstay out.
-    pub left_out: Option<Note>,
+    /// The reason that a list of the client leaves Mainstay out.
+    pub left_out: Option<ImportNote>,
 }
 
-/// The text after these changes. It has been read again: it holds what it is to hold and nothing else has
-/// changed.
-pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String, EditError> {
+/// Returns the text after these changes. The text is read again before it is returned: it has the changes,
+/// and nothing else has changed.
+pub fn apply(file: &ClientFile, text: &str, changes: &[EntryChange]) -> Result<String, EditError> {
     let (mark, plain) = match text.strip_prefix(MARK) {
         Some(plain) => (true, plain),
         None => (false, text),
@@ -75,25 +75,25 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
     };
     let repeated = document::repeated_keys(file.format, plain);
     let mut repetitions = changes.iter();
-    if let Some(reason) = repetitions.find_map(|it| repetition(it, &before, &repeated)) {
+    if let Some(reason) = repetitions.find_map(|change| repetition(change, &before, &repeated)) {
         return Err(unwritable(reason));
     }
     let normal = plain.replace("\r\n", "\n");
     let edited = match file.format {
-        Format::Json => json::apply(&normal, changes),
-        Format::Toml => toml::apply(&normal, changes),
-        Format::Yaml => yaml::apply(&normal, changes),
+        FileFormat::Json => json::apply(&normal, changes),
+        FileFormat::Toml => toml::apply(&normal, changes),
+        FileFormat::Yaml => yaml::apply(&normal, changes),
     };
     let edited = edited.map_err(unwritable)?;
     let edited = spliced(plain, &edited);
     match document::value(file.format, &edited) {
         Ok(found) if is_same(&found, &after) => {
-            // A value does not show them.
+            // A value does not have the duplicates.
             let left = document::repeated_keys(file.format, &edited);
             if !left
                 .iter()
-                .map(|it| &it.path)
-                .eq(repeated.iter().map(|it| &it.path))
+                .map(|key| &key.path)
+                .eq(repeated.iter().map(|key| &key.path))
             {
                 return Err(unwritable(
                     "a key that stands twice would be lost".to_owned(),
@@ -110,30 +110,32 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[Change]) -> Result<String
     })
 }
 
-/// Names a key that stands twice at the place of a change, above it or below it: the change would lose one of the two.
-fn repetition(change: &Change, whole: &Value, repeated: &[Repeated]) -> Option<String> {
-    let (Change::Put { section, label, .. } | Change::Remove { section, label }) = change;
+/// Names a duplicate key at the place of a change, above it or below it: the change would lose one of the
+/// two.
+fn repetition(change: &EntryChange, whole: &Value, repeated: &[Repeated]) -> Option<String> {
+    let (EntryChange::Put { section, label, .. } | EntryChange::Remove { section, label }) = change;
     if let Some(Value::Array(elements)) = section.value(whole) {
-        let named = |it: &&Value| it.get("name").and_then(Value::as_str) == Some(label);
+        let named = |element: &&Value| element.get("name").and_then(Value::as_str) == Some(label);
         let is_twice = elements.iter().filter(named).count() > 1;
         let place = section.keys.join(".");
         return is_twice.then(|| format!("`{label}` stands twice in `{place}`"));
     }
-    let mut own = section.keys.clone();
-    own.push(label.clone());
-    let mut repeated = repeated.iter();
-    let found = repeated.find(|it| own.starts_with(&it.path) || it.path.starts_with(&own))?;
+    let mut path = section.keys.clone();
+    path.push(label.clone());
+    let found = repeated
+        .iter()
+        .find(|key| path.starts_with(&key.path) || key.path.starts_with(&path))?;
     Some(found.to_string())
 }
 
-/// Has the client use Mainstay: its entry is put where the client adds servers itself. The servers that
-/// Mainstay `takes` are taken out, those of projects included; what is a part of the client itself stays.
-/// Pointing again changes nothing.
+/// Makes the client use Mainstay: its entry is put where the client adds servers itself. The servers that
+/// Mainstay `takes_over` are removed, those of projects included; servers that belong to the client itself
+/// stay. Doing so again changes nothing.
 pub fn point_at_mainstay(
     file: &ClientFile,
     text: &str,
     front: &Front,
-    takes: impl Fn(&read::Server) -> bool,
+    takes_over: impl Fn(&read::FoundServer) -> bool,
 ) -> Result<Pointed, EditError> {
     let whole = document::value(file.format, text)?;
     let servers = read::servers(file, text)?;
@@ -143,32 +145,32 @@ pub fn point_at_mainstay(
         is_list: false,
         project: None,
     });
-    let is_ours = |server: &&read::Server| {
+    let is_ours = |server: &&read::FoundServer| {
         server.left_out == Some(LeftOut::Mainstay) && server.section.keys == section.keys
     };
-    let known = servers
+    let present_label = servers
         .iter()
         .find(is_ours)
         .map(|server| server.label.clone());
-    let label = known.unwrap_or_else(|| front::free_label(&servers, &section, &takes));
+    let label = present_label.unwrap_or_else(|| front::free_label(&servers, &section, &takes_over));
     let mut changes = Vec::new();
     let mut removed = Vec::new();
-    // Of each server that goes into the one entry.
+    // Times of each server that Mainstay replaces.
     let mut times = Vec::new();
     for server in &servers {
-        let goes = match &server.left_out {
-            None => takes(server),
-            Some(reason) => !reason.stays(),
+        let is_removed = match &server.left_out {
+            None => takes_over(server),
+            Some(reason) => !reason.stays_in_file(),
         };
         let is_it = server.label == label && server.section.keys == section.keys;
-        if is_it || goes && server.left_out.is_none() {
-            times.push(front::Times::of_server(server));
+        if is_it || is_removed && server.left_out.is_none() {
+            times.push(front::FrontTimes::of_server(server));
         }
-        if goes && !is_it {
+        if is_removed && !is_it {
             if server.left_out.is_none() {
                 removed.push(server.label.clone());
             }
-            changes.push(Change::Remove {
+            changes.push(EntryChange::Remove {
                 section: server.section.clone(),
                 label: server.label.clone(),
             });
@@ -177,7 +179,7 @@ pub fn point_at_mainstay(
     let left_out = read::left_out_by_list(file, &whole, &section, &label);
     changes.insert(
         0,
-        Change::Put {
+        EntryChange::Put {
             entry: front::entry(file.client, &label, front, &times, &section),
             label: label.clone(),
             section,
@@ -192,12 +194,12 @@ pub fn point_at_mainstay(
     })
 }
 
-/// Takes Mainstay's entries out again. `None` where there is none.
+/// Removes the entries of Mainstay. Returns `None` if there are none.
 pub fn remove_mainstay(file: &ClientFile, text: &str) -> Result<Option<String>, EditError> {
     let servers = read::servers(file, text)?.into_iter();
     let ours = servers.filter(|server| server.left_out == Some(LeftOut::Mainstay));
-    let changes: Vec<Change> = ours
-        .map(|server| Change::Remove {
+    let changes: Vec<EntryChange> = ours
+        .map(|server| EntryChange::Remove {
             section: server.section,
             label: server.label,
         })
@@ -208,11 +210,11 @@ pub fn remove_mainstay(file: &ClientFile, text: &str) -> Result<Option<String>, 
     apply(file, text, &changes).map(Some)
 }
 
-/// What the file is to hold.
-pub(crate) fn expected(before: &Value, changes: &[Change]) -> Result<Value, NotReadable> {
+/// Computes the value that the file must have after the changes.
+pub(crate) fn expected(before: &Value, changes: &[EntryChange]) -> Result<Value, NotReadable> {
     let mut after = before.clone();
     for change in changes {
-        let (Change::Put { section, .. } | Change::Remove { section, .. }) = change;
+        let (EntryChange::Put { section, .. } | EntryChange::Remove { section, .. }) = change;
         let not_there = || NotReadable::NoServers(section.keys.join("."));
         let mut place = &mut after;
         for (depth, key) in section.keys.iter().enumerate() {
@@ -230,24 +232,24 @@ pub(crate) fn expected(before: &Value, changes: &[Change]) -> Result<Value, NotR
         }
         let named = |label: &str| {
             let label = label.to_owned();
-            move |it: &Value| it.get("name").and_then(Value::as_str) == Some(&label)
+            move |element: &Value| element.get("name").and_then(Value::as_str) == Some(&label)
         };
         match (change, place) {
-            (Change::Put { label, entry, .. }, Value::Object(members)) => {
+            (EntryChange::Put { label, entry, .. }, Value::Object(members)) => {
                 members.insert(label.clone(), entry.clone());
             }
-            (Change::Put { label, entry, .. }, Value::Array(elements)) => {
-                match elements.iter_mut().find(|it| named(label)(it)) {
+            (EntryChange::Put { label, entry, .. }, Value::Array(elements)) => {
+                match elements.iter_mut().find(|element| named(label)(element)) {
                     Some(element) => *element = entry.clone(),
                     None => elements.push(entry.clone()),
                 }
             }
-            (Change::Remove { label, .. }, Value::Object(members)) => {
+            (EntryChange::Remove { label, .. }, Value::Object(members)) => {
                 members.shift_remove(label);
             }
-            (Change::Remove { label, .. }, Value::Array(elements)) => {
+            (EntryChange::Remove { label, .. }, Value::Array(elements)) => {
                 let is_it = named(label);
-                elements.retain(|it| !is_it(it));
+                elements.retain(|element| !is_it(element));
             }
             _ => return Err(not_there()),
         }
@@ -255,7 +257,7 @@ pub(crate) fn expected(before: &Value, changes: &[Change]) -> Result<Value, NotR
     Ok(after)
 }
 
-/// A table that is empty may be written as none.
+/// Compares values. An empty table may be absent instead.
 pub(crate) fn is_same(found: &Value, expected: &Value) -> bool {
     let is_nothing = |value: &Value| match value {
         Value::Null => true,
@@ -277,12 +279,12 @@ pub(crate) fn is_same(found: &Value, expected: &Value) -> bool {
     }
 }
 
-/// What these changes put, as a whole file or for a person to paste.
-pub fn block(format: Format, changes: &[Change]) -> String {
+/// Writes the entries of these changes, as a whole file or for a person to paste.
+pub fn block(format: FileFormat, changes: &[EntryChange]) -> String {
     let mut whole = Value::Object(Map::new());
-    let puts: Vec<Change> = changes
+    let puts: Vec<EntryChange> = changes
         .iter()
-        .filter(|change| matches!(change, Change::Put { .. }))
+        .filter(|change| matches!(change, EntryChange::Put { .. }))
         .cloned()
         .collect();
     if let Ok(value) = expected(&whole, &puts) {
@@ -291,19 +293,19 @@ pub fn block(format: Format, changes: &[Change]) -> String {
     written(format, &whole)
 }
 
-/// The value as a text of this format, for people.
-fn written(format: Format, value: &Value) -> String {
+/// Writes the value as a text of this format, for people.
+fn written(format: FileFormat, value: &Value) -> String {
     match format {
-        Format::Json => format!("{value:#}\n"),
-        Format::Toml => toml::written(value),
-        Format::Yaml => yaml::written(value),
+        FileFormat::Json => format!("{value:#}\n"),
+        FileFormat::Toml => toml::written(value),
+        FileFormat::Yaml => yaml::written(value),
     }
 }
 
-fn removed(changes: &[Change]) -> Vec<String> {
+fn removed(changes: &[EntryChange]) -> Vec<String> {
     let removed = changes.iter().filter_map(|change| match change {
-        Change::Remove { label, .. } => Some(label.clone()),
-        Change::Put { .. } => None,
+        EntryChange::Remove { label, .. } => Some(label.clone()),
+        EntryChange::Put { .. } => None,
     });
     removed.collect()
 }

@@ -1,6 +1,6 @@
 //! Looks for the files of clients on this machine.
 
-use mainstay_config::Unreadable;
+use mainstay_config::UnreadableFile;
 use mainstay_platform::files;
 
 use crate::{
@@ -8,26 +8,26 @@ use crate::{
     client::Client,
     machine::Machine,
     places::{ClientFile, files_of},
-    read::{Server, servers},
+    read::{FoundServer, servers},
 };
 
 /// A client that has files on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundClient {
     pub client: Client,
-    /// The files that are there, the main one first.
+    /// The files that exist, the main one first.
     pub files: Vec<FoundFile>,
 }
 
-/// A file that is there.
+/// A file that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
     pub file: ClientFile,
-    /// Its text, or why it cannot be read.
-    pub text: Result<String, Unreadable>,
+    /// The text of the file, or the reason that it cannot be read.
+    pub text: Result<String, UnreadableFile>,
 }
 
-/// A file of a client that belongs to a project.
+/// A file of a client in a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectFile {
     pub file: ClientFile,
@@ -35,10 +35,11 @@ pub struct ProjectFile {
     pub labels: Vec<String>,
 }
 
-/// The clients that have files here. Reads regular files only, and waits for no disk that hangs.
-pub fn find(machine: &Machine) -> Vec<Found> {
+/// Finds the clients that have files here. Reads regular files only, and does not wait for a disk that
+/// hangs.
+pub fn find(machine: &Machine) -> Vec<FoundClient> {
     let clients = Client::ALL.into_iter();
-    let found = clients.map(|client| Found {
+    let found = clients.map(|client| FoundClient {
         client,
         files: files_of(client, machine)
             .into_iter()
@@ -49,14 +50,13 @@ pub fn find(machine: &Machine) -> Vec<Found> {
     found.filter(|found| !found.files.is_empty()).collect()
 }
 
-/// The files of programs that Mainstay takes the place of: `import` reads them, and nothing is written to
-/// them.
+/// Finds the files of programs that Mainstay replaces. `import` reads them; nothing is written to them.
 pub fn find_replaced(machine: &Machine) -> Vec<FoundFile> {
     let files = files_of(Client::Unknown, machine).into_iter();
     files.filter_map(read).collect()
 }
 
-/// The files of clients in the machine's project that name servers which Mainstay could run.
+/// Finds the files of clients in the machine's project with servers that Mainstay could run.
 pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
     let clients = Client::ALL.into_iter();
     let files = clients.flat_map(|client| files_of(client, machine));
@@ -64,8 +64,8 @@ pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
     let files = files.map(|file| with_choices(file, machine));
     let found = files.filter_map(read).filter_map(|found| {
         let servers = servers(&found.file, found.text.as_ref().ok()?).ok()?;
-        let own = servers.into_iter().filter(Server::is_movable);
-        let labels: Vec<String> = own.map(|server| server.label).collect();
+        let movable = servers.into_iter().filter(FoundServer::is_movable);
+        let labels: Vec<String> = movable.map(|server| server.label).collect();
         (!labels.is_empty()).then_some(ProjectFile {
             file: found.file,
             labels,
@@ -74,16 +74,16 @@ pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
     found.collect()
 }
 
-/// `None` if there is no such file.
+/// Reads a file. Returns `None` if there is no such file.
 pub fn read(file: ClientFile) -> Option<FoundFile> {
-    // Most files of most clients are not there; a thread for each would take long.
+    // Most files of most clients do not exist; a thread for each would take long.
     if std::fs::symlink_metadata(&file.path)
         .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
     {
         return None;
     }
     match files::configuration(&file.path) {
-        Err(Unreadable::Absent) => None,
+        Err(UnreadableFile::Absent) => None,
         text => Some(FoundFile { file, text }),
     }
 }

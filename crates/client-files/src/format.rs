@@ -1,9 +1,9 @@
-//! The languages of clients' files.
+//! The formats of clients' files.
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// JSON. Comments and trailing commas are read, too, and kept.
+pub enum FileFormat {
+    /// JSON. Comments and trailing commas are accepted and kept.
     Json,
     Toml,
     Yaml,

@@ -1,32 +1,34 @@
-//! The entry that makes a client talk to Mainstay.
+//! Makes the entry of Mainstay in a client's file.
 
 use std::path::PathBuf;
 
 use mainstay_config::edit::Entry;
 use serde_json::{Value, json};
 
-use crate::{client::Client, own_address::LABEL, places::Section, read::Server, translate, write};
+use crate::{
+    client::Client, own_address::LABEL, places::Section, read::FoundServer, translate, write,
+};
 
-/// How a client reaches Mainstay.
+/// The way in which a client reaches Mainstay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Front {
     /// The client starts `mainstay connect`, which needs no token and outlives a restart of the daemon.
     Connect {
         /// The absolute path of the program, for clients that do not search the `PATH` of a shell.
         program: PathBuf,
-        /// Whether `mainstay` leads to it in the `PATH` of a shell.
+        /// True if `mainstay` is this program in the `PATH` of a shell.
         is_on_path: bool,
-        /// The state directory, where it is not the usual one.
+        /// The state directory, if it is not the usual one.
         home: Option<PathBuf>,
     },
-    /// The client asks the daemon over HTTP.
+    /// The client reaches the daemon over HTTP.
     Http { url: String },
-    /// The same with a token.
+    /// Like `Http`, with a token.
     HttpWithToken { url: String, token: String },
 }
 
 impl Front {
-    /// Our own entry of it.
+    /// Returns the entry in our own words.
     pub fn entry(&self, client: Client) -> Entry {
         let entry = match self {
             Self::Connect {
@@ -57,47 +59,49 @@ impl Front {
     }
 }
 
-/// The times in seconds that a server in whose place Mainstay stands has for a call and for its start.
+/// The times of a server that Mainstay replaces: for a call and for its start, in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct FrontTimes {
     call: Option<f64>,
     start: Option<f64>,
 }
 
-impl Times {
-    pub fn of_server(server: &Server) -> Self {
-        // A time above the servers holds for Mainstay's entry as well.
+impl FrontTimes {
+    pub fn of_server(server: &FoundServer) -> Self {
+        // A time for all servers holds for Mainstay's entry as well.
         let is_own = |key: &str| server.notes.iter().all(|note| note.key != key);
         let number = |key: &str| server.entry.get(key).and_then(Value::as_f64);
         Self {
             call: number("timeout_s").filter(|_| is_own("mcp.timeout.request")),
             start: number("connectTimeoutMs")
                 .filter(|_| is_own("mcp.timeout.startup"))
-                .map(|it| it / 1000.0),
+                .map(|milliseconds| milliseconds / 1000.0),
         }
     }
 }
 
-/// The entry in the client's words. A client without HTTP gets nothing but its name. It has the longest times
-/// of the servers in whose place it stands.
+/// Makes the entry in the client's words. For a client without HTTP it is empty apart from its name. It has
+/// the longest times of the servers that it replaces.
 pub(crate) fn entry(
     client: Client,
     label: &str,
     front: &Front,
-    times: &[Times],
+    times: &[FrontTimes],
     section: &Section,
 ) -> Value {
     let mut ours = front.entry(client);
-    let all_state = times.iter().all(|it| it.call.is_some());
+    let all_state = times.iter().all(|server| server.call.is_some());
     let least = if all_state {
         0.0
     } else {
         client.usual_call_limit()
     };
-    if let Some(limit) = longest(times.iter().map(|it| it.call)).filter(|it| *it > least) {
+    if let Some(limit) =
+        longest(times.iter().map(|server| server.call)).filter(|limit| *limit > least)
+    {
         ours.insert("timeout_s".to_owned(), translate::whole(limit));
     }
-    if let Some(limit) = longest(times.iter().map(|it| it.start)) {
+    if let Some(limit) = longest(times.iter().map(|server| server.start)) {
         ours.insert(
             "connectTimeoutMs".to_owned(),
             translate::whole(limit * 1000.0),
@@ -111,16 +115,16 @@ fn longest(times: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     times.flatten().max_by(f64::total_cmp)
 }
 
-/// A name that no other server of the file has.
+/// Returns a name that no other server of the file has.
 pub(crate) fn free_label(
-    servers: &[Server],
+    servers: &[FoundServer],
     section: &Section,
-    takes: impl Fn(&Server) -> bool,
+    takes_over: impl Fn(&FoundServer) -> bool,
 ) -> String {
     let is_taken = |label: &str| {
         servers.iter().any(|server| {
-            let stays = server.left_out.is_some() || !takes(server);
-            server.label == label && server.section.keys == section.keys && stays
+            let is_staying = server.left_out.is_some() || !takes_over(server);
+            server.label == label && server.section.keys == section.keys && is_staying
         })
     };
     let numbered = (2..).map(|number| format!("{LABEL}-{number}"));

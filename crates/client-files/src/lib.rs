@@ -1,5 +1,5 @@
-//! Where other MCP clients keep their servers, and how: found on a machine, read into entries of our
-//! configuration, merged, and written in place.
+//! Servers in the files of other MCP clients: found on a machine, read into entries of our configuration,
+//! merged, and written in place.
 //!
 //! ```text
 //! find(machine)            the clients that are here, with the texts of their files
@@ -10,7 +10,7 @@
 //! entry_for(client, name, entry, section)           an entry of ours in a client's words
 //! pasted(text)                                    the servers in what a person pasted
 //! apply(file, text, changes)                      any change of a client's servers
-//! warn_of_unread_rules(loaded, machine)           what a client's file restricts and the daemon does not
+//! warn_of_unread_rules(loaded, machine)           warnings of a client's rules that the daemon does not read
 //! revert(file, before, after, now)                undoes a change in a file that was changed since
 //! back_up(path), write(path, text)                the only functions that write, with write_in
 //! ```
@@ -43,18 +43,18 @@ mod yaml;
 pub use choices::with_choices;
 pub use client::{Client, UnknownClient};
 pub use document::{NotReadable, value};
-pub use edit::{Change, EditError, Pointed, apply, block, point_at_mainstay, remove_mainstay};
+pub use edit::{EditError, EntryChange, Pointed, apply, block, point_at_mainstay, remove_mainstay};
 pub use find::{
-    Found, FoundFile, ProjectFile, find, find_in_project, find_replaced, read as read_file,
+    FoundClient, FoundFile, ProjectFile, find, find_in_project, find_replaced, read as read_file,
 };
-pub use format::Format;
+pub use format::FileFormat;
 pub use front::Front;
 pub use machine::{Machine, System};
-pub use merge::{Merged, Standing, meaning, merge};
+pub use merge::{MergeStatus, Merged, meaning, merge};
 pub use own_address::{DEFAULT_URL, LABEL, is_mainstay};
 pub use pasted::{MAX_PASTED, NotPasted, Pasted, PastedServer, pasted};
-pub use places::{Choices, ClientFile, Scope, Section, files_of};
-pub use read::{Fate, LeftOut, Note, Server, left_out_by_list, servers};
+pub use places::{Choices, ClientFile, FileScope, Section, files_of};
+pub use read::{FoundServer, ImportNote, KeyFate, LeftOut, left_out_by_list, servers};
 pub use revert::{Reverted, revert, unpatched};
 pub use save::{back_up, write, write_in};
 pub use unread::warn_of_unread_rules;

@@ -1,4 +1,4 @@
-//! The machine on which clients are looked for: its system, and the folders that say where files lie.
+//! The machine on which clients are looked for: its system and its folders.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ pub enum System {
 }
 
 impl System {
-    /// The system that this program was built for. The other Unixes do as Linux does.
-    pub fn own() -> Self {
+    /// The system that this program was built for. Other Unixes count as Linux.
+    pub fn current() -> Self {
         if cfg!(windows) {
             Self::Windows
         } else if cfg!(target_os = "macos") {
@@ -26,7 +26,7 @@ impl System {
     }
 }
 
-/// All that the places of files depend on.
+/// Everything that the places of files depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     pub system: System,
@@ -39,14 +39,14 @@ pub struct Machine {
     pub codex_home: Option<PathBuf>,
     /// `$CLAUDE_CONFIG_DIR`, where Claude Code keeps its files.
     pub claude_config_dir: Option<PathBuf>,
-    /// Where an administrator manages Claude Code.
+    /// The folder of the settings that an administrator has for Claude Code.
     pub claude_managed_dir: Option<PathBuf>,
-    /// The file that `serve --mcp-clients` reads, where a variable says so.
+    /// The file that `serve --mcp-clients` reads, if a variable names it.
     pub cideldill_clients: Option<PathBuf>,
-    /// Where Mainstay listens, as `ADDRESS:PORT`: what leads there is Mainstay itself. Its usual address is
-    /// known without.
+    /// The addresses of Mainstay, as `ADDRESS:PORT`: an entry with one of them is Mainstay itself. Its
+    /// usual address is always one of them.
     pub own_addresses: Vec<String>,
-    /// A project whose own files are looked at as well. Nothing of a project is read unasked: a cloned
+    /// A project whose files are read, too. No file of a project is read without a request: a cloned
     /// repository must not be able to start commands.
     pub project: Option<PathBuf>,
 }
@@ -67,8 +67,8 @@ impl Machine {
         }
     }
 
-    /// The machine that this program runs on. `None` where no home folder is known.
-    pub fn of(environment: &dyn Environment) -> Option<Self> {
+    /// The machine that this program runs on. `None` if no home folder is known.
+    pub fn from_environment(environment: &dyn Environment) -> Option<Self> {
         let folder = |name: &str| {
             let value = environment.var(name).map(PathBuf::from);
             value.filter(|path| path.is_absolute())
@@ -78,19 +78,19 @@ impl Machine {
             xdg_config_home: folder("XDG_CONFIG_HOME"),
             codex_home: folder("CODEX_HOME"),
             claude_config_dir: folder("CLAUDE_CONFIG_DIR"),
-            claude_managed_dir: Some(match System::own() {
+            claude_managed_dir: Some(match System::current() {
                 System::Linux => "/etc/claude-code".into(),
                 System::MacOs => "/Library/Application Support/ClaudeCode".into(),
                 System::Windows => r"C:\Program Files\ClaudeCode".into(),
             }),
             cideldill_clients: locate_clients(environment)
-                .map(|it| it.path().to_owned())
+                .map(|location| location.path().to_owned())
                 .filter(|path| path.is_absolute()),
-            ..Self::new(System::own(), environment.home_dir()?)
+            ..Self::new(System::current(), environment.home_dir()?)
         })
     }
 
-    /// With the address in this URL of a daemon.
+    /// Adds the address in this URL of a daemon.
     #[must_use]
     pub fn with_daemon(mut self, url: Option<&str>) -> Self {
         let address = url.and_then(authority);
@@ -98,15 +98,15 @@ impl Machine {
         self
     }
 
-    /// With the files of this project. The home folder is none: its files are those of all projects.
+    /// Sets the project. The home folder is no project: its files are those of all projects.
     #[must_use]
     pub fn with_project(mut self, project: Option<PathBuf>) -> Self {
         self.project = project.filter(|folder| *folder != self.home);
         self
     }
 
-    /// Where desktop programs keep their settings: `~/.config`, `~/Library/Application Support`,
-    /// `%APPDATA%`.
+    /// The folder in which desktop programs keep their settings: `~/.config`, `~/Library/Application
+    /// Support`, `%APPDATA%`.
     pub(crate) fn settings(&self) -> PathBuf {
         match self.system {
             System::Linux => self.config(),

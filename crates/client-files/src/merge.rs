@@ -1,4 +1,4 @@
-//! Makes one list of the servers of several clients: equal ones become one, and names stay apart.
+//! Merges the servers of several clients into one list: equal servers become one, and names stay distinct.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,81 +8,85 @@ use serde_json::{Value, json};
 
 use crate::{
     client::Client,
-    read::{Fate, Note, Server, names},
+    read::{FoundServer, ImportNote, KeyFate, names},
 };
 
-/// A server as the configuration is to have it.
+/// A server for the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged {
     pub name: ServerName,
     pub entry: Entry,
-    /// Where it comes from, in the order in which they were given.
-    pub sources: Vec<Server>,
-    /// Notes that follow from the other servers: a name that had to change, a restriction of another client.
-    pub notes: Vec<Note>,
-    pub standing: Standing,
+    /// The servers that it was merged from, in the order in which they were found.
+    pub sources: Vec<FoundServer>,
+    /// Notes that follow from other servers: a changed name, a restriction of another client.
+    pub notes: Vec<ImportNote>,
+    pub standing: MergeStatus,
 }
 
-/// How a server stands to the configuration that is there.
+/// The relation of a server to the current configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum MergeStatus {
     New,
-    /// The configuration has a server that means the same, under this name or another.
+    /// The configuration has a server with the same meaning, under this name or another.
     Present,
 }
 
-/// The servers for our configuration, which has `known` already. Servers that are left out are not among
-/// them. A server that is known, under whatever name, is [`Standing::Present`].
-pub fn merge(servers: &[Server], known: &[(ServerName, Entry)]) -> Vec<Merged> {
-    let mut taken: BTreeMap<ServerName, Value> = known
+/// Returns the servers for our configuration, which has the servers `current` already. Servers that are
+/// left out are not among them. A server that the configuration has, under any name, is
+/// [`MergeStatus::Present`].
+pub fn merge(servers: &[FoundServer], current: &[(ServerName, Entry)]) -> Vec<Merged> {
+    let mut used: BTreeMap<ServerName, Value> = current
         .iter()
         .map(|(name, entry)| (name.clone(), meaning(entry)))
         .collect();
     let mut merged = one_of_each(servers);
     for at in 0..merged.len() {
         let (before, rest) = merged.split_at_mut(at);
-        let it = &mut rest[0];
-        let own = meaning(&it.entry);
-        let present = taken
-            .get_key_value(&it.name)
-            .filter(|(_, known)| **known == own);
-        let present = present.or_else(|| taken.iter().find(|(_, known)| **known == own));
+        let target = &mut rest[0];
+        let server_meaning = meaning(&target.entry);
+        let present = used
+            .get_key_value(&target.name)
+            .filter(|(_, meaning)| **meaning == server_meaning);
+        let present =
+            present.or_else(|| used.iter().find(|(_, meaning)| **meaning == server_meaning));
         if let Some((name, _)) = present {
-            it.name = name.clone();
-            it.standing = Standing::Present;
+            target.name = name.clone();
+            target.standing = MergeStatus::Present;
             continue;
         }
-        let server = &it.sources[0];
-        let name = free_name(server, |name| taken.contains_key(name));
+        let server = &target.sources[0];
+        let name = free_name(server, |name| used.contains_key(name));
         if name != server.name {
             let text = format!(
                 "another server is called {} already, so that of {} is called {name}",
                 server.name, server.client
             );
-            it.notes.push(reported("name", text));
+            target.notes.push(reported("name", text));
         }
         let mut others = before.iter();
-        if let Some(other) = others.find(|other| is_same_switched(&other.entry, &it.entry)) {
+        if let Some(other) = others.find(|other| is_same_switched(&other.entry, &target.entry)) {
             let text = format!(
                 "it is the server {} again, which one client has enabled and another has not",
                 other.name
             );
-            it.notes.push(reported("enabled", text));
+            target.notes.push(reported("enabled", text));
         }
-        taken.insert(name.clone(), own);
-        it.name = name;
+        used.insert(name.clone(), server_meaning);
+        target.name = name;
     }
     merged
 }
 
-/// The servers, each once. Those that differ in the lists of their tools are one, with the tools that all their
-/// clients have.
-fn one_of_each(servers: &[Server]) -> Vec<Merged> {
+/// Returns each server once. Servers that differ in the lists of their tools are one, with the tools that
+/// all their clients have.
+fn one_of_each(servers: &[FoundServer]) -> Vec<Merged> {
     let mut merged: Vec<Merged> = Vec::new();
     for server in servers.iter().filter(|server| server.left_out.is_none()) {
-        let own = meaning_without(&server.entry, &TOOL_LISTS);
-        let mut known = merged.iter_mut();
-        match known.find(|it| meaning_without(&it.entry, &TOOL_LISTS) == own) {
+        let server_meaning = meaning_without(&server.entry, &TOOL_LISTS);
+        let equal = merged
+            .iter_mut()
+            .find(|equal| meaning_without(&equal.entry, &TOOL_LISTS) == server_meaning);
+        match equal {
             Some(equal) => {
                 keep_notes(&mut equal.entry, &server.entry);
                 equal.restrict(server);
@@ -93,7 +97,7 @@ fn one_of_each(servers: &[Server]) -> Vec<Merged> {
                 entry: server.entry.clone(),
                 sources: vec![server.clone()],
                 notes: Vec::new(),
-                standing: Standing::New,
+                standing: MergeStatus::New,
             }),
         }
     }
@@ -105,8 +109,8 @@ const DISABLED: &str = "disabledTools";
 const TOOL_LISTS: [&str; 2] = [ALLOWED, DISABLED];
 
 impl Merged {
-    /// Leaves the tools that the entry of this server has as well.
-    fn restrict(&mut self, server: &Server) {
+    /// Removes the tools that the entry of this server does not have.
+    fn restrict(&mut self, server: &FoundServer) {
         let lists = |key: &str| {
             let entries = [&self.entry, &server.entry];
             entries.map(|entry| names(entry.get(key)).map(BTreeSet::from_iter))
@@ -117,8 +121,8 @@ impl Merged {
         if allowed[0] != allowed[1] {
             differing.push(ALLOWED);
             let both = match allowed {
-                [Some(own), Some(other)] => Some(&own & &other),
-                [own, other] => own.or(other),
+                [Some(ours), Some(other)] => Some(&ours & &other),
+                [ours, other] => ours.or(other),
             };
             self.entry.insert(ALLOWED.to_owned(), json!(both));
         }
@@ -130,7 +134,11 @@ impl Merged {
         if differing.is_empty() {
             return;
         }
-        let mut clients: Vec<&str> = self.sources.iter().map(|it| it.client.name()).collect();
+        let mut clients: Vec<&str> = self
+            .sources
+            .iter()
+            .map(|source| source.client.name())
+            .collect();
         clients.push(server.client.name());
         clients.dedup();
         let text = format!(
@@ -141,21 +149,21 @@ impl Merged {
     }
 }
 
-fn reported(key: &str, text: String) -> Note {
-    Note {
+fn reported(key: &str, text: String) -> ImportNote {
+    ImportNote {
         key: key.to_owned(),
-        fate: Fate::Reported,
+        fate: KeyFate::Reported,
         text,
     }
 }
 
-/// Whether two entries mean the same but for the switch of the server.
+/// True if two entries mean the same, apart from the switch of the server.
 fn is_same_switched(one: &Entry, other: &Entry) -> bool {
     let keys = [&TOOL_LISTS[..], &["enabled"]].concat();
     meaning_without(one, &keys) == meaning_without(other, &keys)
 }
 
-/// The meaning of an entry without these keys of it.
+/// The meaning of an entry without these keys.
 fn meaning_without(entry: &Entry, keys: &[&str]) -> Value {
     let mut meaning = meaning(entry);
     if let Some(members) = meaning.as_object_mut() {
@@ -164,8 +172,8 @@ fn meaning_without(entry: &Entry, keys: &[&str]) -> Value {
     meaning
 }
 
-/// An entry without notes, in one spelling: two of equal meaning start the same server in the same way.
-/// The order of members does not count.
+/// Returns an entry without notes, in one spelling: two entries of equal meaning start the same server in
+/// the same way. The order of members does not count.
 pub fn meaning(entry: &Entry) -> Value {
     let mut plain = Entry::new();
     for (key, value) in entry {
@@ -180,7 +188,7 @@ pub fn meaning(entry: &Entry) -> Value {
                 Value::Object(members) => members.is_empty(),
                 _ => false,
             },
-            // A command is stdio.
+            // An entry with a command is stdio.
             "type" | "transport" => entry.contains_key("command"),
             "description" | "name" | "title" => true,
             _ => false,
@@ -194,9 +202,9 @@ pub fn meaning(entry: &Entry) -> Value {
             "transport" => ("type", value.clone()),
             "timeout" => (
                 "timeout_s",
-                value
-                    .as_f64()
-                    .map_or(Value::Null, |it| crate::translate::whole(it / 1000.0)),
+                value.as_f64().map_or(Value::Null, |milliseconds| {
+                    crate::translate::whole(milliseconds / 1000.0)
+                }),
             ),
             key => (key, value.clone()),
         };
@@ -205,7 +213,7 @@ pub fn meaning(entry: &Entry) -> Value {
     Value::Object(plain)
 }
 
-/// What an entry keeps for its client is kept in the equal entry, too.
+/// Copies what an entry keeps for its client into the equal entry.
 fn keep_notes(entry: &mut Entry, other: &Entry) {
     for client in Client::ALL.into_iter().chain([Client::Unknown]) {
         let key = crate::read::kept_key(client);
@@ -215,10 +223,10 @@ fn keep_notes(entry: &mut Entry, other: &Entry) {
     }
 }
 
-/// The server's own name, or one with its client's, its project's, or a number behind it.
-fn free_name(server: &Server, is_taken: impl Fn(&ServerName) -> bool) -> ServerName {
-    let project = server.project().and_then(|it| it.file_name());
-    let project = project.map(|it| it.to_string_lossy().into_owned());
+/// Returns the server's own name, or that name with its client, its project or a number after it.
+fn free_name(server: &FoundServer, is_taken: impl Fn(&ServerName) -> bool) -> ServerName {
+    let project = server.project().and_then(|folder| folder.file_name());
+    let project = project.map(|name| name.to_string_lossy().into_owned());
     let name = server.name.as_str();
     let with_client = format!("{name}-{}", server.client.id());
     let candidates = [
@@ -227,8 +235,10 @@ fn free_name(server: &Server, is_taken: impl Fn(&ServerName) -> bool) -> ServerN
         project.map(|project| format!("{with_client}-{project}")),
     ];
     let numbered = (2..).map(|number| format!("{with_client}-{number}"));
-    let mut candidates = candidates.into_iter().flatten().chain(numbered);
     candidates
+        .into_iter()
+        .flatten()
+        .chain(numbered)
         .find_map(|candidate| {
             let (name, _) = adopt(&candidate).ok()?;
             (!is_taken(&name)).then_some(name)

@@ -1,23 +1,23 @@
-//! Tells what leads to Mainstay itself: an entry for it is no server of a client.
+//! Recognises entries that lead to Mainstay itself: such an entry is no server of a client.
 
 use mainstay_config::edit::Entry;
 use mainstay_core::programs;
 use serde_json::Value;
 
-/// The name that Mainstay has in the files of clients.
+/// Mainstay's name in the files of clients.
 pub const LABEL: &str = "mainstay";
 
-/// Where a daemon serves MCP unless it is told otherwise.
+/// The usual address at which a daemon serves MCP.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7420/mcp";
 
-/// The host and the port in a URL.
+/// Returns the host and the port in a URL.
 pub fn authority(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     rest.split(['/', '?', '#']).next()
 }
 
-/// Whether both are the same address of this machine. All loopback addresses are, and so is one that stands for
-/// all addresses.
+/// True if both are the same address of this machine. All loopback addresses count as one, and so does an
+/// address that stands for all addresses.
 fn is_same_address(one: &str, other: &str) -> bool {
     const HERE: [&str; 5] = ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]"];
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
@@ -30,18 +30,21 @@ fn is_same_address(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether the entry leads to Mainstay itself, which listens at these addresses or at its usual one.
+/// True if the entry leads to Mainstay itself, which listens at these addresses or at its usual one.
 pub fn is_mainstay(entry: &Entry, own_addresses: &[String]) -> bool {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     let args = entry.get("args").and_then(Value::as_array);
     let has = |is_it: &dyn Fn(&str) -> bool| {
-        let mut args = args.into_iter().flatten().filter_map(Value::as_str);
-        args.any(is_it)
+        args.into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .any(is_it)
     };
     let is_ours = |url: &str| {
-        let own = own_addresses.iter().map(String::as_str);
-        let mut own = own.chain(authority(DEFAULT_URL));
-        authority(url).is_some_and(|it| own.any(|own| is_same_address(it, own)))
+        let listed = own_addresses.iter().map(String::as_str);
+        let mut addresses = listed.chain(authority(DEFAULT_URL));
+        authority(url)
+            .is_some_and(|target| addresses.any(|address| is_same_address(target, address)))
     };
     let is_program = |command: &str| programs::name_of(command) == "mainstay";
     let serves = || has(&|arg| matches!(arg, "connect" | "mcp" | "serve"));

@@ -1,5 +1,5 @@
-//! Servers in a text that a person pasted: a client's file or a part of it, a command line, a URL. The words
-//! of all clients are understood; what is not the same here is noted. Pure, and never panics.
+//! Reads servers in a text that a person pasted: a client's file or a part of it, a command line, a URL.
+//! Accepts the words of all clients, and notes what differs here. Pure, and never panics.
 
 mod command;
 mod name;
@@ -12,31 +12,31 @@ use serde_json::{Map, Value};
 
 use crate::{
     document::{self, MARK},
-    format::Format,
+    format::FileFormat,
     yaml,
 };
 
-/// The most bytes of a text that is read.
+/// The longest text that is read, in bytes.
 pub const MAX_PASTED: usize = 1024 * 1024;
 
-/// The longest line of YAML that is read, in bytes. Reading a line takes as long as its length and its
-/// values multiplied.
+/// The longest line of YAML that is read, in bytes. Reading a line takes as long as its length multiplied
+/// by its number of values.
 const MAX_YAML_LINE: usize = 16 * 1024;
 
 /// The most servers of one text.
 const MAX_SERVERS: usize = 1000;
 
-/// What a pasted text holds.
+/// The servers in a pasted text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pasted {
     pub servers: Vec<PastedServer>,
-    /// What it was read as, in words.
+    /// The kind of text that was recognised, in words.
     pub format: String,
-    /// What was left out.
+    /// Reasons that parts of the text were left out.
     pub notes: Vec<String>,
 }
 
-/// A server of the text, under a name that no other of them has.
+/// A server of the text, with a name that no other of them has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastedServer {
     pub name: ServerName,
@@ -44,7 +44,7 @@ pub struct PastedServer {
     pub notes: Vec<String>,
 }
 
-/// Why a text has no server.
+/// The reason that a text has no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPasted {
     #[error("there is no text: {EXPECTED}")]
@@ -53,7 +53,7 @@ pub enum NotPasted {
     TooLong,
     #[error("{0}: {EXPECTED}")]
     Unreadable(String),
-    /// It was read, and all that it names is left out.
+    /// The text was read, and all of its servers are left out.
     #[error("no server is left: {0}")]
     NoServer(String),
 }
@@ -61,19 +61,19 @@ pub enum NotPasted {
 const EXPECTED: &str = "expected servers as the documentation of a client shows them (JSON, TOML or YAML), \
     a command line such as \"npx -y @scope/server\", or a URL";
 
-/// A server before it has its name.
+/// A server before it gets its name.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct UnnamedServer {
     /// The name in the text, if it has one.
     label: Option<String>,
     entry: Entry,
     notes: Vec<String>,
 }
 
-/// The servers of a text, before each has a name of its own.
+/// The servers of a text, before each gets a distinct name.
 #[derive(Clone, Debug, Default)]
 struct Reading {
-    found: Vec<Found>,
+    found: Vec<UnnamedServer>,
     format: String,
     notes: Vec<String>,
 }
@@ -97,9 +97,9 @@ fn read(text: &str) -> Result<Reading, NotPasted> {
         let mut entry = Entry::new();
         entry.insert("url".to_owned(), text.into());
         return Ok(Reading {
-            found: vec![Found {
+            found: vec![UnnamedServer {
                 entry,
-                ..Found::default()
+                ..UnnamedServer::default()
             }],
             format: "a URL".to_owned(),
             notes: Vec::new(),
@@ -108,7 +108,7 @@ fn read(text: &str) -> Result<Reading, NotPasted> {
     match text.as_bytes()[0] {
         b'[' if is_toml(text) => of_toml(text),
         b'{' | b'[' => of_json(text, text),
-        // A member without its braces, as documentation shows it.
+        // The text is a member without its braces, as in many documents.
         b'"' if text.contains(':') => of_json(&format!("{{{text}\n}}"), text),
         b'/' if text.starts_with("//") || text.starts_with("/*") => of_json(text, text),
         _ if is_toml(text) => of_toml(text),
@@ -117,12 +117,12 @@ fn read(text: &str) -> Result<Reading, NotPasted> {
     }
 }
 
-/// Without the fence of a block of Markdown, and without what stands around the block.
+/// Removes the fence of a block of Markdown, and the text around the block.
 fn unfenced(text: &str) -> &str {
     let Some((before, rest)) = text.split_once("```") else {
         return text.trim_matches('`').trim();
     };
-    // Some languages have the mark in their text.
+    // Some languages have backticks in their text.
     if !before.is_empty() && !before.ends_with('\n') {
         return text;
     }
@@ -140,13 +140,13 @@ fn is_url(text: &str) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', ':', '?', '#']))
 }
 
-/// A table of Codex, which nothing else has.
+/// True if the text has a table of Codex. No other client uses TOML.
 fn is_toml(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim_start);
     lines.any(|line| line.starts_with("[mcp_servers") || line.starts_with("mcp_servers."))
 }
 
-/// Whether the first line that says something is a key, or an element that begins with one.
+/// True if the first line with content is a key, or an element that begins with one.
 fn is_yaml(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#') && *line != "---");
@@ -160,24 +160,24 @@ fn is_yaml(text: &str) -> bool {
     !key.is_empty() && key.chars().all(is_key) && (value.is_empty() || value.starts_with(' '))
 }
 
-fn of_json(text: &str, given: &str) -> Result<Reading, NotPasted> {
+fn of_json(text: &str, original: &str) -> Result<Reading, NotPasted> {
     let whole = match document::json(text) {
         Ok(whole) => whole,
         // The braces around members may be missing on either side.
-        Err(error) if given.starts_with('{') && !given.ends_with('}') => {
+        Err(error) if original.starts_with('{') && !original.ends_with('}') => {
             document::json(&format!("{text}\n}}"))
                 .map_err(|_| NotPasted::Unreadable(error.to_string()))?
         }
         Err(error) => return Err(NotPasted::Unreadable(error.to_string())),
     };
-    of_value(whole, Format::Json)
+    of_value(whole, FileFormat::Json)
 }
 
 fn of_toml(text: &str) -> Result<Reading, NotPasted> {
-    let whole = document::value(Format::Toml, text);
+    let whole = document::value(FileFormat::Toml, text);
     of_value(
         whole.map_err(|error| NotPasted::Unreadable(error.to_string()))?,
-        Format::Toml,
+        FileFormat::Toml,
     )
 }
 
@@ -187,14 +187,14 @@ fn of_yaml(text: &str) -> Result<Reading, NotPasted> {
         return Err(NotPasted::Unreadable(reason));
     }
     let whole = yaml::value(text).map_err(|error| NotPasted::Unreadable(error.to_string()))?;
-    of_value(whole, Format::Yaml)
+    of_value(whole, FileFormat::Yaml)
 }
 
-fn of_value(whole: Value, format: Format) -> Result<Reading, NotPasted> {
+fn of_value(whole: Value, format: FileFormat) -> Result<Reading, NotPasted> {
     let language = match format {
-        Format::Json => "JSON",
-        Format::Toml => "TOML",
-        Format::Yaml => "YAML",
+        FileFormat::Json => "JSON",
+        FileFormat::Toml => "TOML",
+        FileFormat::Yaml => "YAML",
     };
     let shape = shapes::find(whole, format).ok_or_else(|| {
         NotPasted::Unreadable(format!(
@@ -219,7 +219,7 @@ fn of_value(whole: Value, format: Format) -> Result<Reading, NotPasted> {
     Ok(reading)
 }
 
-/// Gives each server a name of its own, and notes what a person has to fill in.
+/// Gives each server a distinct name, and notes what a person has to fill in.
 fn named(reading: Reading) -> Result<Pasted, NotPasted> {
     let Reading {
         found,
@@ -234,7 +234,7 @@ fn named(reading: Reading) -> Result<Pasted, NotPasted> {
         };
         return Err(NotPasted::NoServer(reasons));
     }
-    let mut taken = std::collections::BTreeSet::new();
+    let mut used_names = std::collections::BTreeSet::new();
     let mut servers = Vec::with_capacity(found.len());
     for mut server in found {
         let guessed = || name::of_entry(&server.entry);
@@ -246,13 +246,13 @@ fn named(reading: Reading) -> Result<Pasted, NotPasted> {
             .map(|name| adopt(&name).map_or_else(|_| fallback(), |(name, _)| name));
         // There is always another number.
         let name = names
-            .find(|name| !taken.contains(name))
+            .find(|name| !used_names.contains(name))
             .unwrap_or_else(fallback);
         if name.as_str() != base && !server.notes.iter().any(|note| note.contains(" is called ")) {
             let note = format!("{:?} is called {name} here", shortened(&base));
             server.notes.push(note);
         }
-        taken.insert(name.clone());
+        used_names.insert(name.clone());
         server.notes.extend(blanks(&server.entry));
         servers.push(PastedServer {
             name,
@@ -272,7 +272,7 @@ fn fallback() -> ServerName {
     name
 }
 
-/// Values that documentation leaves to its reader, such as `YOUR_API_KEY` and `<token>`.
+/// Finds values that documents leave to their reader, such as `YOUR_API_KEY` and `<token>`.
 fn blanks(entry: &Entry) -> Vec<String> {
     let mut notes = Vec::new();
     for key in ["env", "headers"] {
@@ -285,8 +285,8 @@ fn blanks(entry: &Entry) -> Vec<String> {
         }
     }
     let args = entry.get("args").and_then(Value::as_array);
-    let mut args = args.into_iter().flatten().filter_map(Value::as_str);
-    if args.any(is_blank) {
+    let mut texts = args.into_iter().flatten().filter_map(Value::as_str);
+    if texts.any(is_blank) {
         notes.push("the arguments have a place to be filled in".to_owned());
     }
     notes
@@ -305,7 +305,7 @@ fn is_blank(value: &str) -> bool {
     in_brackets || is_yours || is_left_open
 }
 
-/// A text of the paste, short enough for a note.
+/// Shortens a part of the text for a note.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut short: String = text.chars().take(LONGEST).collect();
@@ -315,10 +315,10 @@ fn shortened(text: &str) -> String {
     short
 }
 
-/// A map with these members.
+/// Makes a map with these members.
 fn map<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
-    let members = members.into_iter();
     members
+        .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
         .collect()
 }

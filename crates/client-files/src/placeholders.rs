@@ -1,11 +1,11 @@
-//! What stands for something else in the texts of each client, in our own words: `${NAME}`,
-//! `${env:NAME}`, `${input:ID}`, `${file:PATH}`, and `$${` for `${` itself.
+//! Translates placeholders in the texts of each client into our words, and back: `${NAME}`, `${env:NAME}`,
+//! `${input:ID}`, `${file:PATH}`, and `$${` for `${` itself.
 
 use std::{cell::RefCell, path::Path};
 
 use crate::client::Client;
 
-/// Names that editors give to the folder they have open.
+/// Names that editors have for the folder that is open.
 const WORKSPACE: [&str; 7] = [
     "${workspaceFolder}",
     "${CLAUDE_PROJECT_DIR}",
@@ -16,7 +16,7 @@ const WORKSPACE: [&str; 7] = [
     "$WORKSPACE_FOLDER$",
 ];
 
-/// Names that editors give to other things than variables.
+/// Names that editors have for other things than variables.
 const EDITORS: [&str; 7] = [
     "cwd",
     "execPath",
@@ -27,16 +27,16 @@ const EDITORS: [&str; 7] = [
     "workspaceRoot",
 ];
 
-/// How a client writes variables.
+/// The way in which a client writes variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
-    /// Texts are taken as they stand.
+    /// The client replaces nothing.
     Plain,
-    /// `${NAME}` or `${env:NAME}`, as here.
+    /// `${NAME}` or `${env:NAME}`, as in our file.
     Braces,
     /// `${env:NAME}` only.
     Env,
-    /// `$NAME` as well.
+    /// Also `$NAME`.
     Shell,
     /// `{env:NAME}` and `{file:PATH}`.
     Opencode,
@@ -61,24 +61,25 @@ fn style(client: Client) -> Style {
     }
 }
 
-/// A text in our words, and what is to be told about it.
+/// A translated text, with notes for the user.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Translated {
     pub text: String,
-    pub told: Vec<String>,
+    pub notes: Vec<String>,
 }
 
-/// A text of this client's file, which lies in `folder`. `project` is the folder that the client has open.
+/// Translates a text of this client's file into our words. The file is in `folder`. `project` is the folder
+/// that the client has open.
 pub(crate) fn ours(
     client: Client,
     text: &str,
     project: Option<&Path>,
     folder: &Path,
 ) -> Translated {
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     let mut text = match style(client) {
         Style::Plain if text.contains("${") => {
-            told.push(format!(
+            notes.push(format!(
                 "{client} takes `${{` as it stands, and so does Mainstay: it became `$${{`"
             ));
             text.replace("${", "$${")
@@ -86,50 +87,50 @@ pub(crate) fn ours(
         Style::Plain | Style::Braces | Style::Env => text.to_owned(),
         Style::Shell => braced(text),
         Style::Opencode => opencode(text, folder),
-        Style::Secrets => secrets(text, &mut told),
+        Style::Secrets => secrets(text, &mut notes),
     };
     if style(client) != Style::Plain {
         for name in WORKSPACE {
             if !text.contains(name) {
                 continue;
             }
-            let known = project.and_then(|folder| match name {
+            let value = project.and_then(|folder| match name {
                 "${workspaceFolderBasename}" => folder.file_name()?.to_str(),
                 _ => folder.to_str(),
             });
-            match known {
+            match value {
                 Some(folder) => {
                     text = text.replace(name, folder);
-                    told.push(format!("{name} became {folder:?}"));
+                    notes.push(format!("{name} became {folder:?}"));
                 }
-                None => told.push(format!(
+                None => notes.push(format!(
                     "{name} is the folder that {client} has open, which Mainstay does not know: write the path itself"
                 )),
             }
         }
         if let Some(kind) = editors_own(&text) {
-            told.push(format!(
+            notes.push(format!(
                 "only {client} knows what ${{{kind}:…}} stands for: write that itself"
             ));
         }
     }
     if client == Client::LibreChat && text.contains("{{") {
-        told.push(
+        notes.push(
             "LibreChat puts in what each of its users has, and Mainstay has one value for all: write it itself"
                 .to_owned(),
         );
     }
-    Translated { text, told }
+    Translated { text, notes }
 }
 
-/// A text of ours in the words of this client.
+/// Translates a text of ours into the words of this client.
 pub(crate) fn theirs(client: Client, text: &str) -> Translated {
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     let text = match style(client) {
         Style::Plain => {
             let plain = text.replace("$${", "\u{0}");
             if plain.contains("${") {
-                told.push(format!(
+                notes.push(format!(
                     "{client} does not replace ${{…}}: write the value itself"
                 ));
             }
@@ -138,7 +139,7 @@ pub(crate) fn theirs(client: Client, text: &str) -> Translated {
         Style::Braces => text.to_owned(),
         Style::Shell => {
             if braced(text) != text {
-                told.push(format!(
+                notes.push(format!(
                     "{client} takes $NAME for a variable: write the text in another way"
                 ));
             }
@@ -163,16 +164,16 @@ pub(crate) fn theirs(client: Client, text: &str) -> Translated {
         }),
     };
     if style(client) != Style::Plain {
-        told.extend(not_known(client, &text));
+        notes.extend(not_known(client, &text));
     }
-    Translated { text, told }
+    Translated { text, notes }
 }
 
-/// Says which references in a text, which is in the client's words otherwise, are ours alone.
+/// Notes the references in a translated text that only Mainstay understands.
 fn not_known(client: Client, text: &str) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     if text.contains("$${") {
-        told.push(format!(
+        notes.push(format!(
             "{client} knows no $${{ for ${{ itself: write the text in another way"
         ));
     }
@@ -193,16 +194,16 @@ fn not_known(client: Client, text: &str) -> Vec<String> {
             || inside.starts_with("input:") && !has_inputs
             || has_default(inside) && !knows_defaults;
         if is_ours {
-            told.push(format!(
+            notes.push(format!(
                 "{client} does not replace ${{{inside}}}: write the value itself"
             ));
         } else if inside.starts_with("input:") {
-            told.push(format!(
+            notes.push(format!(
                 "{client} asks for ${{{inside}}} only where `inputs` of its file has it"
             ));
         }
     }
-    told
+    notes
 }
 
 fn is_name(text: &str) -> bool {
@@ -213,7 +214,7 @@ fn is_name(text: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// `$NAME` as `${NAME}`.
+/// Writes `$NAME` as `${NAME}`.
 fn braced(text: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
@@ -245,7 +246,7 @@ fn braced(text: &str) -> String {
     done
 }
 
-/// The text with what stands between two marks replaced, where `with` knows a replacement.
+/// Replaces the texts between two marks for which `with` returns a replacement.
 fn replaced(text: &str, open: &str, close: &str, with: impl Fn(&str) -> Option<String>) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
@@ -272,7 +273,8 @@ fn replaced(text: &str, open: &str, close: &str, with: impl Fn(&str) -> Option<S
     done
 }
 
-/// A variable that is not set is empty for opencode, and a file is looked for beside its own.
+/// Translates a text of opencode. An unset variable is empty there, and relative paths start at the folder
+/// of the file.
 fn opencode(text: &str, folder: &Path) -> String {
     let text = replaced(text, "{env:", "}", |name| {
         is_name(name).then(|| format!("${{{name}:-}}"))
@@ -288,7 +290,7 @@ fn opencode(text: &str, folder: &Path) -> String {
     })
 }
 
-fn secrets(text: &str, told: &mut Vec<String>) -> String {
+fn secrets(text: &str, notes: &mut Vec<String>) -> String {
     let names = RefCell::new(Vec::new());
     let text = replaced(text, "${{", "}}", |inside| {
         let name = inside.trim();
@@ -297,13 +299,13 @@ fn secrets(text: &str, told: &mut Vec<String>) -> String {
         names.borrow_mut().extend(is_name.then(|| name.to_owned()));
         is_name.then(|| format!("${{{name}}}"))
     });
-    told.extend(names.into_inner().into_iter().map(|name| {
+    notes.extend(names.into_inner().into_iter().map(|name| {
         format!("a secret of Continue became ${{{name}}}: set that variable for Mainstay")
     }));
     text
 }
 
-/// The first kind of reference that is not known here, as in `${command:pick}`.
+/// The first kind of reference that only an editor resolves, as in `${command:pick}`.
 fn editors_own(text: &str) -> Option<&str> {
     let mut rest = text;
     while let Some((_, from)) = rest.split_once("${") {
@@ -324,10 +326,10 @@ fn editors_own(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn check(client: Client, text: &str, expected: &str, told: usize) {
+    fn check(client: Client, text: &str, expected: &str, expected_notes: usize) {
         let found = ours(client, text, None, Path::new("/home/me/.config/it"));
         assert_eq!(found.text, expected, "{text}");
-        assert_eq!(found.told.len(), told, "{:?}", found.told);
+        assert_eq!(found.notes.len(), expected_notes, "{:?}", found.notes);
     }
 
     #[test]
@@ -387,7 +389,7 @@ mod tests {
             project,
         );
         assert_eq!(found.text, "/home/me/app/app");
-        assert_eq!(found.told.len(), 2);
+        assert_eq!(found.notes.len(), 2);
     }
 
     #[test]
@@ -400,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_reference_that_the_client_does_not_know_is_told() {
-        for (client, text, told) in [
+        for (client, text, expected_notes) in [
             (Client::ClaudeCode, "${A}${A:-b}", 0),
             (Client::ClaudeCode, "$${A}", 1),
             (Client::ClaudeCode, "${file:/k}${input:key}", 2),
@@ -413,7 +415,12 @@ mod tests {
             (Client::Codex, "${A}", 1),
         ] {
             let found = theirs(client, text);
-            assert_eq!(found.told.len(), told, "{client} {text}: {:?}", found.told);
+            assert_eq!(
+                found.notes.len(),
+                expected_notes,
+                "{client} {text}: {:?}",
+                found.notes
+            );
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where each client keeps its servers: its files on each system, and where in them the servers stand.
+//! Knows the files of each client on each system, and the places of servers in them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,32 +7,32 @@ use serde_json::{Map, Value};
 
 use crate::{
     client::Client,
-    format::Format,
+    format::FileFormat,
     machine::{Machine, System},
 };
 
-/// Whose servers a file has.
+/// The owner of the servers of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Of all projects of a user.
+pub enum FileScope {
+    /// All projects of a user.
     User,
-    /// Of the project in this folder.
+    /// The project in this folder.
     Project(PathBuf),
 }
 
-/// A file in which a client may keep servers, whether it is there or not.
+/// A file in which a client may keep servers. It may be absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFile {
     pub client: Client,
     pub path: PathBuf,
-    pub format: Format,
-    pub scope: Scope,
-    /// Whether the client itself writes new servers here. Several such files are those of several
+    pub format: FileFormat,
+    pub scope: FileScope,
+    /// True if the client itself writes new servers here. Several such files belong to several
     /// installations, such as an extension in several editors; the usual one is the first.
     pub is_main: bool,
     /// The rules that other files of the client have for its servers.
     pub choices: Vec<Choices>,
-    /// Where Mainstay listens ([`Machine::own_addresses`]).
+    /// The addresses of Mainstay ([`Machine::own_addresses`]).
     pub own_addresses: Vec<String>,
 }
 
@@ -40,18 +40,18 @@ pub struct ClientFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
     pub path: PathBuf,
-    pub scope: Scope,
+    pub scope: FileScope,
     pub whole: Value,
 }
 
-/// Where servers stand in a file.
+/// The place of servers in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// The keys that lead to it, from the top.
     pub keys: Vec<String>,
-    /// Whether it is a list whose elements have a `name`, instead of an object.
+    /// True for a list whose elements have a `name`, false for an object.
     pub is_list: bool,
-    /// The project to which its servers belong, if not to that of the file.
+    /// The project of its servers, if it is not that of the file.
     pub project: Option<PathBuf>,
 }
 
@@ -72,7 +72,7 @@ impl Section {
 }
 
 impl ClientFile {
-    fn new(client: Client, path: PathBuf, scope: Scope) -> Self {
+    fn new(client: Client, path: PathBuf, scope: FileScope) -> Self {
         let format = format_of(client, &path);
         Self {
             client,
@@ -85,38 +85,39 @@ impl ClientFile {
         }
     }
 
-    /// A file that a person names. `None` where neither its place nor its content (`text`) tells whose it
-    /// is.
+    /// Recognises a file that a person names. Returns `None` if neither its path nor its content (`text`)
+    /// tells the client.
     pub fn recognize(path: &Path, text: &str, machine: &Machine) -> Option<Self> {
         let clients = Client::ALL.into_iter().chain([Client::Unknown]);
         let files = clients.flat_map(|client| files_of(client, machine));
-        let mut known = files.filter(|file| file.path == path && !is_of_visual_studio(path, text));
-        known.next().or_else(|| {
+        let mut matching =
+            files.filter(|file| file.path == path && !is_of_visual_studio(path, text));
+        matching.next().or_else(|| {
             let client = client_of(path, text)?;
             Some(Self::of_client(client, path, machine))
         })
     }
 
-    /// A file of this client at an unusual place.
+    /// Makes a file of this client at an unusual place.
     pub fn of_client(client: Client, path: &Path, machine: &Machine) -> Self {
         let project = project_of(client, path).filter(|folder| *folder != machine.home);
-        let scope = project.map_or(Scope::User, Scope::Project);
+        let scope = project.map_or(FileScope::User, FileScope::Project);
         Self {
             own_addresses: machine.own_addresses.clone(),
             ..Self::new(client, path.to_owned(), scope)
         }
     }
 
-    /// The folder against which the client resolves relative paths, if it is known.
+    /// The folder at which relative paths start for the client, if it is known.
     pub fn project(&self) -> Option<&Path> {
         match &self.scope {
-            Scope::User => None,
-            Scope::Project(folder) => Some(folder),
+            FileScope::User => None,
+            FileScope::Project(folder) => Some(folder),
         }
     }
 
-    /// Where servers stand in this file. The first is where the client itself adds servers; it may not be
-    /// there yet.
+    /// The places of servers in this file. The client itself adds servers to the first, which may not exist
+    /// yet.
     pub fn sections(&self, whole: &Value) -> Vec<Section> {
         let name = self.path.file_name().and_then(|name| name.to_str());
         match self.client {
@@ -161,11 +162,11 @@ impl ClientFile {
                 }));
                 sections
             }
-            // As `serve --config` takes them, which reads both.
+            // `serve --config` reads both keys, too.
             Client::Unknown if whole.get("servers").is_some_and(is_filled) => {
                 let servers = ["mcpServers", "servers"].into_iter();
-                let own = servers.filter(|key| whole.get(key).is_some());
-                own.map(|key| Section::at(&[key])).collect()
+                let present = servers.filter(|key| whole.get(key).is_some());
+                present.map(|key| Section::at(&[key])).collect()
             }
             _ => vec![Section::at(&["mcpServers"])],
         }
@@ -179,7 +180,7 @@ fn is_filled(value: &Value) -> bool {
 /// The second version has `mcp.servers`, the first had the servers in `mcp` itself.
 fn opencode(whole: &Value) -> Section {
     let servers = whole.get("mcp").and_then(|mcp| mcp.get("servers"));
-    let is_entry = |it: &Value| it.get("type").is_some() || it.get("command").is_some();
+    let is_entry = |entry: &Value| entry.get("type").is_some() || entry.get("command").is_some();
     match servers {
         Some(servers) if servers.is_object() && !is_entry(servers) => {
             Section::at(&["mcp", "servers"])
@@ -188,35 +189,37 @@ fn opencode(whole: &Value) -> Section {
     }
 }
 
-pub(crate) fn format_of(client: Client, path: &Path) -> Format {
-    let ending = path.extension().and_then(|it| it.to_str());
+pub(crate) fn format_of(client: Client, path: &Path) -> FileFormat {
+    let ending = path.extension().and_then(|extension| extension.to_str());
     match ending.map(str::to_ascii_lowercase).as_deref() {
-        Some("toml") => Format::Toml,
-        Some("yaml" | "yml") => Format::Yaml,
-        Some(_) => Format::Json,
+        Some("toml") => FileFormat::Toml,
+        Some("yaml" | "yml") => FileFormat::Yaml,
+        Some(_) => FileFormat::Json,
         None => match client {
-            Client::Codex => Format::Toml,
-            Client::Goose | Client::Continue | Client::LibreChat => Format::Yaml,
-            _ => Format::Json,
+            Client::Codex => FileFormat::Toml,
+            Client::Goose | Client::Continue | Client::LibreChat => FileFormat::Yaml,
+            _ => FileFormat::Json,
         },
     }
 }
 
-/// The files of a client on this machine, the main one first. Pure: nothing is looked at.
+/// The files of a client on this machine, the main one first. Pure: reads nothing.
 pub fn files_of(client: Client, machine: &Machine) -> Vec<ClientFile> {
     let Places { main, others } = user_files(client, machine);
     let user = |path, is_main| ClientFile {
         is_main,
         own_addresses: machine.own_addresses.clone(),
-        ..ClientFile::new(client, path, Scope::User)
+        ..ClientFile::new(client, path, FileScope::User)
     };
     let mut files: Vec<ClientFile> = main.into_iter().map(|path| user(path, true)).collect();
     files.extend(others.into_iter().map(|path| user(path, false)));
     if let Some(project) = &machine.project {
-        let scope = Scope::Project(project.clone());
+        let scope = FileScope::Project(project.clone());
         let paths = project_files(client).iter();
         files.extend(paths.map(|path| {
-            let path = path.split('/').fold(project.clone(), |at, it| at.join(it));
+            let path = path
+                .split('/')
+                .fold(project.clone(), |at, part| at.join(part));
             ClientFile {
                 is_main: false,
                 own_addresses: machine.own_addresses.clone(),
@@ -228,22 +231,25 @@ pub fn files_of(client: Client, machine: &Machine) -> Vec<ClientFile> {
 }
 
 struct Places {
-    /// Where each installation writes, the usual place first.
+    /// The file of each installation, the usual one first.
     main: Vec<PathBuf>,
-    /// Where it reads, too, or did once.
+    /// Files that the client also reads, or wrote in an earlier version.
     others: Vec<PathBuf>,
 }
 
 fn user_files(client: Client, machine: &Machine) -> Places {
     let home = |path: &str| {
         path.split('/')
-            .fold(machine.home.clone(), |at, it| at.join(it))
+            .fold(machine.home.clone(), |at, part| at.join(part))
     };
     let settings = |path: &str| {
         path.split('/')
-            .fold(machine.settings(), |at, it| at.join(it))
+            .fold(machine.settings(), |at, part| at.join(part))
     };
-    let config = |path: &str| path.split('/').fold(machine.config(), |at, it| at.join(it));
+    let config = |path: &str| {
+        path.split('/')
+            .fold(machine.config(), |at, part| at.join(part))
+    };
     let one = |path: PathBuf| Places {
         main: vec![path],
         others: Vec::new(),
@@ -272,7 +278,7 @@ fn user_files(client: Client, machine: &Machine) -> Places {
         Client::Windsurf => Places {
             main: vec![
                 home(".codeium/windsurf/mcp_config.json"),
-                // Its plugins for other editors.
+                // The file of its plugins for other editors.
                 home(".codeium/mcp_config.json"),
             ],
             others: Vec::new(),
@@ -344,7 +350,7 @@ fn user_files(client: Client, machine: &Machine) -> Places {
             config("crush/crush.json")
         }),
         Client::Trae => one(settings("Trae/User/mcp.json")),
-        // Programs that Mainstay takes the place of. Their entries have its own keys.
+        // Programs that Mainstay replaces. Their entries have the keys of Mainstay.
         Client::Unknown => Places {
             main: Vec::new(),
             others: vec![
@@ -358,7 +364,7 @@ fn user_files(client: Client, machine: &Machine) -> Places {
     }
 }
 
-/// The files of an extension of VS Code: in VS Code, and in the editors that are made of it.
+/// The files of an extension of VS Code: in VS Code, and in the editors that are based on it.
 fn of_extension(settings: &dyn Fn(&str) -> PathBuf, file: &str) -> Places {
     let path = |editor: &str| settings(&format!("{editor}/User/globalStorage/{file}"));
     let editors = ["Code", "Code - Insiders", "Cursor", "Windsurf", "VSCodium"];
@@ -368,7 +374,7 @@ fn of_extension(settings: &dyn Fn(&str) -> PathBuf, file: &str) -> Places {
     }
 }
 
-/// What a client reads in a project.
+/// The files of a client in a project.
 fn project_files(client: Client) -> &'static [&'static str] {
     match client {
         Client::ClaudeCode => &[".mcp.json"],
@@ -407,32 +413,32 @@ fn project_files(client: Client) -> &'static [&'static str] {
     }
 }
 
-/// The project to which a file at this path belongs, if it lies where projects have theirs.
+/// The project of a file at this path, if the client has such files in projects.
 fn project_of(client: Client, path: &Path) -> Option<PathBuf> {
-    project_files(client).iter().find_map(|known| {
-        let folder = known.split('/').rev().try_fold(path, |at, it| {
-            (at.file_name()? == it).then(|| at.parent()).flatten()
+    project_files(client).iter().find_map(|file| {
+        let folder = file.split('/').rev().try_fold(path, |at, part| {
+            (at.file_name()? == part).then(|| at.parent()).flatten()
         })?;
         // A folder of settings is no project.
         let of_settings = ["opencode", ".opencode", "kilo", ".kilo", "crush"]
             .iter()
-            .any(|it| folder.ends_with(it));
+            .any(|name| folder.ends_with(name));
         (folder.is_absolute() && !of_settings).then(|| folder.to_owned())
     })
 }
 
-/// Whose file it is: by its name and its folder, else by what only one client writes.
+/// Recognises the client of a file by its name and its folder, else by keys that only one client writes.
 fn client_of(path: &Path, text: &str) -> Option<Client> {
     let by_place = by_place(path).filter(|_| !is_of_visual_studio(path, text));
     by_place.or_else(|| by_content(path, text))
 }
 
-/// Visual Studio has its servers as VS Code does, in a file that is called like that of Claude Code.
+/// True for a file of Visual Studio. It has the servers of VS Code under the name that Claude Code uses.
 fn is_of_visual_studio(path: &Path, text: &str) -> bool {
     if path.file_name().is_none_or(|name| name != ".mcp.json") {
         return false;
     }
-    let whole = crate::document::value(Format::Json, text).unwrap_or_default();
+    let whole = crate::document::value(FileFormat::Json, text).unwrap_or_default();
     has_servers_of_visual_studio(&whole)
 }
 
@@ -440,7 +446,7 @@ fn has_servers_of_visual_studio(whole: &Value) -> bool {
     whole.get("servers").is_some_and(is_filled) && whole.get("mcpServers").is_none()
 }
 
-/// The name of a file and the folders above it, which together only one client has. An empty name is any.
+/// Names of files and folders above them that belong to one client. An empty name means any file.
 const PLACES: [(&str, &[&str], Client); 43] = [
     ("local-mcp-config.json", &[], Client::Unknown),
     ("mcp_clients.json", &[], Client::Unknown),
@@ -489,34 +495,40 @@ const PLACES: [(&str, &[&str], Client); 43] = [
 
 fn by_place(path: &Path) -> Option<Client> {
     let name = path.file_name()?.to_str()?;
-    let parts: Vec<&str> = path.parent()?.iter().filter_map(|it| it.to_str()).collect();
+    let parts: Vec<&str> = path
+        .parent()?
+        .iter()
+        .filter_map(|part| part.to_str())
+        .collect();
     let is_in = |folders: &[&str]| {
         folders.is_empty() || parts.windows(folders.len()).any(|parts| parts == folders)
     };
     let mut places = PLACES.into_iter();
-    let found = places.find(|(own, folders, _)| (own.is_empty() || *own == name) && is_in(folders));
+    let found = places.find(|(file_name, folders, _)| {
+        (file_name.is_empty() || *file_name == name) && is_in(folders)
+    });
     found.map(|(_, _, client)| client)
 }
 
-/// What a file is whose place says nothing.
+/// Recognises a file by its content.
 fn by_content(path: &Path, text: &str) -> Option<Client> {
     let format = format_of(Client::Unknown, path);
     let whole = crate::document::value(format, text).ok()?;
     let has = |key: &str| whole.get(key).is_some_and(is_filled);
-    if format == Format::Toml {
+    if format == FileFormat::Toml {
         return has("mcp_servers").then_some(Client::Codex);
     }
     if has("context_servers") {
         return Some(Client::Zed);
     }
-    if format == Format::Yaml {
+    if format == FileFormat::Yaml {
         return match whole.get("mcpServers") {
             Some(Value::Array(_)) => Some(Client::Continue),
             Some(_) => Some(Client::Unknown),
             None => has("extensions").then_some(Client::Goose),
         };
     }
-    if let Some(servers) = whole.get("servers").filter(|it| is_filled(it)) {
+    if let Some(servers) = whole.get("servers").filter(|servers| is_filled(servers)) {
         let of_mainstay = has_own_keys(servers);
         return Some(if of_mainstay {
             Client::Unknown
@@ -536,7 +548,7 @@ fn by_content(path: &Path, text: &str) -> Option<Client> {
     whole.get("mcp").and_then(|mcp| by_mcp(&whole, mcp))
 }
 
-/// Whose `mcp` it is: that of VS Code, of opencode or of Crush.
+/// Tells whether `mcp` belongs to VS Code, opencode or Crush.
 fn by_mcp(whole: &Value, mcp: &Value) -> Option<Client> {
     let schema = whole.get("$schema").and_then(Value::as_str);
     let has_schema = |name: &str| schema.is_some_and(|schema| schema.contains(name));
@@ -556,7 +568,7 @@ fn by_mcp(whole: &Value, mcp: &Value) -> Option<Client> {
     })
 }
 
-/// Whether an entry of these servers has a setting of ours that no client has.
+/// True if an entry of these servers has a setting of ours that no client has.
 fn has_own_keys(servers: &Value) -> bool {
     let members = servers.as_object().into_iter().flat_map(Map::values);
     let elements = servers.as_array().into_iter().flatten();

@@ -1,5 +1,5 @@
-//! Reads the servers of a client's file. Each becomes an entry of our configuration, with a note for
-//! every key that it had: honoured, kept, or reported.
+//! Reads the servers of a client's file. Each becomes an entry of our configuration, with a note for every
+//! key: honoured, kept, or reported.
 
 use std::path::{Path, PathBuf};
 
@@ -15,78 +15,78 @@ use crate::{
     rules, translate,
 };
 
-/// What became of a key of an entry.
+/// The result of importing a key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// The entry of Mainstay says the same.
+pub enum KeyFate {
+    /// The entry of Mainstay means the same.
     Honoured,
-    /// It means something to the client only. The entry of Mainstay keeps it under `_CLIENT`, where it
-    /// changes nothing, and from where it goes back to the client.
+    /// Only the client understands it. The entry of Mainstay keeps it under `_CLIENT`, where it has no
+    /// effect, and from where it is written back to the client.
     Kept,
-    /// It is not, or not wholly, what it was: a person has to know.
+    /// It is not, or not completely, translated: a person has to know.
     Reported,
-    /// The server needs it, and Mainstay has nothing like it. A person has to know, and while the server
-    /// works for its client it stays there.
+    /// The server needs it, and Mainstay has nothing like it. A person has to know. A server that works in
+    /// its client stays there.
     Unsupported,
 }
 
-impl Fate {
-    /// Whether a person has to know.
-    pub fn is_told(self) -> bool {
+impl KeyFate {
+    /// True if a person has to know.
+    pub fn is_reported(self) -> bool {
         matches!(self, Self::Reported | Self::Unsupported)
     }
 }
 
-/// What became of a key. A key may have several notes.
+/// A note about the import of a key. A key may have several notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct ImportNote {
     /// The key of the client's entry, or `name` for the server's own name.
     pub key: String,
-    pub fate: Fate,
-    /// A sentence without its end; empty for what is simply honoured. Never holds a secret.
+    pub fate: KeyFate,
+    /// A sentence without its end; empty if the key is simply honoured. Never has a secret.
     pub text: String,
 }
 
-/// Why a server of a client is none for Mainstay.
+/// The reason that Mainstay does not import a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
     #[error("it is Mainstay itself")]
     Mainstay,
     #[error("{0}")]
     NoServer(String),
-    /// A part of the entry that says what is run cannot be read: arguments, variables, headers, a switch.
-    /// Without that part it would be another server, or one that its client does not start.
+    /// A part of the entry that decides what is run cannot be read: arguments, variables, headers, a
+    /// switch. Without that part it would be another server, or one that its client does not start.
     #[error("its entry cannot be read: {0}")]
     NotUnderstood(String),
 }
 
 impl LeftOut {
-    /// Whether the entry stays in its client's file when Mainstay is put in the place of its servers.
-    pub fn stays(&self) -> bool {
+    /// True if the entry stays in its client's file when Mainstay replaces the servers there.
+    pub fn stays_in_file(&self) -> bool {
         !matches!(self, Self::Mainstay)
     }
 }
 
-/// A server as a client has it, in our words.
+/// A server of a client, in our words.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Server {
+pub struct FoundServer {
     pub client: Client,
     pub file: PathBuf,
-    /// Where in the file it stands.
+    /// The place of the server in the file.
     pub section: Section,
     /// Its name in the file.
     pub label: String,
-    /// The name that it can have here.
+    /// The name that it can have in Mainstay.
     pub name: ServerName,
     /// The entry of our configuration.
     pub entry: Entry,
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
     pub left_out: Option<LeftOut>,
 }
 
-impl Server {
-    pub(crate) fn note(&mut self, key: &str, fate: Fate, text: String) {
-        self.notes.push(Note {
+impl FoundServer {
+    pub(crate) fn note(&mut self, key: &str, fate: KeyFate, text: String) {
+        self.notes.push(ImportNote {
             key: key.to_owned(),
             fate,
             text,
@@ -94,41 +94,42 @@ impl Server {
     }
 
     /// The notes that a person has to know.
-    pub fn reports(&self) -> impl Iterator<Item = &Note> {
-        self.notes.iter().filter(|note| note.fate.is_told())
+    pub fn reports(&self) -> impl Iterator<Item = &ImportNote> {
+        self.notes.iter().filter(|note| note.fate.is_reported())
     }
 
-    /// The notes of what the server needs and Mainstay has not.
-    pub fn unsupported(&self) -> impl Iterator<Item = &Note> {
-        let notes = self.notes.iter();
-        notes.filter(|note| note.fate == Fate::Unsupported)
+    /// The notes about what the server needs and Mainstay does not have.
+    pub fn unsupported(&self) -> impl Iterator<Item = &ImportNote> {
+        self.notes
+            .iter()
+            .filter(|note| note.fate == KeyFate::Unsupported)
     }
 
-    /// Whether Mainstay can run it in place of its client.
+    /// True if Mainstay can run it instead of its client.
     pub fn is_movable(&self) -> bool {
         self.left_out.is_none() && self.unsupported().next().is_none()
     }
 
-    /// The project to which it belongs, if it is not one for all.
+    /// The project of the server; `None` if it is for all projects.
     pub fn project(&self) -> Option<&Path> {
         self.section.project.as_deref()
     }
 }
 
-/// The servers of this text, in its order.
-pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<Server>, NotReadable> {
+/// Reads the servers of this text, in its order.
+pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<FoundServer>, NotReadable> {
     let whole = document::value(file.format, text)?;
     let mut found = unrestricted(file, &whole, text)?;
     restrict(file, &whole, &mut found);
     Ok(found)
 }
 
-/// The servers as their entries have them, without the rules beside them.
+/// Reads the servers as their entries have them, without the rules of the client.
 pub(crate) fn unrestricted(
     file: &ClientFile,
     whole: &Value,
     text: &str,
-) -> Result<Vec<Server>, NotReadable> {
+) -> Result<Vec<FoundServer>, NotReadable> {
     let mut found = Vec::new();
     for mut section in file.sections(whole) {
         if section.project.is_none() {
@@ -145,10 +146,10 @@ pub(crate) fn unrestricted(
     Ok(found)
 }
 
-/// Applies the rules that a client has beside its servers.
-pub(crate) fn restrict(file: &ClientFile, whole: &Value, servers: &mut [Server]) {
+/// Applies the rules that a client has about its servers.
+pub(crate) fn restrict(file: &ClientFile, whole: &Value, servers: &mut [FoundServer]) {
     let rules = rules::of_servers(file, whole, servers);
-    let is_usable = |server: &&mut Server| server.left_out.is_none();
+    let is_usable = |server: &&mut FoundServer| server.left_out.is_none();
     for server in servers.iter_mut().filter(is_usable) {
         rules::apply(server, &rules);
         if rules::has_agents(file.client) && !is_list_or_nothing(whole.get("tools")) {
@@ -162,18 +163,18 @@ fn is_list_or_nothing(value: Option<&Value>) -> bool {
     value.is_none_or(|value| value.is_null() || value.is_array())
 }
 
-/// Which key of the server's entry, or above it, stands twice.
-fn repetition(server: &Server, repeated: &[Repeated]) -> Option<String> {
-    let mut own = server.section.keys.clone();
-    own.push(server.label.clone());
+/// Describes a duplicate key in the server's entry or above it.
+fn repetition(server: &FoundServer, repeated: &[Repeated]) -> Option<String> {
+    let mut server_path = server.section.keys.clone();
+    server_path.push(server.label.clone());
     repeated.iter().find_map(|Repeated { path, .. }| {
-        if let Some(below) = path.strip_prefix(&own[..]) {
+        if let Some(below) = path.strip_prefix(&server_path[..]) {
             return Some(match below {
                 [] => "its name stands twice".to_owned(),
                 below => format!("`{}` stands twice", below.join(".")),
             });
         }
-        let above = own.starts_with(path);
+        let above = server_path.starts_with(path);
         above.then(|| format!("`{}` stands twice", path.join(".")))
     })
 }
@@ -183,7 +184,7 @@ pub(crate) fn servers_of(
     file: &ClientFile,
     whole: &Value,
     section: &Section,
-    found: &mut Vec<Server>,
+    found: &mut Vec<FoundServer>,
 ) -> Result<(), NotReadable> {
     let Some(value) = section.value(whole).filter(|value| !value.is_null()) else {
         return Ok(());
@@ -216,9 +217,9 @@ fn server(
     label: String,
     entry: &Value,
     counts_seconds: bool,
-) -> Server {
+) -> FoundServer {
     let (name, mut notes) = name_of(&label);
-    let mut server = Server {
+    let mut server = FoundServer {
         client: file.client,
         file: file.path.clone(),
         section: section.clone(),
@@ -254,9 +255,9 @@ fn server(
         server.left_out = Some(LeftOut::Mainstay);
     }
     if let ([_, folder, _], None) = (server.section.keys.as_slice(), &server.left_out) {
-        notes.push(Note {
+        notes.push(ImportNote {
             key: "projects".to_owned(),
-            fate: Fate::Reported,
+            fate: KeyFate::Reported,
             text: format!(
                 "{} has it in {folder} only, and Mainstay everywhere",
                 server.client
@@ -267,12 +268,12 @@ fn server(
     server
 }
 
-/// The name that a server can have here.
-fn name_of(label: &str) -> (ServerName, Vec<Note>) {
+/// The name that a server can have in Mainstay.
+fn name_of(label: &str) -> (ServerName, Vec<ImportNote>) {
     let report = |text| {
-        vec![Note {
+        vec![ImportNote {
             key: "name".to_owned(),
-            fate: Fate::Reported,
+            fate: KeyFate::Reported,
             text,
         }]
     };
@@ -292,15 +293,16 @@ fn name_of(label: &str) -> (ServerName, Vec<Note>) {
     }
 }
 
-/// How a list in its client's file leaves out a server that is put there. The client then has nothing of it.
+/// The reason that a list in the file leaves out a server that is put there. The client then has none of
+/// its tools.
 pub fn left_out_by_list(
     file: &ClientFile,
     whole: &Value,
     section: &Section,
     label: &str,
-) -> Option<Note> {
+) -> Option<ImportNote> {
     let (name, _) = name_of(label);
-    let server = Server {
+    let server = FoundServer {
         client: file.client,
         file: file.path.clone(),
         section: section.clone(),
@@ -318,12 +320,12 @@ pub(crate) fn names(list: Option<&Value>) -> Option<Vec<String>> {
     Some(list.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// The part of our entry that this client alone understands.
+/// The key of our entry for the part that only this client understands.
 pub(crate) fn kept_key(client: Client) -> String {
     format!("_{}", client.id())
 }
 
-/// What our entry keeps for this client.
-pub(crate) fn kept(entry: &Entry, client: Client) -> Option<&Map<String, Value>> {
+/// The part of our entry that is kept for this client.
+pub(crate) fn kept_members(entry: &Entry, client: Client) -> Option<&Map<String, Value>> {
     entry.get(&kept_key(client))?.as_object()
 }

@@ -1,26 +1,26 @@
-//! Undoes a change of a file that its client has changed since: the servers are as they were before, and
-//! what the client changed stays.
+//! Undoes a change of a file that its client has changed since: restores the servers, and keeps the changes
+//! of the client.
 
 use serde_json::Value;
 use similar::{DiffOp, TextDiff};
 
 use crate::{
     document,
-    edit::{self, Change, EditError},
+    edit::{self, EditError, EntryChange},
     places::{ClientFile, Section},
-    read::{self, LeftOut, Server},
+    read::{self, FoundServer, LeftOut},
 };
 
-/// The text of a file after a change was undone in it.
+/// The text of a file after a change in it was undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reverted {
     pub text: String,
-    /// Servers that were changed since by somebody else. They stay as they are.
-    pub kept: Vec<String>,
+    /// Servers that somebody else has changed since. They stay as they are.
+    pub changed_since: Vec<String>,
 }
 
-/// Undoes the change from `before` to `after` in `now`. Lines come back with their comments where those
-/// around them are the same; otherwise the entries come back, behind the others.
+/// Undoes the change from `before` to `after` in `now`. Lines come back with their comments if the lines
+/// around them are unchanged; otherwise the entries come back after the others.
 pub fn revert(
     file: &ClientFile,
     before: &str,
@@ -31,28 +31,30 @@ pub fn revert(
     let present = read::servers(file, now)?;
     let value = |text: &str| document::value(file.format, text);
     let (was, became, is) = (value(before)?, value(after)?, value(now)?);
-    let (mut changes, mut kept) = (Vec::new(), Vec::new());
+    let (mut changes, mut changed_since) = (Vec::new(), Vec::new());
     for (index, server) in old.iter().chain(&new).enumerate() {
-        let is_known = index >= old.len() && old.iter().any(|it| is_at(it, server));
+        let is_known = index >= old.len() && old.iter().any(|earlier| is_at(earlier, server));
         let entry = |whole| entry_of(whole, &server.section, &server.label);
         let (was, became, is) = (entry(&was), entry(&became), entry(&is));
         if is_known || was == became || is == was {
             continue;
         }
-        // Clients write it in their own way.
-        let is_front = |it: &Server| it.left_out == Some(LeftOut::Mainstay) && is_at(it, server);
+        // Clients rewrite Mainstay's entry in their own way.
+        let is_front = |candidate: &FoundServer| {
+            candidate.left_out == Some(LeftOut::Mainstay) && is_at(candidate, server)
+        };
         if is != became && !(new.iter().any(is_front) && present.iter().any(is_front)) {
-            kept.push(server.label.clone());
+            changed_since.push(server.label.clone());
             continue;
         }
         let (section, label) = (server.section.clone(), server.label.clone());
         changes.push(match was {
-            Some(entry) => Change::Put {
+            Some(entry) => EntryChange::Put {
                 entry: entry.clone(),
                 section,
                 label,
             },
-            None => Change::Remove { section, label },
+            None => EntryChange::Remove { section, label },
         });
     }
     let expected = edit::expected(&is, &changes)?;
@@ -61,29 +63,33 @@ pub fn revert(
         Some(text) => text,
         None => edit::apply(file, now, &changes)?,
     };
-    Ok(Reverted { text, kept })
+    Ok(Reverted {
+        text,
+        changed_since,
+    })
 }
 
-fn is_at(server: &Server, other: &Server) -> bool {
+fn is_at(server: &FoundServer, other: &FoundServer) -> bool {
     server.label == other.label && server.section.keys == other.section.keys
 }
 
 fn entry_of<'v>(whole: &'v Value, section: &Section, label: &str) -> Option<&'v Value> {
     match section.value(whole)? {
         Value::Array(elements) => {
-            let mut elements = elements.iter();
-            elements.find(|it| it.get("name").and_then(Value::as_str) == Some(label))
+            let is_named =
+                |element: &&Value| element.get("name").and_then(Value::as_str) == Some(label);
+            elements.iter().find(is_named)
         }
         servers => servers.get(label),
     }
 }
 
-/// `now` with the lines of `before` in place of those of `after`. `None` where the lines that differ were
-/// changed since, or where nothing shows the place of those that were taken out.
+/// Returns `now` with the lines of `before` in place of those of `after`. `None` if these lines were
+/// changed since, or if nothing shows the place of removed lines.
 pub fn unpatched(before: &str, after: &str, now: &str) -> Option<String> {
     let since = TextDiff::from_lines(after, now);
     let change = TextDiff::from_lines(after, before);
-    // Where each line of `after` stands in `now`.
+    // The place of each line of `after` in `now`.
     let mut places = vec![None; change.old_slices().len()];
     for op in since.ops() {
         if let DiffOp::Equal {
@@ -107,7 +113,7 @@ pub fn unpatched(before: &str, after: &str, now: &str) -> Option<String> {
         let (old, new) = (op.old_range(), op.new_range());
         let start = match (places.get(old.start), old.start.checked_sub(1)) {
             (Some(&Some(place)), _) => place,
-            // Lines that were taken out, where something else stands behind them now.
+            // Removed lines, with another line after them now.
             (_, Some(line)) if old.is_empty() => places[line]? + 1,
             (None, None) => 0,
             _ => return None,
@@ -171,7 +177,7 @@ mod tests {
         let now = pointed(&file, CLAUDE).replace("\"startups\": 1", "\"startups\": 7");
         let reverted = revert(&file, CLAUDE, &pointed(&file, CLAUDE), &now).expect("reverted");
         assert_eq!(reverted.text, CLAUDE.replace(": 1,", ": 7,"));
-        assert_eq!(reverted.kept, [""; 0]);
+        assert_eq!(reverted.changed_since, [""; 0]);
     }
 
     #[test]
@@ -185,7 +191,7 @@ mod tests {
         assert_eq!(reverted.text, before.replace("\"a\"", "\"b\"") + "y = 2\n");
     }
 
-    /// A client that writes its file anew has its own order, indentation and members.
+    /// A client that rewrites its file has its own order, indentation and members.
     #[test]
     fn entries_come_back_into_a_text_that_is_written_anew() {
         let file = file(Client::ClaudeCode, ".claude.json");
@@ -204,7 +210,7 @@ mod tests {
         let file = file(Client::ClaudeCode, ".claude.json");
         let now = r#"{"mcpServers":{"files":{"command":"other"}}}"#;
         let reverted = revert(&file, CLAUDE, &pointed(&file, CLAUDE), now).expect("reverted");
-        assert_eq!(reverted.kept, ["files"]);
+        assert_eq!(reverted.changed_since, ["files"]);
         let value = document::value(file.format, &reverted.text).expect("JSON");
         let labels: Vec<&String> = value["mcpServers"]
             .as_object()

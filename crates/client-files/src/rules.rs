@@ -1,6 +1,6 @@
-//! Rules of a client about the tools of its servers: which of them it refuses, and before which it asks. They
-//! stand beside the servers' entries, or in another file. The client has other names for tools behind Mainstay,
-//! which these rules do not fit.
+//! Rules of a client about the tools of its servers: tools that it refuses, and tools for which it asks a
+//! person. The rules stand outside of the entries, or in another file. Behind Mainstay the client has other
+//! names for the tools, which these rules do not match.
 
 mod apply;
 mod clients;
@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::{
     client::Client,
     own_address::LABEL,
-    places::{ClientFile, Scope},
-    read::{Fate, Note, Server},
+    places::{ClientFile, FileScope},
+    read::{FoundServer, ImportNote, KeyFate},
 };
 
 pub(crate) use apply::apply;
@@ -24,51 +24,51 @@ pub(crate) use clients::{KEYS, MANAGED_SERVERS, has_agents};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
     Allowed,
-    /// The client asks a person before each call. Or it is some other rule that Mainstay cannot keep.
+    /// The client asks a person before each call, or has another rule that Mainstay cannot keep.
     Asked,
     Refused,
 }
 
-/// The tools of its server for which a rule holds.
+/// The tools of a server that a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Tools {
     All,
-    /// The one of this name.
+    /// The tool of this name.
     One(String),
-    /// Those whose names fit. The pattern is what is left behind the server's name.
+    /// Tools whose names match. The pattern is the rest after the server's name.
     Pattern(String),
 }
 
-/// Where a rule holds.
+/// The part of a client in which a rule holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RuleScope {
     Everywhere,
-    /// In the project in this folder.
+    /// The project in this folder.
     Project(PathBuf),
-    /// In a part of the client: `the agent reviewer`.
+    /// A part of the client: `the agent reviewer`.
     Part(String),
 }
 
 /// A rule of a client about the tools of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// The file that has it, where it is not the file of the server.
+    /// The file of the rule, if it is not the file of the server.
     file: Option<PathBuf>,
     key: String,
-    /// As it stands in the file.
+    /// The rule as the file has it.
     text: String,
     /// The server's name in the client's file.
     server: String,
     tools: Tools,
     effect: Effect,
     place: RuleScope,
-    /// Whether it fits the tools behind Mainstay as well.
+    /// True if it matches the tools behind Mainstay as well.
     holds_behind: bool,
 }
 
 impl Rule {
-    /// Whether it holds wherever the client has this server.
-    fn is_whole(&self, server: &Server) -> bool {
+    /// True if it holds everywhere that the client has this server.
+    fn is_whole(&self, server: &FoundServer) -> bool {
         match &self.place {
             RuleScope::Everywhere => true,
             RuleScope::Project(folder) => server.project() == Some(folder),
@@ -85,15 +85,15 @@ struct RulesFile<'a> {
     place: RuleScope,
 }
 
-fn place_of(scope: &Scope) -> RuleScope {
+fn place_of(scope: &FileScope) -> RuleScope {
     match scope {
-        Scope::User => RuleScope::Everywhere,
-        Scope::Project(folder) => RuleScope::Project(folder.clone()),
+        FileScope::User => RuleScope::Everywhere,
+        FileScope::Project(folder) => RuleScope::Project(folder.clone()),
     }
 }
 
-/// The rules about these servers, in the order in which they count: the last one that fits does.
-pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[Server]) -> Vec<Rule> {
+/// The rules about these servers, in the order in which they count: the last match decides.
+pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[FoundServer]) -> Vec<Rule> {
     let mut sources: Vec<RulesFile<'_>> = file
         .choices
         .iter()
@@ -108,7 +108,7 @@ pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[Server]) -
         whole,
         place: place_of(&file.scope),
     });
-    // A project counts more than its user.
+    // Rules of a project override those of the user.
     sources.sort_by_key(|source| source.place != RuleScope::Everywhere);
     let mut rules = Vec::new();
     for source in &sources {
@@ -120,13 +120,17 @@ pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[Server]) -
     rules
 }
 
-/// How a list of the client leaves out a server that is put into its file. The client then has nothing of
-/// it.
-pub(crate) fn leaving_out(file: &ClientFile, whole: &Value, server: &Server) -> Option<Note> {
+/// Describes the list of the client that leaves out a server which is put into its file. The client then
+/// has none of its tools.
+pub(crate) fn leaving_out(
+    file: &ClientFile,
+    whole: &Value,
+    server: &FoundServer,
+) -> Option<ImportNote> {
     let mut rules = of_servers(file, whole, std::slice::from_ref(server));
     let default = clients::default_profile(file, whole);
     for rule in &mut rules {
-        if default.as_ref().is_some_and(|it| rule.place == *it) {
+        if default.as_ref().is_some_and(|place| rule.place == *place) {
             rule.place = RuleScope::Everywhere;
         }
     }
@@ -137,14 +141,14 @@ pub(crate) fn leaving_out(file: &ClientFile, whole: &Value, server: &Server) -> 
     };
     let (client, label) = (file.client, &server.label);
     let mend = clients::mend(client, rule, label);
-    Some(Note {
+    Some(ImportNote {
         key: rule.key.clone(),
-        fate: Fate::Reported,
+        fate: KeyFate::Reported,
         text: format!("{client} leaves {label} out by {list}, and has none of its tools: {mend}"),
     })
 }
 
-/// The client's name for a tool that this server has behind Mainstay. `TOOL` stands for any.
+/// The name that the client has for a tool of this server behind Mainstay. `TOOL` stands for any tool.
 fn behind(client: Client, server: &str, tool: &str) -> String {
     let tool = format!("{server}__{tool}");
     match client {

@@ -8,9 +8,9 @@ use std::{
 
 use mainstay_platform::encoding::Encoding;
 
-/// Writes the file whole: a reader has the old content or the new. It keeps its mode and its encoding, and
-/// where it is a link, what the link leads to is written and the link stays. A new file is in UTF-8, and can
-/// be read by its owner alone, because it may hold secrets.
+/// Writes the whole file: a reader sees the old content or the new. The file keeps its mode and its
+/// encoding. If the path is a link, its target is written and the link stays. A new file is in UTF-8, and
+/// only its owner can read it, because it may hold secrets.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     write_in(path, text, Encoding::of_file(path)?)
 }
@@ -23,14 +23,14 @@ pub fn write_in(path: &Path, text: &str, encoding: Encoding) -> io::Result<()> {
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;
-    // The error would name the new file, which nobody has heard of.
-    let made = tempfile::Builder::new()
+    // The error would name the temporary file, which no user knows.
+    let temporary = tempfile::Builder::new()
         .prefix(".mainstay-")
         .tempfile_in(folder);
-    let mut new = made.map_err(|error| unwritable(folder, &error))?;
+    let mut new = temporary.map_err(|error| unwritable(folder, &error))?;
     new.write_all(&encoding.encode(text))?;
-    if let Ok(known) = fs::metadata(&path) {
-        new.as_file().set_permissions(known.permissions())?;
+    if let Ok(metadata) = fs::metadata(&path) {
+        new.as_file().set_permissions(metadata.permissions())?;
     }
     new.as_file().sync_all()?;
     new.persist(&path)
@@ -49,8 +49,8 @@ fn unwritable(folder: &Path, error: &io::Error) -> io::Error {
     )
 }
 
-/// Copies the file beside itself, with its mode: `mcp.json.mainstay-backup`, or with a number where that
-/// name is taken. `None` where there is no file.
+/// Copies the file within its folder, with its mode: `mcp.json.mainstay-backup`, or with a number if that
+/// name is taken. Returns `None` if there is no file.
 pub fn back_up(path: &Path) -> io::Result<Option<PathBuf>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -143,18 +143,18 @@ mod tests {
     fn an_error_names_the_folder_and_no_temporary_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("it.json");
-        // What stands there is no file, and a file cannot take its place.
+        // A folder stands there, and a file cannot replace it.
         fs::create_dir(&path).expect("made");
-        let told = |path: &Path| {
+        let error_for = |path: &Path| {
             let error = write_in(path, "{}", Encoding::Utf8).expect_err("it cannot be");
             let error = error.to_string();
             assert!(!error.contains(".mainstay-"), "{error}");
             error
         };
-        assert!(told(&path).contains(&folder.path().display().to_string()));
-        // Nobody makes files there, not even root.
+        assert!(error_for(&path).contains(&folder.path().display().to_string()));
+        // Nobody can make files there, not even root.
         #[cfg(target_os = "linux")]
-        assert!(told(Path::new("/proc/it.json")).starts_with("its folder /proc cannot be"));
+        assert!(error_for(Path::new("/proc/it.json")).starts_with("its folder /proc cannot be"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Puts one entry of a client into our words, key by key.
+//! Translates one entry of a client into our words, key by key.
 
 mod launch;
 mod limits;
@@ -15,19 +15,19 @@ use crate::{
     client::Client,
     placeholders,
     places::Section,
-    read::{Fate, LeftOut, Note, kept_key},
+    read::{ImportNote, KeyFate, LeftOut, kept_key},
 };
 
 pub(crate) use limits::{Unit, counts_seconds, unit};
 
-/// Of a key that nothing is known of.
+/// The note about a key that Mainstay does not know.
 pub(crate) const UNKNOWN: &str = "not known to Mainstay, which ignores it";
 
 /// An entry in our words.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
+pub(crate) struct TranslatedEntry {
     pub entry: Entry,
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
     pub left_out: Option<LeftOut>,
 }
 
@@ -36,12 +36,13 @@ struct Reading<'a> {
     project: Option<&'a Path>,
     /// The folder of the client's file.
     folder: &'a Path,
-    read: Read,
-    /// What only the client understands.
-    kept: Map<String, Value>,
-    /// Parts of the entry that say how the server is run, and cannot be read.
+    read: TranslatedEntry,
+    /// Members that only the client understands.
+    kept_members: Map<String, Value>,
+    /// Parts of the entry that decide how the server is run, and cannot be read.
     unread: Vec<String>,
-    /// Another server of the file has a `timeout` in seconds where the client counts milliseconds.
+    /// True if another server of the file has a `timeout` in seconds, although the client counts
+    /// milliseconds.
     counts_seconds: bool,
 }
 
@@ -52,13 +53,13 @@ pub(crate) fn read(
     section: &Section,
     counts_seconds: bool,
     folder: &Path,
-) -> Read {
+) -> TranslatedEntry {
     let mut reading = Reading {
         client,
         project: section.project.as_deref(),
         folder,
-        read: Read::default(),
-        kept: Map::new(),
+        read: TranslatedEntry::default(),
+        kept_members: Map::new(),
         unread: Vec::new(),
         counts_seconds,
     };
@@ -78,8 +79,8 @@ pub(crate) fn read(
 }
 
 impl Reading<'_> {
-    fn note(&mut self, key: &str, fate: Fate, text: impl Into<String>) {
-        self.read.notes.push(Note {
+    fn note(&mut self, key: &str, fate: KeyFate, text: impl Into<String>) {
+        self.read.notes.push(ImportNote {
             key: key.to_owned(),
             fate,
             text: text.into(),
@@ -87,31 +88,31 @@ impl Reading<'_> {
     }
 
     fn honoured(&mut self, key: &str) {
-        self.note(key, Fate::Honoured, "");
+        self.note(key, KeyFate::Honoured, "");
     }
 
     fn report(&mut self, key: &str, text: impl Into<String>) {
-        self.note(key, Fate::Reported, text);
+        self.note(key, KeyFate::Reported, text);
     }
 
     fn keep(&mut self, key: &str, value: &Value) {
-        self.kept.insert(key.to_owned(), value.clone());
-        self.note(key, Fate::Kept, format!("kept for {}", self.client));
+        self.kept_members.insert(key.to_owned(), value.clone());
+        self.note(key, KeyFate::Kept, format!("kept for {}", self.client));
     }
 
-    /// Kept, and a person has to know.
+    /// Keeps a member that a person has to know about.
     fn keep_and_report(&mut self, key: &str, value: &Value, text: impl Into<String>) {
-        self.kept.insert(key.to_owned(), value.clone());
+        self.kept_members.insert(key.to_owned(), value.clone());
         self.report(key, text);
     }
 
-    /// Kept. The server needs it, and Mainstay has nothing like it.
+    /// Keeps a member that the server needs, and that Mainstay has nothing like.
     fn unsupported(&mut self, key: &str, value: &Value, text: impl Into<String>) {
-        self.kept.insert(key.to_owned(), value.clone());
-        self.note(key, Fate::Unsupported, text);
+        self.kept_members.insert(key.to_owned(), value.clone());
+        self.note(key, KeyFate::Unsupported, text);
     }
 
-    /// Like [`Self::unsupported`], where the server is safe or of use only with it.
+    /// Like [`Self::unsupported`], if the server is safe or useful only with it.
     fn unsupported_and_disabled(&mut self, key: &str, value: &Value, text: impl Into<String>) {
         self.unsupported(key, value, text);
         if self.read.entry.get("enabled") != Some(&Value::Bool(false)) {
@@ -130,7 +131,11 @@ impl Reading<'_> {
 
     fn take(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
         if value.is_null() {
-            return self.note(key, Fate::Honoured, "it is null, as if it were not there");
+            return self.note(
+                key,
+                KeyFate::Honoured,
+                "it is null, as if it were not there",
+            );
         }
         if key.starts_with(['$', '_']) || key.starts_with("//") {
             return self.keep(key, value);
@@ -204,7 +209,7 @@ impl Reading<'_> {
             (_, "requestInit") => self.request_options(key, value),
             (_, "bearerToken") => self.text(key, "bearerToken", value),
             (_, "envFile") => self.env_file(key, value),
-            // Cherry Studio's word beside that of most.
+            // Cherry Studio has its own key for this.
             (_, "enabled" | "isActive" | "active") => self.flag(key, "enabled", value),
             (_, "disabled") => match value.as_bool() {
                 Some(disabled) => {
@@ -221,7 +226,7 @@ impl Reading<'_> {
             (client, "timeout") => self.timeout(key, value, unit(client)),
             (_, key) if DISABLED_TOOLS.contains(&key) => self.tools(key, "disabledTools", value),
             (_, key) if ALLOWED_TOOLS.contains(&key) => self.tools(key, "allowedTools", value),
-            // Its rules hold where the sandbox is enabled.
+            // The rules of a sandbox hold only while it is enabled.
             (Client::VsCode | Client::VsCodeInsiders, "sandbox")
                 if members.get("sandboxEnabled") != Some(&Value::Bool(true)) =>
             {
@@ -256,7 +261,7 @@ impl Reading<'_> {
             (_, key) if key == "dev" || KEPT_KEYS.contains(&key) || UNUSED_KEYS.contains(&key) => {
                 self.keep(key, value);
             }
-            (_, key) if is_own_key(key) => self.own(key, value),
+            (_, key) if is_own_key(key) => self.copy(key, value),
             _ => match meant_switch(key) {
                 Some(switch) => {
                     self.report(key, format!("taken as `{switch}`"));
@@ -272,13 +277,13 @@ impl Reading<'_> {
         }
     }
 
-    /// A key that only Mainstay has.
-    fn own(&mut self, key: &str, value: &Value) {
+    /// Copies a key that only Mainstay has.
+    fn copy(&mut self, key: &str, value: &Value) {
         self.honoured(key);
         self.set(key, value.clone());
     }
 
-    /// AnythingLLM keeps its own keys in an object.
+    /// Reads the object in which AnythingLLM keeps its own keys.
     fn anythingllm(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
             return self.unread(key, value, "an object");
@@ -293,27 +298,28 @@ impl Reading<'_> {
         }
     }
 
-    /// A value of the wrong kind that says what is run, and how. Without it the server would be another.
+    /// Records a value of the wrong kind that decides what is run, and how. Without it the server would be
+    /// another one.
     fn unread(&mut self, key: &str, value: &Value, expected: &str) {
-        self.kept.insert(key.to_owned(), value.clone());
+        self.kept_members.insert(key.to_owned(), value.clone());
         self.report(key, format!("expected {expected}"));
         self.unread.push(format!("`{key}`: expected {expected}"));
     }
 
-    /// A text in our words; what is to be told is told about `key`.
+    /// Translates a text into our words. Notes are reported about `key`.
     fn ours(&mut self, key: &str, text: &str) -> String {
         if self.client == Client::Crush && text.contains("$(") {
             let text = "Crush runs a command for a part of it, `$(…)`, and Mainstay runs none";
-            self.note(key, Fate::Unsupported, text);
+            self.note(key, KeyFate::Unsupported, text);
         }
         let translated = placeholders::ours(self.client, text, self.project, self.folder);
-        for told in translated.told {
-            self.report(key, told);
+        for note in translated.notes {
+            self.report(key, note);
         }
         translated.text
     }
 
-    /// A text that clients also write as a number or a boolean.
+    /// Reads a text that clients also write as a number or a boolean.
     fn scalar(&mut self, key: &str, value: &Value) -> Option<String> {
         match value {
             Value::String(text) => Some(self.ours(key, text)),
@@ -323,30 +329,30 @@ impl Reading<'_> {
         }
     }
 
-    fn text(&mut self, key: &str, own: &str, value: &Value) {
+    fn text(&mut self, key: &str, our_key: &str, value: &Value) {
         match value.as_str() {
             Some(text) => {
                 self.honoured(key);
                 let text = self.ours(key, text);
-                self.set(own, text);
+                self.set(our_key, text);
             }
             None => self.unread(key, value, "a text"),
         }
     }
 
-    fn flag(&mut self, key: &str, own: &str, value: &Value) {
+    fn flag(&mut self, key: &str, our_key: &str, value: &Value) {
         match value.as_bool() {
             Some(flag) => {
                 self.honoured(key);
                 if !flag {
-                    self.set(own, false);
+                    self.set(our_key, false);
                 }
             }
             None => self.unread(key, value, "true or false"),
         }
     }
 
-    fn finish(mut self, members: &Map<String, Value>) -> Read {
+    fn finish(mut self, members: &Map<String, Value>) -> TranslatedEntry {
         if !self.unread.is_empty() && self.read.left_out.is_none() {
             self.read.left_out = Some(LeftOut::NotUnderstood(self.unread.join("; ")));
         }
@@ -379,16 +385,16 @@ impl Reading<'_> {
         if self.read.entry.contains_key("command") {
             self.read.entry.shift_remove("type");
         }
-        if !self.kept.is_empty() {
-            let kept = std::mem::take(&mut self.kept);
-            self.set(&kept_key(self.client), json!(kept));
+        if !self.kept_members.is_empty() {
+            let members = std::mem::take(&mut self.kept_members);
+            self.set(&kept_key(self.client), json!(members));
         }
         self.read.entry = ordered(self.read.entry);
         self.read
     }
 }
 
-/// The keys in the order in which people write them.
+/// Sorts the keys into the order in which people write them.
 fn ordered(mut entry: Entry) -> Entry {
     let mut ordered = Entry::new();
     for key in ["type", "command", "args", "env", "cwd", "url", "headers"] {
@@ -400,18 +406,20 @@ fn ordered(mut entry: Entry) -> Entry {
     ordered
 }
 
-/// Whether the entry has a key of those clients alone that count `timeout` in seconds.
+/// True if the entry has a key of clients that count `timeout` in seconds.
 fn has_seconds(members: &Map<String, Value>) -> bool {
     members.contains_key("alwaysAllow") || members.contains_key("watchPaths")
 }
 
-/// The letters of a key, in lower case: `disabled_tools` and `DisabledTools` are one.
+/// The letters of a key, in lower case: `disabled_tools` and `DisabledTools` are equal.
 fn letters(key: &str) -> String {
-    let letters = key.chars().filter(|it| !matches!(it, '-' | '_' | ' '));
+    let letters = key
+        .chars()
+        .filter(|letter| !matches!(letter, '-' | '_' | ' '));
     letters.collect::<String>().to_lowercase()
 }
 
-/// The switch or list of tools that a key means which is spelt in another way.
+/// The switch or list of tools that a misspelt key means.
 fn meant_switch(key: &str) -> Option<&'static str> {
     const SWITCHES: [&str; 8] = [
         "enabled",
@@ -428,7 +436,7 @@ fn meant_switch(key: &str) -> Option<&'static str> {
     switches.find(|switch| *switch != key && letters(switch) == spelt)
 }
 
-/// Whether an unknown key sounds as if it kept tools from the client.
+/// True if the name of an unknown key suggests that it hides tools.
 fn may_restrict_tools(key: &str) -> bool {
     const WORDS: [&str; 13] = [
         "filter",
@@ -447,11 +455,11 @@ fn may_restrict_tools(key: &str) -> bool {
     ];
     let spelt = letters(key);
     let has = |word: &str| spelt.contains(word);
-    // What a client calls without asking is no restriction.
+    // A list of tools that a client calls without asking does not restrict them.
     has("tool") && WORDS.into_iter().any(has) && !has("always") && !has("auto")
 }
 
-/// A number without `.0` where it is whole.
+/// Writes a whole number without `.0`.
 pub(crate) fn whole(number: f64) -> Value {
     let is_whole = number.fract() == 0.0 && number.abs() < 1e15;
     if is_whole {

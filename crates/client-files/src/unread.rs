@@ -1,4 +1,5 @@
-//! A configuration that is the file of a client: the rules of the client that the daemon does not read in it.
+//! Warns of rules of a client that the daemon does not read in a configuration that is the file of this
+//! client.
 
 use std::path::Path;
 
@@ -12,24 +13,23 @@ use crate::{
     document,
     machine::Machine,
     places::ClientFile,
-    read::{Server, restrict, unrestricted},
+    read::{FoundServer, restrict, unrestricted},
 };
 
-/// Adds a warning for each server that its client restricts by rules beside the entries, where the daemon has the
-/// server without them. Reads the client's files.
+/// Adds a warning for each server that its client restricts by rules outside of the entries, if the daemon
+/// has the server without them. Reads the client's files.
 pub fn warn_of_unread_rules(loaded: &mut Loaded, machine: &Machine) {
     let path = loaded.path.as_deref();
     let servers = path.and_then(|path| with_and_without_rules(path, machine));
     let mut warnings = Vec::new();
     for (plain, restricted) in servers.into_iter().flatten() {
-        let mut known = loaded.config.servers.iter();
-        let known = known.find(|server| server.name == restricted.name);
-        if !known.is_some_and(|server| server.enabled) {
+        let mut enabled = loaded.config.servers.iter().filter(|server| server.enabled);
+        if !enabled.any(|server| server.name == restricted.name) {
             continue;
         }
         let new = restricted.notes[plain.notes.len()..].iter();
         let mut keys: Vec<&str> = new
-            .filter(|note| note.fate.is_told())
+            .filter(|note| note.fate.is_reported())
             .map(|note| note.key.as_str())
             .collect();
         keys.dedup();
@@ -40,7 +40,7 @@ pub fn warn_of_unread_rules(loaded: &mut Loaded, machine: &Machine) {
     loaded.warnings.extend(warnings);
 }
 
-fn warning(server: &Server, keys: &[&str]) -> ConfigError {
+fn warning(server: &FoundServer, keys: &[&str]) -> ConfigError {
     let (client, file) = (server.client, server.file.display());
     ConfigError {
         path: format!("{}.{}", server.section.keys.join("."), server.label),
@@ -56,9 +56,12 @@ fn warning(server: &Server, keys: &[&str]) -> ConfigError {
     }
 }
 
-/// The servers of a client's file, each as its entry has it and as the client's rules restrict it. Other files than
-/// those of a known client have no rules that the daemon does not read.
-fn with_and_without_rules(path: &Path, machine: &Machine) -> Option<Vec<(Server, Server)>> {
+/// Reads the servers of a client's file twice: as their entries have them, and as the client's rules
+/// restrict them. Only files of known clients have rules that the daemon does not read.
+fn with_and_without_rules(
+    path: &Path,
+    machine: &Machine,
+) -> Option<Vec<(FoundServer, FoundServer)>> {
     let path = std::path::absolute(path).ok()?;
     let text = files::configuration(&path).ok()?;
     let file = ClientFile::recognize(&path, &text, machine)?;

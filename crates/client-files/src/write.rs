@@ -1,4 +1,4 @@
-//! Puts an entry of our configuration into the words of a client.
+//! Translates an entry of our configuration into the words of a client.
 
 use mainstay_config::{ALLOWED_TOOLS, DISABLED_TOOLS, edit::Entry};
 use serde_json::{Map, Value, json};
@@ -7,28 +7,28 @@ use crate::{
     client::Client,
     placeholders,
     places::Section,
-    read::{Fate, Note, kept},
+    read::{ImportNote, KeyFate, kept_members},
     translate::{self, Unit, whole},
 };
 
 /// An entry in the words of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
-    /// `None` where the client cannot have this server at all; the notes say why.
+    /// `None` if the client cannot have this server at all; the notes have the reason.
     pub entry: Option<Value>,
-    /// What the client cannot say. A key of ours that has no note is said.
-    pub notes: Vec<Note>,
+    /// Notes about what the client cannot have. A key of ours without a note is translated.
+    pub notes: Vec<ImportNote>,
 }
 
 struct Writing<'a> {
     client: Client,
     ours: &'a Entry,
     theirs: Map<String, Value>,
-    notes: Vec<Note>,
+    notes: Vec<ImportNote>,
     cannot: bool,
 }
 
-/// The entry of a server for this client. `section` is where it will stand.
+/// Translates the entry of a server for this client. `section` is the place of the entry.
 pub fn entry_for(client: Client, name: &str, ours: &Entry, section: &Section) -> Written {
     let with_params = without_params(ours);
     let mut writing = Writing {
@@ -52,7 +52,7 @@ pub fn entry_for(client: Client, name: &str, ours: &Entry, section: &Section) ->
     }
 }
 
-/// The values of `inputParams` in the places of their names.
+/// Replaces references to `inputParams` by their values.
 fn without_params(ours: &Entry) -> Entry {
     let Some(Value::Object(params)) = ours.get("inputParams") else {
         return ours.clone();
@@ -82,20 +82,20 @@ fn replace_texts(value: &mut Value, from: &str, to: &str) {
         Value::String(text) => *text = text.replace(from, to),
         Value::Array(elements) => elements
             .iter_mut()
-            .for_each(|it| replace_texts(it, from, to)),
+            .for_each(|element| replace_texts(element, from, to)),
         Value::Object(members) => members
             .values_mut()
-            .for_each(|it| replace_texts(it, from, to)),
+            .for_each(|member| replace_texts(member, from, to)),
         _ => {}
     }
 }
 
-/// The words of one client for what all have.
+/// A client's keys and types for what all clients have.
 struct Words {
     env: &'static str,
     url: &'static str,
     headers: &'static str,
-    /// `type` of a process, of Streamable HTTP and of HTTP+SSE, where it is written.
+    /// `type` of a process, of Streamable HTTP and of HTTP+SSE, for clients that write it.
     types: Option<[&'static str; 3]>,
 }
 
@@ -156,30 +156,34 @@ impl Writing<'_> {
     }
 
     fn report(&mut self, key: &str, text: impl Into<String>) {
-        self.notes.push(Note {
+        self.notes.push(ImportNote {
             key: key.to_owned(),
-            fate: Fate::Reported,
+            fate: KeyFate::Reported,
             text: text.into(),
         });
     }
 
     fn text(&mut self, key: &str, text: &str) -> String {
         let translated = placeholders::theirs(self.client, text);
-        for told in translated.told {
-            self.report(key, told);
+        for note in translated.notes {
+            self.report(key, note);
         }
         translated.text
     }
 
-    /// A value with its texts in the client's words.
+    /// Translates the texts in a value.
     fn texts(&mut self, key: &str, value: &Value) -> Value {
         match value {
             Value::String(text) => self.text(key, text).into(),
-            Value::Array(elements) => elements.iter().map(|it| self.texts(key, it)).collect(),
+            Value::Array(elements) => elements
+                .iter()
+                .map(|element| self.texts(key, element))
+                .collect(),
             Value::Object(members) => {
-                let members = members.iter();
-                let members = members.map(|(name, it)| (name.clone(), self.texts(key, it)));
-                Value::Object(members.collect())
+                let translated = members
+                    .iter()
+                    .map(|(name, member)| (name.clone(), self.texts(key, member)));
+                Value::Object(translated.collect())
             }
             other => other.clone(),
         }
@@ -196,9 +200,10 @@ impl Writing<'_> {
             .find_map(|key| ours.get(key)?.as_str());
         let is_sse = stated == Some("sse");
         if self.client == Client::Goose {
-            // goose refuses an entry without these.
+            // goose refuses an entry without these keys.
             self.put("name", name);
-            let description = kept(ours, Client::Goose).and_then(|kept| kept.get("description"));
+            let description =
+                kept_members(ours, Client::Goose).and_then(|members| members.get("description"));
             let description = description.cloned().unwrap_or_else(|| "".into());
             self.put("description", description);
         }
@@ -260,7 +265,7 @@ impl Writing<'_> {
             }
             _ => {
                 self.put("command", command);
-                // Some versions of these refuse an entry without it.
+                // Some versions of these clients refuse an entry without it.
                 if !is_empty || matches!(self.client, Client::LibreChat | Client::Zed) {
                     self.put("args", args);
                 }
@@ -315,9 +320,11 @@ impl Writing<'_> {
             _ => Map::new(),
         };
         if let Some(token) = self.ours.get("bearerToken").and_then(Value::as_str) {
-            let variable = token.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
-            let variable = variable.map(|it| it.strip_prefix("env:").unwrap_or(it));
-            match variable.filter(|it| !it.contains([':', '$', '{'])) {
+            let variable = token
+                .strip_prefix("${")
+                .and_then(|text| text.strip_suffix('}'));
+            let variable = variable.map(|inside| inside.strip_prefix("env:").unwrap_or(inside));
+            match variable.filter(|name| !name.contains([':', '$', '{'])) {
                 Some(variable) if self.client == Client::Codex => {
                     self.put("bearer_token_env_var", variable);
                 }
@@ -339,14 +346,16 @@ impl Writing<'_> {
         }
     }
 
-    /// Headers that are a variable each.
+    /// Moves headers that are one variable each.
     fn env_headers(&mut self, headers: &mut Map<String, Value>) {
         let mut variables = Map::new();
         for (name, value) in headers.iter() {
             let text = value.as_str().unwrap_or_default();
-            let variable = text.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
-            let variable = variable.map(|it| it.strip_prefix("env:").unwrap_or(it));
-            if let Some(variable) = variable.filter(|it| !it.contains([':', '$', '{'])) {
+            let variable = text
+                .strip_prefix("${")
+                .and_then(|text| text.strip_suffix('}'));
+            let variable = variable.map(|inside| inside.strip_prefix("env:").unwrap_or(inside));
+            if let Some(variable) = variable.filter(|name| !name.contains([':', '$', '{'])) {
                 variables.insert(name.clone(), variable.into());
             }
         }
@@ -397,7 +406,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Whether the entry will stand where the second version of opencode has its servers.
+    /// True if the second version of opencode has its servers at this place.
     fn is_second_opencode(&self, place: &Section) -> bool {
         self.client.is_of_opencode() && place.keys == ["mcp", "servers"]
     }
@@ -405,7 +414,8 @@ impl Writing<'_> {
     fn times(&mut self, place: &Section) {
         let is_second = self.is_second_opencode(place);
         let number = |key: &str| self.ours.get(key).and_then(Value::as_f64);
-        let seconds = number("timeout_s").or_else(|| number("timeout").map(|it| it / 1000.0));
+        let seconds = number("timeout_s")
+            .or_else(|| number("timeout").map(|milliseconds| milliseconds / 1000.0));
         if let Some(seconds) = seconds {
             match self.client {
                 _ if is_second => self.put("timeout", json!({"request": whole(seconds * 1000.0)})),
@@ -441,7 +451,7 @@ impl Writing<'_> {
                     times["startup"] = whole(milliseconds);
                 }
                 Client::Codex => self.put("startup_timeout_sec", whole(milliseconds / 1000.0)),
-                // Its one time is for every request.
+                // Its only time limit is for every request.
                 Client::Opencode | Client::KiloCli => {
                     let one = whole(milliseconds);
                     let stated = self.theirs.entry("timeout").or_insert_with(|| one.clone());
@@ -504,15 +514,15 @@ impl Writing<'_> {
         }
     }
 
-    /// What the entry keeps for this client, and what only Mainstay knows.
+    /// Adds what the entry keeps for this client, and reports what only Mainstay has.
     fn rest(&mut self) {
-        // Copilot CLI has none of a server's tools without it.
+        // Without `tools`, Copilot CLI has none of a server's tools.
         if self.client == Client::CopilotCli && !self.theirs.contains_key("tools") {
             self.put("tools", json!(["*"]));
         }
-        if let Some(kept) = kept(self.ours, self.client) {
-            for (key, value) in kept {
-                // A member of an object that is said itself.
+        if let Some(members) = kept_members(self.ours, self.client) {
+            for (key, value) in members {
+                // The key is a member of an object that is translated itself.
                 if let Some((outer, inner)) = key.split_once('.') {
                     let outer = self.theirs.entry(outer).or_insert_with(|| json!({}));
                     if let Some(members) = outer.as_object_mut() {
@@ -529,16 +539,16 @@ impl Writing<'_> {
         for key in keys {
             let is_note = key.starts_with(['_', '$']) || key.starts_with("//");
             let is_of_tools = ALLOWED_TOOLS.iter().chain(&DISABLED_TOOLS);
-            let mut said = SAID.iter().chain(is_of_tools);
-            if !is_note && !said.any(|said| *said == key) {
+            let mut translated = TRANSLATED_KEYS.iter().chain(is_of_tools);
+            if !is_note && !translated.any(|known_key| *known_key == key) {
                 self.report(&key, format!("{} knows no such setting", self.client));
             }
         }
     }
 }
 
-/// Keys of ours that are said in a client's words, or told of.
-const SAID: [&str; 24] = [
+/// Keys of ours that are translated into a client's words, or reported.
+const TRANSLATED_KEYS: [&str; 24] = [
     "command",
     "args",
     "env",

@@ -1,5 +1,5 @@
-//! Reads YAML to a tree that knows its lines. Anchors and merge keys are resolved; what they yield is
-//! bounded.
+//! Reads YAML into a tree that knows its lines. Anchors and merge keys are resolved; the size of the result
+//! is bounded.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,38 @@ use serde_json::{Map, Value};
 
 use crate::document::NotReadable;
 
-/// The most values that a file may have once its aliases are resolved. No file of settings has more, and
-/// nine lines that repeat each other have a billion.
+/// The most values in a file with its aliases resolved. No file of settings has more, but nine lines that
+/// repeat each other have a billion.
 const MAX_NODES: usize = 100_000;
 
-/// How deep values may be nested.
+/// The deepest nesting of values.
 const MAX_DEPTH: usize = 100;
 
-/// A value, and where it stands.
+/// A value, and its place in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// The line of its first character, from 0.
     pub line: usize,
     /// The column of its first character, from 0.
     pub column: usize,
-    /// The last line that has a character of it.
+    /// The last line that has a part of it.
     pub last_line: usize,
-    /// Whether it is written in brackets. A scalar never is.
+    /// True if it is written in brackets. A scalar never is.
     pub is_flow: bool,
     size: usize,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Scalar(Value),
     List(Vec<Node>),
-    /// Keys in order. A key that is no text is written as one.
-    Map(Vec<(Key, Node)>),
+    /// Members in their order. A key that is no text is written as one.
+    Map(Vec<(YamlKey, Node)>),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub(crate) struct YamlKey {
     pub text: String,
     pub line: usize,
     pub column: usize,
@@ -47,18 +47,18 @@ pub(crate) struct Key {
 
 impl Node {
     pub fn get(&self, key: &str) -> Option<&Self> {
-        let Kind::Map(members) = &self.kind else {
+        let NodeKind::Map(members) = &self.kind else {
             return None;
         };
-        let mut members = members.iter();
-        members.find(|(it, _)| it.text == key).map(|(_, node)| node)
+        let member = members.iter().find(|(name, _)| name.text == key)?;
+        Some(&member.1)
     }
 
     pub fn value(&self) -> Value {
         match &self.kind {
-            Kind::Scalar(value) => value.clone(),
-            Kind::List(elements) => elements.iter().map(Self::value).collect(),
-            Kind::Map(members) => {
+            NodeKind::Scalar(value) => value.clone(),
+            NodeKind::List(elements) => elements.iter().map(Self::value).collect(),
+            NodeKind::Map(members) => {
                 let mut map = Map::new();
                 for (key, node) in members {
                     if key.text == "<<" {
@@ -73,7 +73,7 @@ impl Node {
     }
 }
 
-/// What is merged never takes the place of a key that is there.
+/// Merges members into a map. Keys of the map win.
 fn merge(map: &mut Map<String, Value>, from: &Value) {
     match from {
         Value::Object(members) => {
@@ -96,8 +96,8 @@ pub(crate) fn value(text: &str) -> Result<Value, NotReadable> {
 struct Open {
     node: Node,
     anchor: usize,
-    /// The key whose value comes next.
-    key: Option<Key>,
+    /// The key of the next value.
+    key: Option<YamlKey>,
 }
 
 #[derive(Default)]
@@ -106,11 +106,11 @@ struct Reader {
     root: Option<Node>,
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
-    /// The last line that had a character of a value.
+    /// The last line that has a part of a value.
     last_line: usize,
 }
 
-/// The one document of a text; `None` if it is empty.
+/// Reads the one document of a text. Returns `None` if it is empty.
 pub(crate) fn read(text: &str) -> Result<Option<Node>, NotReadable> {
     let mut reader = Reader::default();
     let lines: Vec<&str> = text.lines().collect();
@@ -133,7 +133,7 @@ impl Reader {
             line.is_some_and(|line| line.chars().nth(column) == Some(bracket))
         };
         let mut node = Node {
-            kind: Kind::Scalar(Value::Null),
+            kind: NodeKind::Scalar(Value::Null),
             line,
             column,
             last_line: line,
@@ -145,10 +145,10 @@ impl Reader {
                 return Err(NotReadable::Yaml("it has several documents".to_owned()));
             }
             Event::Scalar(text, style, anchor, tag) => {
-                node.kind = Kind::Scalar(scalar(&text, style, tag.as_deref()));
+                node.kind = NodeKind::Scalar(scalar(&text, style, tag.as_deref()));
                 node.last_line = last_line_of(style, span, lines).max(line);
                 if span.is_empty() && style == ScalarStyle::Plain {
-                    // A value that is not written has no place of its own.
+                    // An absent value has no place of its own.
                     node.line = self.last_line;
                     node.last_line = self.last_line;
                 }
@@ -156,15 +156,15 @@ impl Reader {
                 self.put(node, anchor)?;
             }
             Event::Alias(anchor) => {
-                let known = self.anchors.get(&anchor).cloned();
-                let Some(known) = known else {
+                let target = self.anchors.get(&anchor).cloned();
+                let Some(target) = target else {
                     return Err(NotReadable::Yaml("an alias without an anchor".to_owned()));
                 };
                 self.last_line = self.last_line.max(line);
-                let size = known.size;
+                let size = target.size;
                 self.put(
                     Node {
-                        kind: known.kind,
+                        kind: target.kind,
                         size,
                         ..node
                     },
@@ -172,12 +172,12 @@ impl Reader {
                 )?;
             }
             Event::SequenceStart(anchor, _) => {
-                node.kind = Kind::List(Vec::new());
+                node.kind = NodeKind::List(Vec::new());
                 node.is_flow = starts_with('[');
                 self.begin(node, anchor)?;
             }
             Event::MappingStart(anchor, _) => {
-                node.kind = Kind::Map(Vec::new());
+                node.kind = NodeKind::Map(Vec::new());
                 node.is_flow = starts_with('{');
                 self.begin(node, anchor)?;
             }
@@ -222,36 +222,36 @@ impl Reader {
         };
         open.node.size += node.size;
         match (&mut open.node.kind, open.key.take()) {
-            (Kind::List(elements), _) => elements.push(node),
-            (Kind::Map(members), Some(key)) => {
-                if members.iter().any(|(known, _)| known.text == key.text) {
+            (NodeKind::List(elements), _) => elements.push(node),
+            (NodeKind::Map(members), Some(key)) => {
+                if members.iter().any(|(earlier, _)| earlier.text == key.text) {
                     let message = format!("line {}: {:?} comes twice", key.line + 1, key.text);
                     return Err(NotReadable::Yaml(message));
                 }
                 members.push((key, node));
             }
-            (Kind::Map(_), None) => {
+            (NodeKind::Map(_), None) => {
                 let text = match &node.kind {
-                    Kind::Scalar(Value::String(text)) => text.clone(),
-                    Kind::Scalar(other) => other.to_string(),
-                    Kind::List(_) | Kind::Map(_) => {
+                    NodeKind::Scalar(Value::String(text)) => text.clone(),
+                    NodeKind::Scalar(other) => other.to_string(),
+                    NodeKind::List(_) | NodeKind::Map(_) => {
                         let message = format!("line {}: a key that is no text", node.line + 1);
                         return Err(NotReadable::Yaml(message));
                     }
                 };
-                open.key = Some(Key {
+                open.key = Some(YamlKey {
                     text,
                     line: node.line,
                     column: node.column,
                 });
             }
-            (Kind::Scalar(_), _) => {}
+            (NodeKind::Scalar(_), _) => {}
         }
         Ok(())
     }
 }
 
-/// A block scalar ends where the next token begins, which may be far below.
+/// The last line of a scalar. A block scalar ends at the next token, which may be far below.
 fn last_line_of(style: ScalarStyle, span: Span, lines: &[&str]) -> usize {
     let start = span.start.line().saturating_sub(1);
     let mut end = span.end.line().saturating_sub(1);
@@ -268,7 +268,7 @@ fn last_line_of(style: ScalarStyle, span: Span, lines: &[&str]) -> usize {
     end
 }
 
-/// A scalar by the core schema of YAML 1.2.
+/// Reads a scalar by the core schema of YAML 1.2.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
     let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
     if style != ScalarStyle::Plain || is_text {
@@ -277,7 +277,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
     plain(text)
 }
 
-/// What a plain scalar means.
+/// Reads a plain scalar.
 pub(crate) fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -304,7 +304,7 @@ pub(crate) fn plain(text: &str) -> Value {
     if let Ok(whole) = text.parse::<i64>() {
         return whole.into();
     }
-    let float = text.parse::<f64>().ok().filter(|it| it.is_finite());
+    let float = text.parse::<f64>().ok().filter(|number| number.is_finite());
     let number = float.and_then(serde_json::Number::from_f64);
     number.map_or_else(|| text.into(), Value::Number)
 }

@@ -1,5 +1,5 @@
-//! A corpus of clients' files, written from the clients' documents. Nothing in them is lost in silence, and
-//! nothing but their servers is changed.
+//! A corpus of clients' files, written from the clients' documents. Nothing in them is lost silently, and
+//! only their servers are changed.
 
 use std::{
     collections::BTreeSet,
@@ -9,8 +9,8 @@ use std::{
 };
 
 use mainstay_client_files::{
-    Change, Client, ClientFile, EditError, Fate, Front, Machine, Server, System, apply, entry_for,
-    files_of, meaning, point_at_mainstay, remove_mainstay, servers, value,
+    Client, ClientFile, EditError, EntryChange, FoundServer, Front, KeyFate, Machine, System,
+    apply, entry_for, files_of, meaning, point_at_mainstay, remove_mainstay, servers, value,
 };
 use serde_json::{Map, Value};
 
@@ -20,15 +20,14 @@ struct Case {
     text: String,
 }
 
-/// The files in `unknown`, and where each lies: at a place that no client here uses.
+/// The files in `unknown`, and their paths, which no client here uses.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("5ire", "/home/me/.config/5ire/mcp.json"),
     ("docker", "/home/me/.docker/mcp.json"),
     ("visual-studio", "/home/me/app/.vs/mcp.json"),
 ];
 
-/// Every file, as if it lay where its client has it; `project-…` in a project, `settings-…` in a
-/// settings.json.
+/// Every file at the path that its client uses; `project-…` in a project, `settings-…` in a settings.json.
 fn corpus() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me/app".into()));
@@ -40,7 +39,10 @@ fn corpus() -> Vec<Case> {
             .collect();
         paths.sort();
         for path in paths {
-            let stem = path.file_stem().and_then(|it| it.to_str()).expect("a name");
+            let stem = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .expect("a name");
             let ending = path.extension().expect("an ending");
             let is_of_project = stem.starts_with("project-");
             let wants_settings = stem.starts_with("settings-");
@@ -72,21 +74,24 @@ fn corpus() -> Vec<Case> {
     cases
 }
 
-/// The entry as the file has it, found without the code under test.
-fn raw<'v>(whole: &'v Value, server: &Server) -> &'v Value {
-    let keys = server.section.keys.iter();
-    let section = keys.fold(whole, |value, key| &value[key]);
+/// The entry in the file, found without the code under test.
+fn raw<'v>(whole: &'v Value, server: &FoundServer) -> &'v Value {
+    let section = server
+        .section
+        .keys
+        .iter()
+        .fold(whole, |value, key| &value[key]);
     match section {
         Value::Array(elements) => {
-            let mut elements = elements.iter();
-            let is_it = |it: &&Value| it["name"].as_str().unwrap_or_default() == server.label;
-            elements.find(is_it).expect("an element")
+            let is_named =
+                |element: &&Value| element["name"].as_str().unwrap_or_default() == server.label;
+            elements.iter().find(is_named).expect("an element")
         }
         section => &section[&server.label],
     }
 }
 
-fn shown(case: &Case) -> String {
+fn summary(case: &Case) -> String {
     let mut text = String::new();
     let found = match servers(&case.file, &case.text) {
         Ok(found) => found,
@@ -95,7 +100,7 @@ fn shown(case: &Case) -> String {
     for server in &found {
         let project = server
             .project()
-            .map(|it| format!(" (project {})", it.display()));
+            .map(|folder| format!(" (project {})", folder.display()));
         writeln!(
             text,
             "  {:?} as {}{}",
@@ -115,12 +120,12 @@ fn shown(case: &Case) -> String {
     text
 }
 
-/// What every file becomes, with all notes.
+/// The servers of every file, with all notes.
 #[test]
 fn the_notes_of_every_file() {
     let mut text = String::new();
     for case in corpus() {
-        write!(text, "{}\n{}", case.name, shown(&case)).expect("a text");
+        write!(text, "{}\n{}", case.name, summary(&case)).expect("a text");
     }
     insta::assert_snapshot!(text);
 }
@@ -146,31 +151,32 @@ fn no_key_is_dropped_in_silence() {
     assert!(entries > 90, "{entries} entries");
 }
 
-fn check_keys(case: &str, server: &Server, members: &Map<String, Value>) {
-    let kept = server.entry.get(&format!("_{}", server.client.id()));
+fn check_keys(case: &str, server: &FoundServer, members: &Map<String, Value>) {
+    let client_part = server.entry.get(&format!("_{}", server.client.id()));
     for (key, value) in members {
         let inner = format!("{key}.");
-        let notes = server.notes.iter();
-        let notes: Vec<_> = notes
+        let notes: Vec<_> = server
+            .notes
+            .iter()
             .filter(|note| note.key == *key || note.key.starts_with(&inner))
             .collect();
         assert!(!notes.is_empty(), "{case}: {}: {key} is lost", server.label);
-        let is_kept = notes.iter().any(|note| note.fate == Fate::Kept);
+        let is_kept = notes.iter().any(|note| note.fate == KeyFate::Kept);
         if is_kept && server.left_out.is_none() {
             assert_eq!(
-                kept.and_then(|kept| kept.get(key)),
+                client_part.and_then(|client_part| client_part.get(key)),
                 Some(value),
                 "{case}: {key}"
             );
         }
-        for note in notes.iter().filter(|note| note.fate.is_told()) {
+        for note in notes.iter().filter(|note| note.fate.is_reported()) {
             assert!(
                 !note.text.is_empty(),
                 "{case}: {key} is reported without a word"
             );
         }
     }
-    // Secrets of the corpus never stand in notes.
+    // Notes never have secrets of the corpus.
     for secret in ["ghp_0123456789abcdef", "me:secret", "hf_x"] {
         assert!(
             server.notes.iter().all(|note| !note.text.contains(secret)),
@@ -179,8 +185,8 @@ fn check_keys(case: &str, server: &Server, members: &Map<String, Value>) {
     }
 }
 
-/// Imported, exported to its own client, and imported again, a server means the same, or the export says
-/// what the client cannot have.
+/// A server that is imported, exported to its own client, and imported again has the same meaning, or the
+/// export reports what the client cannot have.
 #[test]
 fn what_is_imported_can_be_exported_and_imported_again() {
     let mut same = 0;
@@ -200,7 +206,7 @@ fn what_is_imported_can_be_exported_and_imported_again() {
                 );
                 continue;
             };
-            let change = Change::Put {
+            let change = EntryChange::Put {
                 section: server.section.clone(),
                 label: server.label.clone(),
                 entry,
@@ -211,12 +217,12 @@ fn what_is_imported_can_be_exported_and_imported_again() {
                 Err(error) => panic!("{}: {error}", case.name),
             };
             let again = servers(&case.file, &text).expect("it can be read");
-            let again = again
-                .iter()
-                .find(|it| it.label == server.label && it.section == server.section);
+            let again = again.iter().find(|candidate| {
+                candidate.label == server.label && candidate.section == server.section
+            });
             let again = again.expect("it is there");
             let lost: BTreeSet<&str> = written.notes.iter().map(|note| note.key.as_str()).collect();
-            let without = |entry: &mainstay_client_files::Server| {
+            let without = |entry: &mainstay_client_files::FoundServer| {
                 let mut entry = entry.entry.clone();
                 entry.retain(|key, _| !lost.contains(key.as_str()));
                 meaning(&entry)
@@ -229,7 +235,7 @@ fn what_is_imported_can_be_exported_and_imported_again() {
             else {
                 panic!("an entry is an object");
             };
-            // A token becomes the header that it stands for, and a default its value.
+            // A token becomes its header, and a default its value.
             for entry in [&mut before, &mut after] {
                 entry.retain(|key, _| key != "inputParams" && key != "type");
             }
@@ -245,8 +251,8 @@ fn what_is_imported_can_be_exported_and_imported_again() {
     assert!(same > 60, "only {same} servers go back without a note");
 }
 
-/// With the defaults of questions in the places of the questions.
-fn text_of(entry: &Map<String, Value>, server: &Server) -> String {
+/// Replaces questions by their defaults.
+fn text_of(entry: &Map<String, Value>, server: &FoundServer) -> String {
     let mut keys: Vec<_> = entry.iter().collect();
     keys.sort_by_key(|(key, _)| (*key).clone());
     let mut text = format!("{keys:?}");
@@ -268,13 +274,14 @@ fn front() -> Front {
     }
 }
 
-/// The lines of a text that say nothing of servers, as bytes: those that both texts have.
+/// True if the text has this line, to the byte.
 fn has_line(text: &str, line: &str) -> bool {
-    text.split_inclusive('\n').any(|it| it == line)
+    text.split_inclusive('\n')
+        .any(|candidate| candidate == line)
 }
 
-/// Mainstay put beside a client's servers and taken out again leaves every byte as it was, but for the
-/// place of the servers itself where there was none.
+/// Adding Mainstay to a client's servers and removing it leaves every byte as it was, apart from the
+/// section of the servers if there was none.
 #[test]
 fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
     let (mut back, mut pasted) = (0, Vec::new());
@@ -284,7 +291,7 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
         };
         if found
             .iter()
-            .any(|it| it.left_out == Some(mainstay_client_files::LeftOut::Mainstay))
+            .any(|server| server.left_out == Some(mainstay_client_files::LeftOut::Mainstay))
         {
             continue;
         }
@@ -308,12 +315,12 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
             .expect("it was there");
         let whole = value(case.file.format, &case.text).expect("it was read");
         let main = &case.file.sections(&whole)[0];
-        if found.iter().any(|it| it.section.keys == main.keys) {
+        if found.iter().any(|server| server.section.keys == main.keys) {
             assert_eq!(undone, case.text, "{}", case.name);
             back += 1;
             continue;
         }
-        // The empty place of the servers stays.
+        // The empty section of the servers stays.
         let lines = case.text.split_inclusive('\n');
         for line in lines.filter(|line| line.contains('#') || line.contains("//")) {
             assert!(
@@ -331,7 +338,7 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
     );
 }
 
-/// In the place of a client's servers, Mainstay changes no line outside of them.
+/// Replacing a client's servers by Mainstay changes no line outside of them.
 #[test]
 fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
     for case in corpus() {
@@ -347,15 +354,21 @@ fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
             Err(error) => panic!("{}: {error}", case.name),
         };
         let left = servers(&case.file, &pointed.text).expect("it can be read");
-        let runs = left.iter().filter(|it| it.left_out.is_none()).count();
+        let runs = left
+            .iter()
+            .filter(|server| server.left_out.is_none())
+            .count();
         assert_eq!(runs, 0, "{}: {}", case.name, pointed.text);
-        let ours = found.iter().filter(|it| it.left_out.is_none()).count();
+        let ours = found
+            .iter()
+            .filter(|server| server.left_out.is_none())
+            .count();
         assert_eq!(pointed.removed.len(), ours, "{}", case.name);
-        // What stands above the first server and below the last is as it was, to the byte.
+        // The lines above the first server and below the last are unchanged, to the byte.
         let names = found
             .iter()
-            .map(|it| it.label.as_str())
-            .filter(|it| !it.is_empty());
+            .map(|server| server.label.as_str())
+            .filter(|label| !label.is_empty());
         let names: Vec<&str> = names.collect();
         let lines: Vec<&str> = case.text.split_inclusive('\n').collect();
         let of_server = |line: &&str| names.iter().any(|name| line.contains(name));
@@ -364,7 +377,7 @@ fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
             .iter()
             .filter(|line| line.contains('#') || line.contains("//"))
         {
-            // A comment right above a server goes with it.
+            // A comment right above a server is removed with it.
             let is_above = *lines[first - 1] == **line;
             assert!(
                 is_above || has_line(&pointed.text, line),
@@ -380,7 +393,7 @@ fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
     }
 }
 
-/// Where each client has its files, on each system.
+/// The files of each client, on each system.
 #[test]
 fn the_places_of_files() {
     let systems = [
@@ -395,8 +408,8 @@ fn the_places_of_files() {
         writeln!(text, "{system:?}").expect("a text");
         for client in Client::ALL {
             let files = files_of(client, &machine).into_iter();
-            // The places in a project are the same on every system.
-            let files = files.filter(|it| it.project().is_none() || system == System::Linux);
+            // The files in a project are the same on every system.
+            let files = files.filter(|file| file.project().is_none() || system == System::Linux);
             for file in files {
                 let mark = if file.is_main { "*" } else { " " };
                 let path = file.path.display().to_string().replace('\\', "/");

@@ -1,14 +1,15 @@
-//! Single entries of clients: what each becomes, and what is said of it.
+//! Single entries of clients: their translations, and the notes about them.
 
 use std::path::Path;
 
 use mainstay_client_files::{
-    Change, Client, ClientFile, EditError, Format, Front, LeftOut, Machine, Section, Server,
-    Standing, System, apply, entry_for, files_of, merge, point_at_mainstay, servers, value,
+    Client, ClientFile, EditError, EntryChange, FileFormat, FoundServer, Front, LeftOut, Machine,
+    MergeStatus, Section, System, apply, entry_for, files_of, merge, point_at_mainstay, servers,
+    value,
 };
 use serde_json::{Value, json};
 
-/// The file in which this client keeps its servers.
+/// The main file of this client.
 fn file(client: Client) -> ClientFile {
     let machine = Machine::new(System::Linux, "/home/me");
     if client == Client::Unknown {
@@ -18,29 +19,29 @@ fn file(client: Client) -> ClientFile {
 }
 
 /// The servers of a file of JSON.
-fn read(client: Client, whole: &Value) -> Vec<Server> {
+fn read(client: Client, whole: &Value) -> Vec<FoundServer> {
     let file = ClientFile {
-        format: mainstay_client_files::Format::Json,
+        format: mainstay_client_files::FileFormat::Json,
         ..file(client)
     };
     servers(&file, &whole.to_string()).expect("it can be read")
 }
 
-/// One server, by what the client calls the place of its servers.
-fn one(client: Client, section: &str, entry: Value) -> Server {
+/// One server in this section.
+fn one(client: Client, section: &str, entry: Value) -> FoundServer {
     let entries = serde_json::Map::from_iter([("s".to_owned(), entry)]);
     read(client, &json!({ section: entries })).swap_remove(0)
 }
 
 /// The notes that a person has to know.
-fn reports(server: &Server) -> Vec<String> {
+fn reports(server: &FoundServer) -> Vec<String> {
     let reports = server.reports();
     reports
         .map(|note| format!("{}: {}", note.key, note.text))
         .collect()
 }
 
-/// The number comes from a client that counts seconds.
+/// A client that counts seconds wrote the number.
 #[test]
 fn short_timeouts_in_files_of_milliseconds_are_seconds() {
     for client in [
@@ -110,7 +111,7 @@ fn short_times_for_a_start_are_seconds_too() {
     assert!(reports(&server).is_empty());
 }
 
-/// Without the part that cannot be read, different servers would be the same, and another would be run.
+/// Without the part that cannot be read, different servers would be equal, and another one would be run.
 #[test]
 fn an_entry_that_cannot_be_read_is_left_out() {
     for (entry, reason) in [
@@ -209,12 +210,12 @@ fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
     let pointed =
         point_at_mainstay(&file(Client::Cursor), &text, &front, |_| true).expect("pointed");
     assert_eq!(pointed.removed, ["plain"]);
-    for stays in ["server-alpha", "server-beta"] {
-        assert!(pointed.text.contains(stays), "{}", pointed.text);
+    for label in ["server-alpha", "server-beta"] {
+        assert!(pointed.text.contains(label), "{}", pointed.text);
     }
 }
 
-/// They may work for their client, so `setup` leaves them there.
+/// They may work in their client, so `setup` leaves them there.
 #[test]
 fn what_mainstay_cannot_do_is_said_to_be_so() {
     let http = "https://h.example.com/mcp";
@@ -308,7 +309,7 @@ fn what_mainstay_cannot_do_is_said_to_be_so() {
     }
 }
 
-/// A file at a place that no client uses is read as `serve --config` reads it, in no client's name.
+/// A file at a path that no client uses is read as `serve --config` reads it, without the name of a client.
 #[test]
 fn a_file_at_an_unknown_place_is_no_known_clients() {
     let machine = Machine::new(System::Linux, "/home/me");
@@ -427,7 +428,7 @@ fn times_of_the_second_opencode_are_objects() {
     assert!(found.iter().all(|server| reports(server).is_empty()));
 }
 
-/// The last one counts for most programs, and is not what a person reads first.
+/// The last key counts for most programs, but a person reads the first one first.
 #[test]
 fn a_key_that_stands_twice_leaves_its_server_out() {
     let text = r#"{"mcpServers": {
@@ -504,7 +505,7 @@ fn a_server_that_some_projects_leave_out_is_told() {
     assert!(reports(&found[1]).is_empty());
 }
 
-/// Every setting that the schema of our own file has is one that such a file is read with.
+/// A file of a replaced program may have every setting in the schema of our own file.
 #[test]
 fn a_file_of_our_own_keys_is_read_with_all_of_them() {
     let schema = mainstay_config::schema();
@@ -529,15 +530,15 @@ fn a_file_of_our_own_keys_is_read_with_all_of_them() {
 
 #[test]
 fn our_own_keys_are_taken_from_every_file() {
-    let own = json!({
+    let entry = json!({
         "command": "a", "preset": "router", "health": false, "reconnect": {"mode": "off"},
         "isolation": "per_client", "listChanged": "ignore", "healthCheckUrl": "http://h/health",
         "autoStart": false, "timeout_s": 20, "auto_reconnect": false, "maxRetries": 3,
         "protocol": "legacy", "startTimeoutMs": 9000,
     });
     for client in [Client::Unknown, Client::Cursor, Client::ClaudeCode] {
-        let server = one(client, "mcpServers", own.clone());
-        assert_eq!(Value::Object(server.entry.clone()), own, "{client}");
+        let server = one(client, "mcpServers", entry.clone());
+        assert_eq!(Value::Object(server.entry.clone()), entry, "{client}");
         assert_eq!(reports(&server), [""; 0], "{client}");
     }
 }
@@ -556,7 +557,7 @@ fn files_of_programs_that_mainstay_replaces_are_read_as_our_own() {
         }
         found
             .into_iter()
-            .map(|it| Value::Object(it.entry))
+            .map(|server| Value::Object(server.entry))
             .collect()
     };
     let third = json!({"mcpServers": {
@@ -596,7 +597,7 @@ fn files_of_programs_that_mainstay_replaces_are_read_as_our_own() {
     }
     let of_vs_code = r#"{"servers": {"a": {"command": "a"}}}"#;
     let file = ClientFile::recognize(Path::new("/x/mine.json"), of_vs_code, &machine);
-    assert_eq!(file.map(|it| it.client), Some(Client::VsCode));
+    assert_eq!(file.map(|file| file.client), Some(Client::VsCode));
 }
 
 #[test]
@@ -640,7 +641,7 @@ fn connect() -> Front {
     }
 }
 
-/// A server or a section that stands twice is left alone: a change would lose one of the two.
+/// A duplicate server or section is left alone: a change would lose one of the two.
 #[test]
 fn a_place_that_stands_twice_is_not_written() {
     let check = |text: &str, reason: Option<&str>| {
@@ -650,7 +651,7 @@ fn a_place_that_stands_twice_is_not_written() {
                 assert_eq!(found, reason, "{text}");
             }
             (Ok(pointed), None) => {
-                // Every line is still there.
+                // No line is lost.
                 for line in text.lines() {
                     assert!(
                         pointed.text.contains(line.trim_end_matches(',')),
@@ -671,18 +672,18 @@ fn a_place_that_stands_twice_is_not_written() {
         "{\"mcpServers\": {\n  \"mainstay\": {\"command\": \"mainstay\", \"args\": [\"connect\"]},\n  \"mainstay\": {\"args\": [\"connect\"], \"command\": \"mainstay\"}\n}}",
         Some("`mcpServers.mainstay` stands twice, the second time in line 3"),
     );
-    // Another server that stands twice keeps no change away.
+    // Another duplicate server does not prevent a change.
     check(
         "{\n  \"theme\": {\"a\": 1},\n  \"theme\": {\"b\": 2},\n  \"mcpServers\": {\n    \"x\": {\"command\": \"one\"},\n    \"x\": {\"command\": \"two\"}\n  }\n}\n",
         None,
     );
     let listed = ClientFile {
-        format: Format::Yaml,
+        format: FileFormat::Yaml,
         ..file(Client::Continue)
     };
     let text = "mcpServers:\n  - name: a\n    command: one\n  - name: a\n    command: two\n";
     let whole = value(listed.format, text).expect("YAML");
-    let change = Change::Put {
+    let change = EntryChange::Put {
         section: listed.sections(&whole).swap_remove(0),
         label: "a".to_owned(),
         entry: json!({"name": "a", "command": "three"}),
@@ -696,13 +697,13 @@ fn a_place_that_stands_twice_is_not_written() {
     );
 }
 
-/// The client would have nothing.
+/// The client would have no servers.
 #[test]
 fn a_list_that_leaves_mainstay_out_is_told() {
     let servers = json!({"a": {"command": "a"}});
     let left_out = |client: Client, whole: Value| {
         let file = ClientFile {
-            format: Format::Json,
+            format: FileFormat::Json,
             ..file(client)
         };
         let pointed = point_at_mainstay(&file, &whole.to_string(), &connect(), |_| true);
@@ -761,7 +762,7 @@ fn a_list_that_leaves_mainstay_out_is_told() {
 
 #[test]
 fn errors_of_toml_have_a_line() {
-    let error = value(Format::Toml, "a = 1\nb = 2\n  a = 3\n").expect_err("no TOML");
+    let error = value(FileFormat::Toml, "a = 1\nb = 2\n  a = 3\n").expect_err("no TOML");
     assert_eq!(
         error.to_string(),
         "it is no TOML: duplicate key on line 3 column 3"
@@ -783,7 +784,7 @@ fn jetbrains_can_disable_a_server() {
         Some(json!({"command": "x", "enabled": false}))
     );
     assert_eq!(written.notes, []);
-    // The second opencode has a folder for a server, the first has none.
+    // The second version of opencode has a folder for a server, the first has none.
     let second = Section {
         keys: vec!["mcp".to_owned(), "servers".to_owned()],
         ..section
@@ -866,10 +867,10 @@ fn files_of_opencode_are_looked_for_beside_its_own() {
     );
 }
 
-/// Two clients with one server, of which each has other tools.
+/// Two clients have one server, each with other tools.
 #[test]
 fn servers_that_differ_in_their_lists_of_tools_are_one() {
-    let entries = |lists: [Value; 2]| -> Vec<Server> {
+    let entries = |lists: [Value; 2]| -> Vec<FoundServer> {
         let clients = [Client::Roo, Client::Kiro].into_iter().zip(lists);
         let found = clients.flat_map(|(client, lists)| {
             let mut entry = json!({"command": "x"});
@@ -886,20 +887,28 @@ fn servers_that_differ_in_their_lists_of_tools_are_one() {
     let check = |lists: [Value; 2], allowed: Value, disabled: Value, notes: usize| {
         let found = merge(&entries(lists.clone()), &[]);
         assert_eq!(found.len(), 1, "{lists:?}");
-        let it = &found[0];
+        let server = &found[0];
         assert_eq!(
-            it.entry.get("allowedTools").cloned().unwrap_or_default(),
+            server
+                .entry
+                .get("allowedTools")
+                .cloned()
+                .unwrap_or_default(),
             allowed
         );
         assert_eq!(
-            it.entry.get("disabledTools").cloned().unwrap_or_default(),
+            server
+                .entry
+                .get("disabledTools")
+                .cloned()
+                .unwrap_or_default(),
             disabled
         );
-        assert_eq!(it.notes.len(), notes, "{:?}", it.notes);
-        // It is there when it is read again.
-        let known = [(it.name.clone(), it.entry.clone())];
-        let again = merge(&entries(lists), &known);
-        assert_eq!(again[0].standing, Standing::Present);
+        assert_eq!(server.notes.len(), notes, "{:?}", server.notes);
+        // A second import finds it present.
+        let current = [(server.name.clone(), server.entry.clone())];
+        let again = merge(&entries(lists), &current);
+        assert_eq!(again[0].standing, MergeStatus::Present);
     };
     check(
         [json!({}), json!({"disabledTools": ["b", "a"]})],
@@ -917,7 +926,7 @@ fn servers_that_differ_in_their_lists_of_tools_are_one() {
         1,
     );
     check([json!({}), json!({})], Value::Null, Value::Null, 0);
-    // A client has switched it off, and another has not.
+    // One client has disabled it, and another has not.
     let found = merge(&entries([json!({}), json!({"disabled": true})]), &[]);
     assert_eq!(found.len(), 2);
     assert!(
@@ -951,7 +960,7 @@ fn servers_stand_where_an_editor_has_them() {
         let file = ClientFile::recognize(Path::new(path), text, &machine).expect("a file");
         assert_eq!(servers(&file, text).expect("read").len(), 1, "{text}");
     }
-    // Visual Studio's, as the file of the project that it is.
+    // A file of Visual Studio is in the project's folder.
     let file = files_of(Client::ClaudeCode, &machine)
         .into_iter()
         .find(|file| file.project().is_some());
@@ -959,7 +968,7 @@ fn servers_stand_where_an_editor_has_them() {
     let file = file.expect("a file");
     let found = servers(&file, text).expect("read");
     assert_eq!(found.len(), 1);
-    let change = Change::Remove {
+    let change = EntryChange::Remove {
         section: found[0].section.clone(),
         label: "s".to_owned(),
     };

@@ -1,8 +1,8 @@
-//! The entry that a client gets in the place of its servers.
+//! The entry that replaces the servers of a client.
 
 use mainstay_client_files::{Client, Front, Machine, System, files_of, point_at_mainstay, value};
 
-/// The client gives a call up by the time of the one entry that is left.
+/// The client applies the time limit of the one remaining entry to every call.
 #[test]
 fn mainstay_gets_the_longest_times_of_the_servers_in_its_place() {
     let front = Front::Connect {
@@ -20,11 +20,12 @@ fn mainstay_gets_the_longest_times_of_the_servers_in_its_place() {
     assert_eq!(entry["startup_timeout_sec"], 90, "{}", pointed.text);
     let again = point_at_mainstay(&codex, &pointed.text, &front, |_| true).expect("again");
     assert_eq!(again.text, pointed.text);
-    // What stays with the client keeps its own.
-    let pointed = point_at_mainstay(&codex, text, &front, |it| it.label == "b").expect("pointed");
+    // A server that stays with the client keeps its own time limit.
+    let pointed =
+        point_at_mainstay(&codex, text, &front, |server| server.label == "b").expect("pointed");
     let whole = value(codex.format, &pointed.text).expect("TOML");
     assert_eq!(whole["mcp_servers"]["mainstay"]["tool_timeout_sec"], 30);
-    // A time that is shorter than the usual one would cut off the calls of the others.
+    // A limit below the usual one would cut off the calls of the other servers.
     let text = "[mcp_servers.a]\ncommand = \"a\"\ntool_timeout_sec = 5\n\n[mcp_servers.b]\ncommand = \"b\"\n";
     let pointed = point_at_mainstay(&codex, text, &front, |_| true).expect("pointed");
     assert!(

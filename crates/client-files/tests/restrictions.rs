@@ -1,4 +1,4 @@
-//! What clients refuse of servers beside their entries, and in their entries in words of their own.
+//! Rules of clients about servers, outside of the entries and in them.
 
 use std::{
     fmt::Write as _,
@@ -7,11 +7,12 @@ use std::{
 };
 
 use mainstay_client_files::{
-    Client, ClientFile, Format, Machine, Server, System, files_of, find, left_out_by_list, servers,
+    Client, ClientFile, FileFormat, FoundServer, Machine, System, files_of, find, left_out_by_list,
+    servers,
 };
 use serde_json::{Value, json};
 
-/// The servers of the homes in `homes`, with all that is said of them.
+/// The servers of the homes in `homes`, with all notes.
 #[test]
 fn rules_in_other_files_of_a_client() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/homes");
@@ -46,18 +47,18 @@ fn rules_in_other_files_of_a_client() {
 fn file(client: Client) -> ClientFile {
     let machine = Machine::new(System::Linux, "/home/me");
     ClientFile {
-        format: Format::Json,
+        format: FileFormat::Json,
         ..files_of(client, &machine).swap_remove(0)
     }
 }
 
-fn one(client: Client, section: &str, entry: &Value) -> Server {
+fn one(client: Client, section: &str, entry: &Value) -> FoundServer {
     let whole = json!({ section: { "s": entry } });
     let found = servers(&file(client), &whole.to_string());
     found.expect("it can be read").swap_remove(0)
 }
 
-fn reports(server: &Server) -> Vec<String> {
+fn reports(server: &FoundServer) -> Vec<String> {
     let reports = server.reports();
     let texts = reports.map(|note| format!("{}: {}", note.key, note.text));
     texts.collect()
@@ -191,7 +192,7 @@ fn an_unknown_restriction_of_tools_disables_the_server() {
     }
 }
 
-/// A pattern in a list of ours would fit no tool.
+/// A pattern in a list of ours would match no tool.
 #[test]
 fn patterns_in_lists_of_tools_are_no_names() {
     let server = one(
@@ -220,7 +221,10 @@ fn a_file_that_counts_seconds_does_so_for_every_server() {
         "c": {"command": "c", "timeout": 60000},
     }});
     let found = servers(&file(Client::Cursor), &whole.to_string()).expect("read");
-    let times: Vec<&Value> = found.iter().map(|it| &it.entry["timeout_s"]).collect();
+    let times: Vec<&Value> = found
+        .iter()
+        .map(|server| &server.entry["timeout_s"])
+        .collect();
     assert_eq!(times, [60, 3600, 60]);
     assert_eq!(
         reports(&found[1]),

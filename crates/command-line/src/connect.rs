@@ -19,7 +19,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     CommandError, fate,
     host::Host,
-    news::{self, Shown},
+    news::{self, ProgressLine},
     output, progress,
     signals::Signals,
     suggest,
@@ -38,9 +38,9 @@ pub struct ChangeArgs {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long)]
     pub json: bool,
-    /// The daemon, if it is known.
+    /// The daemon, if it is known already.
     #[arg(skip)]
-    known: Option<Client>,
+    client: Option<Client>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -55,12 +55,12 @@ pub struct DaemonArgs {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     pub json: bool,
-    /// The daemon, if it is known.
+    /// The daemon, if it is known already.
     #[arg(skip)]
-    known: Option<Client>,
+    client: Option<Client>,
     /// The line on which progress of calls is shown.
     #[arg(skip)]
-    news: Option<Shown>,
+    news: Option<ProgressLine>,
 }
 
 /// The source of the list of servers.
@@ -94,28 +94,28 @@ impl DaemonArgs {
             config: None,
             url,
             json,
-            known: None,
+            client: None,
             news: None,
         }
     }
 
-    /// A known daemon.
-    pub fn known(client: Client, json: bool) -> Self {
+    /// The arguments for this daemon.
+    pub fn for_client(client: Client, json: bool) -> Self {
         Self {
-            known: Some(client),
+            client: Some(client),
             ..Self::at(None, json)
         }
     }
 
     /// Shows progress of calls on this line.
     #[must_use]
-    pub fn showing(self, news: Option<Shown>) -> Self {
+    pub fn showing(self, news: Option<ProgressLine>) -> Self {
         Self { news, ..self }
     }
 
     /// Finds the daemon now.
     pub fn find(&self) -> Result<Client, CommandError> {
-        match &self.known {
+        match &self.client {
             Some(client) => Ok(client.clone()),
             None => running(self.url.clone()),
         }
@@ -127,31 +127,33 @@ impl DaemonArgs {
             config: None,
             url: self.url.clone(),
             json: self.json,
-            known: self.known.clone(),
+            client: self.client.clone(),
         }
     }
 
-    /// Calls `what` by this path and shows its progress. Dropping the future cancels the call. So does a
+    /// Calls `subject` by this path and shows its progress. Dropping the future cancels the call. So does a
     /// signal, unless another part of the command listens for signals.
     pub async fn call<T: DeserializeOwned>(
         &self,
         client: &Client,
-        what: &str,
+        subject: &str,
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, CommandError> {
         if let Some(news) = &self.news {
-            return Ok(client.follow_call(path, body, |it| news.hear(it)).await?);
+            return Ok(client
+                .follow_call(path, body, |message| news.handle(message))
+                .await?);
         }
-        let begun = SystemTime::now();
-        let news = Shown::new(&output::one_line(what));
+        let started_at = SystemTime::now();
+        let news = ProgressLine::new(&output::one_line(subject));
         let call = async {
-            let hear = |it| {
+            let handle = |message| {
                 if !self.json {
-                    news.hear(it);
+                    news.handle(message);
                 }
             };
-            let call = client.follow_call(path, body, hear);
+            let call = client.follow_call(path, body, handle);
             if self.json {
                 call.await
             } else {
@@ -166,9 +168,9 @@ impl DaemonArgs {
             answer = call => return Ok(answer?),
             signal = signals.next() => signal,
         };
-        let fate = fate::of_cancelled(client, what, begun);
+        let fate = fate::of_cancelled(client, subject, started_at);
         Err(CommandError::Cancelled {
-            what: what.to_owned(),
+            subject: subject.to_owned(),
             signal: signal.name,
             exit: signal.exit_code(),
             fate: fate.await,
@@ -211,7 +213,7 @@ impl DaemonArgs {
 impl ChangeArgs {
     /// The place of a change: the daemon, or without one the file itself, which starts no server.
     pub fn place(&self) -> Result<ServerSource, CommandError> {
-        match &self.known {
+        match &self.client {
             Some(client) if self.config.is_none() => Ok(ServerSource::Daemon(client.clone())),
             _ => ServerSource::find(self.config.clone(), self.url.clone()),
         }
@@ -228,7 +230,7 @@ impl ChangeArgs {
 
 /// A daemon that was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct LocatedDaemon {
     /// `http://HOST:PORT`.
     pub url: String,
     pub token: Option<Secret>,
@@ -238,12 +240,12 @@ pub struct Found {
 
 /// A client of the daemon at this URL; or else of the environment, or of the state directory.
 pub fn running(url: Option<String>) -> Result<Client, CommandError> {
-    let Found { url, token, .. } = locate(url)?;
+    let LocatedDaemon { url, token, .. } = locate(url)?;
     Ok(Client::new(&url, token)?)
 }
 
 /// The address of the daemon at this URL; or else of the environment, or of the state directory.
-pub fn locate(url: Option<String>) -> Result<Found, CommandError> {
+pub fn locate(url: Option<String>) -> Result<LocatedDaemon, CommandError> {
     let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let state = StateDir::locate(&Process);
     let url = url.or_else(|| var("MAINSTAY_URL"));
@@ -274,7 +276,7 @@ pub fn locate(url: Option<String>) -> Result<Found, CommandError> {
         (None, Some(file)) => Some(state::read_token(&file.token_file)?),
         (None, None) => None,
     };
-    Ok(Found { url, token, file })
+    Ok(LocatedDaemon { url, token, file })
 }
 
 /// Runs work with a daemon that is started for it.

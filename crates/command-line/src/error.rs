@@ -12,9 +12,9 @@ use mainstay_transport::DownloadError;
 use serde_json::{Map, Value};
 
 use super::{
-    fate::Fate,
+    fate::CallFate,
     hint,
-    listen::Listen,
+    listen::ListenAddress,
     screen::{complain, complain_json},
 };
 
@@ -83,9 +83,12 @@ pub enum CommandError {
         hint: Option<String>,
     },
     #[error("cannot listen on {address}")]
-    Listen { address: Listen, source: io::Error },
-    #[error("{what} not found")]
-    NotFound { what: String, hint: String },
+    Listen {
+        address: ListenAddress,
+        source: io::Error,
+    },
+    #[error("{subject} not found")]
+    NotFound { subject: String, hint: String },
     /// The command has nothing to work on.
     #[error("{message}")]
     Nothing { message: String, hint: String },
@@ -105,20 +108,20 @@ pub enum CommandError {
     #[error("interrupted by {name}")]
     Interrupted { name: &'static str, exit: u8 },
     /// A call that was cancelled by its caller.
-    #[error("{what} was cancelled by {signal}: {}", fate.words())]
+    #[error("{subject} was cancelled by {signal}: {}", fate.words())]
     Cancelled {
-        what: String,
+        subject: String,
         signal: &'static str,
         exit: u8,
-        fate: Fate,
+        fate: CallFate,
     },
     #[error("not stopped within {seconds} s")]
     StillRunning { seconds: u64 },
     #[error("{0} is not approved")]
     NotApproved(String),
     /// A front has no daemon.
-    #[error("{why}")]
-    NotAttached { exit: Exit, why: String },
+    #[error("{reason}")]
+    NotAttached { exit: Exit, reason: String },
     /// The user declined.
     #[error("nothing was started and nothing was saved")]
     Declined,
@@ -270,7 +273,7 @@ impl CommandError {
         for line in self.details() {
             complain(&format!("  | {line}"));
         }
-        if let Some(hint) = hint::of(self) {
+        if let Some(hint) = hint::hint_for(self) {
             complain(&format!("  hint: {hint}"));
         }
     }
@@ -283,11 +286,11 @@ impl CommandError {
         let Self::Client(error) = self else {
             return Vec::new();
         };
-        let lines = error
+        let elements = error
             .body()
             .and_then(|body| body.get("stderr"))
             .and_then(Value::as_array);
-        let lines = lines.into_iter().flatten().filter_map(Value::as_str);
+        let lines = elements.into_iter().flatten().filter_map(Value::as_str);
         lines.map(str::to_owned).collect()
     }
 
@@ -302,7 +305,7 @@ impl CommandError {
                 .map(|error| error.at(path.display()).to_string());
             body.insert("errors".to_owned(), errors.collect());
         }
-        if let Some(hint) = hint::of(self) {
+        if let Some(hint) = hint::hint_for(self) {
             body.insert("hint".to_owned(), hint.into());
         }
         if let Self::NotStarted { stderr, .. } = self {

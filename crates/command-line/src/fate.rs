@@ -12,14 +12,14 @@ const LOOK: Duration = Duration::from_millis(30);
 
 /// The progress of a cancelled call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum CallFate {
     NotSent,
     Sent,
     /// The record was not found.
     Unknown,
 }
 
-impl Fate {
+impl CallFate {
     pub fn words(self) -> &'static str {
         match self {
             Self::NotSent => "it had not been sent, and did not run",
@@ -29,12 +29,12 @@ impl Fate {
     }
 }
 
-/// Finds the record of a call of `what` that started at about `begun`.
-pub async fn of_cancelled(client: &Client, what: &str, begun: SystemTime) -> Fate {
+/// Finds the record of a call of `subject` that started at about `started_at`.
+pub async fn of_cancelled(client: &Client, subject: &str, started_at: SystemTime) -> CallFate {
     let query = [
-        ("text", what.to_owned()),
+        ("text", subject.to_owned()),
         ("status", "cancelled".to_owned()),
-        ("since", utc::rfc3339(begun)),
+        ("since", utc::rfc3339(started_at)),
         ("limit", "2".to_owned()),
     ];
     let looking = async {
@@ -42,13 +42,13 @@ pub async fn of_cancelled(client: &Client, what: &str, begun: SystemTime) -> Fat
             let found = client.call_records(&query).await.ok()?;
             match &found.calls[..] {
                 [] => sleep(LOOK).await,
-                [call] if call.state == "not_sent" => return Some(Fate::NotSent),
-                [_] => return Some(Fate::Sent),
+                [call] if call.state == "not_sent" => return Some(CallFate::NotSent),
+                [_] => return Some(CallFate::Sent),
                 // Another call was cancelled at the same time.
-                _ => return Some(Fate::Unknown),
+                _ => return Some(CallFate::Unknown),
             }
         }
     };
     let found = timeout(PATIENCE, looking).await;
-    found.ok().flatten().unwrap_or(Fate::Unknown)
+    found.ok().flatten().unwrap_or(CallFate::Unknown)
 }

@@ -137,11 +137,14 @@ fn called(method: &str, tool: Option<String>, arguments: Arguments) -> String {
 
 /// `new: a, b, c, d, e and 3 more`
 fn names(word: &str, names: &[String]) -> Option<String> {
-    let shown = names.get(..SHOWN_NAMES).unwrap_or(names).join(", ");
+    let names_shown = names.get(..SHOWN_NAMES).unwrap_or(names).join(", ");
     match names.len() {
         0 => None,
-        1..=SHOWN_NAMES => Some(format!("{word}: {shown}")),
-        all => Some(format!("{word}: {shown} and {} more", all - SHOWN_NAMES)),
+        1..=SHOWN_NAMES => Some(format!("{word}: {names_shown}")),
+        all => Some(format!(
+            "{word}: {names_shown} and {} more",
+            all - SHOWN_NAMES
+        )),
     }
 }
 
@@ -151,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    fn said(kind: &EventKind) -> String {
+    fn text_of(kind: &EventKind) -> String {
         let json = serde_json::to_value(kind).expect("JSON");
         let event = api::Event {
             id: String::new(),
@@ -229,7 +232,7 @@ mod tests {
             },
         ]
         .iter()
-        .map(said)
+        .map(text_of)
         .collect();
         insta::assert_snapshot!(lines.join("\n"), @"
         lost  gone

@@ -18,17 +18,17 @@ use mainstay_tokens::TokenError;
 use mainstay_transport::DownloadError;
 use serde_json::Value;
 
-use super::{CommandError, Exit, fate::Fate, suggest};
+use super::{CommandError, Exit, fate::CallFate, suggest};
 
 /// The hint when no other is known.
 const LOOK: &str = "`mainstay doctor` looks for what is wrong";
 
-pub fn of(error: &CommandError) -> Option<String> {
-    let own = |hint: &Option<String>, or: &str| hint.clone().unwrap_or_else(|| or.to_owned());
+pub fn hint_for(error: &CommandError) -> Option<String> {
+    let hint_or = |hint: &Option<String>, or: &str| hint.clone().unwrap_or_else(|| or.to_owned());
     Some(match error {
         CommandError::Load(error) => of_load(error),
         CommandError::State(error) => of_state(error),
-        CommandError::Journal(fault) => own(&fault.hint, LOOK),
+        CommandError::Journal(fault) => hint_or(&fault.hint, LOOK),
         CommandError::NotRecorded(StateError::Untrusted {
             source: source @ Untrusted::Writable { .. },
             ..
@@ -42,12 +42,12 @@ pub fn of(error: &CommandError) -> Option<String> {
         CommandError::Client(error) => of_client(error),
         CommandError::NoDaemon(_) => "start one with `mainstay serve`".to_owned(),
         CommandError::Failed(failure) => of_failure(failure),
-        CommandError::Usage { hint, .. } => own(hint, "--help shows what can be given"),
+        CommandError::Usage { hint, .. } => hint_or(hint, "--help shows what can be given"),
         CommandError::Cannot { code, hint, .. } => match (hint, *code) {
             (None, "cannot_write") => "see that its folder is there and can be written".to_owned(),
-            (hint, _) => own(hint, LOOK),
+            (hint, _) => hint_or(hint, LOOK),
         },
-        CommandError::Unusable { hint, .. } => own(
+        CommandError::Unusable { hint, .. } => hint_or(
             hint,
             "`mainstay search WORD` finds others; `mainstay add NAME -- COMMAND` adds what you start yourself",
         ),
@@ -90,12 +90,12 @@ pub fn of(error: &CommandError) -> Option<String> {
         CommandError::Output(_) => "see that what reads it is there, and that the disk has room".to_owned(),
         CommandError::Interrupted { .. } => return None,
         CommandError::Cancelled {
-            fate: Fate::NotSent,
+            fate: CallFate::NotSent,
             ..
         } => "it can be called again".to_owned(),
-        CommandError::Cancelled { what, .. } => format!(
+        CommandError::Cancelled { subject, .. } => format!(
             "check before you call again; `mainstay records --text {}` shows its record",
-            word(what)
+            word(subject)
         ),
         CommandError::StillRunning { .. } => {
             "give calls less time to end (`shutdown.graceMs`), or send the signal again".to_owned()
@@ -139,7 +139,7 @@ fn of_state(error: &StateError) -> String {
         StateError::Io { source, .. } => {
             let untrusted = source
                 .get_ref()
-                .and_then(|it| it.downcast_ref::<Untrusted>());
+                .and_then(|error| error.downcast_ref::<Untrusted>());
             let hint = untrusted.and_then(Untrusted::hint);
             hint.or_else(|| of_disk(source.kind()))
                 .unwrap_or_else(other_home)
@@ -222,12 +222,13 @@ fn of_disk(kind: io::ErrorKind) -> Option<String> {
 }
 
 fn of_failure(failure: &Failure) -> String {
-    let own = failure.details.get(suggest::HINT).and_then(Value::as_str);
-    own.unwrap_or_else(|| of_code(failure.kind.code()))
+    let own_hint = failure.details.get(suggest::HINT).and_then(Value::as_str);
+    own_hint
+        .unwrap_or_else(|| of_code(failure.kind.code()))
         .to_owned()
 }
 
-/// The name that was probably meant, and the next step.
+/// The suggested name and the next step.
 fn of_client(error: &ClientError) -> String {
     let next = match error {
         ClientError::NotRunning { .. } => {
@@ -249,17 +250,18 @@ fn of_client(error: &ClientError) -> String {
             "check --url and MAINSTAY_URL; another program or version may listen there".to_owned()
         }
         ClientError::Refused { body, .. } => {
-            let said = |member: &str| body.get(member).and_then(Value::as_str);
-            match (said("error").unwrap_or_default(), said("server")) {
-                ("call_failed", server) if said("code") == Some("call_timeout") => {
-                    let is_up = said("status").is_none_or(|it| it == State::Connected.as_str());
+            let member_text = |name: &str| body.get(name).and_then(Value::as_str);
+            match (member_text("error").unwrap_or_default(), member_text("server")) {
+                ("call_failed", server) if member_text("code") == Some("call_timeout") => {
+                    let is_up = member_text("status")
+                        .is_none_or(|status| status == State::Connected.as_str());
                     match server {
                         Some(server) if !is_up => {
                             format!("the server is not up yet; see \"mainstay logs {server}\"")
                         }
                         _ => {
                             let more = "`timeout` in the server's entry gives its calls more time";
-                            said(NOTE)
+                            member_text(NOTE)
                                 .map_or_else(|| more.to_owned(), |note| format!("{note}. {more}"))
                         }
                     }
@@ -276,11 +278,11 @@ fn of_client(error: &ClientError) -> String {
             }
         }
     };
-    let meant = error
+    let near_name = error
         .body()
         .and_then(|body| body.get(suggest::MEMBER)?.as_str());
-    match meant {
-        Some(meant) => format!("did you mean {}? {next}", word(meant)),
+    match near_name {
+        Some(near_name) => format!("did you mean {}? {next}", word(near_name)),
         None => next,
     }
 }
@@ -338,7 +340,7 @@ fn of_code(code: &str) -> &'static str {
         }
         "log_unreadable" => "see that the folder `logs` in the state directory can be read",
         "unauthorized" | "forbidden" => "set MAINSTAY_TOKEN to a token that may do it",
-        // Also for codes of another version's daemon.
+        // A daemon of another version may have other codes.
         _ => LOOK,
     }
 }
@@ -354,7 +356,7 @@ mod tests {
     fn every_failure_has_a_hint_of_its_own() {
         for kind in FailureKind::ALL {
             let failure = Failure::new(kind, "it failed");
-            let hint = of(&failure.into()).expect("a hint");
+            let hint = hint_for(&failure.into()).expect("a hint");
             assert_ne!(hint, LOOK, "{kind:?}");
         }
     }
@@ -367,7 +369,7 @@ mod tests {
             hint: None,
         };
         assert_eq!(
-            of(&usage).as_deref(),
+            hint_for(&usage).as_deref(),
             Some("--help shows what can be given")
         );
         let unwritable = CommandError::Cannot {
@@ -375,11 +377,15 @@ mod tests {
             message: message(),
             hint: None,
         };
-        assert!(of(&unwritable).expect("a hint").contains("can be written"));
+        assert!(
+            hint_for(&unwritable)
+                .expect("a hint")
+                .contains("can be written")
+        );
         let read = CommandError::Read {
             path: "x".to_owned(),
             source: io::ErrorKind::NotFound.into(),
         };
-        assert_eq!(of(&read).as_deref(), Some("check the path"));
+        assert_eq!(hint_for(&read).as_deref(), Some("check the path"));
     }
 }

@@ -25,11 +25,11 @@ pub trait Host {
         command: Typed,
         arguments: &[&str],
         daemon: DaemonArgs,
-    ) -> Result<Running<'h>, clap::Error>;
+    ) -> Result<RunningCommand<'h>, clap::Error>;
 }
 
 /// A running command.
-pub type Running<'h> = Pin<Box<dyn Future<Output = Result<Exit, CommandError>> + 'h>>;
+pub type RunningCommand<'h> = Pin<Box<dyn Future<Output = Result<Exit, CommandError>> + 'h>>;
 
 /// Resolves when the condition is met.
 pub type Waiting<'h> = Pin<Box<dyn Future<Output = ()> + 'h>>;

@@ -5,13 +5,13 @@
 //! daemon, are a trait, [`host::Host`].
 
 pub mod clients;
+pub mod completion_names;
 pub mod connect;
 mod error;
 mod fate;
 pub mod happened;
 mod hint;
 pub mod host;
-pub mod known;
 pub mod listen;
 pub mod news;
 pub mod output;

@@ -10,13 +10,13 @@ pub struct BadAddress;
 
 /// The address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listen {
+pub enum ListenAddress {
     Address(SocketAddr),
     /// This port of both families of loopback, so that clients may use either.
     Localhost(u16),
 }
 
-impl Listen {
+impl ListenAddress {
     /// The addresses, the one for URLs first.
     pub fn addresses(self) -> Vec<SocketAddr> {
         match self {
@@ -26,7 +26,9 @@ impl Listen {
     }
 
     pub fn is_loopback(self) -> bool {
-        self.addresses().iter().all(|it| it.ip().is_loopback())
+        self.addresses()
+            .iter()
+            .all(|address| address.ip().is_loopback())
     }
 
     pub fn port(self) -> u16 {
@@ -46,7 +48,7 @@ impl Listen {
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
@@ -55,20 +57,20 @@ impl fmt::Display for Listen {
     }
 }
 
-impl From<SocketAddr> for Listen {
+impl From<SocketAddr> for ListenAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Address(address)
     }
 }
 
 /// Parses an address to listen on: `127.0.0.1:7420`, `localhost:0`.
-pub fn address(text: &str) -> Result<Listen, BadAddress> {
+pub fn address(text: &str) -> Result<ListenAddress, BadAddress> {
     let localhost = text
         .split_once(':')
         .filter(|(host, _)| host.eq_ignore_ascii_case("localhost"));
     let listen = match localhost {
-        Some((_, port)) => port.parse().map(Listen::Localhost).ok(),
-        None => text.parse().map(Listen::Address).ok(),
+        Some((_, port)) => port.parse().map(ListenAddress::Localhost).ok(),
+        None => text.parse().map(ListenAddress::Address).ok(),
     };
     listen.ok_or(BadAddress)
 }

@@ -15,32 +15,32 @@ use super::{
 
 /// The line of one call. Dropping it removes the line.
 #[derive(Clone, Debug)]
-pub struct Shown(Arc<Mutex<State>>);
+pub struct ProgressLine(Arc<Mutex<CallProgress>>);
 
 #[derive(Debug)]
-struct State {
-    what: String,
-    begun: Instant,
+struct CallProgress {
+    subject: String,
+    started_at: Instant,
     progress: Option<Progress>,
 }
 
-impl Shown {
-    pub fn new(what: &str) -> Self {
-        Self(Arc::new(Mutex::new(State {
-            what: what.to_owned(),
-            begun: Instant::now(),
+impl ProgressLine {
+    pub fn new(subject: &str) -> Self {
+        Self(Arc::new(Mutex::new(CallProgress {
+            subject: subject.to_owned(),
+            started_at: Instant::now(),
             progress: None,
         })))
     }
 
-    pub fn hear(&self, news: CallNews) {
+    pub fn handle(&self, news: CallNews) {
         // The lock is held while a line is written.
         let mut state = self.0.lock();
         match news {
             CallNews::Progress(progress) => state.progress = Some(progress),
             CallNews::Log(log) => screen::complain(&log_line(&log)),
         }
-        if state.begun.elapsed() >= PATIENCE {
+        if state.started_at.elapsed() >= PATIENCE {
             state.show();
         }
     }
@@ -52,27 +52,31 @@ impl Shown {
 }
 
 /// Runs work that reports no progress.
-pub async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let show = |took| progress::show(&format!("{what} ({})", output::span(took)));
+pub async fn during<T>(subject: &str, work: impl Future<Output = T>) -> T {
+    let show = |elapsed| progress::show(&format!("{subject} ({})", output::span(elapsed)));
     progress::ticking(work, show).await
 }
 
-impl State {
+impl CallProgress {
     fn show(&self) {
-        let line = line(&self.what, self.begun.elapsed(), self.progress.as_ref());
+        let line = line(
+            &self.subject,
+            self.started_at.elapsed(),
+            self.progress.as_ref(),
+        );
         progress::show(&line);
     }
 }
 
-impl Drop for State {
+impl Drop for CallProgress {
     fn drop(&mut self) {
         progress::clear();
     }
 }
 
 /// `files/index: 2 of 5, reading src (1.2 s; Ctrl-C cancels it)`
-fn line(what: &str, took: Duration, progress: Option<&Progress>) -> String {
-    let mut line = what.to_owned();
+fn line(subject: &str, elapsed: Duration, progress: Option<&Progress>) -> String {
+    let mut line = subject.to_owned();
     if let Some(Progress {
         progress,
         total,
@@ -88,7 +92,7 @@ fn line(what: &str, took: Duration, progress: Option<&Progress>) -> String {
             let _ = write!(line, ", {}", output::headline(message));
         }
     }
-    let _ = write!(line, " ({}; Ctrl-C cancels it)", output::span(took));
+    let _ = write!(line, " ({}; Ctrl-C cancels it)", output::span(elapsed));
     line
 }
 
@@ -109,15 +113,15 @@ mod tests {
 
     #[test]
     fn a_line_says_how_far_a_call_has_come() {
-        let took = Duration::from_millis(1200);
-        assert_eq!(line("a/b", took, None), "a/b (1.2 s; Ctrl-C cancels it)");
+        let elapsed = Duration::from_millis(1200);
+        assert_eq!(line("a/b", elapsed, None), "a/b (1.2 s; Ctrl-C cancels it)");
         let progress = Progress {
             progress: 2.0,
             total: Some(5.0),
             message: Some("at\u{1b}[2J it\nfor long".to_owned()),
         };
         assert_eq!(
-            line("a/b", took, Some(&progress)),
+            line("a/b", elapsed, Some(&progress)),
             "a/b: 2 of 5, at\\u{1b}[2J it (1.2 s; Ctrl-C cancels it)"
         );
         let log = json!({"level": "warning", "data": {"a": 1}});

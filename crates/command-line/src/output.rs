@@ -98,9 +98,9 @@ fn columns(c: char) -> usize {
 }
 
 /// `1 tool`, `2 tools`
-pub fn count(count: usize, what: &str) -> String {
+pub fn count(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
+    format!("{count} {noun}{plural}")
 }
 
 /// `12 ms`, `1.2 s`, `3 min`, `1 min 22 s`, `4 h 10 min`, `5 d 2 h`

@@ -14,16 +14,16 @@ const MAX_DOUBTS: usize = 10;
 const LONG_COMMAND: usize = 1000;
 
 /// One line with the command as a person would type it, and the names of its variables.
-pub fn wanted(pending: &api::Pending) -> String {
-    let mut said = started(pending);
+pub fn summary(pending: &api::Pending) -> String {
+    let mut text = started(pending);
     if let Some(cwd) = &pending.cwd {
-        said = format!("{said} (in {})", word(cwd));
+        text = format!("{text} (in {})", word(cwd));
     }
     if !pending.env.is_empty() {
         let names: Vec<String> = pending.env.keys().map(|name| word(name)).collect();
-        said = format!("{said} (with {})", names.join(", "));
+        text = format!("{text} (with {})", names.join(", "));
     }
-    said
+    text
 }
 
 /// The command, or the URL.
@@ -41,11 +41,11 @@ pub fn whole(pending: &api::Pending) -> Vec<String> {
             ("command" | "args" | "url", _) => {}
             (_, Value::Object(members)) => {
                 let member = |(name, value): (&String, &Value)| {
-                    format!("  {} {}={}", word(key), word(name), told(value))
+                    format!("  {} {}={}", word(key), word(name), value_text(value))
                 };
                 lines.extend(members.iter().map(member));
             }
-            _ => lines.push(format!("  {} {}", word(key), told(value))),
+            _ => lines.push(format!("  {} {}", word(key), value_text(value))),
         }
     }
     lines.extend(requested(pending).map(|line| format!("  {line}")));
@@ -53,10 +53,13 @@ pub fn whole(pending: &api::Pending) -> Vec<String> {
         lines.push(format!("  ! {}", before(formerly)));
     }
     let doubts = doubts(pending);
-    let shown = doubts.get(..MAX_DOUBTS).unwrap_or(&doubts);
-    lines.extend(shown.iter().map(|doubt| format!("  ! {doubt}")));
-    if doubts.len() > shown.len() {
-        lines.push(format!("  ! and {} more", doubts.len() - shown.len()));
+    let visible_doubts = doubts.get(..MAX_DOUBTS).unwrap_or(&doubts);
+    lines.extend(visible_doubts.iter().map(|doubt| format!("  ! {doubt}")));
+    if doubts.len() > visible_doubts.len() {
+        lines.push(format!(
+            "  ! and {} more",
+            doubts.len() - visible_doubts.len()
+        ));
     }
     let command = started(pending);
     let is_long = command.len() > LONG_COMMAND;
@@ -74,7 +77,10 @@ pub fn whole(pending: &api::Pending) -> Vec<String> {
 fn requested(pending: &api::Pending) -> Option<String> {
     let by = pending.requested_by.as_ref()?;
     let client = by.client.as_deref().map_or("a client".into(), word);
-    let principal = by.principal.as_deref().map(|it| format!(", {}", word(it)));
+    let principal = by
+        .principal
+        .as_deref()
+        .map(|principal| format!(", {}", word(principal)));
     let at = i64::try_from(pending.requested_at?).ok()?;
     let at = DateTime::from_timestamp_millis(at)?.with_timezone(&Local);
     Some(format!(
@@ -88,19 +94,19 @@ fn requested(pending: &api::Pending) -> Option<String> {
 /// The server that the name meant before.
 fn before(formerly: &api::Formerly) -> String {
     let words = formerly.command.iter().chain(&formerly.url);
-    let mut said = words.map(|text| word(text)).collect::<Vec<_>>().join(" ");
-    if said.is_empty() {
+    let mut target = words.map(|text| word(text)).collect::<Vec<_>>().join(" ");
+    if target.is_empty() {
         return "this name was another server's before; which is not known".to_owned();
     }
     let along = formerly.env.iter().chain(&formerly.headers);
     let along: Vec<String> = along.map(|name| word(name)).collect();
     if !along.is_empty() {
-        said = format!("{said} (with {})", along.join(", "));
+        target = format!("{target} (with {})", along.join(", "));
     }
-    format!("this name had another target before: {said}")
+    format!("this name had another target before: {target}")
 }
 
-fn told(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => word(text),
         other => display::json(&other.to_string()).into_owned(),
@@ -132,7 +138,7 @@ fn doubts(pending: &api::Pending) -> Vec<String> {
     }
     for text in texts {
         let of_text = lookalikes(text).into_iter();
-        doubts.extend(of_text.map(|it| format!("{}: {it}", word(text))));
+        doubts.extend(of_text.map(|doubt| format!("{}: {doubt}", word(text))));
     }
     doubts
 }
@@ -155,7 +161,7 @@ fn doubts_of_host(url: &str) -> Vec<String> {
     let is_encoded = |label: &str| {
         label
             .get(..4)
-            .is_some_and(|it| it.eq_ignore_ascii_case("xn--"))
+            .is_some_and(|prefix| prefix.eq_ignore_ascii_case("xn--"))
     };
     if host.split('.').any(is_encoded) {
         doubts.push(format!(
@@ -230,7 +236,10 @@ mod tests {
                 format!("  {command}"),
             ]
         );
-        assert_eq!(wanted(&pending), format!("{command} (in /tmp) (with PATH)"));
+        assert_eq!(
+            summary(&pending),
+            format!("{command} (in /tmp) (with PATH)")
+        );
     }
 
     fn pending(entry: &Value) -> api::Pending {

@@ -40,8 +40,8 @@ pub fn show(line: &str) {
     if !is_shown() {
         return;
     }
-    let mut shown = LINE.lock();
-    let bar = shown.get_or_insert_with(bar);
+    let mut line_bar = LINE.lock();
+    let bar = line_bar.get_or_insert_with(bar);
     bar.set_message(display::line(line).into_owned());
     bar.tick();
 }
@@ -49,7 +49,7 @@ pub fn show(line: &str) {
 fn bar() -> ProgressBar {
     let target = ProgressDrawTarget::stderr_with_hz(10);
     let bar = ProgressBar::with_draw_target(None, target);
-    let turns = if Palette::of(true).symbols {
+    let turns = if Palette::for_stream(true).symbols {
         "◐◓◑◒ "
     } else {
         "|/-\\ "
@@ -67,7 +67,7 @@ pub fn clear() {
 }
 
 /// Writes to the terminal while the line is removed.
-pub fn beside<T>(write: impl FnOnce() -> T) -> T {
+pub fn without_line<T>(write: impl FnOnce() -> T) -> T {
     match &*LINE.lock() {
         Some(bar) => bar.suspend(write),
         None => write(),
@@ -85,7 +85,7 @@ impl Drop for Cleared {
 
 /// Runs work, and calls `tick` repeatedly once it takes longer than [`PATIENCE`].
 pub async fn ticking<T>(work: impl Future<Output = T>, mut tick: impl FnMut(Duration)) -> T {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut ticks = interval(TICK);
     let mut work = pin!(work);
     let _cleared = Cleared;
@@ -93,9 +93,9 @@ pub async fn ticking<T>(work: impl Future<Output = T>, mut tick: impl FnMut(Dura
         tokio::select! {
             done = &mut work => return done,
             _ = ticks.tick() => {
-                let took = begun.elapsed();
-                if took >= PATIENCE {
-                    tick(took);
+                let elapsed = started_at.elapsed();
+                if elapsed >= PATIENCE {
+                    tick(elapsed);
                 }
             }
         }

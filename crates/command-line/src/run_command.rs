@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
-use super::{CommandError, Exit, connect::DaemonArgs, shape::Shape};
+use super::{CommandError, Exit, connect::DaemonArgs, shape::OutputShape};
 
 /// The arguments of a command.
 pub trait RunCommand {
@@ -53,7 +53,7 @@ pub enum Role {
     Front,
 }
 
-/// Whether a guardian stands above a command. A guardian ends the servers that the command started.
+/// The condition for a guardian above a command. A guardian ends the servers that the command started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guard {
     /// The command starts no servers.
@@ -84,7 +84,7 @@ impl CommandFacts {
     }
 
     /// A client of the REST API.
-    pub fn asking(daemon: &DaemonArgs) -> Self {
+    pub fn rest_client(daemon: &DaemonArgs) -> Self {
         Self {
             guard: Guard::of_servers(daemon.starts_servers()),
             ..Self::printing(daemon.json)
@@ -93,7 +93,7 @@ impl CommandFacts {
 
     /// The command lists something in this form.
     #[must_use]
-    pub fn shaped(self, shape: &Shape) -> Self {
+    pub fn shaped(self, shape: &OutputShape) -> Self {
         Self {
             json: self.json || shape.is_json(),
             ..self

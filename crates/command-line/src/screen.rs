@@ -70,7 +70,7 @@ pub fn width() -> Option<usize> {
 
 /// The colours and symbols that stdout supports.
 pub fn palette() -> Palette {
-    Palette::of(stdout_is_terminal())
+    Palette::for_stream(stdout_is_terminal())
 }
 
 /// Prints lines on stdout whose parts were escaped before they were coloured.
@@ -82,7 +82,7 @@ pub fn escaped(lines: &[String]) -> Result<(), CommandError> {
 #[derive(Default)]
 pub struct Redraw {
     /// The lines on the screen.
-    shown: Vec<String>,
+    rows: Vec<String>,
     /// The width of the terminal when they were printed.
     width: Option<usize>,
 }
@@ -95,17 +95,17 @@ impl Redraw {
         if let Some(height) = height {
             lines.truncate(height.saturating_sub(1));
         }
-        if self.shown == lines && self.width == width {
+        if self.rows == lines && self.width == width {
             return Ok(());
         }
-        let back = match self.shown.len() {
+        let back = match self.rows.len() {
             0 => String::new(),
             // Lines of another width may have been wrapped.
             _ if self.width != width => "\u{1b}[H\u{1b}[2J".to_owned(),
             lines => format!("\u{1b}[{lines}A\r\u{1b}[J"),
         };
         let back = if width.is_some() { &*back } else { "" };
-        let between = if width.is_none() && !self.shown.is_empty() {
+        let between = if width.is_none() && !self.rows.is_empty() {
             "\n"
         } else {
             ""
@@ -114,7 +114,7 @@ impl Redraw {
             format!("{back}{between}{}", lines.join("\n")).as_bytes(),
             true,
         )?;
-        (self.shown, self.width) = (lines, width);
+        (self.rows, self.width) = (lines, width);
         Ok(())
     }
 
@@ -124,10 +124,10 @@ impl Redraw {
         text: String,
         print: impl FnOnce() -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
-        if self.shown.first() == Some(&text) {
+        if self.rows.first() == Some(&text) {
             return Ok(());
         }
-        self.shown = vec![text];
+        self.rows = vec![text];
         print()
     }
 }
@@ -146,12 +146,12 @@ pub fn line(text: &str) -> Result<(), CommandError> {
 
 /// Prints a sentence for people on stdout, escaped. On a terminal it is broken between words.
 pub fn sentence(text: &str) -> Result<(), CommandError> {
-    let shown = display::line(text);
-    let shown = match width() {
-        Some(width) => wrapped(&shown, width).join("\n"),
-        None => shown.into_owned(),
+    let escaped = display::line(text);
+    let escaped = match width() {
+        Some(width) => wrapped(&escaped, width).join("\n"),
+        None => escaped.into_owned(),
     };
-    print(shown.as_bytes(), true)
+    print(escaped.as_bytes(), true)
 }
 
 /// Prints lines for people on stdout. External text in a line must be escaped by [`display::line`], because
@@ -162,22 +162,22 @@ pub fn text(text: &str) -> Result<(), CommandError> {
 
 /// Prints text for programs on stdout. It is unchanged unless stdout is a terminal.
 pub fn data(text: &str) -> Result<(), CommandError> {
-    let shown = if stdout_is_terminal() {
+    let visible = if stdout_is_terminal() {
         display::lines(text)
     } else {
         Cow::Borrowed(text)
     };
-    print(shown.as_bytes(), true)
+    print(visible.as_bytes(), true)
 }
 
 /// Prints lines of text or JSON for programs. Breaks if the reader is gone.
 pub fn stream(lines: &str, are_json: bool) -> Result<ControlFlow<()>, CommandError> {
-    let shown = match (stdout_is_terminal(), are_json) {
+    let visible = match (stdout_is_terminal(), are_json) {
         (false, _) => Cow::Borrowed(lines),
         (true, false) => display::lines(lines),
         (true, true) => display::json(lines),
     };
-    write(shown.as_bytes(), true)
+    write(visible.as_bytes(), true)
 }
 
 /// Prints bytes, JSON or not. A pipe gets exactly these.
@@ -206,12 +206,12 @@ pub fn pretty(data: &serde_json::Value) -> Result<(), CommandError> {
 }
 
 fn json_text(text: &str) -> Result<(), CommandError> {
-    let shown = if stdout_is_terminal() {
+    let visible = if stdout_is_terminal() {
         display::json(text)
     } else {
         Cow::Borrowed(text)
     };
-    print(shown.as_bytes(), true)
+    print(visible.as_bytes(), true)
 }
 
 /// A reader that closes the pipe early (`| head`) is no error.
@@ -226,7 +226,7 @@ fn write(bytes: &[u8], ends_line: bool) -> Result<ControlFlow<()>, CommandError>
     } else {
         b""
     };
-    let printed = progress::beside(|| {
+    let printed = progress::without_line(|| {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
         stdout.write_all(end)?;
@@ -262,11 +262,11 @@ pub fn notes_as_json() {
 fn note_as_json(line: &str) -> Value {
     let line = line.trim();
     let kinds = ["warning", "hint", "note"].into_iter();
-    let mut known = kinds.filter_map(|kind| {
+    let mut notes = kinds.filter_map(|kind| {
         let rest = line.strip_prefix(kind)?.strip_prefix(':')?;
         Some(json!({kind: rest.trim_start()}))
     });
-    known.next().unwrap_or_else(|| json!({"note": line}))
+    notes.next().unwrap_or_else(|| json!({"note": line}))
 }
 
 /// Prints a line on stderr. The word that classifies it is coloured.
@@ -275,24 +275,25 @@ pub fn complain(line: &str) {
         complain_json(&note_as_json(line));
         return;
     }
-    let shown = display::line(line);
-    let is_sentence = SENTENCES.iter().any(|word| shown.starts_with(word));
-    let shown = match width_of_stderr().filter(|_| is_sentence) {
-        Some(width) => wrapped(&shown, width).join("\n"),
-        None => shown.into_owned(),
+    let escaped = display::line(line);
+    let is_sentence = SENTENCES.iter().any(|word| escaped.starts_with(word));
+    let escaped = match width_of_stderr().filter(|_| is_sentence) {
+        Some(width) => wrapped(&escaped, width).join("\n"),
+        None => escaped.into_owned(),
     };
-    let palette = Palette::of(io::stderr().is_terminal());
+    let palette = Palette::for_stream(io::stderr().is_terminal());
     let tones = [
         ("error:", Tone::Bad),
         ("warning:", Tone::Busy),
         ("  hint:", Tone::Hint),
         ("  | ", Tone::Off),
     ];
-    let known = tones.into_iter();
-    let mut known = known.filter_map(|(word, tone)| Some((word, shown.strip_prefix(word)?, tone)));
-    let line = match known.next() {
+    let prefixes = tones.into_iter();
+    let mut prefixes =
+        prefixes.filter_map(|(word, tone)| Some((word, escaped.strip_prefix(word)?, tone)));
+    let line = match prefixes.next() {
         Some((word, rest, tone)) => palette.paint(word, tone) + rest,
-        None => shown,
+        None => escaped,
     };
     write_to_stderr(&line);
 }
@@ -326,7 +327,7 @@ fn write_to_stderr(line: &str) {
     match STDERR_QUEUE.get() {
         Some(queue) => queue.push(line),
         // Without stderr the error cannot be reported.
-        None => drop(progress::beside(|| {
+        None => drop(progress::without_line(|| {
             writeln!(io::stderr().lock(), "{line}").ok()
         })),
     }
@@ -391,7 +392,7 @@ fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
     };
     let whole = ["--json", "-ojson", "-o=json", "--output=json"];
     ours.iter()
-        .any(|argument| whole.iter().any(|it| argument == it))
+        .any(|argument| whole.iter().any(|option| argument == option))
         || after("-o")
         || after("--output")
 }
@@ -407,8 +408,12 @@ fn usage_error(text: &str) -> CommandError {
     let message = paragraph(paragraphs.next().unwrap_or_default());
     let message = message.strip_prefix("error: ").unwrap_or(&message);
     let rest: Vec<&str> = paragraphs.map(str::trim).collect();
-    let tip = rest.iter().find_map(|it| it.strip_prefix("tip: "));
-    let usage = rest.iter().find_map(|it| it.strip_prefix("Usage: "));
+    let tip = rest
+        .iter()
+        .find_map(|paragraph_text| paragraph_text.strip_prefix("tip: "));
+    let usage = rest
+        .iter()
+        .find_map(|paragraph_text| paragraph_text.strip_prefix("Usage: "));
     let hint = match (tip, usage) {
         (Some(tip), _) => paragraph(tip),
         (None, Some(usage)) if !usage.contains('\n') => {
@@ -456,7 +461,7 @@ pub async fn gone() {
         event::{PollFd, PollFlags, poll},
         io::Errno,
     };
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (report_closed, closed) = tokio::sync::oneshot::channel();
     // Files must be polled on a separate thread. It ends with the process.
     std::thread::spawn(move || {
         let stdout = io::stdout();
@@ -469,10 +474,10 @@ pub async fn gone() {
             }
         };
         if is_gone {
-            tell.send(()).ok();
+            report_closed.send(()).ok();
         }
     });
-    if told.await.is_err() {
+    if closed.await.is_err() {
         std::future::pending().await
     }
 }
@@ -491,7 +496,7 @@ impl Log {
     /// With colours if stderr supports them.
     pub fn new() -> Self {
         Self {
-            colours: Palette::of(io::stderr().is_terminal()).colours,
+            colours: Palette::for_stream(io::stderr().is_terminal()).colours,
         }
     }
 }
@@ -518,11 +523,11 @@ pub(crate) struct LogLine {
 
 impl Write for LogLine {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        let shown = display::bytes(event);
-        let shown = display::line(shown.trim_end());
+        let escaped = display::bytes(event);
+        let escaped = display::line(escaped.trim_end());
         let line = match self.level {
-            Some(level) => coloured(&shown, level),
-            None => shown.into_owned(),
+            Some(level) => coloured(&escaped, level),
+            None => escaped.into_owned(),
         };
         write_to_stderr(&line);
         Ok(event.len())

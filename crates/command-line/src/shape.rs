@@ -8,13 +8,13 @@ use utoipa::PartialSchema;
 
 use super::{
     CommandError, output,
-    template::{self, Template},
+    template::{self, OutputTemplate},
     yaml,
 };
 
 /// The options of commands that list or get.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Shape {
+pub struct OutputShape {
     /// Print a table, json, yaml, wide (a table with all columns, nothing cut) or name
     #[arg(
         short,
@@ -28,7 +28,7 @@ pub struct Shape {
     /// Print this for each item, with its fields in braces, such as '{name} {status}'; --json shows
     /// the fields
     #[arg(long, value_name = "TEMPLATE", global = true, conflicts_with_all = ["json", "output"])]
-    format: Option<Template>,
+    format: Option<OutputTemplate>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,7 +48,7 @@ pub struct Tabular {
 }
 
 /// A command's result, and the items in it.
-pub struct Found<'v, T> {
+pub struct ItemList<'v, T> {
     pub whole: &'v T,
     /// The members that hold arrays of items, or objects of items by name. Empty if the whole result is one
     /// item.
@@ -59,7 +59,7 @@ pub struct Found<'v, T> {
     pub fields: Vec<String>,
 }
 
-impl Shape {
+impl OutputShape {
     /// True if errors are JSON, too.
     pub fn is_json(&self) -> bool {
         self.output == Some(Form::Json)
@@ -112,7 +112,7 @@ impl Shape {
     pub fn print<T: Serialize>(
         &self,
         json: bool,
-        found: &Found<'_, T>,
+        found: &ItemList<'_, T>,
     ) -> Result<Option<Tabular>, CommandError> {
         if let Some(template) = &self.format {
             let items = found.items()?;
@@ -131,8 +131,10 @@ impl Shape {
             Form::Yaml => output::data(&yaml::document(&value(found.whole)?))?,
             Form::Name => {
                 for item in found.items()? {
-                    let mut names = found.names.iter();
-                    let name = names.find_map(|name| template::field(&item, name.split('.')));
+                    let name = found
+                        .names
+                        .iter()
+                        .find_map(|name| template::field(&item, name.split('.')));
                     output::line(&name.unwrap_or_default())?;
                 }
             }
@@ -141,7 +143,7 @@ impl Shape {
     }
 }
 
-impl<'v, T: Serialize> Found<'v, T> {
+impl<'v, T: Serialize> ItemList<'v, T> {
     /// A list of items of a type of the REST API in a member of the result.
     pub fn list<I: PartialSchema>(
         whole: &'v T,
@@ -218,7 +220,7 @@ mod tests {
     fn the_fields_are_those_of_the_rest_api() {
         let fields = fields_of::<api::Server>();
         for field in ["name", "status", "pid", "nextRetryMs"] {
-            assert!(fields.iter().any(|it| it == field), "{fields:?}");
+            assert!(fields.iter().any(|listed| listed == field), "{fields:?}");
         }
         assert!(!fields_of::<api::CallRecord>().is_empty());
     }

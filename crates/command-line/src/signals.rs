@@ -35,16 +35,16 @@ impl Signal {
 /// Receives signals. While it exists, they do not end the process by themselves.
 #[derive(Debug)]
 pub struct Signals {
-    incoming: imp::Signals,
+    incoming: imp::PlatformSignals,
     /// The time of the last request to stop, and its signal, if it was one.
-    asked: Option<(Option<Signal>, Instant)>,
+    last_stop: Option<(Option<Signal>, Instant)>,
 }
 
 impl Signals {
     pub fn listen() -> io::Result<Self> {
         Ok(Self {
-            incoming: imp::Signals::listen()?,
-            asked: None,
+            incoming: imp::PlatformSignals::listen()?,
+            last_stop: None,
         })
     }
 
@@ -71,18 +71,20 @@ impl Signals {
 
     fn is_echo(&mut self, signal: Signal) -> bool {
         let now = Instant::now();
-        let before = self.asked.replace((Some(signal), now));
-        before.is_some_and(|(by, at)| by.is_none_or(|it| it == signal) && now - at < ECHO)
+        let before = self.last_stop.replace((Some(signal), now));
+        before.is_some_and(|(by, at)| {
+            by.is_none_or(|by_signal| by_signal == signal) && now - at < ECHO
+        })
     }
 
     /// Notes that the last signal was no request to stop, so that a repetition is not ignored.
     pub fn was_no_end(&mut self) {
-        self.asked = None;
+        self.last_stop = None;
     }
 
     /// Notes a request to stop by other means. A signal within a moment is a repetition of it.
     pub fn asked_otherwise(&mut self) {
-        self.asked = Some((None, Instant::now()));
+        self.last_stop = Some((None, Instant::now()));
     }
 }
 
@@ -95,14 +97,14 @@ mod imp {
     use super::Signal;
 
     #[derive(Debug)]
-    pub struct Signals {
+    pub struct PlatformSignals {
         interrupt: unix::Signal,
         terminate: unix::Signal,
         /// SIGHUP: the terminal is gone, or a reload is requested.
         hangup: unix::Signal,
     }
 
-    impl Signals {
+    impl PlatformSignals {
         pub fn listen() -> io::Result<Self> {
             Ok(Self {
                 interrupt: signal(SignalKind::interrupt())?,
@@ -130,9 +132,9 @@ mod imp {
     use super::Signal;
 
     #[derive(Debug)]
-    pub struct Signals(windows::CtrlC);
+    pub struct PlatformSignals(windows::CtrlC);
 
-    impl Signals {
+    impl PlatformSignals {
         pub fn listen() -> io::Result<Self> {
             ctrl_c().map(Self)
         }

@@ -8,7 +8,7 @@ use mainstay_platform::environment::{Clients, Loaded, Origin};
 
 use super::stderr::complain;
 
-/// How often silent servers are asked, for all commands that start servers.
+/// Interval of health checks, for all commands that start servers.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct HealthInterval {
     /// Ask a silent server after this many seconds, 0 is never; what the file says wins
@@ -33,7 +33,7 @@ impl HealthInterval {
 }
 
 /// Prints warnings about a valid configuration on stderr.
-pub fn tell_findings(loaded: &Loaded) {
+pub fn print_findings(loaded: &Loaded) {
     for finding in loaded.findings() {
         complain(&finding);
     }

@@ -94,7 +94,7 @@ impl LocalTime {
 
     /// The local time. Looks the offset up again every quarter of an hour, on a thread that may block. Lines
     /// that are written meanwhile use the old offset.
-    fn of(&self, time: DateTime<Utc>) -> DateTime<FixedOffset> {
+    fn local(&self, time: DateTime<Utc>) -> DateTime<FixedOffset> {
         let zone = &self.0;
         if zone.quarter.swap(quarter(time), Relaxed) != quarter(time) {
             let zone = Arc::clone(zone);
@@ -114,7 +114,7 @@ fn quarter(time: DateTime<Utc>) -> i64 {
 
 impl FormatTime for LocalTime {
     fn format_time(&self, to: &mut Writer<'_>) -> fmt::Result {
-        write!(to, "{}", time::with_offset(self.of(Utc::now())))
+        write!(to, "{}", time::with_offset(self.local(Utc::now())))
     }
 }
 
@@ -161,13 +161,13 @@ mod tests {
         runtime.block_on(async {
             let (clock, now) = (LocalTime::new(), Utc::now());
             let local = now.with_timezone(&Local).fixed_offset();
-            assert_eq!(clock.of(now).to_rfc3339(), local.to_rfc3339());
+            assert_eq!(clock.local(now).to_rfc3339(), local.to_rfc3339());
             clock.0.seconds.store(-3600, Relaxed);
             let later = now + TimeDelta::minutes(15);
-            assert_eq!(clock.of(later).offset().local_minus_utc(), -3600);
+            assert_eq!(clock.local(later).offset().local_minus_utc(), -3600);
             drop(release);
             let expected = later.with_timezone(&Local).offset().local_minus_utc();
-            while clock.of(later).offset().local_minus_utc() != expected {
+            while clock.local(later).offset().local_minus_utc() != expected {
                 tokio::task::yield_now().await;
             }
         });

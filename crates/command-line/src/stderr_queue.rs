@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub(crate) struct LineQueue {
     waiting: Mutex<Waiting>,
-    came: Condvar,
+    has_lines: Condvar,
     written: Condvar,
 }
 
@@ -51,7 +51,7 @@ impl LineQueue {
             waiting.lines.push_str(line);
             waiting.lines.push('\n');
         }
-        self.came.notify_one();
+        self.has_lines.notify_one();
     }
 
     /// Waits until all queued lines are written, or cannot be.
@@ -89,8 +89,8 @@ impl LineQueue {
         let mut waiting = self.waiting.lock();
         while waiting.is_empty() {
             if !tries_again {
-                self.came.wait(&mut waiting);
-            } else if self.came.wait_for(&mut waiting, RETRY).timed_out() {
+                self.has_lines.wait(&mut waiting);
+            } else if self.has_lines.wait_for(&mut waiting, RETRY).timed_out() {
                 break;
             }
         }
@@ -227,9 +227,9 @@ mod tests {
             }
         }
         let queue = Arc::new(LineQueue::default());
-        let ((release, released), (tell, told)) = (mpsc::channel(), mpsc::channel());
+        let ((release, released), (sender, written_lines)) = (mpsc::channel(), mpsc::channel());
         let writer = Arc::clone(&queue);
-        thread::spawn(move || writer.write_to(Stopped(released, tell)));
+        thread::spawn(move || writer.write_to(Stopped(released, sender)));
         queue.push("first");
         while !queue.waiting.lock().is_writing {
             thread::yield_now();
@@ -242,11 +242,11 @@ mod tests {
         queue.flush(Duration::from_millis(1));
         drop(release);
         queue.flush(LIMIT);
-        let told: Vec<String> = told.try_iter().collect();
-        assert_eq!(told.len(), 1 + fitting + 1);
-        assert_eq!(told.first().map(String::as_str), Some("first\n"));
+        let written_lines: Vec<String> = written_lines.try_iter().collect();
+        assert_eq!(written_lines.len(), 1 + fitting + 1);
+        assert_eq!(written_lines.first().map(String::as_str), Some("first\n"));
         assert_eq!(
-            told.last().map(String::as_str),
+            written_lines.last().map(String::as_str),
             Some("warning: 4 lines could not be written here\n")
         );
     }

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 
 /// The value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub enum ColourMode {
     /// On a terminal, unless `NO_COLOR` is set; elsewhere if `CLICOLOR_FORCE` is set
     #[default]
     Auto,
@@ -23,9 +23,9 @@ pub enum When {
 }
 
 /// The value of `--color`. It is global, like the process's streams.
-static WHEN: AtomicU8 = AtomicU8::new(When::Auto as u8);
+static WHEN: AtomicU8 = AtomicU8::new(ColourMode::Auto as u8);
 
-impl When {
+impl ColourMode {
     /// Applies to all later output.
     pub fn hold(self) {
         #[cfg(windows)]
@@ -35,11 +35,13 @@ impl When {
 
     /// The value of `--color` in the process's arguments, before they are parsed.
     pub fn of_arguments() -> Self {
-        let ours: Vec<OsString> = env::args_os().take_while(|it| it != "--").collect();
+        let ours: Vec<OsString> = env::args_os()
+            .take_while(|argument| argument != "--")
+            .collect();
         let parse = |word: &str| Self::from_str(word, false).ok();
         let joined = ours
             .iter()
-            .filter_map(|it| parse(it.to_str()?.strip_prefix("--color=")?));
+            .filter_map(|argument| parse(argument.to_str()?.strip_prefix("--color=")?));
         let apart = ours.windows(2).filter(|pair| pair[0] == "--color");
         let apart = apart.filter_map(|pair| parse(pair[1].to_str()?));
         joined.chain(apart).next().unwrap_or_default()
@@ -54,12 +56,12 @@ impl When {
     }
 }
 
-impl From<When> for clap::ColorChoice {
-    fn from(when: When) -> Self {
+impl From<ColourMode> for clap::ColorChoice {
+    fn from(when: ColourMode) -> Self {
         match when {
-            When::Auto => Self::Auto,
-            When::Always => Self::Always,
-            When::Never => Self::Never,
+            ColourMode::Auto => Self::Auto,
+            ColourMode::Always => Self::Always,
+            ColourMode::Never => Self::Never,
         }
     }
 }
@@ -85,7 +87,7 @@ pub enum Tone {
 
 impl Tone {
     /// The tone of a status word of servers, health or calls.
-    pub fn of(status: &str) -> Self {
+    pub fn for_status(status: &str) -> Self {
         match status {
             "connected" | "healthy" | "ok" | "on" => Self::Good,
             "connecting" | "reconnecting" | "stopping" | "degraded" | "pending" | "unhealthy"
@@ -138,10 +140,10 @@ impl Palette {
     };
 
     /// The palette of a stream of this process.
-    pub fn of(is_terminal: bool) -> Self {
+    pub fn for_stream(is_terminal: bool) -> Self {
         let var = |name: &str| env::var_os(name);
         Self {
-            colours: has_colours(When::in_force(), is_terminal, var),
+            colours: has_colours(ColourMode::in_force(), is_terminal, var),
             symbols: has_symbols(is_terminal, var),
         }
     }
@@ -158,7 +160,7 @@ impl Palette {
     /// A status word behind its symbol, if symbols are supported.
     #[cfg(test)]
     pub fn word(self, status: &str) -> String {
-        match Tone::of(status).symbol().filter(|_| self.symbols) {
+        match Tone::for_status(status).symbol().filter(|_| self.symbols) {
             Some(symbol) => format!("{symbol} {status}"),
             None => status.to_owned(),
         }
@@ -166,16 +168,20 @@ impl Palette {
 }
 
 /// The option comes first, then <https://no-color.org>, then <https://bixense.com/clicolors>.
-fn has_colours(when: When, is_terminal: bool, var: impl Fn(&str) -> Option<OsString>) -> bool {
+fn has_colours(
+    when: ColourMode,
+    is_terminal: bool,
+    var: impl Fn(&str) -> Option<OsString>,
+) -> bool {
     let set = |name| var(name).filter(|value| !value.is_empty());
     let is_dumb = || set("TERM").is_some_and(|term| term == "dumb");
     match when {
-        When::Always => true,
-        When::Never => false,
-        When::Auto if set("NO_COLOR").is_some() => false,
-        When::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
-        When::Auto if set("CLICOLOR").is_some_and(|value| value == "0") => false,
-        When::Auto => is_terminal && !is_dumb(),
+        ColourMode::Always => true,
+        ColourMode::Never => false,
+        ColourMode::Auto if set("NO_COLOR").is_some() => false,
+        ColourMode::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
+        ColourMode::Auto if set("CLICOLOR").is_some_and(|value| value == "0") => false,
+        ColourMode::Auto => is_terminal && !is_dumb(),
     }
 }
 
@@ -201,14 +207,14 @@ mod tests {
 
     fn variables<'v>(set: &'v [(&str, &str)]) -> impl Fn(&str) -> Option<OsString> + 'v {
         |name| {
-            let found = set.iter().find(|(known, _)| *known == name)?;
+            let found = set.iter().find(|(variable, _)| *variable == name)?;
             Some(found.1.into())
         }
     }
 
     #[test]
     fn the_option_wins_over_the_environment_and_the_environment_over_the_terminal() {
-        use When::{Always, Auto, Never};
+        use ColourMode::{Always, Auto, Never};
         for (when, is_terminal, set, expected) in [
             (Auto, true, &[][..], true),
             (Auto, false, &[], false),
@@ -259,9 +265,9 @@ mod tests {
         };
         let states = State::ALL.map(State::as_str);
         for status in states.into_iter().chain(["disabled", "pending"]) {
-            let shown = palette.word(status);
-            assert_ne!(shown, status);
-            assert!(shown.ends_with(status));
+            let word = palette.word(status);
+            assert_ne!(word, status);
+            assert!(word.ends_with(status));
         }
         assert_eq!(Palette::PLAIN.word("connected"), "connected");
         assert_eq!(palette.paint("x", Tone::Plain), "x");

@@ -22,11 +22,11 @@ pub fn in_file(file: Option<&Config>, name: &str, failure: Failure) -> Failure {
         return failure;
     }
     let servers = file.iter().flat_map(|file| &file.servers);
-    let known: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
-    let hint = if known.is_empty() {
+    let names: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
+    let hint = if names.is_empty() {
         "it has no servers".to_owned()
     } else {
-        among(name, &known)
+        nearest_or_all(name, &names)
     };
     failure.with(HINT, hint)
 }
@@ -47,91 +47,94 @@ async fn complete(client: &Client, error: &mut CommandError) {
     let CommandError::Client(ClientError::Refused { body, .. }) = error else {
         return;
     };
-    let said = |member: &str| body.get(member).and_then(Value::as_str);
-    let meant = match said("error") {
+    let member_text = |member: &str| body.get(member).and_then(Value::as_str);
+    let suggestion = match member_text("error") {
         Some("server_not_found") => {
-            let (Some(name), Ok(known)) = (said("server"), client.servers().await) else {
+            let (Some(name), Ok(listed)) = (member_text("server"), client.servers().await) else {
                 return;
             };
-            let names = known.servers.iter().map(|server| server.name.as_str());
+            let names = listed.servers.iter().map(|server| server.name.as_str());
             nearest(name, names).map(str::to_owned)
         }
         Some("prompt_not_found") => {
-            let (Some(name), Ok(known)) = (said("prompt"), client.prompts().await) else {
+            let (Some(name), Ok(listed)) = (member_text("prompt"), client.prompts().await) else {
                 return;
             };
-            let server = said("server").map(|server| format!("{server}/"));
+            let server = member_text("server").map(|server| format!("{server}/"));
             let whole = match server.filter(|server| !name.starts_with(server)) {
                 Some(server) => server + name,
                 None => name.to_owned(),
             };
-            let names = known.prompts.iter().map(|prompt| prompt.name.as_str());
+            let names = listed.prompts.iter().map(|prompt| prompt.name.as_str());
             nearest(&whole, names).map(str::to_owned)
         }
         Some("token_not_found") => {
-            let (Some(name), Ok(known)) = (said("name"), client.client_tokens().await) else {
+            let (Some(name), Ok(listed)) = (member_text("name"), client.client_tokens().await)
+            else {
                 return;
             };
-            let names = known.tokens.iter().map(|token| token.name.as_str());
+            let names = listed.tokens.iter().map(|token| token.name.as_str());
             nearest(name, names).map(str::to_owned)
         }
         Some("tool_not_found" | "invalid_tool_name") => {
-            let (Some(name), Ok(known)) = (said("tool"), client.tools().await) else {
+            let (Some(name), Ok(listed)) = (member_text("tool"), client.tools().await) else {
                 return;
             };
             // The error has the server in a field of its own, in addition to the name.
-            let server = said("server").map(|server| format!("{server}/"));
+            let server = member_text("server").map(|server| format!("{server}/"));
             match server.filter(|server| !name.starts_with(server)) {
-                Some(server) => tool(&(server + name), &known.tools),
-                None => tool(name, &known.tools),
+                Some(server) => tool(&(server + name), &listed.tools),
+                None => tool(name, &listed.tools),
             }
         }
         _ => None,
     };
-    if let Some(meant) = meant {
-        body.insert(MEMBER.to_owned(), meant.into());
+    if let Some(suggestion) = suggestion {
+        body.insert(MEMBER.to_owned(), suggestion.into());
     }
 }
 
 /// The tool that was probably meant: of the named server, or of any server.
-pub fn tool(name: &str, known: &[api::Tool]) -> Option<String> {
+pub fn tool(name: &str, tools: &[api::Tool]) -> Option<String> {
     let Some((server, name)) = name.split_once('/') else {
-        let found = nearest_of(name, known.iter(), |tool| &tool.original_name)?;
+        let found = nearest_of(name, tools.iter(), |tool| &tool.original_name)?;
         return Some(found.name.clone());
     };
-    let of_server = known.iter().filter(|tool| tool.server == server);
+    let of_server = tools.iter().filter(|tool| tool.server == server);
     let found = nearest_of(name, of_server, |tool| &tool.original_name)?;
     Some(found.name.clone())
 }
 
 /// The name that was probably meant, or all names.
-pub fn among(name: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
-        Some(meant) => format!("did you mean {}?", word(meant)),
+pub fn nearest_or_all(name: &str, names: &[&str]) -> String {
+    match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean {}?", word(near)),
         None => {
-            let known: Vec<String> = known.iter().map(|name| word(name)).collect();
-            format!("it has {}", known.join(", "))
+            let words: Vec<String> = names.iter().map(|name| word(name)).collect();
+            format!("it has {}", words.join(", "))
         }
     }
 }
 
 /// The nearest name, if it is near enough for a typing error.
-pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    nearest_of(name, known, |name| *name)
+pub fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    nearest_of(name, names, |name| *name)
 }
 
 fn nearest_of<T>(
     name: &str,
-    known: impl Iterator<Item = T>,
+    candidates: impl Iterator<Item = T>,
     name_of: impl Fn(&T) -> &str,
 ) -> Option<T> {
     let name = name.to_lowercase();
     let most = (name.chars().count() / 3).max(1);
-    let far = |it: &T| strsim::damerau_levenshtein(&name, &name_of(it).to_lowercase());
-    let near = known
-        .map(|it| (far(&it), it))
+    let far =
+        |candidate: &T| strsim::damerau_levenshtein(&name, &name_of(candidate).to_lowercase());
+    let near = candidates
+        .map(|candidate| (far(&candidate), candidate))
         .filter(|(far, _)| *far <= most);
-    near.min_by_key(|(far, _)| *far).map(|(_, it)| it)
+    near.min_by_key(|(far, _)| *far)
+        .map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_slip_is_near_and_another_word_is_not() {
-        let known = ["alpha", "beta", "github", "git"];
+        let names = ["alpha", "beta", "github", "git"];
         for (name, expected) in [
             ("alpa", Some("alpha")),
             ("aplha", Some("alpha")),
@@ -151,7 +154,7 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(nearest(name, known.into_iter()), expected, "{name}");
+            assert_eq!(nearest(name, names.into_iter()), expected, "{name}");
         }
     }
 }

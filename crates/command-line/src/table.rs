@@ -82,7 +82,7 @@ impl Cell {
     pub fn status(word: &str) -> Self {
         Self {
             text: word.to_owned(),
-            tone: Tone::of(word),
+            tone: Tone::for_status(word),
             has_symbol: true,
         }
     }
@@ -127,7 +127,7 @@ pub fn laid_out<const N: usize, C: Into<Cell>>(
 ) -> Vec<String> {
     let palette = room.palette;
     // Escape before measuring.
-    let shown = |cell: Cell| {
+    let escaped = |cell: Cell| {
         let text = display::line(&cell.text).into_owned();
         let symbol = cell
             .tone
@@ -141,7 +141,7 @@ pub fn laid_out<const N: usize, C: Into<Cell>>(
     };
     let rows: Vec<[(String, Tone); N]> = rows
         .into_iter()
-        .map(|row| row.map(|cell| shown(cell.into())))
+        .map(|row| row.map(|cell| escaped(cell.into())))
         .collect();
     let natural = |index: usize| {
         let cells = rows.iter().map(|row| row[index].0.width());
@@ -172,27 +172,27 @@ fn fitted(columns: &[Column], natural: &[usize], width: usize, all: bool) -> Vec
         Some(least) => natural[index].min(least.max(LEAST)),
         None => natural[index],
     };
-    let mut shown: Vec<usize> = (0..columns.len())
+    let mut visible: Vec<usize> = (0..columns.len())
         .filter(|index| all || !columns[*index].wide)
         .collect();
-    let needed = |shown: &[usize]| {
-        let gaps = GAP * shown.len().saturating_sub(1);
-        shown.iter().map(|index| least(*index)).sum::<usize>() + gaps
+    let needed = |visible: &[usize]| {
+        let gaps = GAP * visible.len().saturating_sub(1);
+        visible.iter().map(|index| least(*index)).sum::<usize>() + gaps
     };
-    while needed(&shown) > width {
+    while needed(&visible) > width {
         // Of the same rank, the rightmost column goes first.
-        let leaving = shown
+        let leaving = visible
             .iter()
             .copied()
             .max_by_key(|index| (columns[*index].rank, *index));
         match leaving.filter(|index| columns[*index].rank > 0) {
-            Some(leaving) => shown.retain(|index| *index != leaving),
+            Some(leaving) => visible.retain(|index| *index != leaving),
             None => break,
         }
     }
-    let mut left = width.saturating_sub(needed(&shown));
-    let mut widths = Vec::with_capacity(shown.len());
-    for index in shown {
+    let mut left = width.saturating_sub(needed(&visible));
+    let mut widths = Vec::with_capacity(visible.len());
+    for index in visible {
         let more = left.min(natural[index] - least(index));
         left -= more;
         widths.push((index, least(index) + more));
@@ -236,8 +236,8 @@ fn line(
     for (index, width) in widths {
         let (text, tone) = &row[*index];
         let text = cut(text, *width);
-        let taken = text.width();
-        let mut room = width.saturating_sub(taken);
+        let text_width = text.width();
+        let mut room = width.saturating_sub(text_width);
         if columns[*index].right {
             blanks += std::mem::take(&mut room);
         }
@@ -257,10 +257,10 @@ pub fn cut(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     let room = width.saturating_sub(1);
-    let mut taken = 0;
+    let mut used = 0;
     let fits = |c: &char| {
-        taken += c.width().unwrap_or_default();
-        taken <= room
+        used += c.width().unwrap_or_default();
+        used <= room
     };
     let mut shortened: String = text.chars().take_while(fits).collect();
     // A sequence may be wider than its characters.
@@ -317,11 +317,11 @@ mod tests {
 
     #[test]
     fn a_row_is_one_line_at_every_width() {
-        let shown = [60, 80, 140].map(|width| {
+        let tables = [60, 80, 140].map(|width| {
             let lines = laid_out(&LIST, servers(), room(Some(width)));
             format!("--- {width}\n{}", lines.join("\n"))
         });
-        insta::assert_snapshot!(shown.join("\n"));
+        insta::assert_snapshot!(tables.join("\n"));
         for width in 1..200 {
             let lines = laid_out(&LIST, servers(), room(Some(width)));
             assert_eq!(lines.len(), 4);
@@ -339,8 +339,8 @@ mod tests {
             wide: true,
             ..room(None)
         };
-        let shown = laid_out(&columns, rows(), wide);
-        assert!(shown[1].ends_with("a  b"), "{shown:?}");
+        let lines = laid_out(&columns, rows(), wide);
+        assert!(lines[1].ends_with("a  b"), "{lines:?}");
         assert!(!laid_out(&columns, rows(), room(None))[0].contains('B'));
     }
 
@@ -381,9 +381,9 @@ mod tests {
         #[test]
         fn what_is_cut_fits(text in ".{0,40}", width in 0usize..30) {
             let text = display::line(&text).into_owned();
-            let shown = cut(&text, width);
-            prop_assert!(shown.width() <= width);
-            prop_assert_eq!(shown == text, text.width() <= width);
+            let shortened = cut(&text, width);
+            prop_assert!(shortened.width() <= width);
+            prop_assert_eq!(shortened == text, text.width() <= width);
         }
     }
 }

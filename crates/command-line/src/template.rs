@@ -9,7 +9,7 @@ use super::{CommandError, suggest};
 
 /// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template(Vec<Part>);
+pub struct OutputTemplate(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
@@ -30,7 +30,7 @@ pub enum BadTemplate {
     NoField,
 }
 
-impl FromStr for Template {
+impl FromStr for OutputTemplate {
     type Err = BadTemplate;
 
     fn from_str(template: &str) -> Result<Self, BadTemplate> {
@@ -73,34 +73,38 @@ impl FromStr for Template {
     }
 }
 
-impl Template {
+impl OutputTemplate {
     /// Rejects fields that neither the items' type nor any item has.
-    pub fn check(&self, known: &[String], items: &[Value]) -> Result<(), CommandError> {
+    pub fn check(&self, field_names: &[String], items: &[Value]) -> Result<(), CommandError> {
         let fields = self.0.iter().filter_map(|part| match part {
             Part::Field(path) => path.first(),
             Part::Text(_) => None,
         });
         for field in fields {
-            if known.contains(field) || items.iter().any(|item| item.get(field).is_some()) {
+            if field_names.contains(field) || items.iter().any(|item| item.get(field).is_some()) {
                 continue;
             }
-            let meant = suggest::nearest(field, known.iter().map(String::as_str));
-            let meant = meant.map_or_else(String::new, |it| format!("did you mean {}? ", word(it)));
+            let near = suggest::nearest(field, field_names.iter().map(String::as_str));
+            let question =
+                near.map_or_else(String::new, |name| format!("did you mean {}? ", word(name)));
             return Err(CommandError::Usage {
                 message: format!("--format names the field {field:?}, which is not there"),
-                hint: Some(format!("{meant}the fields are {}", known.join(", "))),
+                hint: Some(format!(
+                    "{question}the fields are {}",
+                    field_names.join(", ")
+                )),
             });
         }
         Ok(())
     }
 
-    /// The text for one item. Missing fields are empty; `shown` escapes a value for display.
-    pub fn fill(&self, item: &Value, shown: impl Fn(&str) -> String) -> String {
+    /// The text for one item. Missing fields are empty. `escape` escapes a value for display.
+    pub fn fill(&self, item: &Value, escape: impl Fn(&str) -> String) -> String {
         let filled = self.0.iter().map(|part| match part {
             Part::Text(text) => text.clone(),
             Part::Field(path) => {
-                let path = path.iter().map(String::as_str);
-                field(item, path).map_or_else(String::new, |text| shown(&text))
+                let members = path.iter().map(String::as_str);
+                field(item, members).map_or_else(String::new, |text| escape(&text))
             }
         });
         filled.collect()
@@ -136,7 +140,7 @@ mod tests {
             ("{.name}\\t{ up }", "fs\ttrue"),
             ("{none}|{absent}|{a.b.1}|{a.b}", r#"||y|["x","y"]"#),
         ] {
-            let template: Template = template.parse().expect("a template");
+            let template: OutputTemplate = template.parse().expect("a template");
             assert_eq!(template.fill(&item, str::to_owned), expected);
         }
         for (template, expected) in [
@@ -147,16 +151,20 @@ mod tests {
             ("{a..b}", BadTemplate::Empty),
             ("name", BadTemplate::NoField),
         ] {
-            assert_eq!(template.parse::<Template>(), Err(expected), "{template}");
+            assert_eq!(
+                template.parse::<OutputTemplate>(),
+                Err(expected),
+                "{template}"
+            );
         }
     }
 
     #[test]
     fn a_field_that_is_not_there_is_refused_and_one_that_may_be_is_not() {
-        let known = ["name".to_owned(), "pid".to_owned()];
+        let fields = ["name".to_owned(), "pid".to_owned()];
         let check = |template: &str, items: &[Value]| {
-            let template: Template = template.parse().expect("a template");
-            template.check(&known, items).map_err(|error| match error {
+            let template: OutputTemplate = template.parse().expect("a template");
+            template.check(&fields, items).map_err(|error| match error {
                 CommandError::Usage { message, hint } => {
                     format!("{message}: {}", hint.unwrap_or_default())
                 }

@@ -44,11 +44,11 @@ mod tests {
     #[test]
     fn a_time_is_local_and_has_its_day_unless_that_is_today() {
         let now = Local::now();
-        let shown = |time: DateTime<Local>| local(&time.to_utc().to_rfc3339());
-        assert_eq!(shown(now), now.format("%H:%M:%S%.3f").to_string());
+        let local_text = |time: DateTime<Local>| local(&time.to_utc().to_rfc3339());
+        assert_eq!(local_text(now), now.format("%H:%M:%S%.3f").to_string());
         let before = now - chrono::Duration::days(2);
         let expected = before.format("%Y-%m-%d %H:%M:%S%.3f").to_string();
-        assert_eq!(shown(before), expected);
+        assert_eq!(local_text(before), expected);
         assert_eq!(local_with_day(&now.to_utc().to_rfc3339()), with_day(now));
         assert_eq!(local("soon"), "soon");
     }

@@ -22,14 +22,14 @@ pub fn trouble(server: &Server) -> Option<String> {
     let attempt = server.reconnect_attempt.unwrap_or_default();
     let next_retry = server.next_retry_ms.map(Duration::from_millis);
     if let Some(words) = &server.starting {
-        let said = format!("starting: {}", output::one_line(words));
+        let text = format!("starting: {}", output::one_line(words));
         return Some(match &server.last_error {
             Some(reason) => {
                 let reason = words::explained(reason, &server.stderr, None);
                 let reason = output::one_line(&reason);
-                format!("{said} (attempt {attempt}, after: {reason})")
+                format!("{text} (attempt {attempt}, after: {reason})")
             }
-            None => said,
+            None => text,
         });
     }
     let reason = server.last_error.as_ref().map(|reason| {
@@ -39,7 +39,7 @@ pub fn trouble(server: &Server) -> Option<String> {
             words::explained(reason, &server.stderr, server.stdout.as_deref())
         }
     });
-    let said = match &reason {
+    let text = match &reason {
         Some(reason) if is_under_way(server) && attempt > 0 => {
             format!(
                 "{}; attempt {attempt} is under way",
@@ -57,8 +57,8 @@ pub fn trouble(server: &Server) -> Option<String> {
     };
     Some(
         match server.next_step.as_ref().filter(|_| reason.is_some()) {
-            Some(step) => format!("{said}; {step}"),
-            None => said,
+            Some(step) => format!("{text}; {step}"),
+            None => text,
         },
     )
 }
@@ -100,23 +100,23 @@ fn open_question(question: &OpenQuestion) -> String {
         method, asked_at, ..
     } = question;
     let asked_at = time::local(asked_at);
-    let whom = if question.by_hand {
+    let client = if question.by_hand {
         "you; see \"mainstay requests\"".to_owned()
     } else {
-        asked_client(question)
+        waiting_client(question)
     };
     let more = match question.count.unwrap_or(1).saturating_sub(1) {
         0 => String::new(),
         more => format!(" ({more} more)"),
     };
     format!(
-        "waits since {asked_at} for an answer to {}{more} by {whom}",
+        "waits since {asked_at} for an answer to {}{more} by {client}",
         output::one_line(method)
     )
 }
 
 /// The client that is asked.
-pub fn asked_client(question: &OpenQuestion) -> String {
+pub fn waiting_client(question: &OpenQuestion) -> String {
     let name = question.client.as_deref().unwrap_or("a client");
     let name = output::one_line(name);
     match &question.principal {
@@ -138,12 +138,12 @@ mod tests {
     use super::*;
 
     fn server(status: &str) -> Server {
-        let shown = json!({
+        let view = json!({
             "name": "fs", "transport": "stdio", "enabled": true, "autoStart": true, "wanted": true,
             "status": status, "connected": status == "connected", "crashCount": 0, "callsInFlight": 0,
             "toolsReady": true, "listsStale": false, "toolCount": 0, "resourceCount": 0, "promptCount": 0,
         });
-        serde_json::from_value(shown).expect("a server")
+        serde_json::from_value(view).expect("a server")
     }
 
     fn lost(status: &str, next_retry_ms: Option<u64>) -> Server {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_server_that_waits_for_an_answer_says_whose() {
-        let asked = OpenQuestion {
+        let question = OpenQuestion {
             server: "fs".to_owned(),
             method: "elicitation/create".to_owned(),
             asked_at: "then".to_owned(),
@@ -249,17 +249,17 @@ mod tests {
             principal: Some("client:ada".to_owned()),
             count: Some(3),
         };
-        let waiting = |question| Server {
-            open_question: Some(question),
+        let waiting = |open_question| Server {
+            open_question: Some(open_question),
             ..server("connected")
         };
         let by_hand = OpenQuestion {
             by_hand: true,
             count: Some(1),
-            ..asked.clone()
+            ..question.clone()
         };
         assert_eq!(
-            detail(&waiting(asked)),
+            detail(&waiting(question)),
             "waits since then for an answer to elicitation/create (2 more) by inspector (client:ada)"
         );
         assert_eq!(

@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// A point in time. The flag tells whether only a time of day was typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct When {
+pub struct TypedTime {
     at: SystemTime,
     is_time_of_day: bool,
 }
@@ -29,11 +29,11 @@ pub enum BadTime {
 }
 
 /// Parses a point in time.
-pub fn when(text: &str) -> Result<When, BadTime> {
+pub fn when(text: &str) -> Result<TypedTime, BadTime> {
     read(text, &Local::now())
 }
 
-impl When {
+impl TypedTime {
     pub fn at(self) -> SystemTime {
         self.at
     }
@@ -41,7 +41,10 @@ impl When {
 
 /// The end of the period that begins at `since`. A time of day alone means the first such time after the
 /// beginning.
-pub fn end(since: Option<When>, until: Option<When>) -> Result<Option<When>, CommandError> {
+pub fn end(
+    since: Option<TypedTime>,
+    until: Option<TypedTime>,
+) -> Result<Option<TypedTime>, CommandError> {
     let (Some(since), Some(until)) = (since, until) else {
         return Ok(until);
     };
@@ -50,20 +53,20 @@ pub fn end(since: Option<When>, until: Option<When>) -> Result<Option<When>, Com
     }
     let next = until.at + DAY;
     if until.is_time_of_day && next >= since.at {
-        return Ok(Some(When { at: next, ..until }));
+        return Ok(Some(TypedTime { at: next, ..until }));
     }
-    let shown = |when: When| time::with_day(when.at.into());
+    let day_and_time = |when: TypedTime| time::with_day(when.at.into());
     Err(CommandError::Usage {
         message: format!(
             "--until {} is before --since {}",
-            shown(until),
-            shown(since)
+            day_and_time(until),
+            day_and_time(since)
         ),
         hint: Some("give the earlier time to --since".to_owned()),
     })
 }
 
-fn read<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Result<When, BadTime> {
+fn read<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Result<TypedTime, BadTime> {
     let text = text.trim();
     if let Some(ago) = span(text.strip_prefix('-').unwrap_or(text)) {
         let now = SystemTime::from(now.to_utc());
@@ -84,7 +87,7 @@ fn read<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Result<When, BadTime> {
             }
             at => at,
         };
-        return at.ok_or(BadTime::Unknown).map(|at| When {
+        return at.ok_or(BadTime::Unknown).map(|at| TypedTime {
             at,
             is_time_of_day: true,
         });
@@ -92,8 +95,8 @@ fn read<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Result<When, BadTime> {
     on_a_day(text, now).map(exactly).ok_or(BadTime::Unknown)
 }
 
-fn exactly(at: SystemTime) -> When {
-    When {
+fn exactly(at: SystemTime) -> TypedTime {
+    TypedTime {
         at,
         is_time_of_day: false,
     }
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_end_that_is_a_time_of_day_comes_after_the_beginning() {
-        let time = |text, is_time_of_day| When {
+        let time = |text, is_time_of_day| TypedTime {
             at: at(text),
             is_time_of_day,
         };
@@ -269,7 +272,7 @@ mod tests {
         let until = time("2026-11-27T15:00:00Z", true);
         let found = end(Some(since), Some(until)).expect("a period");
         let expected = at("2026-11-28T15:00:00Z");
-        assert_eq!(found.map(When::at), Some(expected));
+        assert_eq!(found.map(TypedTime::at), Some(expected));
         let dated = time("2026-11-27T15:00:00Z", false);
         let refused = end(Some(since), Some(dated)).expect_err("the end comes first");
         assert!(

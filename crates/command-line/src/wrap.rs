@@ -40,9 +40,9 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
 /// word.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
-    text.split(move |it| {
-        is_quoted ^= it == '`';
-        it == ' ' && !is_quoted
+    text.split(move |character| {
+        is_quoted ^= character == '`';
+        character == ' ' && !is_quoted
     })
 }
 

@@ -1,5 +1,5 @@
-//! `mainstay approve`: lets a server start that an MCP client added, once a person has seen it. The
-//! approval carries the digest of what was shown.
+//! `mainstay approve`: approves a server that an MCP client added, after a person has read its command. The
+//! approval carries the digest of the printed command.
 
 use std::io::{self, BufRead, IsTerminal as _};
 
@@ -20,7 +20,7 @@ use super::operate;
 pub struct Approve {
     /// The server; `mainstay get NAME` shows what would be started
     name: String,
-    /// Into the configuration as well; otherwise it is gone when the daemon ends
+    /// Save the server in the configuration, so that it outlives the daemon
     #[arg(long)]
     persist: bool,
     /// Do not ask: approve what is shown
@@ -34,13 +34,13 @@ impl RunCommand for Approve {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon)
+        CommandFacts::rest_client(&self.daemon)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let operated = self.daemon.with(host, async |client| {
             let pending = client.server(&self.name).await?.server.pending;
-            // The daemon says best why there is nothing to approve.
+            // Without a pending entry the daemon's error gives the reason.
             let mut approval = Approval {
                 digest: None,
                 persist: self.persist,
@@ -50,19 +50,19 @@ impl RunCommand for Approve {
                 for line in pending::whole(&pending) {
                     complain(&line);
                 }
-                self.agreed()?;
+                self.confirm()?;
                 approval.digest = pending.digest;
             }
             Ok(client.approve(&self.name, &approval).await?)
         });
-        operate::tell(self.daemon.json, &operated.await?)?;
+        operate::report(self.daemon.json, &operated.await?)?;
         Ok(Exit::DONE)
     }
 }
 
 impl Approve {
-    /// Whether the person at the terminal agrees.
-    fn agreed(&self) -> Result<(), CommandError> {
+    /// Asks the person at the terminal. Fails unless they agree.
+    fn confirm(&self) -> Result<(), CommandError> {
         if self.yes {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Approve {
                 hint: Some("with --yes, what is shown is approved".to_owned()),
             });
         }
-        // Where the question is not seen, silence is no agreement.
+        // If stderr is no terminal, nobody sees the question. An empty answer is no approval.
         ask("approve it? [y/N]");
         if says_yes(input.lock()) {
             Ok(())

@@ -1,8 +1,8 @@
-//! Reads records without a daemon: its journal, and those of `mainstay mcp` and of commands with
-//! `--config`, each in an instance of the state directory. The journals are only read, even while
-//! others write them.
+//! Reads records without a daemon: the daemon's journal, and the journals of `mainstay mcp` and of commands
+//! with `--config`, each in an instance of the state directory. Only reads the journals, even while other
+//! processes write them.
 //!
-//! Each journal numbers its own records. Those of an instance are named `INSTANCE/ID`.
+//! Each journal numbers its own records. A record of an instance has the name `INSTANCE/ID`.
 
 use std::{cmp::Reverse, ops::ControlFlow, path::Path};
 
@@ -25,20 +25,20 @@ pub struct Archive {
 }
 
 struct Journal {
-    /// `None` is the daemon's own.
+    /// The name of the instance, or `None` for the daemon's own journal.
     instance: Option<String>,
     reader: Box<dyn JournalReader>,
 }
 
 impl Archive {
-    /// All journals in a state directory; `None` if there is none. One that cannot be read does not
-    /// hide the others.
+    /// Opens all journals in a state directory. Returns `None` if there is none. Skips a journal that cannot
+    /// be read, with a note on stderr.
     pub fn all(host: &dyn StoreHost, state: &Path) -> Result<Option<Self>, CommandError> {
-        let own = (None, state.to_owned());
+        let daemon_journal = (None, state.to_owned());
         let instances = StateDir::new(state).instances()?.into_iter();
         let instances = instances.map(|(name, path)| (Some(name), path));
         let mut journals = Vec::new();
-        for (instance, path) in [own].into_iter().chain(instances) {
+        for (instance, path) in [daemon_journal].into_iter().chain(instances) {
             match host.journal(&path) {
                 Ok(Some(reader)) => journals.push(Journal { instance, reader }),
                 Ok(None) => {}
@@ -48,13 +48,13 @@ impl Archive {
         Ok((!journals.is_empty()).then_some(Self { journals }))
     }
 
-    /// That of an instance.
-    pub fn of(host: &dyn StoreHost, instance: &str) -> Result<Self, CommandError> {
+    /// Opens the journal of an instance.
+    pub fn of_instance(host: &dyn StoreHost, instance: &str) -> Result<Self, CommandError> {
         let instances = StateDir::locate(&Process)?.instances()?;
         let found = instances.into_iter().find(|(name, _)| name == instance);
         let reader = found.map(|(_, path)| host.journal(&path)).transpose()?;
         let reader = reader.flatten().ok_or_else(|| CommandError::NotFound {
-            what: format!("a journal of instance {instance:?}"),
+            subject: format!("a journal of instance {instance:?}"),
             hint: "the folders of `instances` in the state directory are their names".to_owned(),
         })?;
         Ok(Self {
@@ -65,7 +65,7 @@ impl Archive {
         })
     }
 
-    /// The newest records that the filter lets through. Pages go on within one journal only.
+    /// The newest records that match the filter. Only a single journal has a next page.
     pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<CallRecords, CommandError> {
         let (mut calls, mut next) = (Vec::new(), None);
         let (mut total_count, mut truncated) = (0, false);
@@ -76,12 +76,12 @@ impl Archive {
             total_count += page.total_count;
             gaps.extend(page.gaps);
             truncated |= page.truncated;
-            // As far back as all of them were searched.
+            // The latest of the times: every journal was searched back to it.
             searched_back_to = searched_back_to.max(page.searched_back_to);
             let named = page.next.map(|id| journal.name(id));
             next = named.filter(|_| is_one);
             let records = page.calls.iter();
-            calls.extend(records.map(|record| (record.started_at, journal.shown(record))));
+            calls.extend(records.map(|record| (record.started_at, journal.call_record(record))));
         }
         gaps.sort_by_key(|gap| gap.since);
         calls.sort_by_key(|(started_at, _)| Reverse(*started_at));
@@ -97,8 +97,8 @@ impl Archive {
         })
     }
 
-    /// Hands the records that the filter lets through to `see` in pages, journal by journal, until it has seen
-    /// enough.
+    /// Passes the records that match the filter to `see`, page by page and journal by journal, until `see`
+    /// breaks.
     pub async fn pages(
         &mut self,
         filter: &Filter,
@@ -112,20 +112,20 @@ impl Archive {
             };
             loop {
                 let page = journal.reader.records(&filter, size)?;
-                let calls = page.calls.iter().map(|record| journal.shown(record));
-                if see(calls.collect())?.is_break() {
+                let records = page.calls.iter().map(|record| journal.call_record(record));
+                if see(records.collect())?.is_break() {
                     return Ok(());
                 }
                 let Some(next) = page.next else { break };
                 filter.before = Some(next);
-                // Progress is shown and signals are heard meanwhile.
+                // Other tasks show progress and receive signals in between.
                 tokio::task::yield_now().await;
             }
         }
         Ok(())
     }
 
-    /// The record of this number, of the journal that comes first: the daemon's, where it has one.
+    /// The record with this number in the first journal, which is the daemon's if it has one.
     pub fn record(&mut self, id: &str) -> Result<WholeCallRecord, CommandError> {
         let number: Option<RecordId> = id.parse().ok();
         let journal = self.journals.first_mut();
@@ -135,13 +135,13 @@ impl Archive {
         let record = journal.reader.record(number)?;
         let record = record.ok_or_else(|| no_record(id))?;
         Ok(WholeCallRecord {
-            call: journal.shown(&record),
+            call: journal.call_record(&record),
             arguments: journal.payload(record.arguments)?,
             result: journal.payload(record.result)?,
         })
     }
 
-    /// What has this identifier, wherever it is.
+    /// The object with this identifier, from the first journal that has it.
     pub fn object(&mut self, cid: &str) -> Result<Vec<u8>, CommandError> {
         let cid: Cid = cid.parse().map_err(|error| no_object(cid, &error))?;
         for journal in &mut self.journals {
@@ -163,14 +163,15 @@ impl Journal {
         }
     }
 
-    fn shown(&self, record: &Record) -> CallRecord {
+    /// Converts a record for the REST API, with its name.
+    fn call_record(&self, record: &Record) -> CallRecord {
         CallRecord {
             id: self.name(record.id),
             ..CallRecord::from(record)
         }
     }
 
-    /// What a record names, where it is kept.
+    /// The payload of a record, or `None` if it is not stored.
     fn payload(&mut self, payload: Option<Payload>) -> Result<Option<Raw>, CommandError> {
         let Some(cid) = payload.and_then(|payload| payload.cid) else {
             return Ok(None);
@@ -188,7 +189,7 @@ impl Journal {
     }
 }
 
-/// `INSTANCE/ID` taken apart.
+/// Splits `INSTANCE/ID`.
 pub fn split(id: &str) -> (Option<&str>, &str) {
     match id.rsplit_once('/') {
         Some((instance, id)) => (Some(instance), id),

@@ -1,11 +1,11 @@
-//! Prints MCP content for people: text as it is, everything else in a few words.
+//! Prints MCP content for people: texts unchanged, everything else in a few words.
 
 use mainstay_command_line::{CommandError, output};
 use mainstay_core::message::foreign;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// What of a tool's result is shown.
+/// The printed parts of a tool's result.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ToolResult {
@@ -15,7 +15,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// A result of another shape shows as nothing; `--json` shows it as it is.
+    /// Reads a result. One of another shape is read as empty. `--json` prints it unchanged.
     pub fn read(result: &RawValue) -> Self {
         foreign::read(result.get()).unwrap_or_default()
     }
@@ -31,7 +31,7 @@ impl ToolResult {
     }
 }
 
-/// One item of content, or of a resource's contents.
+/// Describes one item of content, or of a resource's contents.
 pub fn describe(item: &Value) -> String {
     let text = |member: &str| item[member].as_str();
     match (text("type"), text("text")) {
@@ -47,14 +47,14 @@ pub fn describe(item: &Value) -> String {
 }
 
 /// `[image: image/png, 1234 bytes]`
-fn summary(what: &str, item: &Value, data: &str) -> String {
+fn summary(label: &str, item: &Value, data: &str) -> String {
     let mime_type = item["mimeType"].as_str().unwrap_or("unknown type");
     let base64 = item[data]
         .as_str()
         .unwrap_or_default()
         .trim_end_matches('=');
     format!(
-        "[{what}: {mime_type}, {}]",
+        "[{label}: {mime_type}, {}]",
         output::count(base64.len() * 3 / 4, "byte")
     )
 }
@@ -65,14 +65,14 @@ mod tests {
 
     use super::*;
 
-    /// A string or a number that Rust's types cannot hold costs no other block.
+    /// A string or a number that Rust's types cannot hold does not hide the other blocks.
     #[test]
     fn one_bad_block_hides_no_other() {
         let result = r#"{"content":[{"type":"text","text":"well"},{"type":"text","text":"a\ud800b"}],"structuredContent":{"x":1e400},"isError":true}"#;
         let result = RawValue::from_string(result.to_owned()).expect("JSON");
         let read = ToolResult::read(&result);
-        let shown: Vec<String> = read.content.iter().map(describe).collect();
-        assert_eq!(shown, ["well", "a\u{fffd}b"]);
+        let texts: Vec<String> = read.content.iter().map(describe).collect();
+        assert_eq!(texts, ["well", "a\u{fffd}b"]);
         assert!(read.is_error);
     }
 

@@ -1,4 +1,4 @@
-//! `mainstay events`: shows what happened to the servers, or what happens.
+//! `mainstay events`: shows past events of the servers, or follows new ones.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape},
+    shape::{ItemList, OutputShape},
     stderr::complain,
     time,
     trouble::{trouble, word},
@@ -20,7 +20,7 @@ use mainstay_command_line::{
 use mainstay_core::event::EventId;
 use serde_json::json;
 
-/// A daemon that is gone is looked for so often.
+/// The interval between two attempts to reach a daemon that has stopped.
 const RETRY: Duration = Duration::from_secs(1);
 
 const MORE: &str = "\
@@ -29,9 +29,9 @@ Events are remembered for 30 minutes, and until the daemon ends.
 
 #[derive(Debug, Args)]
 #[command(after_help = MORE)]
-pub struct Events {
-    /// Show how the servers are, then what happens, until Ctrl-C; a daemon that is started anew is
-    /// found again
+pub struct EventsCommand {
+    /// Show the status of the servers, then their events, until Ctrl-C; reconnects to a daemon that is
+    /// restarted
     #[arg(short, long)]
     follow: bool,
     /// Only what came after the event with this id
@@ -43,14 +43,14 @@ pub struct Events {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
-impl RunCommand for Events {
+impl RunCommand for EventsCommand {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
@@ -74,13 +74,13 @@ impl RunCommand for Events {
         if recent.missed {
             complain("some events are no longer known");
         }
-        let found = Found::list::<api::Event>(&recent, &["events"], &["id"]);
-        // Events are a line of JSON each.
+        let found = ItemList::list::<api::Event>(&recent, &["events"], &["id"]);
+        // Events are printed as one line of JSON each.
         if self.is_json() || self.shape.print(false, &found)?.is_some() {
             recent
                 .events
                 .iter()
-                .try_for_each(|event| self.tell(event))?;
+                .try_for_each(|event| self.print(event))?;
             if self.after.is_none() && !self.is_json() {
                 let name = self
                     .server
@@ -100,7 +100,7 @@ impl RunCommand for Events {
     }
 }
 
-impl Events {
+impl EventsCommand {
     fn is_json(&self) -> bool {
         self.daemon.json || self.shape.is_json()
     }
@@ -110,19 +110,19 @@ impl Events {
         let mut was_there = false;
         let mut gone = false;
         loop {
-            let told = async |client: &Client| {
+            let follow = async |client: &Client| {
                 if let Some(server) = self.server.as_ref().filter(|_| !was_there) {
                     client.server(server).await?;
                 }
                 let mut stream = client.follow_events(place.as_deref()).await?;
                 (was_there, gone) = (true, false);
-                while let Some(told) = stream.next().await? {
-                    self.show(told)?;
+                while let Some(message) = stream.next().await? {
+                    self.print_message(message)?;
                     place = stream.place().map(str::to_owned);
                 }
                 Ok(())
             };
-            match self.daemon.with(host, told).await {
+            match self.daemon.with(host, follow).await {
                 Ok(()) => {}
                 Err(CommandError::Client(
                     ClientError::NotRunning { .. } | ClientError::Unreachable { .. },
@@ -139,28 +139,29 @@ impl Events {
         }
     }
 
-    fn show(&self, told: Told) -> Result<(), CommandError> {
-        match told {
-            Told::Event(event) => self.tell(&event),
+    fn print_message(&self, message: Told) -> Result<(), CommandError> {
+        match message {
+            Told::Event(event) => self.print(&event),
             Told::Missed => {
                 complain("some events were missed; this is how the servers are now");
                 Ok(())
             }
             Told::Snapshot(servers) if self.is_json() => {
-                let servers = servers.servers.into_iter();
                 let chosen: Vec<_> = servers
+                    .servers
+                    .into_iter()
                     .filter(|server| self.is_about(&server.name))
                     .collect();
                 output::json(&json!({"type": api::SNAPSHOT, "servers": chosen}))
             }
-            // How the servers are is no event.
+            // The status of the servers is no event.
             Told::Snapshot(_) if self.shape.is_of_items() => Ok(()),
             Told::Snapshot(servers) => {
                 let now = Local::now();
                 let chosen = servers.servers.iter();
                 for server in chosen.filter(|server| self.is_about(&server.name)) {
-                    let why = trouble(server).unwrap_or_default();
-                    line(now, &server.name, word(server), &why)?;
+                    let reason = trouble(server).unwrap_or_default();
+                    line(now, &server.name, word(server), &reason)?;
                 }
                 Ok(())
             }
@@ -171,11 +172,11 @@ impl Events {
         self.server.as_deref().is_none_or(|chosen| chosen == server)
     }
 
-    fn tell(&self, event: &api::Event) -> Result<(), CommandError> {
+    fn print(&self, event: &api::Event) -> Result<(), CommandError> {
         if self.server.is_some() && self.server != event.server {
             return Ok(());
         }
-        let found = Found::one(event, &["id"]);
+        let found = ItemList::one(event, &["id"]);
         if self.shape.print(self.daemon.json, &found)?.is_none() {
             return Ok(());
         }

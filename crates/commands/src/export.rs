@@ -1,12 +1,13 @@
-//! `mainstay export`: shows the servers, or Mainstay itself, as a client has them in its file, or puts them
-//! there.
+//! `mainstay export`: prints the servers, or Mainstay itself, in the form of a client's file, or writes them
+//! to that file.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_client_files::{
-    Change, Client, ClientFile, DEFAULT_URL, EditError, Front, Note, Section, apply, back_up,
-    block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value, write,
+    Client, ClientFile, DEFAULT_URL, EditError, EntryChange, Front, ImportNote, Section, apply,
+    back_up, block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value,
+    write,
 };
 use mainstay_command_line::{
     CommandError, Exit,
@@ -65,16 +66,16 @@ pub struct Export {
 /// The client's file after the export.
 struct Edited {
     text: String,
-    /// The client's own servers that were taken out.
+    /// The client's own servers that were removed.
     removed: Vec<String>,
-    notes: Vec<(String, Note)>,
+    notes: Vec<(String, ImportNote)>,
 }
 
-/// What goes into the file.
+/// The changes to the client's file.
 struct Exported {
-    changes: Vec<Change>,
-    /// What the client cannot have, each with its server.
-    notes: Vec<(String, Note)>,
+    changes: Vec<EntryChange>,
+    /// Parts that the client does not support, each with its server.
+    notes: Vec<(String, ImportNote)>,
 }
 
 impl RunCommand for Export {
@@ -130,8 +131,8 @@ impl RunCommand for Export {
             }
             Err(error) => return Err(refused(&file, &error.to_string())),
         };
-        let is_news = new != text;
-        let backup = if is_news {
+        let is_changed = new != text;
+        let backup = if is_changed {
             let failed = |source| CommandError::Read {
                 path: file.path.display().to_string(),
                 source,
@@ -146,16 +147,16 @@ impl RunCommand for Export {
             output::json(&json!({
                 "client": client.id(),
                 "file": file.path,
-                "written": is_news,
+                "written": is_changed,
                 "backup": backup,
                 "removed": removed,
                 "notes": notes_as_json(&notes),
             }))?;
             return Ok(Exit::DONE);
         }
-        tell(&notes);
+        print_notes(&notes);
         let path = file.path.display();
-        if !is_news {
+        if !is_changed {
             output::line(&format!("{path} has it already"))?;
             return Ok(Exit::DONE);
         }
@@ -188,7 +189,7 @@ impl Export {
         Ok(files.swap_remove(there.unwrap_or(0)))
     }
 
-    /// How the client is to reach Mainstay, if it is that which is exported.
+    /// The entry of Mainstay for the client, if Mainstay itself is exported.
     fn front(&self, client: Client) -> Result<Option<Front>, CommandError> {
         if let Some(url) = &self.http {
             if !client.speaks_http() {
@@ -205,7 +206,7 @@ impl Export {
         own_entry::connect().map(Some)
     }
 
-    /// The file as a value, and where it has its servers.
+    /// The file as a value, and the section of its servers.
     fn section(file: &ClientFile, text: &str) -> Result<(Value, Section), CommandError> {
         let whole = value(file.format, text).map_err(|error| refused(file, &error.to_string()))?;
         let mut sections = file.sections(&whole);
@@ -213,7 +214,7 @@ impl Export {
         Ok((whole, section))
     }
 
-    /// The servers of the configuration, in the client's words.
+    /// The changes that add the servers of the configuration in the client's words.
     fn exported(
         &self,
         file: &ClientFile,
@@ -233,7 +234,7 @@ impl Export {
         let entries = if text.is_empty() {
             Vec::new()
         } else {
-            let document = Document::read(&text, Syntax::of(&path));
+            let document = Document::read(&text, Syntax::of_path(&path));
             let document = document.map_err(|error| CommandError::Usage {
                 message: format!("{}: {error}", path.display()),
                 hint: None,
@@ -242,13 +243,13 @@ impl Export {
         };
         if entries.is_empty() {
             let path = path.display();
-            let why = if is_there {
+            let reason = if is_there {
                 format!("{path} has none")
             } else {
                 format!("{path} does not exist")
             };
             return Err(CommandError::Nothing {
-                message: format!("there is no server to export: {why}"),
+                message: format!("there is no server to export: {reason}"),
                 hint:
                     "`mainstay add` adds the first server, `mainstay import` those of other clients"
                         .to_owned(),
@@ -264,13 +265,13 @@ impl Export {
                 .entry
                 .as_ref()
                 .and_then(|_| left_out_by_list(file, whole, section, name.as_str()));
-            let notes = written.notes.into_iter().chain(left_out);
+            let all_notes = written.notes.into_iter().chain(left_out);
             exported
                 .notes
-                .extend(notes.map(|note| (name.to_string(), note)));
+                .extend(all_notes.map(|note| (name.to_string(), note)));
             exported
                 .changes
-                .extend(written.entry.map(|entry| Change::Put {
+                .extend(written.entry.map(|entry| EntryChange::Put {
                     section: section.clone(),
                     label: name.to_string(),
                     entry,
@@ -279,7 +280,7 @@ impl Export {
         Ok(exported)
     }
 
-    /// The file with the servers of the configuration. The inner error is that of the edit.
+    /// The file with the servers of the configuration. The inner error is an error of the edit.
     fn with_servers(
         &self,
         file: &ClientFile,
@@ -289,15 +290,18 @@ impl Export {
         let Exported { mut changes, notes } = self.exported(file, &whole, &section)?;
         let mut removed = Vec::new();
         if self.replace {
-            let known = mainstay_client_files::servers(file, text);
-            let known = known.map_err(|error| refused(file, &error.to_string()))?;
-            for server in known.into_iter().filter(|server| server.left_out.is_none()) {
-                let stays = changes.iter().any(|change| {
-                    matches!(change, Change::Put { label, section, .. } if *label == server.label && section.keys == server.section.keys)
+            let servers = mainstay_client_files::servers(file, text);
+            let servers = servers.map_err(|error| refused(file, &error.to_string()))?;
+            for server in servers
+                .into_iter()
+                .filter(|server| server.left_out.is_none())
+            {
+                let is_replaced = changes.iter().any(|change| {
+                    matches!(change, EntryChange::Put { label, section, .. } if *label == server.label && section.keys == server.section.keys)
                 });
-                if !stays {
+                if !is_replaced {
                     removed.push(server.label.clone());
-                    changes.push(Change::Remove {
+                    changes.push(EntryChange::Remove {
                         section: server.section,
                         label: server.label,
                     });
@@ -311,7 +315,7 @@ impl Export {
         }))
     }
 
-    /// Prints what a new file of the client would hold.
+    /// Prints the content of a new file for the client.
     fn print(
         &self,
         file: &ClientFile,
@@ -327,7 +331,7 @@ impl Export {
                 Exported {
                     changes: written
                         .entry
-                        .map(|entry| Change::Put {
+                        .map(|entry| EntryChange::Put {
                             section,
                             label: label.to_owned(),
                             entry,
@@ -352,12 +356,12 @@ impl Export {
             }))?;
         } else {
             output::data(&text)?;
-            tell(&exported.notes);
+            print_notes(&exported.notes);
         }
         Ok(Exit::DONE)
     }
 
-    /// For a file that cannot be changed in place.
+    /// Prints the entries for a file that cannot be changed, and fails with a hint to paste them.
     fn paste(
         &self,
         file: &ClientFile,
@@ -391,15 +395,15 @@ fn refused(file: &ClientFile, reason: &str) -> CommandError {
     }
 }
 
-fn tell(notes: &[(String, Note)]) {
+fn print_notes(notes: &[(String, ImportNote)]) {
     for (server, note) in notes {
         complain(&format!("note: {server}: {}: {}", note.key, note.text));
     }
 }
 
-fn notes_as_json(notes: &[(String, Note)]) -> Value {
-    let notes = notes.iter();
+fn notes_as_json(notes: &[(String, ImportNote)]) -> Value {
     notes
+        .iter()
         .map(|(server, note)| json!({"server": server, "key": note.key, "text": note.text}))
         .collect()
 }

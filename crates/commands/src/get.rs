@@ -8,7 +8,7 @@ use mainstay_command_line::{
     host::Host,
     output, pending,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape},
+    shape::{ItemList, OutputShape},
     trouble::{detail, word},
 };
 use mainstay_core::display;
@@ -20,14 +20,14 @@ pub struct Get {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
 impl RunCommand for Get {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
@@ -35,9 +35,9 @@ impl RunCommand for Get {
             .daemon
             .with(host, async |client| Ok(client.server(&self.name).await?))
             .await?;
-        let found = Found::one(&details, &["server.name"]);
+        let found = ItemList::one(&details, &["server.name"]);
         if self.shape.print(self.daemon.json, &found)?.is_some() {
-            for line in told(&details) {
+            for line in status_lines(&details) {
                 output::sentence(&line)?;
             }
             if let Some(entry) = details.entry {
@@ -49,7 +49,7 @@ impl RunCommand for Get {
     }
 }
 
-fn told(details: &api::ServerDetails) -> Vec<String> {
+fn status_lines(details: &api::ServerDetails) -> Vec<String> {
     let server = &details.server;
     let status = word(server);
     let tools = output::count(server.tool_count, "tool");
@@ -74,7 +74,11 @@ fn told(details: &api::ServerDetails) -> Vec<String> {
     if server.pending.is_none() {
         lines.push(format!("  {}", detail(server)));
     }
-    if let Some(listening) = server.listening.as_ref().filter(|it| !it.open) {
+    if let Some(listening) = server
+        .listening
+        .as_ref()
+        .filter(|listening| !listening.open)
+    {
         let reason = listening.reason.as_deref().unwrap_or_default();
         lines.push(format!("  listening: no ({reason})"));
     }
@@ -84,7 +88,7 @@ fn told(details: &api::ServerDetails) -> Vec<String> {
     lines
 }
 
-/// Which tools `strictToolNames` keeps from clients.
+/// The line about tools that `strictToolNames` hides from clients.
 fn hidden(server: &api::Server) -> Option<String> {
     let (count, names) = (server.hidden_tool_count, &server.hidden_tools);
     let more = match count.saturating_sub(names.len()) {

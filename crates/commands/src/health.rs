@@ -1,4 +1,4 @@
-//! `mainstay health`: asks every server now, and shows the answers.
+//! `mainstay health`: asks each server now, and shows the answers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{self, Found, Shape, Tabular},
+    shape::{self, ItemList, OutputShape, Tabular},
     stderr::complain,
     style::{Palette, Tone},
     table,
@@ -25,14 +25,14 @@ Examples:
   mainstay health --watch                  again after each change, until Ctrl-C
   mainstay health --format '{name} {status} {pingMs}'";
 
-/// How often `--watch` asks on a terminal where nothing happens.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The interval of `--watch` on a terminal without events.
+const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What the names take at least, so that rows of several reports stand below each other.
-const LEAST_NAME: usize = 16;
+/// The minimum width of names, so that rows of several reports are aligned.
+const MIN_NAME_WIDTH: usize = 16;
 
-/// What stands beside the name on a terminal, at least: the status and the beginning of its reason.
-const BESIDE_NAME: usize = 32;
+/// The minimum width after the name on a terminal: the status and the beginning of its reason.
+const MIN_DETAIL_WIDTH: usize = 32;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,17 +45,17 @@ pub struct Health {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
 impl RunCommand for Health {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
-    /// Exit code 1 if a server is not healthy.
+    /// Returns exit code 1 if a server is not healthy.
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let ask = async |client: &Client| Ok(client.health(self.name.as_deref()).await?);
         if self.watch {
@@ -67,10 +67,10 @@ impl RunCommand for Health {
                     None => Block::Json(shape::value(&report)?),
                 })
             };
-            return watch::watch(host, &self.daemon, AGAIN, look).await;
+            return watch::watch(host, &self.daemon, WATCH_INTERVAL, look).await;
         }
         let report = self.daemon.with(host, ask).await?;
-        let found = Found::list::<ServerHealth>(&report, &["servers"], &["name"]);
+        let found = ItemList::list::<ServerHealth>(&report, &["servers"], &["name"]);
         if let Some(tabular) = self.shape.print(self.daemon.json, &found)? {
             for warning in &report.warnings {
                 complain(&format!("warning: {warning}"));
@@ -91,17 +91,17 @@ impl RunCommand for Health {
     }
 }
 
-/// The column of the names.
+/// The width of the column of names.
 fn names(servers: &[ServerHealth]) -> usize {
     let names = servers.iter().map(|server| server.name.len());
-    names.max().unwrap_or_default().max(LEAST_NAME)
+    names.max().unwrap_or_default().max(MIN_NAME_WIDTH)
 }
 
 pub(super) fn lines(report: &HealthReport, tabular: Tabular, width: Option<usize>) -> Vec<String> {
     let Tabular { wide } = tabular;
     let palette = output::palette();
     let width = width.filter(|_| !wide).unwrap_or(usize::MAX);
-    let most = width.saturating_sub(BESIDE_NAME).max(LEAST_NAME);
+    let most = width.saturating_sub(MIN_DETAIL_WIDTH).max(MIN_NAME_WIDTH);
     let names = names(&report.servers).min(most);
     let rows = report
         .servers
@@ -126,14 +126,14 @@ fn row(server: &ServerHealth, names: usize, width: usize, palette: Palette) -> S
     let name = table::cut(&output::one_line(&server.name), names);
     let row = format!("  {name:<names$} {word:<10} {}", output::one_line(&detail));
     let row = table::cut(row.trim_end(), width);
-    // The word stands behind the name, which may be the same.
+    // The name may contain the status word, so only the rest is painted.
     let (before, after) = row.split_at(row.floor_char_boundary(3 + name.len().max(names)));
-    let after = after.replacen(word, &palette.paint(word, Tone::of(word)), 1);
+    let after = after.replacen(word, &palette.paint(word, Tone::for_status(word)), 1);
     format!("{before}{after}")
 }
 
 fn unhealthy(server: &ServerHealth) -> String {
-    // A server that answers pings says what else is wrong.
+    // A server that answers pings has another problem, which its message names.
     if server.consecutive_failures == 0 || server.ping_ms.is_some() {
         return server.message.clone().unwrap_or_default();
     }
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// The lines have exactly this form, which scripts read.
+    /// The lines have exactly this form, because scripts read it.
     #[test]
     fn rows_read_as_in_the_document() {
         let healthy = ServerHealth {
@@ -193,7 +193,7 @@ mod tests {
         let servers = [healthy, unhealthy, late, failed];
         let rows: Vec<String> = servers
             .iter()
-            .map(|it| row(it, names(&servers), usize::MAX, Palette::PLAIN))
+            .map(|server| row(server, names(&servers), usize::MAX, Palette::PLAIN))
             .collect();
         assert_eq!(
             rows,
@@ -204,12 +204,12 @@ mod tests {
                 "  broken           error      failed: process exited unexpectedly (code 1) at once",
             ]
         );
-        // Longer names widen the column for all.
+        // A longer name widens the column for all rows.
         let long = server("a-server-with-a-name-of-32-bytes", HealthStatus::Timeout);
         let servers = [server("short", HealthStatus::Timeout), long];
         let rows = servers
             .iter()
-            .map(|it| row(it, names(&servers), usize::MAX, Palette::PLAIN));
+            .map(|server| row(server, names(&servers), usize::MAX, Palette::PLAIN));
         let columns: Vec<_> = rows.map(|row| row.find("timeout")).collect();
         assert_eq!(columns, [Some(35), Some(35)]);
     }

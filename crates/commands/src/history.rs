@@ -1,5 +1,5 @@
-//! `mainstay history`: shows how the servers were in the last 30 days, and why one was down. Without a daemon the
-//! journal that it left is read.
+//! `mainstay history`: shows the status changes of servers in the last 30 days, with reasons. Without a
+//! daemon it reads the journal of the last one.
 
 use std::{
     collections::HashMap,
@@ -14,9 +14,9 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape},
+    shape::{ItemList, OutputShape},
     stderr::complain,
-    when::{self, When, when},
+    when::{self, TypedTime, when},
 };
 use mainstay_core::{
     failure::{Failure, FailureKind},
@@ -30,11 +30,11 @@ use serde::Serialize;
 
 use super::{events, store::StoreHost};
 
-/// The beginning, where none is named.
+/// The period without `--since`.
 const DEFAULT_PERIOD: Duration = Duration::from_hours(24);
 
-/// Changes of each server in an answer of the daemon.
-const LIMIT: usize = 200;
+/// The default number of changes of each server.
+const DEFAULT_CHANGES: usize = 200;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,85 +45,86 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct History {
+pub struct HistoryCommand {
     /// Only this server
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Since then: 14:03, "yesterday 23:50", 2026-11-25, 10m (ago), or 2026-11-25T14:03:00Z
     /// [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
-    since: Option<When>,
-    /// Until then
+    since: Option<TypedTime>,
+    /// Only changes before this time
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
-    until: Option<When>,
-    /// How many changes of each server at most, the newest; at most 1000
-    #[arg(long, value_name = "N", default_value_t = LIMIT, value_parser = AtLeast::<usize>::new().range(1..))]
+    until: Option<TypedTime>,
+    /// Show at most this many changes of each server, the newest; at most 1000
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CHANGES, value_parser = AtLeast::<usize>::new().range(1..))]
     limit: usize,
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
 /// A change of a server, or of Mainstay itself, which has no name.
 #[derive(Debug, Serialize)]
-struct Change {
+struct ServerChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<String>,
     #[serde(flatten)]
     transition: api::Transition,
-    /// How long it was down, where it is not any more; or has been so far, if this is its last change.
+    /// Duration of the outage that this change ends, in milliseconds. In the last change of a server that is
+    /// down: the duration until now.
     #[serde(rename = "downMs", skip_serializing_if = "Option::is_none")]
     down_ms: Option<u64>,
-    /// It was down for longer: when that began is not known.
+    /// True if the outage began before the first known change.
     #[serde(rename = "downForLonger", skip_serializing_if = "std::ops::Not::not")]
     is_longer: bool,
 }
 
 #[derive(Debug, Serialize)]
 struct Changes {
-    /// The oldest first.
-    changes: Vec<Change>,
-    /// Whether older ones were left out.
+    /// Oldest first.
+    changes: Vec<ServerChange>,
+    /// True if older changes were left out.
     truncated: bool,
 }
 
-/// The word for a time of which calls are not on record.
+/// The status of a period in which calls were not recorded.
 const UNRECORDED: &str = "unrecorded";
 
-/// What a status says of a server that is to be up.
+/// The meaning of a status for outages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Up,
     Down,
-    /// It is on its way, and was not up before as far as is known.
+    /// The server is starting, and was not up before as far as is known.
     Coming,
-    /// Nobody wants it up.
+    /// The server is down on purpose.
     Off,
 }
 
 /// An outage that has not ended.
 #[derive(Clone, Copy)]
 struct Outage {
-    began: DateTime<Local>,
-    /// It may have begun before.
+    started_at: DateTime<Local>,
+    /// True if it may have begun earlier.
     is_longer: bool,
 }
 
-impl RunCommand for History {
+impl RunCommand for HistoryCommand {
     type Host<'h> = dyn StoreHost + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
-        let until = when::end(self.since, self.until)?.map(When::at);
-        let asked = self
+        let until = when::end(self.since, self.until)?.map(TypedTime::at);
+        let answer = self
             .daemon
             .with(host, async |client| self.ask(client, until).await)
             .await;
-        let history = match asked {
+        let history = match answer {
             Err(CommandError::Client(ClientError::NotRunning { dir })) => {
                 let Some(mut journal) = host.journal(&dir)? else {
                     return Err(ClientError::NotRunning { dir }.into());
@@ -135,15 +136,15 @@ impl RunCommand for History {
                 }
                 history
             }
-            asked => asked?,
+            answer => answer?,
         };
         let end = until.unwrap_or_else(SystemTime::now).min(SystemTime::now());
-        self.print(&Changes::of(history, end.into()))?;
+        self.print(&Changes::with_outages(history, end.into()))?;
         Ok(Exit::DONE)
     }
 }
 
-impl History {
+impl HistoryCommand {
     async fn ask(
         &self,
         client: &Client,
@@ -160,7 +161,7 @@ impl History {
 
     fn period(&self, until: Option<SystemTime>) -> Period {
         let until = until.unwrap_or_else(SystemTime::now);
-        let since = self.since.map(When::at);
+        let since = self.since.map(TypedTime::at);
         let since = since.unwrap_or_else(|| until.checked_sub(DEFAULT_PERIOD).unwrap_or(until));
         Period {
             server: self.name.clone(),
@@ -171,9 +172,9 @@ impl History {
     }
 
     fn print(&self, changes: &Changes) -> Result<(), CommandError> {
-        let mut found = Found::list::<api::Transition>(changes, &["changes"], &["server"]);
-        let own = ["server", "downMs", "downForLonger"].map(str::to_owned);
-        found.fields.extend(own);
+        let mut found = ItemList::list::<api::Transition>(changes, &["changes"], &["server"]);
+        let own_fields = ["server", "downMs", "downForLonger"].map(str::to_owned);
+        found.fields.extend(own_fields);
         if self.shape.print(self.daemon.json, &found)?.is_none() {
             return Ok(());
         }
@@ -193,64 +194,65 @@ impl History {
 }
 
 impl Changes {
-    /// All changes in order, each with how long its server had been down.
-    fn of(history: api::History, end: DateTime<Local>) -> Self {
-        let marks = history.daemon.into_iter().map(|mark| Change {
+    /// All changes in order. Each change that ends an outage has its duration.
+    fn with_outages(history: api::History, end: DateTime<Local>) -> Self {
+        let marks = history.daemon.into_iter().map(|mark| ServerChange {
             server: None,
-            transition: of_mark(mark.at, mark.event),
+            transition: transition_of_mark(mark.at, mark.event),
             down_ms: None,
             is_longer: false,
         });
-        let gaps = history.gaps.into_iter().map(|gap| Change {
+        let unrecorded = history.gaps.into_iter().map(|gap| ServerChange {
             server: None,
             transition: Transition {
                 reason: Some(missing(&gap)),
-                ..of_mark(gap.since, UNRECORDED.to_owned())
+                ..transition_of_mark(gap.since, UNRECORDED.to_owned())
             },
             down_ms: None,
             is_longer: false,
         });
-        let servers = history.servers.into_iter().flat_map(|of_one| {
-            let server = of_one.server;
-            of_one
+        let changes_of_servers = history.servers.into_iter().flat_map(|history| {
+            let server = history.server;
+            history
                 .transitions
                 .into_iter()
-                .map(move |transition| Change {
+                .map(move |transition| ServerChange {
                     server: Some(server.clone()),
                     transition,
                     down_ms: None,
                     is_longer: false,
                 })
         });
-        let mut changes: Vec<Change> = marks.chain(gaps).chain(servers).collect();
+        let mut changes: Vec<ServerChange> =
+            marks.chain(unrecorded).chain(changes_of_servers).collect();
         changes.sort_by_cached_key(|change| local(&change.transition.at));
-        let mut seen: HashMap<String, (usize, Option<Outage>)> = HashMap::new();
+        let mut last_changes: HashMap<String, (usize, Option<Outage>)> = HashMap::new();
         for (place, change) in changes.iter_mut().enumerate() {
             let at = local(&change.transition.at);
             let Some(server) = change.server.clone() else {
-                // What servers did while Mainstay did not run is not known.
+                // The status of servers while Mainstay did not run is unknown.
                 if change.transition.status != UNRECORDED {
-                    seen.clear();
+                    last_changes.clear();
                 }
                 continue;
             };
-            let before = seen.get(&server).copied();
+            let before = last_changes.get(&server).copied();
             let outage = before.and_then(|(_, outage)| outage);
             let now = match change.condition() {
                 Condition::Down => outage.or(Some(Outage {
-                    began: at,
+                    started_at: at,
                     is_longer: before.is_none(),
                 })),
                 Condition::Coming => outage,
                 Condition::Up | Condition::Off => {
-                    change.has_ended(outage, at);
+                    change.set_outage(outage, at);
                     None
                 }
             };
-            seen.insert(server, (place, now));
+            last_changes.insert(server, (place, now));
         }
-        for (place, outage) in seen.into_values() {
-            changes[place].has_ended(outage, end);
+        for (place, outage) in last_changes.into_values() {
+            changes[place].set_outage(outage, end);
         }
         Self {
             changes,
@@ -259,10 +261,10 @@ impl Changes {
     }
 }
 
-impl Change {
-    fn has_ended(&mut self, outage: Option<Outage>, at: DateTime<Local>) {
+impl ServerChange {
+    fn set_outage(&mut self, outage: Option<Outage>, at: DateTime<Local>) {
         let Some(outage) = outage else { return };
-        let span = (at - outage.began).num_milliseconds();
+        let span = (at - outage.started_at).num_milliseconds();
         self.down_ms = Some(u64::try_from(span).unwrap_or_default());
         self.is_longer = outage.is_longer;
     }
@@ -282,7 +284,7 @@ impl Change {
         }
     }
 
-    /// Its status, in the word of [`mainstay events`](events).
+    /// The status word, as [`mainstay events`](events) prints it.
     fn word(&self) -> &str {
         if self.transition.degraded {
             "degraded"
@@ -308,9 +310,13 @@ impl Change {
         let mut parts = Vec::new();
         if let Some(reason) = reason {
             let next = next_retry_ms.map(Duration::from_millis);
-            let told =
+            let explained =
                 trouble::explained(&with_exit(reason, *exit_code, *exit_signal), stderr, None);
-            parts.push(output::trouble(&told, attempt.unwrap_or_default(), next));
+            parts.push(output::trouble(
+                &explained,
+                attempt.unwrap_or_default(),
+                next,
+            ));
         }
         if let Some(down) = self.down_ms {
             let span = output::span(Duration::from_millis(down));
@@ -323,7 +329,7 @@ impl Change {
     }
 }
 
-/// The reason with how the process ended, unless it says so.
+/// Adds the exit code or the signal of the process to a reason that does not name it.
 fn with_exit(reason: &str, code: Option<i32>, signal: Option<i32>) -> String {
     let end = match (code, signal) {
         (Some(code), _) => format!("code {code}"),
@@ -337,7 +343,7 @@ fn with_exit(reason: &str, code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// Says of which time how many calls are missing.
+/// A sentence about the calls that were not recorded in a period.
 pub(super) fn missing(gap: &api::RecordGap) -> String {
     let clock = mainstay_command_line::time::local_with_day;
     let calls = output::count(usize::try_from(gap.calls).unwrap_or(usize::MAX), "call");
@@ -353,8 +359,8 @@ pub(super) fn missing(gap: &api::RecordGap) -> String {
     )
 }
 
-/// What happened to Mainstay itself.
-fn of_mark(at: String, event: String) -> Transition {
+/// A transition for an event of Mainstay itself.
+fn transition_of_mark(at: String, event: String) -> Transition {
     Transition {
         at,
         status: event,
@@ -369,7 +375,7 @@ fn of_mark(at: String, event: String) -> Transition {
     }
 }
 
-/// A time of the daemon; a time that cannot be read is the first of all.
+/// Parses a time of the daemon. An invalid time becomes the earliest one.
 fn local(time: &str) -> DateTime<Local> {
     DateTime::parse_from_rfc3339(time).map_or(DateTime::UNIX_EPOCH.into(), Into::into)
 }
@@ -380,10 +386,10 @@ mod tests {
 
     use super::*;
 
-    fn shown(history: serde_json::Value) -> Vec<String> {
+    fn lines_of(history: serde_json::Value) -> Vec<String> {
         let history = serde_json::from_value(history).expect("a history");
-        let changes = Changes::of(history, local("2026-11-28T02:00:00Z"));
-        let line = |change: &Change| {
+        let changes = Changes::with_outages(history, local("2026-11-28T02:00:00Z"));
+        let line = |change: &ServerChange| {
             let server = change.server.as_deref().unwrap_or("-");
             let line = format!("{server} {} {}", change.word(), change.detail());
             line.trim_end().to_owned()
@@ -393,7 +399,7 @@ mod tests {
 
     #[test]
     fn an_outage_says_why_and_how_long() {
-        let lines = shown(json!({"truncated": false,
+        let lines = lines_of(json!({"truncated": false,
         "daemon": [{"at": "2026-11-27T23:00:00Z", "event": "started"}],
         "servers": [
             {"server": "db", "truncated": false, "transitions": [
@@ -428,7 +434,7 @@ mod tests {
 
     #[test]
     fn an_outage_that_began_before_lasted_longer() {
-        let lines = shown(json!({"truncated": false, "daemon": [], "servers": [
+        let lines = lines_of(json!({"truncated": false, "daemon": [], "servers": [
             {"server": "db", "truncated": true, "transitions": [
                 {"at": "2026-11-28T00:00:00Z", "status": "reconnecting", "reason": "refused"},
                 {"at": "2026-11-28T01:00:00Z", "status": "connected"},

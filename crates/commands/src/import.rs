@@ -1,4 +1,4 @@
-//! `mainstay import`: takes servers from the files of other MCP clients into the configuration.
+//! `mainstay import`: copies servers from the files of other MCP clients to the configuration.
 
 use std::{
     env, fs, io,
@@ -7,8 +7,9 @@ use std::{
 
 use clap::Args;
 use mainstay_client_files::{
-    Client, ClientFile, FoundFile, LeftOut, Machine, Merged, Note, ProjectFile, Server, Standing,
-    UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers, with_choices,
+    Client, ClientFile, FoundFile, FoundServer, ImportNote, LeftOut, Machine, MergeStatus, Merged,
+    ProjectFile, UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers,
+    with_choices,
 };
 use mainstay_command_line::{
     CommandError, Exit, connect,
@@ -31,7 +32,7 @@ use mainstay_platform::{
 };
 use serde_json::{Value, json};
 
-use super::{asked, programs};
+use super::{probe, programs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,14 +67,14 @@ pub struct Import {
     pub json: bool,
 }
 
-/// A file that was read, or why it could not be.
-struct Source {
+/// A client's file and its servers, or the reason that it cannot be read.
+struct ImportSource {
     file: ClientFile,
-    servers: Result<Vec<Server>, String>,
+    servers: Result<Vec<FoundServer>, String>,
 }
 
-impl Source {
-    fn of(found: FoundFile) -> Self {
+impl ImportSource {
+    fn read(found: FoundFile) -> Self {
         let FoundFile { file, text } = found;
         let servers = match text {
             Ok(text) => servers(&file, &text).map_err(|error| error.to_string()),
@@ -97,15 +98,15 @@ impl RunCommand for Import {
         };
         let path = origin.path().ok_or_else(|| no_home("the configuration"))?;
         let text = match origin.text() {
-            // A file that is named and not there is made.
+            // A named file that does not exist is created.
             Err(_) if !path.exists() => None,
             text => text?,
         };
         let text = text.unwrap_or_else(|| edit::NEW.to_owned());
-        let document =
-            Document::read(&text, Syntax::of(&path)).map_err(|error| unusable(&path, &error))?;
+        let document = Document::read(&text, Syntax::of_path(&path))
+            .map_err(|error| unusable(&path, &error))?;
         let sources = self.sources()?;
-        let all: Vec<Server> = sources
+        let all: Vec<FoundServer> = sources
             .iter()
             .filter_map(|source| source.servers.as_ref().ok())
             .flatten()
@@ -114,7 +115,7 @@ impl RunCommand for Import {
         let merged = merge(&all, &document.entries());
         let new: Vec<(ServerName, Entry)> = merged
             .iter()
-            .filter(|server| server.standing == Standing::New)
+            .filter(|server| server.standing == MergeStatus::New)
             .map(|server| (server.name.clone(), server.entry.clone()))
             .collect();
         let before = document.value().map_err(|error| unusable(&path, &error))?;
@@ -128,19 +129,20 @@ impl RunCommand for Import {
         let mut findings = obstacles(&origin, &document.to_string(), &new).await;
         if applied {
             if !path.exists() {
-                // `--config` names a file that is to be made.
+                // `--config` names a file that does not exist yet.
                 create_file(&path)?;
             }
             let loaded = change_file(&origin, Change::Import(new.clone()))?;
             let names: Vec<&ServerName> = new.iter().map(|(name, _)| name).collect();
-            let problems = loaded.config.problems();
-            let problems = problems.filter(|(name, _)| names.contains(name));
-            findings.extend(problems.map(|(_, problem)| problem.at(path.display()).to_string()));
+            let all_problems = loaded.config.problems();
+            let new_problems = all_problems.filter(|(name, _)| names.contains(name));
+            findings
+                .extend(new_problems.map(|(_, problem)| problem.at(path.display()).to_string()));
         }
         if self.json {
             output::json(&report(&path, applied, &sources, &merged, &findings))?;
         } else {
-            tell(&path, &sources, &merged, &difference(&before, &after))?;
+            print_plan(&path, &sources, &merged, &difference(&before, &after))?;
             for finding in &findings {
                 complain(&format!("warning: {finding}"));
             }
@@ -164,15 +166,15 @@ impl RunCommand for Import {
         }
         if applied {
             let names: Vec<&ServerName> = new.iter().map(|(name, _)| name).collect();
-            hand_over(&names, &path).await;
+            reload_daemon(&names, &path).await;
         }
         Ok(Exit::DONE)
     }
 }
 
 impl Import {
-    /// The files to import from, read.
-    fn sources(&self) -> Result<Vec<Source>, CommandError> {
+    /// Reads the files to import from.
+    fn sources(&self) -> Result<Vec<ImportSource>, CommandError> {
         let project = self.project.as_deref().map(absolute).transpose()?;
         let machine = this_machine().ok_or_else(|| no_home("the files of clients"))?;
         let machine = machine.with_project(project);
@@ -180,7 +182,7 @@ impl Import {
         if self.from.is_empty() {
             let found = find(&machine).into_iter().flat_map(|found| found.files);
             let found = found.chain(find_replaced(&machine));
-            sources.extend(found.map(Source::of));
+            sources.extend(found.map(ImportSource::read));
             for source in &sources {
                 if let (Err(reason), false) = (&source.servers, self.json) {
                     let path = source.file.path.display();
@@ -194,41 +196,44 @@ impl Import {
         for from in &self.from {
             let named = Path::new(from);
             match from.parse::<Client>() {
-                Ok(client) if !named.is_file() => sources.extend(of_client(client, &machine)?),
+                Ok(client) if !named.is_file() => {
+                    sources.extend(read_files_of_client(client, &machine)?);
+                }
                 Err(_) if !named.exists() && !from.contains(['/', '\\', '.']) => {
                     return Err(unknown(from));
                 }
-                _ => sources.push(of_file(&absolute(named)?, &machine)?),
+                _ => sources.push(read_file_at(&absolute(named)?, &machine)?),
             }
         }
         Ok(sources)
     }
 }
 
-/// This machine, with the address of the daemon that runs here: what leads there is Mainstay itself.
+/// This machine, with the address of its daemon. An entry with that address is Mainstay itself.
 pub(super) fn this_machine() -> Option<Machine> {
-    // Without a state directory, or with one that cannot be used, no daemon is known.
+    // Without a usable state directory the daemon is unknown.
     let daemon = StateDir::locate(&Process).and_then(|state| state.daemon());
     let daemon = daemon.ok().flatten();
     let url = daemon.as_ref().map(|daemon| daemon.url.as_str());
-    Some(Machine::of(&Process)?.with_daemon(url))
+    Some(Machine::from_environment(&Process)?.with_daemon(url))
 }
 
-/// Why new servers would not start here, though their entries are right: a sentence for each. `text` is the
-/// configuration with them.
+/// Reasons that new servers with valid entries cannot start on this machine, one sentence each. `text` is the
+/// configuration with the new servers.
 async fn obstacles(origin: &Origin, text: &str, new: &[(ServerName, Entry)]) -> Vec<String> {
     let servers = match origin.parse(Some(text)) {
         Ok(loaded) => loaded.config.servers,
-        // It is told when the file is written.
+        // The write of the file reports the error.
         Err(_) => Vec::new(),
     };
-    let refusals = asked::refusals_of(new.iter().map(|(_, entry)| entry)).await;
+    let refusals = probe::refusals_of(new.iter().map(|(_, entry)| entry)).await;
     let found = new.iter().filter_map(|(name, entry)| {
-        let mut servers = servers.iter();
-        let server = servers.find(|it| it.enabled && it.name == *name)?;
+        let server = servers
+            .iter()
+            .find(|server| server.enabled && server.name == *name)?;
         let obstacle = match &server.launch {
             Launch::Stdio(launch) => programs::obstacle(launch)?,
-            Launch::Http(_) => format!("`url`: {}", refusals.get(asked::plain_url(entry)?)?),
+            Launch::Http(_) => format!("`url`: {}", refusals.get(probe::plain_url(entry)?)?),
             Launch::Broken(_) | Launch::Unapproved => return None,
         };
         Some(format!("{name} cannot start here: {obstacle}"))
@@ -236,7 +241,7 @@ async fn obstacles(origin: &Origin, text: &str, new: &[(ServerName, Entry)]) -> 
     found.collect()
 }
 
-/// Says that the daemon that runs reads another configuration than this one, and how to go on.
+/// A sentence about a running daemon that reads another configuration, with the command to run.
 pub(super) async fn other_configuration(path: &Path) -> Option<String> {
     let about = connect::running(None).ok()?.about().await.ok()?;
     let read = about.configuration.path?;
@@ -252,15 +257,15 @@ pub(super) async fn other_configuration(path: &Path) -> Option<String> {
     })
 }
 
-/// Adds warnings of what a client restricts in its file, where this file is the configuration.
+/// Adds warnings about restrictions in a client's file, if this file is the configuration.
 pub fn warn_of_unread_rules(loaded: &mut Loaded) {
     if let Some(machine) = this_machine() {
         mainstay_client_files::warn_of_unread_rules(loaded, &machine);
     }
 }
 
-/// What clients have in the project in this folder, a sentence for each file. It is not taken unasked: a
-/// cloned repository must not be able to start commands.
+/// A sentence about each client's file in this folder's project. These files are read only on request,
+/// because a cloned repository must not be able to start commands.
 pub(super) fn unread_here(command: &str) -> Vec<String> {
     let here = env::current_dir().ok();
     let Some(machine) = this_machine().filter(|_| here.is_some()) else {
@@ -278,19 +283,22 @@ pub(super) fn unread_here(command: &str) -> Vec<String> {
     found.map(note).collect()
 }
 
-/// The files of one client. What cannot be read is an error, for the client was asked for.
-fn of_client(client: Client, machine: &Machine) -> Result<Vec<Source>, CommandError> {
+/// Reads the files of one client. An unreadable file is an error, because the command line names the client.
+fn read_files_of_client(
+    client: Client,
+    machine: &Machine,
+) -> Result<Vec<ImportSource>, CommandError> {
     let files = mainstay_client_files::files_of(client, machine);
     let main = files.first().map(|file| file.path.display().to_string());
-    let sources: Vec<Source> = files
+    let sources: Vec<ImportSource> = files
         .into_iter()
         .map(|file| with_choices(file, machine))
         .filter_map(read_file)
-        .map(Source::of)
+        .map(ImportSource::read)
         .collect();
     if sources.is_empty() {
         return Err(CommandError::NotFound {
-            what: format!("a file of {client}"),
+            subject: format!("a file of {client}"),
             hint: format!(
                 "it would be {}; name another with --from FILE",
                 main.unwrap_or_default()
@@ -305,12 +313,12 @@ fn of_client(client: Client, machine: &Machine) -> Result<Vec<Source>, CommandEr
     Ok(sources)
 }
 
-fn of_file(path: &Path, machine: &Machine) -> Result<Source, CommandError> {
+fn read_file_at(path: &Path, machine: &Machine) -> Result<ImportSource, CommandError> {
     let text = files::configuration(path).map_err(|error| unreadable(path, &error.to_string()))?;
     let file = ClientFile::recognize(path, &text, machine);
     let file = file.ok_or_else(|| unrecognized(path, &text, machine))?;
     let file = with_choices(file, machine);
-    let source = Source::of(FoundFile {
+    let source = ImportSource::read(FoundFile {
         file,
         text: Ok(text),
     });
@@ -327,9 +335,9 @@ fn unreadable(path: &Path, reason: &str) -> CommandError {
     }
 }
 
-/// Nothing tells whose file it is, because it is broken, or because it has no servers.
+/// The error about a file whose client is unknown, because the file is broken or has no servers.
 fn unrecognized(path: &Path, text: &str, machine: &Machine) -> CommandError {
-    // By its ending alone.
+    // The file's extension decides its format.
     let file = ClientFile::of_client(Client::Unknown, path, machine);
     match mainstay_client_files::value(file.format, text) {
         Err(reason) => unreadable(path, &reason.to_string()),
@@ -354,14 +362,14 @@ pub(super) fn unusable(path: &Path, error: &edit::EditError) -> CommandError {
     }
 }
 
-pub(super) fn no_home(what: &str) -> CommandError {
+pub(super) fn no_home(missing: &str) -> CommandError {
     CommandError::Usage {
-        message: format!("there is no place for {what}: no home folder is known"),
+        message: format!("there is no place for {missing}: no home folder is known"),
         hint: Some("set HOME".to_owned()),
     }
 }
 
-/// The text of a file, if there is one.
+/// The text of a file, or `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, CommandError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -380,7 +388,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// The client of this name on a command line.
+/// Parses the name of a client.
 pub(super) fn client(name: &str) -> Result<Client, String> {
     name.parse()
         .map_err(|error: UnknownClient| match nearest(name) {
@@ -406,19 +414,23 @@ pub(super) fn unknown(client: &str) -> CommandError {
     }
 }
 
-/// Has a running daemon read its configuration, and says so where it reads another one.
-pub(super) async fn hand_over(new: &[&ServerName], path: &Path) {
+/// Makes a running daemon read its configuration, and warns if it reads another one.
+pub(super) async fn reload_daemon(new: &[&ServerName], path: &Path) {
     let Ok(client) = connect::running(None) else {
         return;
     };
-    let known = match client.reload(false).await {
+    let listed = match client.reload(false).await {
         Ok(_) => client.servers().await,
         Err(error) => Err(error),
     };
-    match known {
-        Ok(known) => {
-            let known: Vec<&str> = known.servers.iter().map(|it| it.name.as_str()).collect();
-            if !new.iter().all(|name| known.contains(&name.as_str())) {
+    match listed {
+        Ok(listed) => {
+            let names: Vec<&str> = listed
+                .servers
+                .iter()
+                .map(|server| server.name.as_str())
+                .collect();
+            if !new.iter().all(|name| names.contains(&name.as_str())) {
                 complain(&format!(
                     "warning: the running daemon does not read {}; name its own file with --config",
                     path.display()
@@ -431,7 +443,7 @@ pub(super) async fn hand_over(new: &[&ServerName], path: &Path) {
     }
 }
 
-/// The changed lines of the configuration, with a few around them. Secrets are masked.
+/// The changed lines of the configuration, and the lines around them. Secrets are masked.
 fn difference(before: &Value, after: &Value) -> Vec<String> {
     const AROUND: usize = 2;
     let lines = |value: &Value| -> Vec<String> {
@@ -450,27 +462,27 @@ fn difference(before: &Value, after: &Value) -> Vec<String> {
     if first == old.len() && first == new.len() {
         return Vec::new();
     }
-    let mut shown = Vec::new();
+    let mut rendered = Vec::new();
     let start = first.saturating_sub(AROUND);
-    shown.extend(old[start..first].iter().map(|line| format!("  {line}")));
-    shown.extend(
+    rendered.extend(old[start..first].iter().map(|line| format!("  {line}")));
+    rendered.extend(
         old[first..old.len() - last]
             .iter()
             .map(|line| format!("- {line}")),
     );
-    shown.extend(
+    rendered.extend(
         new[first..new.len() - last]
             .iter()
             .map(|line| format!("+ {line}")),
     );
     let tail = &new[new.len() - last..];
-    shown.extend(tail.iter().take(AROUND).map(|line| format!("  {line}")));
-    shown
+    rendered.extend(tail.iter().take(AROUND).map(|line| format!("  {line}")));
+    rendered
 }
 
-fn tell(
+fn print_plan(
     path: &Path,
-    sources: &[Source],
+    sources: &[ImportSource],
     merged: &[Merged],
     difference: &[String],
 ) -> Result<(), CommandError> {
@@ -491,8 +503,8 @@ fn tell(
         }
     }
     for server in merged {
-        if server.standing == Standing::Present {
-            let from = clients_of(server);
+        if server.standing == MergeStatus::Present {
+            let from = client_names(server);
             output::sentence(&format!("{}: is there already (from {from})", server.name))?;
             continue;
         }
@@ -500,10 +512,10 @@ fn tell(
             output::sentence(&format!(
                 "{}: the same in {}",
                 server.name,
-                clients_of(server)
+                client_names(server)
             ))?;
         }
-        for note in notes_of(server) {
+        for note in all_notes(server) {
             output::sentence(&format!(
                 "note: {}: {}: {}",
                 server.name, note.key, note.text
@@ -520,9 +532,9 @@ fn tell(
     Ok(())
 }
 
-/// The clients that have this server, with the name that it has there if that is another.
-pub(super) fn clients_of(server: &Merged) -> String {
-    let name = |source: &Server| {
+/// The clients that have this server, each with its name for the server if that differs.
+pub(super) fn client_names(server: &Merged) -> String {
+    let name = |source: &FoundServer| {
         if source.label == server.name.as_str() {
             source.client.to_string()
         } else {
@@ -534,28 +546,28 @@ pub(super) fn clients_of(server: &Merged) -> String {
     names.join(", ")
 }
 
-/// What a person has to know of a server.
-fn notes_of(server: &Merged) -> impl Iterator<Item = &Note> {
-    let reports = server.sources.iter().take(1).flat_map(Server::reports);
+/// The notes about a server, and the reports of its first source.
+fn all_notes(server: &Merged) -> impl Iterator<Item = &ImportNote> {
+    let reports = server.sources.iter().take(1).flat_map(FoundServer::reports);
     server.notes.iter().chain(reports)
 }
 
-fn left_out(sources: &[Source]) -> impl Iterator<Item = (&Server, &LeftOut)> {
+fn left_out(sources: &[ImportSource]) -> impl Iterator<Item = (&FoundServer, &LeftOut)> {
     let servers = sources
         .iter()
-        .filter_map(|source| source.servers.as_ref().ok());
-    let servers = servers.flatten();
+        .filter_map(|source| source.servers.as_ref().ok())
+        .flatten();
     servers.filter_map(|server| Some((server, server.left_out.as_ref()?)))
 }
 
 fn report(
     path: &Path,
     applied: bool,
-    sources: &[Source],
+    sources: &[ImportSource],
     merged: &[Merged],
     findings: &[String],
 ) -> Value {
-    let note = |note: &Note| json!({"key": note.key, "text": note.text});
+    let note = |note: &ImportNote| json!({"key": note.key, "text": note.text});
     json!({
         "applied": applied,
         "file": path,
@@ -567,12 +579,12 @@ fn report(
         })).collect::<Vec<_>>(),
         "servers": merged.iter().map(|server| json!({
             "name": server.name.as_str(),
-            "new": server.standing == Standing::New,
-            "from": server.sources.iter().map(|it| json!({
-                "client": it.client.id(),
-                "file": it.file,
-                "name": it.label,
-                "notes": it.notes.iter().filter(|it| !it.text.is_empty()).map(note).collect::<Vec<_>>(),
+            "new": server.standing == MergeStatus::New,
+            "from": server.sources.iter().map(|source| json!({
+                "client": source.client.id(),
+                "file": source.file,
+                "name": source.label,
+                "notes": source.notes.iter().filter(|note| !note.text.is_empty()).map(note).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
             "entry": masking::masked_entry(&server.entry, &format!("/mcpServers/{}", server.name)),
             "notes": server.notes.iter().map(note).collect::<Vec<_>>(),

@@ -1,16 +1,14 @@
-//! The commands, one file or folder for each, except those that hold the terminal (`mainstay_terminal`) or are a
-//! front (`mainstay_front`). Most are clients of a daemon; the others edit configurations and files of MCP
-//! clients, or look at the machine.
+//! The commands, one file or folder for each. The commands that hold the terminal are in `mainstay_terminal`,
+//! and the fronts are in `mainstay_front`. Most commands are clients of a daemon. The others edit
+//! configurations and files of MCP clients, or examine the machine.
 //!
-//! They know no door, no REST routes and no store of the journal. Where one needs a daemon of its own
-//! ([`mainstay_command_line::host::Host`]), or reads a journal without its daemon ([`store::StoreHost`]), the
-//! program does that for it. The
-//! command line as a whole is the program's, too: which commands there are, and in which order.
+//! The commands know no door, no REST routes and no store of the journal. The program starts a daemon for a
+//! command ([`mainstay_command_line::host::Host`]), and reads a journal without its daemon
+//! ([`store::StoreHost`]). The program also defines the command line: the commands and their order.
 
 mod add;
 mod approve;
 mod archive;
-mod asked;
 mod call;
 mod completion;
 mod config;
@@ -30,6 +28,7 @@ mod operate;
 pub mod own_entry;
 mod pairs;
 mod person;
+mod probe;
 mod programs;
 mod prompts;
 mod read;
@@ -59,35 +58,35 @@ mod widths;
 pub use self::{
     add::Add,
     approve::Approve,
-    call::Call,
+    call::CallCommand,
     completion::{Completions, PLACES, answered as answered_a_shell},
     config::ConfigCommand,
     doctor::Doctor,
-    events::Events,
+    events::EventsCommand,
     export::Export,
     get::Get,
     health::Health,
-    history::History,
+    history::HistoryCommand,
     import::{Import, warn_of_unread_rules},
     list::List,
-    logs::Logs,
+    logs::LogsCommand,
     man::ManPages,
-    object::Object,
+    object::ObjectCommand,
     operate::{Reconnect, Restart, Start, Stop},
     prompts::Prompts,
-    read::Read,
+    read::ReadCommand,
     records::Records,
     reload::Reload,
     remove::Remove,
     requests::Requests,
     resolve::Resolve,
-    resources::Resources,
+    resources::ResourcesCommand,
     search::Search,
     service::Service,
     setup::Setup,
     stats::Stats,
     switch::{Disable, Enable},
-    switches::Switches,
+    switches::SwitchesCommand,
     token::Token,
     tools::Tools,
     typed::typed,

@@ -10,7 +10,7 @@ use mainstay_command_line::{
     host::Host,
     output, pending,
     run_command::{CommandFacts, RunCommand},
-    shape::{self, Found, Shape, Tabular},
+    shape::{self, ItemList, OutputShape, Tabular},
     stderr::complain,
     table::{Cell, Column},
     trouble::{self, word},
@@ -25,7 +25,7 @@ Examples:
   mainstay list -o wide
   mainstay list --format '{name}\\t{status}'";
 
-/// How often times that go by are shown anew.
+/// The interval in which `--watch` updates durations.
 const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -37,16 +37,16 @@ pub struct List {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
 impl List {
-    /// The list as it is without options.
-    pub fn of(daemon: DaemonArgs) -> Self {
+    /// The list without options.
+    pub fn with_defaults(daemon: DaemonArgs) -> Self {
         Self {
             watch: false,
             daemon,
-            shape: Shape::default(),
+            shape: OutputShape::default(),
         }
     }
 }
@@ -55,7 +55,7 @@ impl RunCommand for List {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
@@ -74,7 +74,7 @@ impl RunCommand for List {
             .daemon
             .with(host, async |client| Ok(client.servers().await?))
             .await?;
-        let found = Found::list::<api::Server>(&list, &["servers"], &["name"]);
+        let found = ItemList::list::<api::Server>(&list, &["servers"], &["name"]);
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
             return Ok(Exit::DONE);
         };
@@ -90,14 +90,16 @@ impl RunCommand for List {
     }
 }
 
-/// What `--watch` shows.
+/// The lines that `--watch` prints.
 fn lines(list: &api::Servers, tabular: Tabular) -> Vec<String> {
-    let warnings = list.warnings.iter();
-    let warnings = warnings.map(|it| output::one_line(&format!("warning: {it}")).into_owned());
+    let warning_lines = list
+        .warnings
+        .iter()
+        .map(|warning| output::one_line(&format!("warning: {warning}")).into_owned());
     let width = output::width();
     let rows = list.servers.iter().map(row);
     let table = output::lines_of(&COLUMNS, rows, tabular.wide, width);
-    warnings.chain(table).collect()
+    warning_lines.chain(table).collect()
 }
 
 pub(super) const COLUMNS: [Column; 8] = [
@@ -127,7 +129,7 @@ fn row(server: &api::Server) -> [Cell; 8] {
 
 fn detail(server: &api::Server) -> String {
     match &server.pending {
-        Some(pending) => pending::wanted(pending),
+        Some(pending) => pending::summary(pending),
         None => trouble::detail(server),
     }
 }

@@ -18,7 +18,7 @@ use mainstay_doorway::json_views;
 use mainstay_transport::logs;
 
 #[derive(Debug, Args)]
-pub struct Logs {
+pub struct LogsCommand {
     /// The server
     #[arg(value_name = "NAME")]
     name: String,
@@ -32,11 +32,11 @@ pub struct Logs {
     pub daemon: DaemonArgs,
 }
 
-impl RunCommand for Logs {
+impl RunCommand for LogsCommand {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon)
+        CommandFacts::rest_client(&self.daemon)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
@@ -46,20 +46,20 @@ impl RunCommand for Logs {
             .with(host, async |client| self.ask(client).await)
             .await
         {
-            // What a daemon wrote is there when the daemon is not.
+            // The log file remains after its daemon has stopped.
             Err(CommandError::Client(ClientError::NotRunning { dir })) => {
-                self.print(&self.left_behind(&dir, &server)?)?;
+                self.print(&self.stored_log(&dir, &server)?)?;
                 if self.follow {
                     return Err(ClientError::NotRunning { dir }.into());
                 }
             }
-            asked => asked?,
+            answer => answer?,
         }
         Ok(Exit::DONE)
     }
 }
 
-impl Logs {
+impl LogsCommand {
     async fn ask(&self, client: &Client) -> Result<(), CommandError> {
         if !self.follow {
             return self.print(&client.logs(&self.name, self.tail).await?);
@@ -68,7 +68,7 @@ impl Logs {
         while let Some(event) = events.next().await? {
             match event {
                 LogEvent::Line(line) if self.daemon.json => output::json(&line)?,
-                LogEvent::Line(line) => output::text(&shown(&line))?,
+                LogEvent::Line(line) => output::text(&text_of(&line))?,
                 LogEvent::TailEnd(_) => {}
                 LogEvent::Missed(missed) => {
                     complain(&format!("… {} lines came too fast", missed.lines));
@@ -78,7 +78,7 @@ impl Logs {
         Ok(())
     }
 
-    fn left_behind(&self, state: &Path, server: &ServerName) -> Result<api::Logs, CommandError> {
+    fn stored_log(&self, state: &Path, server: &ServerName) -> Result<api::Logs, CommandError> {
         let lines =
             logs::left_behind(state, server, self.tail).map_err(|source| CommandError::Read {
                 path: format!("the log of {server}"),
@@ -100,19 +100,19 @@ impl Logs {
             }
             return Ok(());
         }
-        let lines: Vec<String> = logs.lines.iter().map(shown).collect();
+        let lines: Vec<String> = logs.lines.iter().map(text_of).collect();
         output::text(&lines.join("\n"))
     }
 
     fn unknown(&self) -> CommandError {
         CommandError::NotFound {
-            what: format!("the log of server '{}'", self.name),
+            subject: format!("the log of server '{}'", self.name),
             hint: "`mainstay list` shows the servers and how they are".to_owned(),
         }
     }
 }
 
-fn shown(line: &api::LogLine) -> String {
+fn text_of(line: &api::LogLine) -> String {
     format!(
         "{} {:8} {}",
         time::local(&line.time),

@@ -7,7 +7,7 @@ use clap_mangen::Man;
 use mainstay_command_line::{CommandError, Exit, output};
 use serde_json::json;
 
-/// What a page's foot says.
+/// The footer of a page.
 const SOURCE: &str = concat!("mainstay ", env!("CARGO_PKG_VERSION"));
 
 const EXAMPLES: &str = "\
@@ -27,7 +27,7 @@ pub struct ManPages {
 }
 
 impl ManPages {
-    /// The pages of this command and of those below it.
+    /// Writes the page of this command, or with `--dir` the pages of all its subcommands, too.
     pub fn run(self, command: Command) -> Result<Exit, CommandError> {
         let mut command = command.disable_help_subcommand(true);
         command.build();
@@ -59,15 +59,18 @@ impl ManPages {
     }
 }
 
-/// A command and those below it.
+/// Calls `save` for a command and its subcommands.
 fn each(command: &Command, save: &mut impl FnMut(&Command) -> io::Result<()>) -> io::Result<()> {
-    for subcommand in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+    for subcommand in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set())
+    {
         each(subcommand, save)?;
     }
     save(command)
 }
 
-/// The file's name of a page, and its text.
+/// The file name of a page, and its text.
 fn page(command: &Command) -> io::Result<(String, String)> {
     let page = Man::new(command.clone()).source(SOURCE);
     let mut text = Vec::new();
@@ -76,7 +79,7 @@ fn page(command: &Command) -> io::Result<(String, String)> {
     Ok((page.get_filename(), with_examples(&text)))
 }
 
-/// Examples stand as they are, at the margin: they are as wide as a terminal.
+/// Prints examples unchanged and without an indent, because they are as wide as a terminal.
 fn with_examples(page: &str) -> String {
     const EXTRA: &str = ".SH EXTRA\n";
     let Some((before, extra)) = page.split_once(EXTRA) else {
@@ -84,7 +87,7 @@ fn with_examples(page: &str) -> String {
     };
     let end = extra.find("\n.SH ").map_or(extra.len(), |at| at + 1);
     let (extra, after) = extra.split_at(end);
-    // The section's head says it already.
+    // The section's title replaces the first line.
     let extra = extra.strip_prefix("Examples:\n").unwrap_or(extra);
     format!("{before}.SH EXAMPLES\n.in 0\n.nf\n{extra}.fi\n{after}")
 }

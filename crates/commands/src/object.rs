@@ -1,4 +1,4 @@
-//! `mainstay object`: arguments or a result by its content identifier.
+//! `mainstay object`: prints arguments or a result by its content identifier.
 
 use clap::Args;
 use mainstay_api::{Client, ClientError};
@@ -12,7 +12,7 @@ use mainstay_command_line::{
 use super::{archive::Archive, store::StoreHost};
 
 #[derive(Debug, Args)]
-pub struct Object {
+pub struct ObjectCommand {
     /// As records name it: `arguments_cid`, `result_cid`
     cid: String,
     /// Look into the journal of this instance, which needs no daemon
@@ -22,22 +22,22 @@ pub struct Object {
     pub daemon: DaemonArgs,
 }
 
-impl RunCommand for Object {
+impl RunCommand for ObjectCommand {
     type Host<'h> = dyn StoreHost + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon)
+        CommandFacts::rest_client(&self.daemon)
     }
 
-    /// Prints it as it is stored: in a pipe, these bytes and no others.
+    /// Prints the object. To a pipe it writes exactly the stored bytes.
     async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let mut archive = match &self.instance {
-            Some(instance) => Archive::of(host, instance)?,
+            Some(instance) => Archive::of_instance(host, instance)?,
             None => match self.ask(host).await {
                 Err(CommandError::Client(ClientError::NotRunning { dir })) => {
                     Archive::all(host, &dir)?.ok_or(ClientError::NotRunning { dir })?
                 }
-                asked => return asked.map(|()| Exit::DONE),
+                answer => return answer.map(|()| Exit::DONE),
             },
         };
         let bytes = archive.object(&self.cid)?;
@@ -46,7 +46,7 @@ impl RunCommand for Object {
     }
 }
 
-impl Object {
+impl ObjectCommand {
     async fn ask(&self, host: &dyn StoreHost) -> Result<(), CommandError> {
         let ask = async |client: &Client| Ok(client.object(&self.cid).await?);
         output::bytes(self.daemon.with(host, ask).await?.get().as_bytes())

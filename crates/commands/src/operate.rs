@@ -1,4 +1,5 @@
-//! `mainstay start`, `stop`, `restart` and `reconnect`: operator commands, and whether they succeeded.
+//! `mainstay start`, `stop`, `restart` and `reconnect`: runs operations on servers, and reports their
+//! results.
 
 use std::collections::HashSet;
 
@@ -42,7 +43,7 @@ macro_rules! operation_commands {
             fn facts(&self) -> CommandFacts {
                 CommandFacts {
                     under_way: Some($under_way),
-                    ..CommandFacts::asking(&self.operate.daemon)
+                    ..CommandFacts::rest_client(&self.operate.daemon)
                 }
             }
 
@@ -63,13 +64,12 @@ operation_commands! {
 type Outcomes = Vec<(String, Result<Operated, CommandError>)>;
 
 impl Operate {
-    /// `operation` as the REST route has it. Of several servers every one is tried, and those that failed
-    /// are named.
+    /// Runs an operation by the name in its REST route. Tries all servers, and reports those that fail.
     pub async fn run(self, operation: &str, host: &dyn Host) -> Result<Exit, CommandError> {
         if let [name] = self.names.as_slice() {
             let operate = async |client: &Client| Ok(client.operate(name, operation).await?);
             let operated = self.daemon.with(host, operate).await?;
-            tell(self.daemon.json, &operated)?;
+            report(self.daemon.json, &operated)?;
             return Ok(Exit::DONE);
         }
         let operate = async |client: &Client| self.operate(client, operation).await;
@@ -78,7 +78,7 @@ impl Operate {
             match operated {
                 Ok(operated) => {
                     exits.push(Exit::DONE);
-                    tell(self.daemon.json, &operated)?;
+                    report(self.daemon.json, &operated)?;
                 }
                 Err(error) => {
                     exits.push(error.exit());
@@ -86,7 +86,7 @@ impl Operate {
                 }
             }
         }
-        // What they have in common.
+        // The common exit code, or else the one for failures.
         Ok(match exits.split_first() {
             None => Exit::DONE,
             Some((first, rest)) if rest.iter().all(|exit| exit == first) => *first,
@@ -97,26 +97,26 @@ impl Operate {
     async fn operate(&self, client: &Client, operation: &str) -> Result<Outcomes, CommandError> {
         let mut names = self.names.clone();
         if self.all {
-            let is_meant = |server: &api::Server| match operation {
+            let is_target = |server: &api::Server| match operation {
                 "start" => server.enabled && server.pending.is_none(),
                 _ => server.wanted,
             };
             let servers = client.servers().await?.servers;
             if operation == "start" && !self.daemon.json {
-                for server in servers.iter().filter(|server| !is_meant(server)) {
-                    let why = match server.pending {
+                for server in servers.iter().filter(|server| !is_target(server)) {
+                    let reason = match server.pending {
                         Some(_) => "waits for approval",
                         None => "is disabled",
                     };
-                    complain(&format!("{} was skipped: it {why}", server.name));
+                    complain(&format!("{} was skipped: it {reason}", server.name));
                 }
             }
-            let meant = servers.into_iter().filter(is_meant);
-            names.extend(meant.map(|server| server.name));
+            let targets = servers.into_iter().filter(is_target);
+            names.extend(targets.map(|server| server.name));
         }
-        // One that is named twice is meant once.
-        let mut seen = HashSet::new();
-        names.retain(|name| seen.insert(name.clone()));
+        // Run the operation once on a server that is named twice.
+        let mut seen_names = HashSet::new();
+        names.retain(|name| seen_names.insert(name.clone()));
         Ok(join_all(names.into_iter().map(async |name| {
             let operated = client.operate(&name, operation).await;
             let operated = suggest::completed(client, operated.map_err(Into::into)).await;
@@ -126,8 +126,8 @@ impl Operate {
     }
 }
 
-/// Says what came of it, and on stderr what is odd about it.
-pub fn tell(json: bool, operated: &Operated) -> Result<(), CommandError> {
+/// Prints the server's new status, and its warnings on stderr.
+pub fn report(json: bool, operated: &Operated) -> Result<(), CommandError> {
     if json {
         return output::json(operated);
     }
@@ -135,9 +135,12 @@ pub fn tell(json: bool, operated: &Operated) -> Result<(), CommandError> {
         complain(&format!("warning: {warning}"));
     }
     let tools = output::count(operated.tools.len(), "tool");
-    let said = operated
+    let detail = operated
         .error
         .as_ref()
         .map_or(tools, |error| output::one_line(error).into_owned());
-    output::line(&format!("{} is {}, {said}", operated.name, operated.status))
+    output::line(&format!(
+        "{} is {}, {detail}",
+        operated.name, operated.status
+    ))
 }

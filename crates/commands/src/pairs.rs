@@ -1,11 +1,11 @@
-//! Arguments given as `key=value`.
+//! Arguments in the form `key=value`.
 
 use mainstay_api::Raw;
 use mainstay_command_line::CommandError;
 use mainstay_core::message;
 use serde_json::{Value, value::RawValue};
 
-/// A key and its value as typed by a person.
+/// A key and a value, as a person typed them.
 pub type Pair<'a> = (&'a str, &'a str);
 
 pub fn split(pairs: &[String]) -> Result<Vec<Pair<'_>>, CommandError> {
@@ -19,7 +19,7 @@ pub fn split(pairs: &[String]) -> Result<Vec<Pair<'_>>, CommandError> {
             .split_once('=')
             .filter(|(key, _)| !key.is_empty())
             .ok_or_else(|| usage(format!("{pair:?} is no KEY=VALUE")))?;
-        if found.iter().any(|(known, _)| *known == key) {
+        if found.iter().any(|(other, _)| *other == key) {
             return Err(usage(format!("{key:?} is given twice")));
         }
         found.push((key, value));
@@ -27,7 +27,7 @@ pub fn split(pairs: &[String]) -> Result<Vec<Pair<'_>>, CommandError> {
     Ok(found)
 }
 
-/// All values as strings, which is all that prompts take.
+/// The pairs as an object of strings, which prompts need.
 pub fn strings(pairs: &[Pair<'_>]) -> Raw {
     object(
         pairs
@@ -36,17 +36,18 @@ pub fn strings(pairs: &[Pair<'_>]) -> Raw {
     )
 }
 
-/// Each value as JSON of a type that the schema has for its key, else as a string.
+/// The pairs as an object. A value becomes JSON if the schema has that type for its key, and a string
+/// otherwise.
 pub fn typed(pairs: &[Pair<'_>], schema: Option<&str>) -> Raw {
     let schema: Value = schema
         .and_then(|schema| message::foreign::read(schema).ok())
         .unwrap_or_default();
     object(pairs.iter().map(|(key, value)| {
         let json = serde_json::from_str::<Value>(value).ok();
-        let is_meant = json.is_some_and(|json| accepts(&schema["properties"][key], &json));
+        let is_json = json.is_some_and(|json| accepts(&schema["properties"][key], &json));
         (
             *key,
-            if is_meant {
+            if is_json {
                 value.trim().to_owned()
             } else {
                 message::quote(value)
@@ -55,7 +56,7 @@ pub fn typed(pairs: &[Pair<'_>], schema: Option<&str>) -> Raw {
     }))
 }
 
-/// Values are JSON text, which keeps numbers as they were typed.
+/// Makes an object of JSON values. As texts they keep the digits of numbers.
 fn object<'a>(members: impl Iterator<Item = (&'a str, String)>) -> Raw {
     let members: Vec<String> = members
         .map(|(key, value)| format!("{}:{value}", message::quote(key)))
@@ -63,8 +64,8 @@ fn object<'a>(members: impl Iterator<Item = (&'a str, String)>) -> Raw {
     RawValue::from_string(format!("{{{}}}", members.join(","))).expect("it is made of valid JSON")
 }
 
-/// Whether a property of this schema may have this value, by type. Strings need no quotes on a
-/// command line: one that has them keeps them, unless nothing is known of the property.
+/// True if a property of this schema accepts the type of this value. A string in quotes is not accepted,
+/// because strings need no quotes on a command line. Without a schema any value is accepted.
 fn accepts(property: &Value, json: &Value) -> bool {
     let types = types(property);
     if types.is_empty() {
@@ -85,9 +86,9 @@ fn accepts(property: &Value, json: &Value) -> bool {
     })
 }
 
-/// The types that a schema names; none where it does not say.
+/// The types in a schema. Empty if the schema does not limit the type.
 pub fn types(schema: &Value) -> Vec<&str> {
-    let of_value = |value: &Value| match value {
+    let type_of = |value: &Value| match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
@@ -101,10 +102,10 @@ pub fn types(schema: &Value) -> Vec<&str> {
         _ => {}
     }
     if let Some(constant) = schema.get("const") {
-        return vec![of_value(constant)];
+        return vec![type_of(constant)];
     }
     if let Some(values) = schema["enum"].as_array() {
-        return values.iter().map(of_value).collect();
+        return values.iter().map(type_of).collect();
     }
     let Some(choices) = schema["anyOf"]
         .as_array()
@@ -113,7 +114,7 @@ pub fn types(schema: &Value) -> Vec<&str> {
         return Vec::new();
     };
     let each: Vec<_> = choices.iter().map(types).collect();
-    // One choice that says nothing allows everything.
+    // A choice without a type allows every type.
     if each.iter().any(Vec::is_empty) {
         Vec::new()
     } else {

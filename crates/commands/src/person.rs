@@ -1,4 +1,4 @@
-//! Asks a person at the terminal, and takes what was given on the command line.
+//! Asks a person at the terminal for answers that the command line does not have.
 
 use std::io::{self, IsTerminal as _};
 
@@ -9,16 +9,16 @@ use mainstay_command_line::{
 };
 use mainstay_install::question::{self, Answers, Format, Question};
 
-/// How often a question is asked whose answer does not fit.
+/// Number of times that a question is asked until its answer is valid.
 const TRIES: usize = 3;
 
-/// Choices that are shown.
-const SHOWN_CHOICES: usize = 20;
+/// The maximum number of choices to print.
+const MAX_CHOICES: usize = 20;
 
-/// Who answers.
+/// The person at the terminal.
 pub struct Person {
     pub signals: Signals,
-    /// Whether somebody can be asked.
+    /// True if stdin and stderr are a terminal.
     is_there: bool,
 }
 
@@ -30,22 +30,23 @@ impl Person {
         })
     }
 
-    /// Whether somebody can be asked.
+    /// True if the person can be asked.
     pub fn is_there(&self) -> bool {
         self.is_there
     }
 
-    /// The line that a person types as an answer; `None` at the end of the input.
+    /// Asks a question, and returns the typed line, or `None` at the end of the input.
     pub async fn ask(&mut self, question: &str) -> Result<Option<String>, CommandError> {
         self.line(question, Echo::Shown).await
     }
 
-    /// Whether this may be done. Where nobody is there, the command line has said it.
-    pub async fn agrees(&mut self, what: &str, yes: bool) -> Result<(), CommandError> {
+    /// Asks for permission, and fails if the person declines. Without a terminal the command itself is the
+    /// permission.
+    pub async fn confirm(&mut self, question: &str, yes: bool) -> Result<(), CommandError> {
         if yes || !self.is_there {
             return Ok(());
         }
-        let answer = self.line(&format!("{what} [y/N]"), Echo::Shown).await?;
+        let answer = self.line(&format!("{question} [y/N]"), Echo::Shown).await?;
         let answer = answer.unwrap_or_default();
         if ["y", "yes"]
             .iter()
@@ -56,7 +57,7 @@ impl Person {
         Err(CommandError::Declined)
     }
 
-    /// Completes the answers: asks for what is missing, or names it.
+    /// Completes the answers: asks for the missing ones, or fails with their names.
     pub async fn complete(
         &mut self,
         questions: &[Question],
@@ -85,7 +86,7 @@ impl Person {
         })
     }
 
-    /// Asks for what has no answer yet, where somebody can be asked.
+    /// Asks the questions that have no answer, if the person can be asked.
     pub async fn answer(
         &mut self,
         questions: &[Question],
@@ -107,7 +108,7 @@ impl Person {
         Ok(())
     }
 
-    /// The values that a person gives; none if the default is taken.
+    /// The values that a person types. Empty if the person takes the default.
     async fn values(
         &mut self,
         question: &Question,
@@ -126,7 +127,7 @@ impl Person {
             let choices: Vec<_> = question
                 .choices
                 .iter()
-                .take(SHOWN_CHOICES)
+                .take(MAX_CHOICES)
                 .map(String::as_str)
                 .collect();
             complain(&format!("  one of: {}", choices.join(", ")));
@@ -144,7 +145,7 @@ impl Person {
             let Some(line) = line else {
                 break;
             };
-            let values = given(question, &line);
+            let values = parse_values(question, &line);
             if values.is_empty() && !is_needed {
                 return Ok(values);
             }
@@ -157,9 +158,9 @@ impl Person {
         Ok(Vec::new())
     }
 
-    /// A line that a person types; `None` at the end of the input.
+    /// Reads a line of a person, or `None` at the end of the input.
     async fn line(&mut self, question: &str, echo: Echo) -> Result<Option<String>, CommandError> {
-        // Restored however this ends.
+        // Dropping this turns the echo on again.
         let _quiet = (echo == Echo::Hidden).then(echo::turn_off).flatten();
         ask(question);
         let reading = tokio::task::spawn_blocking(|| {
@@ -189,15 +190,15 @@ enum Echo {
     Hidden,
 }
 
-/// Secrets are not asked for where they would be seen.
+/// True if the question may be asked. A secret is not asked for if the terminal would show it.
 fn is_askable(question: &Question, is_open: bool) -> bool {
     let can_be_hidden = cfg!(unix) || !question.secret;
-    // What has a default and is no setting of a person's own is not worth a question.
+    // A setting with a default is not worth a question, unless it is open.
     can_be_hidden && (is_open || question.default.is_empty())
 }
 
-/// The values in a line: several words for what may be repeated, the forms of yes and no for a switch.
-fn given(question: &Question, line: &str) -> Vec<String> {
+/// Parses the values in a line: several words for a repeated setting, and yes or no for a boolean.
+fn parse_values(question: &Question, line: &str) -> Vec<String> {
     let line = if question.secret { line } else { line.trim() };
     if line.is_empty() {
         return Vec::new();
@@ -218,15 +219,15 @@ fn given(question: &Question, line: &str) -> Vec<String> {
     vec![line.to_owned()]
 }
 
-/// What is wrong with a value of the command line.
+/// The error about an invalid value on the command line.
 fn bad_answer(questions: &[Question], error: &question::BadAnswer) -> CommandError {
-    let known: Vec<_> = questions
+    let keys: Vec<_> = questions
         .iter()
         .map(|question| question.key.as_str())
         .collect();
     let hint = match error {
-        question::BadAnswer::Unknown(_) if known.is_empty() => "nothing is asked for".to_owned(),
-        question::BadAnswer::Unknown(_) => format!("asked for are {}", known.join(", ")),
+        question::BadAnswer::Unknown(_) if keys.is_empty() => "nothing is asked for".to_owned(),
+        question::BadAnswer::Unknown(_) => format!("asked for are {}", keys.join(", ")),
         _ => String::new(),
     };
     CommandError::Usage {
@@ -243,7 +244,7 @@ mod echo {
 
     use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-    /// Turns the echo on again when it is dropped.
+    /// The terminal's modes from before. Dropping it restores them.
     pub struct Quiet(Termios);
 
     pub fn turn_off() -> Option<Quiet> {
@@ -257,7 +258,7 @@ mod echo {
 
     impl Drop for Quiet {
         fn drop(&mut self) {
-            // A terminal that has gone needs no echo.
+            // A closed terminal needs no echo.
             tcsetattr(io::stdin(), OptionalActions::Now, &self.0).ok();
         }
     }
@@ -285,16 +286,19 @@ mod tests {
             ..Question::default()
         };
         let text = question(Format::Text, false, false);
-        assert_eq!(given(&text, " a b "), ["a b"]);
-        assert!(given(&text, "  ").is_empty());
+        assert_eq!(parse_values(&text, " a b "), ["a b"]);
+        assert!(parse_values(&text, "  ").is_empty());
         assert_eq!(
-            given(&question(Format::Path, true, false), "/a  /b"),
+            parse_values(&question(Format::Path, true, false), "/a  /b"),
             ["/a", "/b"]
         );
         assert_eq!(
-            given(&question(Format::Boolean, false, false), "YES"),
+            parse_values(&question(Format::Boolean, false, false), "YES"),
             ["true"]
         );
-        assert_eq!(given(&question(Format::Text, false, true), " s "), [" s "]);
+        assert_eq!(
+            parse_values(&question(Format::Text, false, true), " s "),
+            [" s "]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The programs of servers, looked up as their starts do.
+//! Looks up the programs of servers as their starts do.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,17 +8,17 @@ use std::{
 use mainstay_core::config::StdioLaunch;
 use mainstay_transport::{self as transport, Resolution, Variables};
 
-/// A server's command, and the variables with which it is looked up.
+/// A server's program, and the variables that its process gets.
 pub struct Program {
     pub variables: Variables,
     pub resolution: Resolution,
 }
 
 impl Program {
-    /// Blocks: a login shell may be asked, and folders are read.
+    /// Blocks, because it reads folders and may run a login shell.
     pub fn look_up(launch: &StdioLaunch) -> Self {
         let variables = transport::of_child(launch);
-        let resolution = transport::resolve(&launch.command, path_of(&variables));
+        let resolution = transport::resolve(&launch.command, search_path(&variables));
         // A relative path is looked up in the server's folder.
         let resolution = match (resolution, &launch.cwd) {
             (Resolution::AsGiven(path), Some(cwd)) => Resolution::AsGiven(cwd.join(path)),
@@ -30,7 +30,7 @@ impl Program {
         }
     }
 
-    /// The program, if it is there.
+    /// The program's path, if the program exists.
     pub fn place(&self) -> Option<PathBuf> {
         match &self.resolution {
             Resolution::Found(path) => Some(path.clone()),
@@ -40,17 +40,17 @@ impl Program {
     }
 
     pub fn search_path(&self) -> &OsStr {
-        path_of(&self.variables)
+        search_path(&self.variables)
     }
 }
 
-fn path_of(variables: &Variables) -> &OsStr {
+fn search_path(variables: &Variables) -> &OsStr {
     let path = variables.get(OsStr::new("PATH"));
     path.map(OsString::as_os_str).unwrap_or_default()
 }
 
-/// The reason why a server cannot be started here, though its client may start it: its program or its folder is not
-/// found. Blocks.
+/// The reason that a server cannot start here though its client may start it: its program or its folder does
+/// not exist. Blocks.
 pub fn obstacle(launch: &StdioLaunch) -> Option<String> {
     if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Some(format!("`cwd`: there is no folder {}", cwd.display()));

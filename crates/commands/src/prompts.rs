@@ -1,4 +1,4 @@
-//! `mainstay prompts`: lists prompts, and gets one with its arguments filled in.
+//! `mainstay prompts`: lists prompts, and gets a prompt with its arguments.
 
 use clap::{Args, Subcommand};
 use mainstay_api as api;
@@ -8,7 +8,7 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     table::Column,
 };
@@ -34,13 +34,13 @@ pub struct Prompts {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<PromptsAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum PromptsAction {
     /// List them all (the default)
     List,
     /// Fill one in
@@ -57,13 +57,13 @@ impl RunCommand for Prompts {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         match &self.action {
-            Some(Action::Get { name, pairs }) => self.get(host, name, pairs).await?,
-            Some(Action::List) | None => self.list(host).await?,
+            Some(PromptsAction::Get { name, pairs }) => self.get(host, name, pairs).await?,
+            Some(PromptsAction::List) | None => self.list(host).await?,
         }
         Ok(Exit::DONE)
     }
@@ -75,7 +75,7 @@ impl Prompts {
             .daemon
             .with(host, async |client| Ok(client.prompts().await?))
             .await?;
-        let found = Found::list::<api::Prompt>(&list, &["prompts"], &["name"]);
+        let found = ItemList::list::<api::Prompt>(&list, &["prompts"], &["name"]);
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
             return Ok(());
         };
@@ -93,9 +93,9 @@ impl Prompts {
         output::rows_of(&COLUMNS, list.prompts.iter().map(row), wide)
     }
 
-    async fn get(&self, host: &dyn Host, name: &str, given: &[String]) -> Result<(), CommandError> {
-        let given = pairs::split(given)?;
-        let arguments = (!given.is_empty()).then(|| pairs::strings(&given));
+    async fn get(&self, host: &dyn Host, name: &str, words: &[String]) -> Result<(), CommandError> {
+        let words = pairs::split(words)?;
+        let arguments = (!words.is_empty()).then(|| pairs::strings(&words));
         let get = api::GetPrompt {
             prompt: Some(name.to_owned()),
             arguments,
@@ -122,10 +122,10 @@ impl Prompts {
     }
 }
 
-/// `name style?`: the optional ones with a question mark.
+/// The names of a prompt's arguments, with a question mark for optional ones: `name style?`.
 fn arguments(prompt: &api::Prompt) -> String {
     let arguments: Vec<Value> = foreign::read(prompt.arguments.get()).unwrap_or_default();
-    let shown: Vec<String> = arguments
+    let names: Vec<String> = arguments
         .iter()
         .filter_map(|argument| {
             let name = argument["name"].as_str()?;
@@ -137,5 +137,5 @@ fn arguments(prompt: &api::Prompt) -> String {
             Some(format!("{name}{optional}"))
         })
         .collect();
-    shown.join(" ")
+    names.join(" ")
 }

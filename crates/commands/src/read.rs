@@ -1,4 +1,4 @@
-//! `mainstay read`: one resource's contents.
+//! `mainstay read`: prints the contents of a resource.
 
 use clap::Args;
 use mainstay_api as api;
@@ -21,7 +21,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "mainstay read [OPTIONS] [SERVER] <URI>")]
-pub struct Read {
+pub struct ReadCommand {
     /// The resource, and before it, where it matters, the server
     #[arg(value_name = "URI", num_args = 1..=2, required = true)]
     resource: Vec<String>,
@@ -29,16 +29,16 @@ pub struct Read {
     pub daemon: DaemonArgs,
 }
 
-impl RunCommand for Read {
+impl RunCommand for ReadCommand {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon)
+        CommandFacts::rest_client(&self.daemon)
     }
 
     async fn run(mut self, host: &dyn Host) -> Result<Exit, CommandError> {
         let uri = self.resource.pop();
-        let what = uri.clone().unwrap_or_default();
+        let label = uri.clone().unwrap_or_default();
         let request = api::Read {
             server: self.resource.pop(),
             uri,
@@ -47,7 +47,7 @@ impl RunCommand for Read {
             .daemon
             .recorded(host, async |client| {
                 self.daemon
-                    .call(client, &what, api::READ_WHOLE, &request)
+                    .call(client, &label, api::READ_WHOLE, &request)
                     .await
             })
             .await?;

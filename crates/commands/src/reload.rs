@@ -25,7 +25,7 @@ impl RunCommand for Reload {
     fn facts(&self) -> CommandFacts {
         CommandFacts {
             under_way: Some("reading the configuration"),
-            ..CommandFacts::asking(&self.daemon)
+            ..CommandFacts::rest_client(&self.daemon)
         }
     }
 

@@ -1,4 +1,4 @@
-//! `mainstay remove`: ends a server and forgets it.
+//! `mainstay remove`: stops a server and removes its entry.
 
 use clap::Args;
 use mainstay_command_line::{
@@ -17,7 +17,7 @@ use mainstay_core::ids::ServerName;
 use mainstay_gateway::reload::{Change, change_file};
 use mainstay_platform::environment::Origin;
 
-use super::add::{bundle, legal, tell};
+use super::add::{bundle, legal, report};
 
 #[derive(Debug, Args)]
 pub struct Remove {
@@ -54,12 +54,12 @@ impl RunCommand for Remove {
                 let before = entry(&origin, &legal(&self.name)?);
                 let loaded = change_file(&origin, Change::Remove(legal(&self.name)?)).map_err(
                     |failure| {
-                        // A file that cannot be used has its own error.
+                        // The error of an unusable file is reported elsewhere.
                         let file = origin.load().ok().map(|loaded| loaded.config);
                         suggest::in_file(file.as_ref(), &self.name, failure)
                     },
                 )?;
-                tell(&self.daemon, &self.name, "removed from", loaded.path)?;
+                report(&self.daemon, &self.name, "removed from", loaded.path)?;
                 before
             }
         };
@@ -71,9 +71,9 @@ impl RunCommand for Remove {
     }
 }
 
-/// The entry that goes.
+/// The entry before its removal.
 fn entry(origin: &Origin, name: &ServerName) -> Option<Entry> {
     let text = origin.text().ok()??;
-    let syntax = Syntax::of(&origin.path()?);
+    let syntax = Syntax::of_path(&origin.path()?);
     Document::read(&text, syntax).ok()?.entry(name)
 }

@@ -1,4 +1,4 @@
-//! `mainstay requests`: lists requests of servers that wait for an answer, and answers those that nobody else can.
+//! `mainstay requests`: lists open requests of servers, and answers those that wait for the operator.
 
 use clap::{Args, Subcommand};
 use mainstay_api as api;
@@ -8,7 +8,7 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     table::Column,
     time, trouble,
@@ -28,13 +28,13 @@ pub struct Requests {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<RequestsAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum RequestsAction {
     /// List what waits (the default)
     List,
     /// Answer one with a result
@@ -56,12 +56,12 @@ impl RunCommand for Requests {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         match &self.action {
-            Some(Action::Answer { id, result }) => {
+            Some(RequestsAction::Answer { id, result }) => {
                 let result: Box<RawValue> =
                     serde_json::from_str(result).map_err(|error| CommandError::Usage {
                         message: format!("the answer is no JSON: {error}"),
@@ -73,14 +73,14 @@ impl RunCommand for Requests {
                 };
                 self.reply(host, *id, &reply).await?;
             }
-            Some(Action::Refuse { id, reason }) => {
+            Some(RequestsAction::Refuse { id, reason }) => {
                 let reply = api::Reply {
                     result: None,
                     error: Some(reason.join(" ")),
                 };
                 self.reply(host, *id, &reply).await?;
             }
-            Some(Action::List) | None => self.list(host).await?,
+            Some(RequestsAction::List) | None => self.list(host).await?,
         }
         Ok(Exit::DONE)
     }
@@ -109,7 +109,7 @@ impl Requests {
             .daemon
             .with(host, async |client| Ok(client.server_requests().await?))
             .await?;
-        let found = Found::list::<api::ServerRequest>(&waiting, &["requests"], &["id"]);
+        let found = ItemList::list::<api::ServerRequest>(&waiting, &["requests"], &["id"]);
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &found)? else {
             return Ok(());
         };
@@ -117,28 +117,28 @@ impl Requests {
             complain("nothing waits; servers with \"serverRequests\": \"queue\" may ask here");
             return Ok(());
         }
-        let row = |it: &api::ServerRequest| {
+        let row = |request: &api::ServerRequest| {
             [
-                it.id.to_string(),
-                it.server.clone(),
-                it.method.clone(),
-                time::local(&it.asked_at),
+                request.id.to_string(),
+                request.server.clone(),
+                request.method.clone(),
+                time::local(&request.asked_at),
                 "you".to_owned(),
-                gist(&it.params),
+                gist(&request.params),
             ]
         };
-        let of_client = |it: &api::OpenQuestion| {
+        let client_row = |question: &api::OpenQuestion| {
             [
                 "-".to_owned(),
-                it.server.clone(),
-                it.method.clone(),
-                time::local(&it.asked_at),
-                trouble::asked_client(it),
+                question.server.clone(),
+                question.method.clone(),
+                time::local(&question.asked_at),
+                trouble::waiting_client(question),
                 String::new(),
             ]
         };
         let by_hand = waiting.requests.iter().map(row);
-        let rows = by_hand.chain(waiting.clients.iter().map(of_client));
+        let rows = by_hand.chain(waiting.clients.iter().map(client_row));
         output::rows_of(&COLUMNS, rows, wide)
     }
 }
@@ -152,7 +152,7 @@ pub(super) const COLUMNS: [Column; 6] = [
     Column::new("WHAT").cut_to(20),
 ];
 
-/// What a person must know of a request: its message, else all of it.
+/// The request's message, or else its parameters.
 fn gist(params: &RawValue) -> String {
     let value: Value = foreign::read(params.get()).unwrap_or_default();
     match value["message"].as_str() {

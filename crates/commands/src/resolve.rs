@@ -1,4 +1,4 @@
-//! `mainstay resolve`: which program a server's `command` means.
+//! `mainstay resolve`: prints the program that a server's `command` stands for.
 
 use std::{env, path::PathBuf};
 
@@ -20,7 +20,7 @@ Examples:
 PATH is searched first, then the usual folders of the system, Homebrew,
 installers and version managers.";
 
-/// Whether a program is here, as servers would find it.
+/// True if a program is on this machine, found as for servers.
 pub fn is_here(program: &str) -> bool {
     let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
     matches!(transport::resolve(program, &path), Resolution::Found(_))
@@ -49,7 +49,7 @@ impl RunCommand for Resolve {
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
         let absent = |hint| CommandError::NotFound {
-            what: format!("command {}", self.command),
+            subject: format!("command {}", self.command),
             hint,
         };
         let program: PathBuf = match transport::resolve(&self.command, &path) {
@@ -60,8 +60,8 @@ impl RunCommand for Resolve {
                 .ok_or_else(|| absent("install it, or correct the path".to_owned()))?,
             Resolution::NotFound(_) => {
                 let remedy = transport::remedy(&self.command);
-                let looked = transport::looked_in(&path, usize::MAX);
-                return Err(absent(format!("{remedy}; {looked}")));
+                let searched = transport::looked_in(&path, usize::MAX);
+                return Err(absent(format!("{remedy}; {searched}")));
             }
         };
         if self.json {

@@ -8,18 +8,18 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     table::Column,
 };
 use serde::Serialize;
 
 #[derive(Debug, Args)]
-pub struct Resources {
+pub struct ResourcesCommand {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
 pub(super) const COLUMNS: [Column; 4] = [
@@ -30,29 +30,29 @@ pub(super) const COLUMNS: [Column; 4] = [
 ];
 
 #[derive(Serialize)]
-struct Both {
+struct ResourcesAndTemplates {
     resources: Vec<api::Resource>,
     resource_templates: Vec<api::Template>,
 }
 
-impl RunCommand for Resources {
+impl RunCommand for ResourcesCommand {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let all = self
             .daemon
             .with(host, async |client| {
-                Ok(Both {
+                Ok(ResourcesAndTemplates {
                     resources: client.resources().await?.resources,
                     resource_templates: client.templates().await?.resource_templates,
                 })
             })
             .await?;
-        let found = Found::list::<api::Resource>(
+        let found = ItemList::list::<api::Resource>(
             &all,
             &["resources", "resource_templates"],
             &["uri", "uriTemplate"],
@@ -63,24 +63,24 @@ impl RunCommand for Resources {
         if all.resources.is_empty() && all.resource_templates.is_empty() {
             complain("no resources; `mainstay list` shows how the servers are");
         } else {
-            // Templates stand among the resources: they show by their braces.
-            let resources = all.resources.iter().map(|it| {
+            // Templates stand among the resources. Their braces tell them apart.
+            let resource_rows = all.resources.iter().map(|resource| {
                 [
-                    it.uri.clone(),
-                    it.server.clone(),
-                    it.mime_type.clone().unwrap_or_default(),
-                    it.name.clone(),
+                    resource.uri.clone(),
+                    resource.server.clone(),
+                    resource.mime_type.clone().unwrap_or_default(),
+                    resource.name.clone(),
                 ]
             });
-            let templates = all.resource_templates.iter().map(|it| {
+            let template_rows = all.resource_templates.iter().map(|template| {
                 [
-                    it.uri_template.clone(),
-                    it.server.clone(),
-                    it.mime_type.clone().unwrap_or_default(),
-                    it.name.clone(),
+                    template.uri_template.clone(),
+                    template.server.clone(),
+                    template.mime_type.clone().unwrap_or_default(),
+                    template.name.clone(),
                 ]
             });
-            output::rows_of(&COLUMNS, resources.chain(templates), wide)?;
+            output::rows_of(&COLUMNS, resource_rows.chain(template_rows), wide)?;
         }
         Ok(Exit::DONE)
     }

@@ -6,7 +6,7 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     table::Column,
 };
@@ -17,13 +17,13 @@ use mainstay_install::{
 use mainstay_platform::environment::Origin;
 use serde_json::{Value, json};
 
-use super::{add::registry::Registry, resolve::is_here};
+use super::{add::registry::RegistryClient, resolve::is_here};
 
-/// The most servers of one page.
+/// The maximum number of servers in a page.
 const MAX_LIMIT: i64 = 100;
 
-/// The longest text of a registry that a column shows, in characters.
-const SHOWN: usize = 200;
+/// The maximum length of a registry's text in a column, in characters.
+const MAX_TEXT: usize = 200;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +51,7 @@ pub struct Search {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
 /// The fields of a server in JSON.
@@ -77,18 +77,18 @@ impl RunCommand for Search {
     }
 
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
-        let registry = Registry::of(self.registry.as_deref(), &Origin::default())?;
+        let registry = RegistryClient::locate(self.registry.as_deref(), &Origin::default())?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut page = registry
             .search(&self.word, limit, self.cursor.as_deref())
             .await?;
-        // A registry may send more than was asked for.
+        // A registry may send more servers than the limit.
         page.servers.truncate(limit);
         page.servers
-            .retain(|server| server.status != ListingStatus::Deleted);
+            .retain(|listed| listed.status != ListingStatus::Deleted);
         let servers: Vec<_> = page.servers.iter().map(as_json).collect();
         let whole = json!({"servers": servers, "nextCursor": page.next});
-        let found = Found {
+        let found = ItemList {
             whole: &whole,
             items: &["servers"],
             names: &["name"],
@@ -142,7 +142,7 @@ fn runs(offer: &Offer) -> String {
 
 fn shortened(text: &str) -> String {
     let line = output::headline(text);
-    match line.char_indices().nth(SHOWN) {
+    match line.char_indices().nth(MAX_TEXT) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line.into_owned(),
     }
@@ -150,26 +150,26 @@ fn shortened(text: &str) -> String {
 
 fn row(listed: &ListedServer) -> [String; 4] {
     let server = &listed.server;
-    let what = shortened(&server.description);
+    let description = shortened(&server.description);
     [
         server.name.clone(),
         shortened(&server.version),
         best(listed).map_or_else(|| "-".to_owned(), |offer| shortened(&runs(&offer))),
         match listed.status {
-            ListingStatus::Active => what,
-            status => format!("{}: {what}", status.word()),
+            ListingStatus::Active => description,
+            status => format!("{}: {description}", status.word()),
         },
     ]
 }
 
 fn as_json(listed: &ListedServer) -> Value {
     let (offers, _) = offers(&listed.server, is_here);
-    let offers = offers.iter().map(|offer| {
+    let packages = offers.iter().map(|offer| {
         json!({
             "kind": offer.kind.word(),
             "runs": offer.summary(),
             "canRun": offer.can_run,
-            "asks": offer.questions.iter().filter(|it| it.required).map(|it| &it.key).collect::<Vec<_>>(),
+            "asks": offer.questions.iter().filter(|question| question.required).map(|question| &question.key).collect::<Vec<_>>(),
         })
     });
     json!({
@@ -178,8 +178,8 @@ fn as_json(listed: &ListedServer) -> Value {
         "version": listed.server.version,
         "description": listed.server.description,
         "status": listed.status.word(),
-        "repository": listed.server.repository.as_ref().map(|it| &it.url),
+        "repository": listed.server.repository.as_ref().map(|repository| &repository.url),
         "published": listed.published,
-        "packages": offers.collect::<Vec<_>>(),
+        "packages": packages.collect::<Vec<_>>(),
     })
 }

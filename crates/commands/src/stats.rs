@@ -8,16 +8,17 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     table::Column,
-    when::{self, When, when},
+    when::{self, TypedTime, when},
 };
 use mainstay_platform::utc;
 
-use super::{records::took, warnings};
+use super::{records::duration_text, warnings};
 
-/// Only the whole is shown. Below an hour it is told to the minute, where that is still kept.
+/// The width of buckets, in milliseconds. Only the total is printed. Below an hour it is exact to the minute,
+/// while the journal still stores minutes.
 const BUCKET_MS: u64 = 30 * 60 * 1000;
 
 const EXAMPLES: &str = "\
@@ -39,17 +40,17 @@ pub struct Stats {
     /// Calls since then: 14:03, "yesterday 23:50", 2026-11-25, 10m (ago), or 2026-11-25T14:03:00Z
     /// [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
-    since: Option<When>,
+    since: Option<TypedTime>,
     /// Calls until then
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
-    until: Option<When>,
+    until: Option<TypedTime>,
     /// The most first: calls, errors, p50, p95 or p99 [default: by name]
     #[arg(long, value_name = "BY", hide_possible_values = true)]
     sort: Option<Order>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -80,12 +81,12 @@ impl RunCommand for Stats {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let until = when::end(self.since, self.until)?;
-        let time = |when: When| utc::rfc3339(when.at());
+        let time = |when: TypedTime| utc::rfc3339(when.at());
         let server = self.server;
         let query = [
             ("server", server.clone()),
@@ -94,15 +95,15 @@ impl RunCommand for Stats {
             ("until", until.map(time)),
             ("bucketMs", Some(BUCKET_MS.to_string())),
         ];
-        let query = query.into_iter();
         let query: Vec<_> = query
+            .into_iter()
             .filter_map(|(name, word)| Some((name, word?)))
             .collect();
         let ask = async |client: &Client| {
-            warnings::say(client).await;
+            warnings::print(client).await;
             let found = client.statistics(&query).await?;
             if let Some(server) = server.as_ref().filter(|_| found.tools.is_empty()) {
-                // An error if there is no such server and never was one.
+                // Fails if the server does not exist and never existed.
                 client.history(Some(server), &[]).await?;
             }
             Ok(found)
@@ -111,7 +112,7 @@ impl RunCommand for Stats {
         if let Some(order) = self.sort {
             order.sort(&mut found.tools);
         }
-        let list = Found::list::<ToolStatistics>(&found, &["tools"], &["tool"]);
+        let list = ItemList::list::<ToolStatistics>(&found, &["tools"], &["tool"]);
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
             return Ok(Exit::DONE);
         };
@@ -141,22 +142,22 @@ fn row(tool: &ToolStatistics) -> [String; 8] {
         name(tool),
         total.calls.to_string(),
         total.errors.to_string(),
-        took(Some(total.p50_ms)),
-        took(Some(total.p95_ms)),
-        took(Some(total.p99_ms)),
+        duration_text(Some(total.p50_ms)),
+        duration_text(Some(total.p95_ms)),
+        duration_text(Some(total.p99_ms)),
         bytes(total.argument_bytes),
         bytes(total.result_bytes),
     ]
 }
 
-/// `server/tool`; what is no tool has its method beside it.
+/// The name of a tool as `server/tool`, or another name with its method.
 fn name(tool: &ToolStatistics) -> String {
     if tool.server.is_empty() {
         return format!("unknown names ({})", tool.method);
     }
     match (&*tool.method, &*tool.tool) {
         ("tools/call", name) => format!("{}/{name}", tool.server),
-        // Resources are counted together, for there may be any number of them.
+        // Resources are counted together, because there may be any number of them.
         (method, "") => format!("{} ({method})", tool.server),
         (method, name) => format!("{}/{name} ({method})", tool.server),
     }
@@ -206,7 +207,7 @@ mod tests {
             let mut tools: Vec<ToolStatistics> =
                 serde_json::from_value(tools.clone()).expect("statistics");
             order.sort(&mut tools);
-            let names: Vec<_> = tools.iter().map(|it| it.tool.as_str()).collect();
+            let names: Vec<_> = tools.iter().map(|tool| tool.tool.as_str()).collect();
             assert_eq!(names, expected, "{order:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! What the program does for the commands that read records without a daemon, or write them to a file: it reads
-//! and writes files in the form of the journal's store. The commands do not know that form.
+//! Services of the program for commands that read records without a daemon, or write them to a file. The
+//! commands do not know the format of the journal's store.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use mainstay_command_line::{CommandError, JournalFault, host::Host};
 use mainstay_core::record::{Cid, Record, RecordId};
 use mainstay_journal::{Filter, History, JournalError, Page, Period};
 
-/// The program that these commands are part of.
+/// The program that runs these commands.
 pub trait StoreHost: Host {
-    /// The journal in a state directory, to be read without its daemon; `None` if there is none.
+    /// Opens the journal in a state directory without its daemon. `None` if there is none.
     fn journal(&self, state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault>;
 
     /// Begins a SQLite file with one table of calls, in an empty file.
     fn call_table(&self, path: &Path) -> Result<Box<dyn CallTable>, StoreFault>;
 }
 
-/// A journal as it is now, even while it is being written.
+/// A journal that is read, even while another process writes it.
 pub trait JournalReader {
-    /// The newest records that the filter lets through.
+    /// The newest records that match the filter.
     fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreFault>;
 
     fn record(&mut self, id: RecordId) -> Result<Option<Record>, StoreFault>;
@@ -29,7 +29,7 @@ pub trait JournalReader {
     fn history(&mut self, period: &Period) -> Result<History, StoreFault>;
 }
 
-/// A SQLite file while it is written.
+/// A SQLite file that is being written.
 pub trait CallTable {
     fn insert(&mut self, calls: &[CallRecord]) -> Result<(), StoreFault>;
 
@@ -37,11 +37,11 @@ pub trait CallTable {
     fn finish(self: Box<Self>) -> Result<(), StoreFault>;
 }
 
-/// A [`JournalFault`] of a kind that is known.
+/// A fault of the journal's store, as a [`JournalFault`] with a typed error.
 #[derive(Debug)]
 pub struct StoreFault {
     pub error: JournalError,
-    /// What to do next.
+    /// The next step for the person.
     pub hint: Option<String>,
 }
 

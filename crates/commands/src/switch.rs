@@ -1,4 +1,4 @@
-//! `mainstay enable` and `disable`.
+//! `mainstay enable` and `disable`: switches a server on or off.
 
 use clap::Args;
 use mainstay_api::Keeping;
@@ -13,7 +13,7 @@ use mainstay_command_line::{
 use mainstay_gateway::reload::{Change, change_file};
 
 use super::{
-    add::{legal, tell},
+    add::{legal, report},
     operate,
 };
 
@@ -58,7 +58,7 @@ switch_commands! {
 
 impl Switch {
     pub async fn run(self, enabled: bool) -> Result<Exit, CommandError> {
-        let (switch, done) = if enabled {
+        let (switch, change) = if enabled {
             ("enable", "enabled in")
         } else {
             ("disable", "disabled in")
@@ -72,7 +72,7 @@ impl Switch {
                 let operated = client.switch(&self.name, switch, keeping).await;
                 let operated = suggest::completed(&client, operated.map_err(Into::into)).await?;
                 if enabled || self.daemon.json {
-                    operate::tell(self.daemon.json, &operated)?;
+                    operate::report(self.daemon.json, &operated)?;
                 } else {
                     output::line(&format!("{} is disabled", operated.name))?;
                 }
@@ -81,11 +81,11 @@ impl Switch {
                 let name = legal(&self.name)?;
                 let loaded =
                     change_file(&origin, Change::Switch { name, enabled }).map_err(|failure| {
-                        // A file that cannot be used has its own error.
+                        // The error of an unusable file is reported elsewhere.
                         let file = origin.load().ok().map(|loaded| loaded.config);
                         suggest::in_file(file.as_ref(), &self.name, failure)
                     })?;
-                tell(&self.daemon, &self.name, done, loaded.path)?;
+                report(&self.daemon, &self.name, change, loaded.path)?;
             }
         }
         Ok(Exit::DONE)

@@ -1,4 +1,4 @@
-//! `mainstay switches`: servers and tools that are switched off for one client.
+//! `mainstay switches`: switches servers and tools on or off for one client.
 
 use clap::{Args, Subcommand};
 use mainstay_api::{SetSwitch, SwitchedOff};
@@ -8,7 +8,7 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     table::Column,
 };
@@ -28,66 +28,73 @@ pub(super) const COLUMNS: [Column; 2] = [
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Switches {
+pub struct SwitchesCommand {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<SwitchesAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SwitchesAction {
     /// List what is off (the default)
     List,
     /// Switch a server or a tool off for a client
-    Off(One),
+    Off(SwitchTarget),
     /// Switch it on again
-    On(One),
+    On(SwitchTarget),
     /// Switch everything on again
     Clear {
-        /// For this client
+        /// Clear the switches of this client
         #[arg(required_unless_present = "all")]
         client: Option<String>,
-        /// For every client
+        /// Clear the switches of all clients
         #[arg(long, conflicts_with = "client")]
         all: bool,
     },
 }
 
 #[derive(Debug, Args)]
-struct One {
+struct SwitchTarget {
     /// The client: the name of its token, or else what it calls itself when it connects
     client: String,
     /// A server, or one of its tools
     #[arg(value_name = "SERVER[/TOOL]")]
-    what: String,
+    target: String,
 }
 
-impl RunCommand for Switches {
+impl RunCommand for SwitchesCommand {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         match &self.action {
-            Some(Action::Off(one)) => self.set(host, one, false).await?,
-            Some(Action::On(one)) => self.set(host, one, true).await?,
-            Some(Action::Clear { client, .. }) => self.clear(host, client.as_deref()).await?,
-            Some(Action::List) | None => self.list(host).await?,
+            Some(SwitchesAction::Off(one)) => self.set(host, one, false).await?,
+            Some(SwitchesAction::On(one)) => self.set(host, one, true).await?,
+            Some(SwitchesAction::Clear { client, .. }) => {
+                self.clear(host, client.as_deref()).await?;
+            }
+            Some(SwitchesAction::List) | None => self.list(host).await?,
         }
         Ok(Exit::DONE)
     }
 }
 
-impl Switches {
-    async fn set(&self, host: &dyn Host, one: &One, enabled: bool) -> Result<(), CommandError> {
-        let (server, tool) = match one.what.split_once('/') {
+impl SwitchesCommand {
+    async fn set(
+        &self,
+        host: &dyn Host,
+        one: &SwitchTarget,
+        enabled: bool,
+    ) -> Result<(), CommandError> {
+        let (server, tool) = match one.target.split_once('/') {
             Some((server, tool)) => (server, Some(tool.to_owned())),
-            None => (one.what.as_str(), None),
+            None => (one.target.as_str(), None),
         };
         let set = SetSwitch {
             server: server.to_owned(),
@@ -105,7 +112,7 @@ impl Switches {
             return output::json(&switched);
         }
         let state = if enabled { "on" } else { "off" };
-        output::line(&format!("{} is {state} for {}", one.what, one.client))
+        output::line(&format!("{} is {state} for {}", one.target, one.client))
     }
 
     async fn clear(&self, host: &dyn Host, client: Option<&str>) -> Result<(), CommandError> {
@@ -119,8 +126,8 @@ impl Switches {
         if is_json {
             return output::json(&cleared);
         }
-        let whom = client.unwrap_or("every client");
-        output::line(&format!("everything is on for {whom}"))
+        let cleared_client = client.unwrap_or("every client");
+        output::line(&format!("everything is on for {cleared_client}"))
     }
 
     async fn list(&self, host: &dyn Host) -> Result<(), CommandError> {
@@ -128,7 +135,7 @@ impl Switches {
             .daemon
             .with(host, async |client| Ok(client.switches().await?))
             .await?;
-        let found = Found {
+        let found = ItemList {
             whole: &all,
             items: &["clients"],
             names: &["name"],
@@ -143,7 +150,7 @@ impl Switches {
         }
         let rows = all.clients.iter().flat_map(|(client, off)| {
             let SwitchedOff { servers, tools } = off;
-            let row = |what: &String| [client.clone(), what.clone()];
+            let row = |target: &String| [client.clone(), target.clone()];
             servers.iter().chain(tools).map(row)
         });
         output::rows_of(&COLUMNS, rows, wide)

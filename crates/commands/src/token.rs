@@ -1,6 +1,5 @@
-//! `mainstay token`: manages clients' tokens and rotates the control token. It asks the running daemon.
-//! Without a daemon it changes the state directory, so that tokens can be made before the first
-//! `serve`.
+//! `mainstay token`: manages clients' tokens and rotates the control token. Asks the running daemon. Without
+//! a daemon it changes the state directory, so that tokens can be added before the first `serve`.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     suggest,
     table::Column,
@@ -43,7 +42,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Token {
     #[command(subcommand)]
-    action: Action,
+    action: TokenAction,
     /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]. Its
     /// token is taken from $MAINSTAY_TOKEN
     #[arg(long, value_name = "URL", global = true)]
@@ -52,15 +51,15 @@ pub struct Token {
     #[arg(long, global = true)]
     pub json: bool,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum TokenAction {
     /// Make a token with which a client may use the MCP addresses; it is printed once
     Add {
         name: String,
-        /// How long it lasts: 30m, 12h, 90d, 8w [default: until it is removed]
+        /// Lifetime of the token: 30m, 12h, 90d, 8w [default: until it is removed]
         #[arg(long, value_name = "TIME", value_parser = lifetime)]
         expires: Option<Duration>,
     },
@@ -91,14 +90,14 @@ fn lifetime(text: &str) -> Result<Duration, BadLifetime> {
     seconds.map(Duration::from_secs).ok_or(BadLifetime)
 }
 
-/// Where the tokens are.
-enum Keeper {
+/// The owner of the tokens.
+enum TokenOwner {
     Daemon(Client),
-    /// No daemon uses the state directory: this process owns it meanwhile.
+    /// The state directory without a daemon. This process owns it for now.
     Directory(Ownership),
 }
 
-impl Keeper {
+impl TokenOwner {
     fn tokens(owner: &Ownership) -> Result<Tokens, CommandError> {
         Ok(Tokens::open(owner.dir().clone(), &owner.token)?)
     }
@@ -112,21 +111,21 @@ impl RunCommand for Token {
     }
 
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
-        if !matches!(self.action, Action::List) {
+        if !matches!(self.action, TokenAction::List) {
             self.shape.only_json(self.json)?;
         }
         match &self.action {
-            Action::Add { name, expires } => self.add(name, *expires).await?,
-            Action::List => self.list().await?,
-            Action::Remove { name } => self.remove(name).await?,
-            Action::Rotate => self.rotate().await?,
+            TokenAction::Add { name, expires } => self.add(name, *expires).await?,
+            TokenAction::List => self.list().await?,
+            TokenAction::Remove { name } => self.remove(name).await?,
+            TokenAction::Rotate => self.rotate().await?,
         }
         Ok(Exit::DONE)
     }
 }
 
 impl Token {
-    /// The daemon, where one runs or is named.
+    /// The daemon, if one runs or is named.
     fn daemon(&self) -> Result<Option<Client>, CommandError> {
         match connect::running(self.url.clone()) {
             Err(CommandError::Client(ClientError::NotRunning { .. })) => Ok(None),
@@ -134,24 +133,24 @@ impl Token {
         }
     }
 
-    fn keeper(&self) -> Result<Keeper, CommandError> {
+    fn owner(&self) -> Result<TokenOwner, CommandError> {
         Ok(match self.daemon()? {
-            Some(client) => Keeper::Daemon(client),
-            None => Keeper::Directory(StateDir::locate(&Process)?.own()?),
+            Some(client) => TokenOwner::Daemon(client),
+            None => TokenOwner::Directory(StateDir::locate(&Process)?.own()?),
         })
     }
 
     async fn add(&self, name: &str, expires: Option<Duration>) -> Result<(), CommandError> {
-        let added = match self.keeper()? {
-            Keeper::Daemon(client) => {
-                let wanted = AddToken {
+        let added = match self.owner()? {
+            TokenOwner::Daemon(client) => {
+                let request = AddToken {
                     name: Some(name.to_owned()),
                     expires_in_seconds: expires.map(|time| time.as_secs()),
                 };
-                client.add_token(&wanted).await?
+                client.add_token(&request).await?
             }
-            Keeper::Directory(owner) => {
-                let (token, client) = Keeper::tokens(&owner)?.add(name, expires)?;
+            TokenOwner::Directory(owner) => {
+                let (token, client) = TokenOwner::tokens(&owner)?.add(name, expires)?;
                 tokens::added(&token, &client)
             }
         };
@@ -171,13 +170,13 @@ impl Token {
         let list = match self.daemon()? {
             Some(client) => client.client_tokens().await?,
             None => {
-                let kept = tokens::read(&StateDir::locate(&Process)?)?;
+                let stored = tokens::read(&StateDir::locate(&Process)?)?;
                 ClientTokens {
-                    tokens: kept.iter().map(ClientToken::from).collect(),
+                    tokens: stored.iter().map(ClientToken::from).collect(),
                 }
             }
         };
-        let found = Found::list::<ClientToken>(&list, &["tokens"], &["name"]);
+        let found = ItemList::list::<ClientToken>(&list, &["tokens"], &["name"]);
         let Some(Tabular { wide }) = self.shape.print(self.json, &found)? else {
             return Ok(());
         };
@@ -185,15 +184,15 @@ impl Token {
             complain("no client has a token; `mainstay token add NAME` makes one");
             return Ok(());
         }
-        let row = |it: &ClientToken| {
-            let expires = match &it.expires_at {
-                Some(end) if it.expired => format!("{} (expired)", time::local_with_day(end)),
+        let row = |token: &ClientToken| {
+            let expires = match &token.expires_at {
+                Some(end) if token.expired => format!("{} (expired)", time::local_with_day(end)),
                 Some(end) => time::local_with_day(end),
                 None => "never".to_owned(),
             };
             [
-                it.name.clone(),
-                time::local_with_day(&it.created_at),
+                token.name.clone(),
+                time::local_with_day(&token.created_at),
                 expires,
             ]
         };
@@ -201,13 +200,13 @@ impl Token {
     }
 
     async fn remove(&self, name: &str) -> Result<(), CommandError> {
-        let removed = match self.keeper()? {
-            Keeper::Daemon(client) => {
+        let removed = match self.owner()? {
+            TokenOwner::Daemon(client) => {
                 let removed = client.remove_token(name).await;
                 suggest::completed(&client, removed.map_err(CommandError::from)).await?
             }
-            Keeper::Directory(owner) => {
-                let client = Keeper::tokens(&owner)?.remove(name)?;
+            TokenOwner::Directory(owner) => {
+                let client = TokenOwner::tokens(&owner)?.remove(name)?;
                 RemovedToken {
                     success: true,
                     name: client.name.to_string(),
@@ -224,10 +223,10 @@ impl Token {
     }
 
     async fn rotate(&self) -> Result<(), CommandError> {
-        let rotated = match self.keeper()? {
-            Keeper::Daemon(client) => client.rotate_token().await?,
-            Keeper::Directory(owner) => {
-                let token: Secret = Keeper::tokens(&owner)?.rotate()?;
+        let rotated = match self.owner()? {
+            TokenOwner::Daemon(client) => client.rotate_token().await?,
+            TokenOwner::Directory(owner) => {
+                let token: Secret = TokenOwner::tokens(&owner)?.rotate()?;
                 RotatedToken {
                     token: token.expose().to_owned(),
                 }

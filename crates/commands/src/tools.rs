@@ -1,4 +1,4 @@
-//! `mainstay tools`: lists tools, or shows the arguments of one.
+//! `mainstay tools`: lists tools, or prints the arguments of one.
 
 use clap::{Args, Subcommand};
 use mainstay_api::{self as api, Client};
@@ -8,7 +8,7 @@ use mainstay_command_line::{
     host::Host,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     suggest,
     table::Column,
@@ -34,13 +34,13 @@ pub struct Tools {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<ToolsAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ToolsAction {
     /// List them (the default)
     List {
         /// Only those of this server
@@ -57,13 +57,13 @@ impl RunCommand for Tools {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let server = match &self.action {
-            Some(Action::List { server }) => server.as_deref(),
-            Some(Action::Get { .. }) => None,
+            Some(ToolsAction::List { server }) => server.as_deref(),
+            Some(ToolsAction::Get { .. }) => None,
             None => self.server.as_deref(),
         };
         let ask = async |client: &Client| {
@@ -72,12 +72,12 @@ impl RunCommand for Tools {
                 tools.tools.retain(|tool| tool.server == server);
                 if tools.tools.is_empty() && server.contains('/') {
                     return Err(CommandError::NotFound {
-                        what: format!("server {server}"),
+                        subject: format!("server {server}"),
                         hint: format!("`mainstay tools get {}` shows one tool", word(server)),
                     });
                 }
                 if tools.tools.is_empty() {
-                    // There may be none of that name.
+                    // The server may not exist.
                     client.server(server).await?;
                 }
             }
@@ -85,29 +85,30 @@ impl RunCommand for Tools {
         };
         let tools = self.daemon.with(host, ask).await?;
         match self.action {
-            Some(Action::Get { name }) => {
+            Some(ToolsAction::Get { name }) => {
                 let tool = find(&tools.tools, &name).ok_or_else(|| {
-                    let meant = suggest::tool(&name, &tools.tools);
-                    let meant = meant
-                        .map_or_else(String::new, |it| format!("did you mean {}? ", word(&it)));
+                    let nearest = suggest::tool(&name, &tools.tools);
+                    let question = nearest.map_or_else(String::new, |tool| {
+                        format!("did you mean {}? ", word(&tool))
+                    });
                     CommandError::NotFound {
-                        what: format!("tool {name}"),
-                        hint: format!("{meant}`mainstay tools` lists them all"),
+                        subject: format!("tool {name}"),
+                        hint: format!("{question}`mainstay tools` lists them all"),
                     }
                 })?;
-                let found = Found::one(tool, &["name"]);
+                let found = ItemList::one(tool, &["name"]);
                 if self.shape.print(self.daemon.json, &found)?.is_some() {
                     show(tool)?;
                 }
             }
-            Some(Action::List { .. }) | None => list(&tools, self.daemon.json, &self.shape)?,
+            Some(ToolsAction::List { .. }) | None => list(&tools, self.daemon.json, &self.shape)?,
         }
         Ok(Exit::DONE)
     }
 }
 
-fn list(tools: &api::Tools, json: bool, shape: &Shape) -> Result<(), CommandError> {
-    let found = Found::list::<api::Tool>(tools, &["tools"], &["name"]);
+fn list(tools: &api::Tools, json: bool, shape: &OutputShape) -> Result<(), CommandError> {
+    let found = ItemList::list::<api::Tool>(tools, &["tools"], &["name"]);
     let Some(Tabular { wide }) = shape.print(json, &found)? else {
         return Ok(());
     };
@@ -118,7 +119,7 @@ fn list(tools: &api::Tools, json: bool, shape: &Shape) -> Result<(), CommandErro
     output::rows_of(&COLUMNS, tools.tools.iter().map(row), wide)
 }
 
-/// Shows the tool of this name, or lists those with the word in their name or description.
+/// Prints the tool of this name, or lists tools with the word in their names or descriptions.
 pub async fn search(
     host: &dyn Host,
     daemon: &DaemonArgs,
@@ -135,23 +136,23 @@ pub async fn search(
             }
             return Ok(Exit::DONE);
         }
-        let meant = suggest::tool(word, &tools.tools);
-        let wanted = word.to_lowercase();
-        let fits = |text: &str| text.to_lowercase().contains(&wanted);
+        let nearest = suggest::tool(word, &tools.tools);
+        let lowercase_word = word.to_lowercase();
+        let fits = |text: &str| text.to_lowercase().contains(&lowercase_word);
         tools
             .tools
             .retain(|tool| fits(&tool.name) || fits(&tool.description));
         if tools.tools.is_empty() {
-            let meant = meant.map_or_else(String::new, |it| {
-                format!("did you mean {}? ", display::word(&it))
+            let question = nearest.map_or_else(String::new, |tool| {
+                format!("did you mean {}? ", display::word(&tool))
             });
             return Err(CommandError::NotFound {
-                what: format!("a tool with {word:?} in its name or description"),
-                hint: format!("{meant}without a word all are listed"),
+                subject: format!("a tool with {word:?} in its name or description"),
+                hint: format!("{question}without a word all are listed"),
             });
         }
     }
-    list(&tools, daemon.json, &Shape::default())?;
+    list(&tools, daemon.json, &OutputShape::default())?;
     Ok(Exit::DONE)
 }
 
@@ -165,15 +166,15 @@ fn row(tool: &api::Tool) -> [String; 2] {
     [tool.name.clone(), description]
 }
 
-/// By `server/tool`, else by the tool's own name or `server__tool` where only one has it.
+/// Finds a tool by `server/tool`, or by its own name or `server__tool` if only one tool has it.
 pub fn find<'t>(tools: &'t [api::Tool], name: &str) -> Option<&'t api::Tool> {
     if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
         return Some(tool);
     }
-    let mut meant = tools.iter().filter(|tool| {
+    let mut candidates = tools.iter().filter(|tool| {
         tool.original_name == name || format!("{}__{}", tool.server, tool.original_name) == name
     });
-    meant.next().filter(|_| meant.next().is_none())
+    candidates.next().filter(|_| candidates.next().is_none())
 }
 
 fn show(tool: &api::Tool) -> Result<(), CommandError> {
@@ -181,7 +182,7 @@ fn show(tool: &api::Tool) -> Result<(), CommandError> {
     if !tool.description.is_empty() {
         output::text(&format!("\n{}", tool.description.trim_end()))?;
     }
-    // A schema of any other shape is shown by --json.
+    // `--json` prints a schema of any other shape.
     let schema: Value = foreign::read(tool.input_schema.get()).unwrap_or_default();
     let required: Vec<&str> = schema["required"]
         .as_array()
@@ -212,7 +213,7 @@ fn show(tool: &api::Tool) -> Result<(), CommandError> {
     output::table(["ARGUMENT", "TYPE", "", "DESCRIPTION"], rows)
 }
 
-/// `string`, `integer|null`, `"a"|"b"`
+/// The type of an argument: `string`, `integer|null`, `"a"|"b"`.
 fn kind(property: &Value) -> String {
     let joined = |values: &[Value]| {
         values

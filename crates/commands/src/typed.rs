@@ -1,24 +1,24 @@
-//! Lines of the shell: each is carried out by the command of the command line that does the same.
+//! Runs lines of the shell with the commands of the command line.
 
 use clap::{Args, Parser};
 use mainstay_command_line::{
     connect::DaemonArgs,
-    host::{Running, Typed},
+    host::{RunningCommand, Typed},
     run_command::RunCommand as _,
 };
 
 use super::{
-    call::{Call, Input},
-    events::Events,
+    call::{ArgumentInput, CallCommand},
+    events::EventsCommand,
     health::Health,
-    history::History,
+    history::HistoryCommand,
     list::List,
-    logs::Logs,
+    logs::LogsCommand,
     operate::Operate,
     prompts::Prompts,
-    read::Read,
+    read::ReadCommand,
     records::Records,
-    resources::Resources,
+    resources::ResourcesCommand,
     store::StoreHost,
     switch::Switch,
     tools,
@@ -32,18 +32,18 @@ struct Options<T: Args> {
     command: T,
 }
 
-/// Reads the arguments of a command. It is run by the shell's daemon.
+/// Parses the arguments of a command, which then uses the shell's daemon.
 pub fn typed<'h>(
     host: &'h dyn StoreHost,
     command: Typed,
     arguments: &[&str],
     mut daemon: DaemonArgs,
-) -> Result<Running<'h>, clap::Error> {
+) -> Result<RunningCommand<'h>, clap::Error> {
     Ok(match command {
         Typed::List => {
             let list: List = read(arguments)?;
             daemon.json |= list.daemon.json;
-            Box::pin(List::of(daemon).run(host))
+            Box::pin(List::with_defaults(daemon).run(host))
         }
         Typed::Health => {
             let mut health: Health = read(arguments)?;
@@ -65,17 +65,17 @@ pub fn typed<'h>(
             Box::pin(async move { tools::search(host, &daemon, word.as_deref()).await })
         }
         Typed::Call => {
-            let mut call: Call = read(arguments)?;
+            let mut call: CallCommand = read(arguments)?;
             ask(&mut call.daemon, daemon);
-            Box::pin(call.run_with(Input::Shells, host))
+            Box::pin(call.run_with(ArgumentInput::Shells, host))
         }
         Typed::Resources => {
-            let mut resources: Resources = read(arguments)?;
+            let mut resources: ResourcesCommand = read(arguments)?;
             ask(&mut resources.daemon, daemon);
             Box::pin(resources.run(host))
         }
         Typed::Read => {
-            let mut resource: Read = read(arguments)?;
+            let mut resource: ReadCommand = read(arguments)?;
             ask(&mut resource.daemon, daemon);
             Box::pin(resource.run(host))
         }
@@ -85,12 +85,12 @@ pub fn typed<'h>(
             Box::pin(prompts.run(host))
         }
         Typed::Events => {
-            let mut events: Events = read(arguments)?;
+            let mut events: EventsCommand = read(arguments)?;
             ask(&mut events.daemon, daemon);
             Box::pin(events.run(host))
         }
         Typed::History => {
-            let mut history: History = read(arguments)?;
+            let mut history: HistoryCommand = read(arguments)?;
             ask(&mut history.daemon, daemon);
             Box::pin(history.run(host))
         }
@@ -100,7 +100,7 @@ pub fn typed<'h>(
             Box::pin(records.run(host))
         }
         Typed::Logs => {
-            let mut logs: Logs = read(arguments)?;
+            let mut logs: LogsCommand = read(arguments)?;
             ask(&mut logs.daemon, daemon);
             Box::pin(logs.run(host))
         }
@@ -111,8 +111,8 @@ fn read<T: Args>(arguments: &[&str]) -> Result<T, clap::Error> {
     Options::<T>::try_parse_from(arguments).map(|options| options.command)
 }
 
-/// Has a command ask the shell's daemon, in the form that the command's options want.
-fn ask(given: &mut DaemonArgs, mut daemon: DaemonArgs) {
-    daemon.json |= given.json;
-    *given = daemon;
+/// Makes a command ask the shell's daemon, with the command's own output format.
+fn ask(options: &mut DaemonArgs, mut daemon: DaemonArgs) {
+    daemon.json |= options.json;
+    *options = daemon;
 }

@@ -1,4 +1,4 @@
-//! `mainstay ui`: opens the web page in a browser, which a one-time link signs in.
+//! `mainstay ui`: opens the web page in a browser, with a link that signs in once.
 
 use std::{
     env,
@@ -41,10 +41,10 @@ pub struct Ui {
     pub json: bool,
 }
 
-/// Why the link is printed and not opened.
-enum Shown {
-    AsAsked,
-    /// There is no display here.
+/// The reason that the link is printed instead of opened.
+enum PrintReason {
+    NoOpen,
+    /// This session has no display.
     NoDisplay,
     /// The program that opens links could not be started.
     NotOpened(io::Error),
@@ -68,26 +68,28 @@ impl RunCommand for Ui {
         let link = client.sign_in_link().await.map_err(refused)?;
         let address = found.url.trim_end_matches('/');
         let url = format!("{address}{}", link.path);
-        let shown = self.open(&url).err();
+        let print_reason = self.open(&url).err();
         if self.json {
             output::json(&json!({
                 "url": url,
-                "opened": shown.is_none(),
+                "opened": print_reason.is_none(),
                 "expiresInSeconds": link.expires_in_seconds,
             }))?;
             return Ok(Exit::DONE);
         }
-        let Some(why) = shown else {
-            // Without the code, which may stay on the screen and in logs.
+        let Some(reason) = print_reason else {
+            // Leave out the code, because this line may stay on the screen and in logs.
             complain(&format!(
                 "opened {address} in your browser; if no page appears: mainstay ui --no-open"
             ));
             return Ok(Exit::DONE);
         };
-        match why {
-            Shown::AsAsked => {}
-            Shown::NoDisplay => complain("there is no display here, so open the link yourself"),
-            Shown::NotOpened(error) => {
+        match reason {
+            PrintReason::NoOpen => {}
+            PrintReason::NoDisplay => {
+                complain("there is no display here, so open the link yourself");
+            }
+            PrintReason::NotOpened(error) => {
                 complain(&format!(
                     "{OPENER} cannot be started ({error}), so open the link yourself"
                 ));
@@ -100,13 +102,13 @@ impl RunCommand for Ui {
 }
 
 impl Ui {
-    /// Has the desktop open the page, and does not wait for it.
-    fn open(&self, url: &str) -> Result<(), Shown> {
+    /// Opens the page with the desktop's program, without waiting for it.
+    fn open(&self, url: &str) -> Result<(), PrintReason> {
         if self.no_open {
-            return Err(Shown::AsAsked);
+            return Err(PrintReason::NoOpen);
         }
         if !has_display(|name| env::var_os(name)) {
-            return Err(Shown::NoDisplay);
+            return Err(PrintReason::NoDisplay);
         }
         let mut command = Command::new(OPENER);
         command
@@ -115,14 +117,14 @@ impl Ui {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // Ctrl-C in this terminal is not for the browser.
+        // A new process group, because Ctrl-C in this terminal is not for the browser.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        command.spawn().map(drop).map_err(Shown::NotOpened)
+        command.spawn().map(drop).map_err(PrintReason::NotOpened)
     }
 }
 
-/// What a link is good for.
+/// The line above the link: its use and its lifetime.
 fn terms(link: &SignInLink) -> String {
     format!(
         "the link signs one browser in, within {} minutes:",
@@ -130,7 +132,7 @@ fn terms(link: &SignInLink) -> String {
     )
 }
 
-/// A daemon without the page has no such route.
+/// Turns the error of a daemon without a page, which has no such route, into a hint.
 fn refused(error: ClientError) -> CommandError {
     if error.code() == "not_found" {
         return CommandError::Cannot {
@@ -157,7 +159,7 @@ const OPENER: &str = "xdg-open";
 #[cfg(not(windows))]
 const OPENER_ARGUMENTS: &[&str] = &[];
 
-/// Whether a browser that is started here is seen by the person who asks for it.
+/// True if the person can see a browser that this process starts.
 fn has_display(var: impl Fn(&str) -> Option<OsString>) -> bool {
     let is_set = |name| var(name).is_some_and(|value| !value.is_empty());
     if cfg!(any(windows, target_os = "macos")) {

@@ -64,7 +64,7 @@ impl RunCommand for Validate {
         if self.json {
             output::json(&report(path, servers, &problems, &loaded.warnings))?;
         } else {
-            starting::tell_findings(&loaded);
+            starting::print_findings(&loaded);
             if problems.is_empty() {
                 output::line(&format!("ok: {}", summary(&loaded)))?;
             }
@@ -77,7 +77,7 @@ impl RunCommand for Validate {
     }
 }
 
-/// `3 servers, 1 warning`
+/// The counts of servers and warnings: `3 servers, 1 warning`.
 fn summary(loaded: &Loaded) -> String {
     let servers = output::count(loaded.config.servers.len(), "server");
     match loaded.warnings.len() {

@@ -1,10 +1,10 @@
-//! What is wrong beside what a command shows.
+//! Prints warnings of the daemon above a command's output.
 
 use mainstay_api::Client;
 use mainstay_command_line::stderr::complain;
 
-/// Says it above the answer. A daemon that does not tell keeps nobody from the answer.
-pub async fn say(client: &Client) {
+/// Prints the daemon's warnings on stderr. Ignores a daemon that cannot report them.
+pub async fn print(client: &Client) {
     let Ok(about) = client.about().await else {
         return;
     };

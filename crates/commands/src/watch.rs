@@ -1,4 +1,4 @@
-//! `--watch`: shows a list again whenever something happens, until Ctrl-C.
+//! `--watch`: prints a list again after each event, until Ctrl-C.
 
 use std::{pin::pin, time::Duration};
 
@@ -12,13 +12,13 @@ use mainstay_command_line::{
     stderr::complain,
 };
 
-/// A daemon that is gone is looked for so often.
+/// The interval between two attempts to reach a daemon that has stopped.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Events that come in a row are shown together.
+/// Time that is waited after an event, so that several events cause one update.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What is shown.
+/// The output of one update.
 pub enum Block {
     /// Lines whose parts are escaped.
     Lines(Vec<String>),
@@ -26,8 +26,8 @@ pub enum Block {
     Json(serde_json::Value),
 }
 
-/// Shows what `look` finds, at once and after each event of the daemon; on a terminal in place, and
-/// also when `every` has passed, because times go by. A daemon that is gone is waited for.
+/// Prints the result of `look` at once and after each event of the daemon. On a terminal replaces the last
+/// output, and also updates it every `every`, because it has durations. Waits for a daemon that has stopped.
 pub async fn watch(
     host: &dyn Host,
     daemon: &DaemonArgs,
@@ -37,28 +37,28 @@ pub async fn watch(
     let mut redraw = Redraw::default();
     let (mut was_there, mut gone) = (false, false);
     loop {
-        let shown = async |client: &Client| {
+        let follow = async |client: &Client| {
             let mut stream = client.follow_events(None).await?;
             (was_there, gone) = (true, false);
             loop {
                 show(&mut redraw, look(client).await?)?;
-                // The next event is waited for once, or parts of it would be lost.
+                // Keep one future for the next event. A dropped future would lose parts of the event.
                 let mut next = pin!(stream.next());
-                let told = loop {
+                let event = loop {
                     tokio::select! {
-                        told = &mut next => break told?,
+                        event = &mut next => break event?,
                         () = tokio::time::sleep(every), if screen::stdout_is_terminal() => {
                             show(&mut redraw, look(client).await?)?;
                         }
                     }
                 };
-                if told.is_none() {
+                if event.is_none() {
                     return Ok(());
                 }
                 tokio::time::sleep(SETTLE).await;
             }
         };
-        match daemon.with(host, shown).await {
+        match daemon.with(host, follow).await {
             Ok(()) => {}
             Err(CommandError::Client(error)) if was_there && is_gone(&error) => {}
             Err(error) => return Err(error),
@@ -74,7 +74,7 @@ pub async fn watch(
     }
 }
 
-/// A daemon that stops refuses what is new.
+/// True for errors of a daemon that has stopped or is stopping. A stopping daemon refuses new requests.
 pub fn is_gone(error: &ClientError) -> bool {
     match error {
         ClientError::NotRunning { .. } | ClientError::Unreachable { .. } => true,

@@ -1,5 +1,5 @@
-//! Tests: the tables of all commands at the widths that terminals have. No row is longer than the terminal,
-//! whatever the names are.
+//! Tests: the tables of all commands at the widths of terminals. No row is longer than the terminal, with any
+//! names.
 
 use mainstay_api::{HealthReport, HealthStatus, ServerHealth};
 use mainstay_command_line::{
@@ -17,8 +17,8 @@ use super::{
 
 const WIDTHS: [usize; 3] = [60, 80, 140];
 
-/// Names as servers and people give them: long, wide (two places each), with combining marks, with a
-/// sequence that is one picture, and with characters that a terminal would obey.
+/// Names of servers and people: long, wide (two columns each), with combining marks, with a sequence that is
+/// one picture, and with control characters of terminals.
 const LONG: &str = "a-server-with-a-name-of-32-bytes/create_or_update_a_file_with_a_very_long_name";
 const WIDE: &str = "天気サーバー/東京の天気予報を取得する長い名前のツールです";
 const COMBINING: &str = "cafe\u{301}/re\u{301}sume\u{301}-tro\u{302}s-de\u{301}taille\u{301}-des-e\u{301}ve\u{301}nements";
@@ -27,8 +27,8 @@ const PICTURES: &str =
 const HOSTILE: &str = "x\u{1b}[2J\u{202e}/\u{9b}31m\ny";
 const NAMES: [&str; 6] = ["files/read", LONG, WIDE, COMBINING, PICTURES, HOSTILE];
 
-/// The table with a row for each name, which stands in the cells that are empty.
-fn shown<const N: usize>(columns: &[Column; N], cells: [&str; N]) -> String {
+/// The table with a row for each name. The name fills the empty cells.
+fn tables_of<const N: usize>(columns: &[Column; N], cells: [&str; N]) -> String {
     let row = |name: &str| cells.map(|cell| Cell::from(if cell.is_empty() { name } else { cell }));
     let rows = |room| laid_out(columns, NAMES.map(row), room);
     let room = |width| Room {
@@ -46,7 +46,7 @@ fn shown<const N: usize>(columns: &[Column; N], cells: [&str; N]) -> String {
     tables.join("\n\n")
 }
 
-/// One line for each name and the head, none wider than this.
+/// Asserts one line for each name and the head, none wider than `width`.
 fn fits(lines: &[String], width: usize) {
     assert_eq!(lines.len(), NAMES.len() + 1);
     for line in lines {
@@ -60,7 +60,7 @@ fn every_table_fits_the_terminal() {
     let check = |name: &str, table: String| insta::assert_snapshot!(name, table);
     check(
         "list",
-        shown(
+        tables_of(
             &list::COLUMNS,
             [
                 "",
@@ -74,10 +74,10 @@ fn every_table_fits_the_terminal() {
             ],
         ),
     );
-    check("tools", shown(&tools::COLUMNS, ["", ""]));
+    check("tools", tables_of(&tools::COLUMNS, ["", ""]));
     check(
         "records",
-        shown(
+        tables_of(
             &records::COLUMNS,
             [
                 "1024",
@@ -92,31 +92,34 @@ fn every_table_fits_the_terminal() {
     );
     check(
         "stats",
-        shown(
+        tables_of(
             &stats::COLUMNS,
             ["", "1024", "12", "4 ms", "1.2 s", "3.4 s", "12 kB", "3 MB"],
         ),
     );
     check(
         "resources",
-        shown(&resources::COLUMNS, ["", "files", "text/plain", ""]),
+        tables_of(&resources::COLUMNS, ["", "files", "text/plain", ""]),
     );
-    check("prompts", shown(&prompts::COLUMNS, ["", "name, city", ""]));
+    check(
+        "prompts",
+        tables_of(&prompts::COLUMNS, ["", "name, city", ""]),
+    );
     check(
         "search",
-        shown(&search::COLUMNS, ["", "1.2.3", "npx -y @a/thing", ""]),
+        tables_of(&search::COLUMNS, ["", "1.2.3", "npx -y @a/thing", ""]),
     );
     check(
         "requests",
-        shown(
+        tables_of(
             &requests::COLUMNS,
             ["3", "", "elicitation/create", "07:04:11.020", "you", ""],
         ),
     );
-    check("switches", shown(&switches::COLUMNS, ["", ""]));
+    check("switches", tables_of(&switches::COLUMNS, ["", ""]));
     check(
         "token",
-        shown(
+        tables_of(
             &token::COLUMNS,
             ["", "2026-11-24 02:00", "2027-02-22 02:00"],
         ),
@@ -124,11 +127,11 @@ fn every_table_fits_the_terminal() {
     let arguments = output::cut_column(["ARGUMENT", "TYPE", "", "DESCRIPTION"], 3);
     check(
         "arguments_of_a_tool",
-        shown(&arguments, ["", "string", "required", ""]),
+        tables_of(&arguments, ["", "string", "required", ""]),
     );
 }
 
-/// The rows of `health` have a form of their own (B11).
+/// The rows of `health` have their own format (B11).
 #[test]
 fn the_health_of_servers_fits_the_terminal() {
     let server = |name: &str, status, message: Option<&str>| ServerHealth {
@@ -166,7 +169,7 @@ fn the_health_of_servers_fits_the_terminal() {
         format!("{ruler}\n{}", lines.join("\n"))
     });
     insta::assert_snapshot!("health", tables.join("\n\n"));
-    // Elsewhere nothing is cut.
+    // Without a terminal no text is cut.
     let whole = health::lines(&report, tabular, None).join("\n");
     assert!(
         whole.contains(long) && whole.contains(&LONG.repeat(3)),

@@ -1,5 +1,5 @@
-//! What differs between two texts of a configuration, in words for its history. Names servers and keys, never
-//! values, for those may be secret.
+//! Describes the change between two texts of a configuration, for its history. Names servers and keys,
+//! never values, which may be secret.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,15 @@ use crate::{
     edit::{Document, EditError, Entry},
 };
 
-/// Servers that are named of each kind of change; of more, their number is said.
+/// The most names in each kind of change; a number stands for the others.
 const MAX_NAMED: usize = 5;
 
-/// One line: `added github; changed files (args, env)`.
+/// Returns one line: `added github; changed files (args, env)`.
 pub fn change_words(before: &str, after: &str, syntax: Syntax) -> String {
-    let read = |text| Document::read(text, syntax).and_then(|it| Ok((it.entries(), it.value()?)));
+    let read = |text| {
+        Document::read(text, syntax)
+            .and_then(|document| Ok((document.entries(), document.value()?)))
+    };
     let (old, new) = match (read(before), read(after)) {
         (_, Err(EditError::NoServers)) => return "the file is empty".to_owned(),
         (_, Err(_)) => return "the file is no JSON".to_owned(),
@@ -40,8 +43,8 @@ pub fn change_words(before: &str, after: &str, syntax: Syntax) -> String {
 
 fn server_words(old: &[(ServerName, Entry)], new: &[(ServerName, Entry)]) -> Vec<String> {
     let by_name = |entries: &[(ServerName, Entry)]| -> BTreeMap<String, Entry> {
-        let entries = entries.iter();
         entries
+            .iter()
             .map(|(name, entry)| (name.to_string(), entry.clone()))
             .collect()
     };

@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 use crate::{Syntax, lines::spliced, read::server_name};
 
-/// What a file means that does not exist.
+/// The text that an absent file stands for.
 pub const EMPTY: &str = "{\n  \"mcpServers\": {}\n}\n";
 
-/// The content of a file that is made anew. Its schema stands beside it as [`SCHEMA_FILE`].
+/// The content of a file that is made anew. Its schema stands in the same folder as [`SCHEMA_FILE`].
 pub const NEW: &str = "{\n  \"$schema\": \"./mainstay.schema.json\",\n  \"mcpServers\": {}\n}\n";
 
-/// The name of the schema beside a configuration.
+/// The name of the schema in the folder of a configuration.
 pub const SCHEMA_FILE: &str = "mainstay.schema.json";
 
 /// An entry, as a file has it.
@@ -31,14 +31,14 @@ pub enum EditError {
     NotThere(ServerName),
     #[error("the file holds a value that no JSON has, such as NaN")]
     NotJson,
-    /// The change would lose one of the two.
+    /// The change would lose one of the two entries.
     #[error("{0:?} stands twice in the file: take one of them out first")]
     Repeated(String),
 }
 
 /// A text being changed.
 pub struct Document {
-    /// The text as it was, without the mark.
+    /// The original text, without the byte order mark.
     before: String,
     root: CstRootNode,
     /// Some editors on Windows begin a file with a byte order mark.
@@ -51,7 +51,7 @@ enum EntryNode {
     Element(CstNode),
 }
 
-/// What servers stand in.
+/// A container of servers in the text.
 enum Shelf {
     Map(CstObject),
     List(CstArray),
@@ -69,7 +69,7 @@ impl Document {
         Ok(Self { before, root, mark })
     }
 
-    /// All of it as JSON.
+    /// The whole document as JSON.
     pub fn value(&self) -> Result<Value, EditError> {
         let node = self.root.value().ok_or(EditError::NoServers)?;
         value(&node).ok_or(EditError::NotJson)
@@ -108,7 +108,7 @@ impl Document {
         entries
     }
 
-    /// Where a server's entry stands (RFC 6901).
+    /// The place of a server's entry as a JSON pointer (RFC 6901).
     pub fn pointer(&self, name: &ServerName) -> Option<String> {
         let key = |label: &str| label.replace('~', "~0").replace('/', "~1");
         match self.place(name)? {
@@ -124,7 +124,7 @@ impl Document {
         }
     }
 
-    /// Gives a server this entry; a new one stands last.
+    /// Sets the entry of a server; a new one is put last.
     pub fn put(&self, name: &ServerName, entry: &Entry) -> Result<(), EditError> {
         let place = self.only_place(name)?;
         if let Some(node) = place.as_ref().and_then(EntryNode::node) {
@@ -168,28 +168,28 @@ impl Document {
         Ok(())
     }
 
-    /// Says in an entry whether its server is enabled, by the key that it has for that.
+    /// Enables or disables a server in its entry, by the key that the entry already uses.
     pub fn switch(&self, name: &ServerName, enabled: bool) -> Result<(), EditError> {
         let place = self.only_place(name)?;
         let entry = place.and_then(|place| place.node()?.as_object());
         let entry = entry.ok_or_else(|| EditError::NotThere(name.clone()))?;
-        let says = [("enabled", enabled), ("disabled", !enabled)]
+        let switches = [("enabled", enabled), ("disabled", !enabled)]
             .into_iter()
             .filter_map(|(key, value)| Some((entry.get(key)?, value)));
-        let mut said = false;
-        for (member, value) in says {
+        let mut is_set = false;
+        for (member, value) in switches {
             member.set_value(value.into());
-            said = true;
+            is_set = true;
         }
         // Without a key for it, a server is enabled.
-        if !said && !enabled {
+        if !is_set && !enabled {
             entry.append("enabled", false.into());
         }
         Ok(())
     }
 
-    /// Makes all of it this value, and leaves alone what says so already. Where members have another
-    /// order the object is written anew, without the comments in it.
+    /// Makes the whole document this value, and leaves equal parts alone. An object whose members have
+    /// another order is written anew, without the comments in it.
     pub fn become_value(&self, new: &Value) -> Result<(), EditError> {
         match self.root.value() {
             Some(node) => replace(&node, new),
@@ -200,7 +200,7 @@ impl Document {
         }
     }
 
-    /// `mcpServers` first: a new server goes there.
+    /// The containers of servers: `mcpServers` first, where a new server goes.
     fn shelves(&self) -> Vec<Shelf> {
         let Some(root) = self.root.object_value() else {
             return Vec::new();
@@ -220,7 +220,7 @@ impl Document {
         self.places(name).into_iter().next()
     }
 
-    /// The place of a server that is to be changed. A name that stands twice is refused.
+    /// The place of a server for a change. A name that stands twice is refused.
     fn only_place(&self, name: &ServerName) -> Result<Option<EntryNode>, EditError> {
         let mut places = self.places(name).into_iter();
         match (places.next(), places.next()) {
@@ -230,14 +230,16 @@ impl Document {
     }
 
     fn places(&self, name: &ServerName) -> Vec<EntryNode> {
-        let is_it =
+        let is_named =
             |label: &str| server_name::adopt(label).is_ok_and(|(adopted, _)| adopted == *name);
         let of_shelf = |shelf| -> Vec<EntryNode> {
             match shelf {
                 Shelf::Map(servers) => {
                     let members = servers.properties().into_iter();
                     members
-                        .filter(|member| member.decoded_name().is_some_and(|label| is_it(&label)))
+                        .filter(|member| {
+                            member.decoded_name().is_some_and(|label| is_named(&label))
+                        })
                         .map(EntryNode::Member)
                         .collect()
                 }
@@ -249,7 +251,7 @@ impl Document {
                     };
                     let elements = servers.elements().into_iter();
                     elements
-                        .filter(|node| label(node).is_some_and(|label| is_it(&label)))
+                        .filter(|node| label(node).is_some_and(|label| is_named(&label)))
                         .map(EntryNode::Element)
                         .collect()
                 }
@@ -279,7 +281,7 @@ impl EntryNode {
     }
 }
 
-/// Makes a node this value. Of members with one name the last counts; the others stay as they are.
+/// Sets the value of a node. Of members with one name the last counts; the others stay as they are.
 fn replace(node: &CstNode, new: &Value) -> Result<(), EditError> {
     let old = value(node).ok_or(EditError::NotJson)?;
     if old == *new && same_order(&old, new) {
@@ -306,15 +308,15 @@ fn replace(node: &CstNode, new: &Value) -> Result<(), EditError> {
 }
 
 fn replace_members(object: &CstObject, old: &Entry, new: &Entry) -> Result<(), EditError> {
-    let mut seen = HashSet::new();
+    let mut later_names = HashSet::new();
     for member in object.properties().into_iter().rev() {
         let name = member.decoded_name().ok_or(EditError::NotJson)?;
-        let counts = seen.insert(name.clone());
+        let counts = later_names.insert(name.clone());
         match new.get(&name) {
             Some(new) if counts => replace(&member.value().ok_or(EditError::NotJson)?, new)?,
             Some(_) => {}
             None if counts => member.remove(),
-            // It would count now.
+            // The earlier member of that name would count now.
             None => return Err(EditError::Repeated(name)),
         }
     }
@@ -327,10 +329,10 @@ fn replace_members(object: &CstObject, old: &Entry, new: &Entry) -> Result<(), E
 /// A name that two members of one object have, in this node or below it.
 fn repeated_name(node: &CstNode) -> Option<String> {
     if let Some(object) = node.as_object() {
-        let mut seen = HashSet::new();
+        let mut earlier_names = HashSet::new();
         return object.properties().into_iter().find_map(|member| {
             let name = member.decoded_name()?;
-            if !seen.insert(name.clone()) {
+            if !earlier_names.insert(name.clone()) {
                 return Some(name);
             }
             repeated_name(&member.value()?)
@@ -354,14 +356,15 @@ fn put_in_place(node: &CstNode, new: CstInputValue) -> Option<()> {
     .map(|_| ())
 }
 
-/// Whether the members that both have stand in one order, and new ones after them.
+/// True if the common members keep their order, and new ones follow them.
 fn keeps_order(old: &Entry, new: &Entry) -> bool {
     let staying = old.keys().filter(|key| new.contains_key(*key));
     let added = new.keys().filter(|key| !old.contains_key(*key));
     staying.chain(added).eq(new.keys())
 }
 
-/// Maps compare equal in any order, and the order of servers has a meaning.
+/// True if objects have their members in the same order. Maps compare equal in any order, but the order of
+/// servers has a meaning.
 fn same_order(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
@@ -386,10 +389,10 @@ fn input(value: &Value) -> CstInputValue {
         Value::String(text) => CstInputValue::String(text.clone()),
         Value::Array(elements) => CstInputValue::Array(elements.iter().map(input).collect()),
         Value::Object(members) => {
-            let members = members
+            let inputs = members
                 .iter()
                 .map(|(key, value)| (key.clone(), input(value)));
-            CstInputValue::Object(members.collect())
+            CstInputValue::Object(inputs.collect())
         }
     }
 }
@@ -422,7 +425,7 @@ fn value(node: &CstNode) -> Option<Value> {
     number(&node.as_number_lit()?.to_string())
 }
 
-/// With JSON5's liberties.
+/// Reads a number with JSON5's liberties.
 pub(super) fn number(text: &str) -> Option<Value> {
     let plain = text.strip_prefix('+').unwrap_or(text);
     if let Ok(number) = serde_json::from_str(plain) {
@@ -541,7 +544,7 @@ mod tests {
         );
     }
 
-    /// A server is found by the name under which Mainstay knows it.
+    /// A server is found by its name in Mainstay.
     #[test]
     fn a_label_that_becomes_a_slug_is_found() {
         let document = read(r#"{"mcpServers": {"My Server": {"url": "u"}}}"#);
@@ -587,7 +590,7 @@ mod tests {
             changed(json!({"a": {"z": 4}, "b": 1})),
             Ok(text_with("\"z\": 4", "\"b\": 1"))
         );
-        // Neither is lost without a word.
+        // Neither is lost silently.
         let repeated = Err(EditError::Repeated("a".to_owned()));
         assert_eq!(changed(json!({"b": 1})), repeated);
         assert_eq!(changed(json!({"b": 1, "a": {"z": 3}})), repeated);

@@ -1,11 +1,10 @@
 //! The configuration: a file's text in, valid types out.
 //!
-//! Everything is decided here, before a port is bound (invariant 11). What one server's entry gets wrong
-//! makes that server [`Launch::Broken`](mainstay_core::config::Launch) and leaves the others alone; what the
-//! file gets wrong is an error of the file. Every finding says where it stands: line, column and key path.
+//! Everything is decided here, before a port is bound (invariant 11). An error in one server's entry makes
+//! that server [`Launch::Broken`](mainstay_core::config::Launch) and leaves the others alone; any other
+//! error fails the file. Every finding has a place: line, column and key path.
 //!
-//! [`parse`] is pure: the environment, the home folder and other files reach it through
-//! [`Environment`].
+//! [`parse`] is pure: the environment, the home folder and other files reach it through [`Environment`].
 
 mod change_words;
 pub mod edit;
@@ -24,13 +23,15 @@ mod words;
 pub use change_words::change_words;
 pub use foreign::{KEPT_KEYS, TransportWord, UNUSED_KEYS};
 pub use location::{Location, NamedBy, locate, locate_clients, named_by};
-pub use overlay::{Approval, Overlay, Requested, Runtime, Standing, Word, digest_of_entry};
-pub use plan::Plan;
+pub use overlay::{
+    Approval, Overlay, Requested, Runtime, RuntimeChange, ServerStanding, digest_of_entry,
+};
+pub use plan::ReloadPlan;
 pub use read::{
-    ALLOWED_TOOLS, DISABLED_TOOLS, Environment, Inline, InvalidInline, MAX_EXPANDED, Parsed,
-    ParsedEntry, References, Source, Syntax, Unreadable, adopt, parse, parse_as, parse_entry,
+    ALLOWED_TOOLS, ConfigSource, DISABLED_TOOLS, Environment, Inline, InvalidInline, MAX_EXPANDED,
+    Parsed, ParsedEntry, References, Syntax, UnreadableFile, adopt, parse, parse_as, parse_entry,
     telemetry_of_environment,
 };
-pub use show::{Defaults, shown};
-pub use target::{Target, folded};
+pub use show::{Defaults, file_view};
+pub use target::{ServerTarget, folded};
 pub use words::{is_known_key, is_own_key, schema, schema_text};

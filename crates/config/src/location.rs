@@ -1,11 +1,11 @@
-//! Which configuration file is read. A file in the current folder is never read unasked: a cloned
+//! Finds the configuration file. A file in the current folder is never read without being named: a cloned
 //! repository must not be able to start commands.
 
 use std::path::{Path, PathBuf};
 
 use crate::Environment;
 
-/// Where the configuration lies.
+/// The path of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// A file that was named explicitly: it is an error if it does not exist.
@@ -21,7 +21,7 @@ impl Location {
     }
 }
 
-/// What decides which configuration is read.
+/// The setting that names the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedBy {
     /// `--config`
@@ -37,7 +37,7 @@ pub enum NamedBy {
 }
 
 impl NamedBy {
-    /// As people would name it.
+    /// The name that people use for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Flag => "--config",
@@ -49,8 +49,9 @@ impl NamedBy {
     }
 }
 
-/// `--config`, else `$MAINSTAY_CONFIG`, else `$MAINSTAY_HOME/config.json`, else `mainstay/config.json`
-/// in the user's configuration folder. `None` where not even a home folder is known.
+/// Finds the configuration: `--config`, else `$MAINSTAY_CONFIG`, else `$MAINSTAY_HOME/config.json`, else
+/// `mainstay/config.json` in the user's configuration folder. Returns `None` if the home folder is needed
+/// and unknown.
 pub fn locate(flag: Option<&Path>, environment: &dyn Environment) -> Option<Location> {
     let (by, path) = named_by(flag, environment)?;
     Some(match by {
@@ -59,7 +60,7 @@ pub fn locate(flag: Option<&Path>, environment: &dyn Environment) -> Option<Loca
     })
 }
 
-/// The same file, and what says so.
+/// Like [`locate`], with the setting that names the file.
 pub fn named_by(flag: Option<&Path>, environment: &dyn Environment) -> Option<(NamedBy, PathBuf)> {
     const FILE: &str = "config.json";
     let var = |name| {
@@ -77,7 +78,7 @@ pub fn named_by(flag: Option<&Path>, environment: &dyn Environment) -> Option<(N
     if let Some(folder) = var("MAINSTAY_HOME") {
         return Some((NamedBy::StateDir, folder.join(FILE)));
     }
-    // A relative one is to be ignored, says the XDG specification.
+    // The XDG specification ignores relative paths.
     let configured = var("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
     let (by, folder) = match configured {
         Some(folder) => (NamedBy::ConfigFolder, folder),
@@ -86,7 +87,7 @@ pub fn named_by(flag: Option<&Path>, environment: &dyn Environment) -> Option<(N
     Some((by, folder.join("mainstay").join(FILE)))
 }
 
-/// The file that `--mcp-clients` alone means, for scripts written for another program:
+/// The file of `--mcp-clients` without a path, for scripts that were written for CIDELDILL:
 /// `$CIDELDILL_MCP_CLIENTS_CONFIG`, else `mcp_clients.json` in `$CIDELDILL_HOME`, else in `~/.cideldill`.
 pub fn locate_clients(environment: &dyn Environment) -> Option<Location> {
     let var = |name| {

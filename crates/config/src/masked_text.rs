@@ -1,9 +1,9 @@
-//! The text of a configuration with placeholders in the places of its secrets, everything else to the byte;
-//! and the text with its secrets again.
+//! Masks the text of a configuration: placeholders take the places of its secrets, and everything else
+//! stays as it is, to the byte. Restores the secrets, too.
 //!
-//! A secret in a member is masked as [`masking`] masks it. In a comment whatever looks like a secret is
-//! masked, for people turn entries into comments; its placeholder, `${secret:comment/3}`, is good for comments
-//! of the same text alone.
+//! A secret in a member is masked as [`masking`] masks it. In a comment everything that looks like a secret
+//! is masked, because people turn entries into comments; its placeholder, `${secret:comment/3}`, is good
+//! for comments of the same text only.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -26,12 +26,12 @@ use crate::{
 /// Some editors on Windows begin a file with a byte order mark.
 const MARK: &str = "\u{feff}";
 
-/// How a placeholder of a comment begins.
+/// The beginning of a placeholder in a comment.
 const OF_COMMENT: &str = "${secret:comment/";
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRestored {
-    /// The text, or that of the file, is no JSON.
+    /// The text, or that of the file, is not JSON.
     #[error(transparent)]
     Unreadable(#[from] EditError),
     #[error("{secret}")]
@@ -42,14 +42,14 @@ pub enum NotRestored {
     },
 }
 
-/// A text with its secrets again.
+/// A text whose secrets are restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredText {
     pub text: String,
     edits: Vec<Edit>,
 }
 
-/// A part of a text, and what takes its place.
+/// A part of a text, and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Edit {
     at: Range<usize>,
@@ -59,85 +59,89 @@ struct Edit {
 /// A secret in a text.
 struct Hidden {
     at: Range<usize>,
-    /// What is shown in its place: the value of a literal, or a placeholder in a comment.
-    shown: String,
+    /// The value of a literal, or a placeholder in a comment.
+    replacement: String,
     is_literal: bool,
 }
 
-/// The text with placeholders for its secrets.
+/// Returns the text with placeholders for its secrets.
 pub fn masked_text(text: &str, syntax: Syntax) -> Result<String, EditError> {
     let edits = hidden(text, syntax)?.into_iter().map(|hidden| Edit {
         with: if hidden.is_literal {
-            quoted(&hidden.shown)
+            quoted(&hidden.replacement)
         } else {
-            hidden.shown
+            hidden.replacement
         },
         at: hidden.at,
     });
     Ok(spliced(text, &edits.collect::<Vec<_>>()))
 }
 
-/// A masked text with the secrets of the file. What stands where it stood is as it was, to the byte.
-pub fn restored_text(shown: &str, file: &str, syntax: Syntax) -> Result<Restored, NotRestored> {
-    let known: HashMap<(bool, String), &str> = hidden(file, syntax)?
+/// Restores the secrets of the file in a masked text. Unchanged parts are equal to the file, to the byte.
+pub fn restored_text(
+    masked: &str,
+    file: &str,
+    syntax: Syntax,
+) -> Result<RestoredText, NotRestored> {
+    let secrets: HashMap<(bool, String), &str> = hidden(file, syntax)?
         .into_iter()
-        .map(|hidden| ((hidden.is_literal, hidden.shown), &file[hidden.at]))
+        .map(|hidden| ((hidden.is_literal, hidden.replacement), &file[hidden.at]))
         .collect();
     let value = Document::read(file, syntax)?.value();
     let value = match value {
-        // Nothing stands there, and so no secret.
+        // The file is empty, so it has no secrets.
         Err(EditError::NoServers) => Value::Null,
         value => value?,
     };
-    let lines = Lines::new(shown);
+    let lines = Lines::new(masked);
     let unknown = |at: &Range<usize>, secret| NotRestored::Unknown {
         secret,
         position: lines.position(at.start),
     };
     let mut edits = Vec::new();
-    for found in placeholders(shown, syntax)? {
+    for found in placeholders(masked, syntax)? {
         let (is_literal, text) = (found.is_literal, found.text.clone());
-        let with = match known.get(&(is_literal, text)) {
+        let with = match secrets.get(&(is_literal, text)) {
             Some(raw) => (*raw).to_owned(),
             None if is_literal => {
                 let restored = masking::restored(&found.text, &value);
                 quoted(&restored.map_err(|error| unknown(&found.at, error))?)
             }
-            // A comment may say anything.
+            // A comment may have any text.
             None => continue,
         };
         edits.push(Edit { at: found.at, with });
     }
-    Ok(Restored {
-        text: spliced(shown, &edits),
+    Ok(RestoredText {
+        text: spliced(masked, &edits),
         edits,
     })
 }
 
-impl Restored {
-    /// Where a place of this text, as 1-based line and column in characters, is in the masked text.
-    pub fn position_in(&self, shown: &str, (line, column): (usize, usize)) -> (usize, usize) {
+impl RestoredText {
+    /// Finds a place of this text in the masked text. Places are 1-based lines and columns, in characters.
+    pub fn position_in(&self, masked: &str, (line, column): (usize, usize)) -> (usize, usize) {
         let Some(mut offset) = offset_of(&self.text, line, column) else {
             return (line, column);
         };
         for edit in &self.edits {
-            // The edits stand in order, and `offset` is as far as those before are undone.
+            // The edits are in order, and `offset` already undoes those before this one.
             if offset < edit.at.start {
                 break;
             }
             offset = match offset.checked_sub(edit.at.start + edit.with.len()) {
                 Some(behind) => edit.at.end + behind,
-                // Within a secret: its beginning.
+                // A place within a secret becomes the beginning of its placeholder.
                 None => {
                     offset = edit.at.start;
                     break;
                 }
             };
         }
-        let shown_at = (0..=offset.min(shown.len()))
+        let masked_at = (0..=offset.min(masked.len()))
             .rev()
-            .find(|at| shown.is_char_boundary(*at));
-        Lines::new(shown).position(shown_at.unwrap_or(0))
+            .find(|at| masked.is_char_boundary(*at));
+        Lines::new(masked).position(masked_at.unwrap_or(0))
     }
 }
 
@@ -170,7 +174,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The text as a tree, its comments, and how many bytes stand before it.
+/// Parses the text into a tree and comments. Also returns the number of bytes before them.
 fn parsed(text: &str, syntax: Syntax) -> Result<(usize, ParseResult<'_>), EditError> {
     let plain = text.strip_prefix(MARK).unwrap_or(text);
     let collect = CollectOptions {
@@ -183,8 +187,10 @@ fn parsed(text: &str, syntax: Syntax) -> Result<(usize, ParseResult<'_>), EditEr
 }
 
 fn comments(parsed: &ParseResult<'_>, before: usize) -> Vec<Range<usize>> {
-    let tokens = parsed.tokens.iter().flatten();
-    let comments = tokens
+    let comments = parsed
+        .tokens
+        .iter()
+        .flatten()
         .filter(|token| matches!(token.token, Token::CommentLine(_) | Token::CommentBlock(_)));
     comments
         .map(|token| token.range.start + before..token.range.end + before)
@@ -205,13 +211,13 @@ fn hidden(text: &str, syntax: Syntax) -> Result<Vec<Hidden>, EditError> {
     let mut number = 0;
     for comment in comments(&parsed, before) {
         let (from, inside) = (comment.start + 2, &text[comment]);
-        // Without what begins and ends it.
+        // The text of the comment, without its delimiters.
         let inside = inside.strip_suffix("*/").unwrap_or(inside);
         for at in in_comment(inside.get(2..).unwrap_or_default()) {
             number += 1;
             found.push(Hidden {
                 at: from + at.start..from + at.end,
-                shown: format!("{OF_COMMENT}{number}}}"),
+                replacement: format!("{OF_COMMENT}{number}}}"),
                 is_literal: false,
             });
         }
@@ -279,11 +285,11 @@ impl Walk {
         }
     }
 
-    fn hide(&mut self, node: &Node<'_>, shown: String) {
+    fn hide(&mut self, node: &Node<'_>, replacement: String) {
         let range = node.range();
         self.found.push(Hidden {
             at: range.start + self.before..range.end + self.before,
-            shown,
+            replacement,
             is_literal: true,
         });
     }
@@ -297,14 +303,16 @@ struct Placeholder {
     is_literal: bool,
 }
 
-/// Where a text has placeholders, in its order.
+/// Finds the placeholders of a text, in its order.
 fn placeholders(text: &str, syntax: Syntax) -> Result<Vec<Placeholder>, EditError> {
     let (before, parsed) = parsed(text, syntax)?;
     let mut found = Vec::new();
     let mut nodes: Vec<&Node<'_>> = parsed.value.iter().collect();
     while let Some(node) = nodes.pop() {
         match node {
-            Node::Object(object) => nodes.extend(object.properties.iter().map(|it| &it.value)),
+            Node::Object(object) => {
+                nodes.extend(object.properties.iter().map(|member| &member.value));
+            }
             Node::Array(array) => nodes.extend(&array.elements),
             Node::StringLit(literal) if literal.value.contains(START) => {
                 found.push(Placeholder {
@@ -342,8 +350,8 @@ enum Piece {
     Is,
 }
 
-/// Where something in a comment looks like a secret. Entries that people turned into comments are words, and so is prose:
-/// it may be hidden, too, and comes back.
+/// Finds parts of a comment that look like secrets. Prose is treated like an entry that was turned into a
+/// comment: what is hidden by mistake comes back.
 pub fn in_comment(comment: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut name: Option<&str> = None;
@@ -377,7 +385,7 @@ pub fn in_comment(comment: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// `DB_PASS`, as variables are written.
+/// True for names that are written like a variable: `DB_PASS`.
 fn is_variable(name: &str) -> bool {
     let is_upper = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     name.contains('_') && name.chars().all(is_upper)
@@ -464,16 +472,16 @@ mod tests {
         masked_text(text, Syntax::Jsonc).expect(text)
     }
 
-    fn restored(shown: &str, file: &str) -> Result<String, NotRestored> {
-        restored_text(shown, file, Syntax::Jsonc).map(|restored| restored.text)
+    fn restored(masked: &str, file: &str) -> Result<String, NotRestored> {
+        restored_text(masked, file, Syntax::Jsonc).map(|restored| restored.text)
     }
 
     #[test]
     fn a_text_is_masked_and_comes_back_to_the_byte() {
-        let shown = masked(NOTED);
-        assert!(!shown.contains("s3"), "{shown}");
-        assert!(!shown.contains("0x1F"), "{shown}");
-        for kept in [
+        let masked_noted = masked(NOTED);
+        assert!(!masked_noted.contains("s3"), "{masked_noted}");
+        assert!(!masked_noted.contains("0x1F"), "{masked_noted}");
+        for part in [
             "\u{feff}// mine; the old key:",
             "'npx'",
             "\"K\": \"${K}\"",
@@ -482,12 +490,12 @@ mod tests {
             "\"DB_PASS\": \"${secret:comment/3}\"",
             "https://h/?${secret:comment/4}",
         ] {
-            assert!(shown.contains(kept), "{kept} in {shown}");
+            assert!(masked_noted.contains(part), "{part} in {masked_noted}");
         }
-        assert_eq!(restored(&shown, NOTED).as_deref(), Ok(NOTED));
+        assert_eq!(restored(&masked_noted, NOTED).as_deref(), Ok(NOTED));
     }
 
-    /// What is masked in the text is what is masked in the value.
+    /// The text and the value have the same secrets.
     #[test]
     fn the_text_and_the_value_are_masked_alike() {
         let file = json!({"mcpServers": {"token": {
@@ -495,9 +503,9 @@ mod tests {
             "env": {"A": "b", "N": 7, "B": true}, "headers": {"x": "${X}"}, "inputParams": {"p": {"type": "text", "value": "v"}},
         }}, "alerts": [{"webhook": {"url": "https://h/x"}}], "timeout": 5});
         let text = format!("{file:#}");
-        let shown: Value =
+        let masked_value: Value =
             serde_json::from_str(&masked_text(&text, Syntax::Json).expect("JSON")).expect("JSON");
-        assert_eq!(shown, masking::masked(&file, ""));
+        assert_eq!(masked_value, masking::masked(&file, ""));
     }
 
     #[test]
@@ -508,18 +516,18 @@ mod tests {
             restored(moved, file).as_deref(),
             Ok(r#"{"mcpServers": {"b": {"args": ["x=one"]}}} // two"#)
         );
-        for (shown, line) in [
+        for (masked, line) in [
             ("{\"a\":\n  \"${secret:/gone}\"}", 2),
             ("{\"a\": \"${secret:comment/1}\"}", 1),
         ] {
-            let error = restored(shown, file).expect_err(shown);
+            let error = restored(masked, file).expect_err(masked);
             let NotRestored::Unknown { position, .. } = error else {
-                panic!("{shown}: {error:?}")
+                panic!("{masked}: {error:?}")
             };
-            assert_eq!(position.0, line, "{shown}");
+            assert_eq!(position.0, line, "{masked}");
         }
-        let said = "{} // ${secret:comment/9}";
-        assert_eq!(restored(said, file).as_deref(), Ok(said));
+        let commented = "{} // ${secret:comment/9}";
+        assert_eq!(restored(commented, file).as_deref(), Ok(commented));
         assert!(matches!(
             restored("{", file),
             Err(NotRestored::Unreadable(_))
@@ -529,36 +537,39 @@ mod tests {
     #[test]
     fn a_place_is_found_in_the_masked_text() {
         let file = "{\n  \"a\": {\"token\": \"s\"}, \"odd\": 1\n}";
-        let shown = masked(file);
-        let back = restored_text(&shown, file, Syntax::Jsonc).expect("known");
+        let masked_file = masked(file);
+        let back = restored_text(&masked_file, file, Syntax::Jsonc).expect("known");
         let place = |text: &str| {
             let at = text.find("\"odd\"").expect("there");
             Lines::new(text).position(at)
         };
-        assert_eq!(back.position_in(&shown, place(file)), place(&shown));
-        // Within the secret: where its placeholder begins.
-        let at = shown.find("\"${secret").expect("there");
         assert_eq!(
-            back.position_in(&shown, (2, 20)),
-            Lines::new(&shown).position(at)
+            back.position_in(&masked_file, place(file)),
+            place(&masked_file)
         );
-        assert_eq!(back.position_in(&shown, (1, 1)), (1, 1));
-        back.position_in(&shown, (99, 99));
-        assert_eq!(back.position_in(&shown, (0, 0)), (0, 0));
+        // Within the secret: where its placeholder begins.
+        let at = masked_file.find("\"${secret").expect("there");
+        assert_eq!(
+            back.position_in(&masked_file, (2, 20)),
+            Lines::new(&masked_file).position(at)
+        );
+        assert_eq!(back.position_in(&masked_file, (1, 1)), (1, 1));
+        back.position_in(&masked_file, (99, 99));
+        assert_eq!(back.position_in(&masked_file, (0, 0)), (0, 0));
     }
 
     proptest! {
         #[test]
         fn every_text_comes_back(comment in "[a-zA-Z0-9_:=\"', ?/{}-]{0,60}", key in "[a-zA-Z_]{1,10}", secret in "[a-zé\\\\\"']{1,12}") {
             let text = format!("// {comment}\n{{\"mcpServers\": {{\"s\": {{\"env\": {{{key}: {}}}}}}}}} /* {comment} */\n", Value::from(secret.as_str()));
-            let shown = masked(&text);
-            prop_assert_eq!(restored(&shown, &text), Ok(text));
+            let masked = masked(&text);
+            prop_assert_eq!(restored(&masked, &text), Ok(text));
         }
 
         #[test]
-        fn no_text_ends_the_masking(text in ".{0,80}", shown in ".{0,80}") {
+        fn no_text_ends_the_masking(text in ".{0,80}", edited in ".{0,80}") {
             let _ = masked_text(&text, Syntax::Jsonc);
-            let _ = restored_text(&shown, &text, Syntax::Jsonc);
+            let _ = restored_text(&edited, &text, Syntax::Jsonc);
             let commented = format!("{{}} //{}", text.replace(['\n', '\r', '\u{2028}', '\u{2029}'], " "));
             if let Ok(masked) = masked_text(&commented, Syntax::Jsonc) {
                 prop_assert_eq!(restored(&masked, &commented), Ok(commented));

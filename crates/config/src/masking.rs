@@ -1,18 +1,18 @@
-//! Replaces a configuration's secrets by placeholders on the way out, and puts them back on the way in.
+//! Replaces a configuration's secrets by placeholders on the way out, and restores them on the way in.
 //!
-//! A placeholder says where its secret stands in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So
-//! it means the same secret wherever it comes back, and nothing else can mean it.
+//! A placeholder names the place of its secret in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So it
+//! means the same secret wherever it comes back, and nothing else can mean it.
 
 use mainstay_core::redact::redact;
 use serde_json::{Map, Value};
 
-/// How a placeholder begins.
+/// The beginning of a placeholder.
 pub const START: &str = "${secret:";
 
-/// Members all of whose texts are secret.
+/// Members whose texts are all secret.
 const SECRET_MEMBERS: [&str; 5] = ["env", "headers", "inputParams", "inputs", "webhook"];
 
-/// Members that may hold secrets where an entry keeps for a client what was not understood. The client's
+/// Members that may hold secrets in the part of an entry that is kept for another client. The client's
 /// words for variables, headers and arguments are not known there.
 const SECRET_KEPT_MEMBERS: [&str; 8] = [
     "args",
@@ -25,7 +25,7 @@ const SECRET_KEPT_MEMBERS: [&str; 8] = [
     "http_headers",
 ];
 
-/// Words in the name of a member, an option or a variable that say that its value is secret.
+/// Words that mark a member, an option or a variable as secret.
 const SECRET_WORDS: [&str; 11] = [
     "apikey",
     "auth",
@@ -40,14 +40,13 @@ const SECRET_WORDS: [&str; 11] = [
     "token",
 ];
 
-/// Last words in the name of an option, a variable or a header that say the same. Members have them for
-/// other things.
+/// Last words that mark an option, a variable or a header as secret. Members use them for other things.
 const LAST_SECRET_WORDS: [&str; 3] = ["key", "pass", "pat"];
 
-/// Our own members whose names hold such a word, and whose values are no secrets.
+/// Our own members whose names have such a word, and whose values are no secrets.
 const OPEN_MEMBERS: [&str; 1] = ["unauthorizedDelayMs"];
 
-/// Beginnings by which secrets are known.
+/// Prefixes that secrets of well-known services have.
 const SECRET_STARTS: [&str; 12] = [
     "AKIA",
     "AIza",
@@ -67,35 +66,35 @@ const SECRET_STARTS: [&str; 12] = [
 #[error("{0} stands for a secret that the configuration does not have any more")]
 pub struct UnknownSecret(String);
 
-/// The value with placeholders for its secrets; `pointer` is where it stands in the file (RFC 6901).
+/// Replaces secrets by placeholders; `pointer` is the place of the value in the file (RFC 6901).
 pub fn masked(value: &Value, pointer: &str) -> Value {
     mask(value, pointer, Secrecy::Open)
 }
 
-/// The masked form of one entry.
+/// Masks one entry.
 pub fn masked_entry(entry: &Map<String, Value>, pointer: &str) -> Map<String, Value> {
     members(entry, pointer, Secrecy::Open)
 }
 
-/// Whether the value of this variable or header has to be hidden from who looks on: its name or its form says
-/// so, and it is more than a reference.
+/// True if the value of this variable or header must be hidden: its name or its form marks a secret, and it
+/// is more than a reference.
 pub fn is_secret_pair(name: &str, value: &str) -> bool {
-    !is_reference(value) && (says_secret(name) || is_secret(value) || redact(value) != value)
+    !is_reference(value) && (marks_secret(name) || is_secret(value) || redact(value) != value)
 }
 
-/// The value with its placeholders replaced by what `file` has there.
+/// Replaces placeholders by the secrets that `file` has there.
 pub fn unmasked(value: &Value, file: &Value) -> Result<Value, UnknownSecret> {
     Ok(match value {
         Value::String(text) => Value::String(restored(text, file)?),
         Value::Array(elements) => {
-            let elements = elements.iter().map(|element| unmasked(element, file));
-            Value::Array(elements.collect::<Result<_, _>>()?)
+            let restored = elements.iter().map(|element| unmasked(element, file));
+            Value::Array(restored.collect::<Result<_, _>>()?)
         }
         Value::Object(members) => {
-            let members = members
+            let restored = members
                 .iter()
                 .map(|(key, value)| Ok((key.clone(), unmasked(value, file)?)));
-            Value::Object(members.collect::<Result<_, _>>()?)
+            Value::Object(restored.collect::<Result<_, _>>()?)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     })
@@ -137,14 +136,14 @@ fn members(object: &Map<String, Value>, pointer: &str, secrecy: Secrecy) -> Map<
     object.iter().map(member).collect()
 }
 
-/// How secret the member `key` of the object at `pointer` is.
+/// The secrecy of the member `key` of the object at `pointer`.
 pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Secrecy) -> Secrecy {
-    // There the keys are names that people chose.
+    // The keys there are names that people chose.
     let of_servers = matches!(pointer, "/mcpServers" | "/servers" | "/profiles");
     let named = SECRET_MEMBERS.contains(&key)
         || names_a_secret(key) && !is_object
         || is_kept_secret(key, pointer);
-    // The description of an input is for people.
+    // People read the description of an input.
     let open = matches!(key, "id" | "type" | "description");
     if !open && (secrecy == Secrecy::Secret || named && !of_servers) {
         Secrecy::Secret
@@ -153,24 +152,24 @@ pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Sec
     }
 }
 
-/// Whether the member `key` of what an entry keeps for a client (`_CLIENT`) may be a secret: what looks
-/// like variables, headers or arguments, and everything within an object.
+/// True if the member `key` of what an entry keeps for a client (`_CLIENT`) may be a secret: everything
+/// that looks like variables, headers or arguments, and everything in an object.
 fn is_kept_secret(key: &str, pointer: &str) -> bool {
     let mut below = pointer.split('/').skip_while(|part| !part.starts_with('_'));
     if below.next().is_none() {
         return false;
     }
-    // A member of a member that was kept by itself: `env.NAME`.
+    // Key of a member that was kept apart from its object, such as `env.NAME`.
     let base = key.split('.').next().unwrap_or(key);
-    let mut known = SECRET_MEMBERS.iter().chain(&SECRET_KEPT_MEMBERS);
-    below.next().is_some() || known.any(|known| *known == base)
+    let mut names = SECRET_MEMBERS.iter().chain(&SECRET_KEPT_MEMBERS);
+    below.next().is_some() || names.any(|name| *name == base)
 }
 
-/// After an option that names a secret comes the secret: `--token T`, `--token=T`. Headers are given as
-/// `Authorization: Bearer T`.
+/// Masks the elements of an array. The secret follows the option that names it: `--token T`, `--token=T`.
+/// Headers have the form `Authorization: Bearer T`.
 fn array(elements: &[Value], pointer: &str, secrecy: Secrecy) -> Vec<Value> {
     let mut after = Secrecy::Open;
-    let mut shown = Vec::with_capacity(elements.len());
+    let mut masked_elements = Vec::with_capacity(elements.len());
     for (index, element) in elements.iter().enumerate() {
         let pointer = format!("{pointer}/{index}");
         let secret = if secrecy == Secrecy::Secret {
@@ -188,9 +187,9 @@ fn array(elements: &[Value], pointer: &str, secrecy: Secrecy) -> Vec<Value> {
             }
             None => mask(element, &pointer, secret),
         };
-        shown.push(masked);
+        masked_elements.push(masked);
     }
-    shown
+    masked_elements
 }
 
 /// An option that names a secret.
@@ -205,8 +204,8 @@ pub(super) fn option(text: &str, pointer: &str) -> Option<SecretOption> {
     if let Some((name, value)) = text.split_once(':')
         && name
             .bytes()
-            .all(|it| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_'))
-        && says_secret(name)
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        && marks_secret(name)
         && !value.starts_with("//")
         && !is_reference(value.trim())
     {
@@ -215,28 +214,28 @@ pub(super) fn option(text: &str, pointer: &str) -> Option<SecretOption> {
     }
     match text.split_once('=') {
         Some((option, value))
-            if !is_reference(value) && (says_secret(option) || carries_secret(value)) =>
+            if !is_reference(value) && (marks_secret(option) || carries_secret(value)) =>
         {
             let masked = format!("{option}={}", placeholder(pointer, "="));
             Some(SecretOption::WithValue(masked))
         }
-        None if text.starts_with('-') && says_secret(text) => Some(SecretOption::BeforeValue),
+        None if text.starts_with('-') && marks_secret(text) => Some(SecretOption::BeforeValue),
         _ => None,
     }
 }
 
-/// Whether a value has parts of its own, one of which is a secret: `--env=API_TOKEN=T`, `--header=X-Api-Key: T`,
+/// True if a part of the value is a secret: `--env=API_TOKEN=T`, `--header=X-Api-Key: T`,
 /// `Server=HOST;Password=T`.
 fn carries_secret(value: &str) -> bool {
     value.split([';', '&', ',']).any(|part| {
         part.split_once(['=', ':']).is_some_and(|(name, secret)| {
-            says_secret(name.trim()) && !secret.starts_with("//") && !is_reference(secret.trim())
+            marks_secret(name.trim()) && !secret.starts_with("//") && !is_reference(secret.trim())
         })
     })
 }
 
-/// Whether an option, a variable or a header names a secret.
-fn says_secret(name: &str) -> bool {
+/// True if the name of an option, a variable or a header marks a secret.
+fn marks_secret(name: &str) -> bool {
     let last = name.rsplit(['-', '_']).next().unwrap_or_default();
     names_a_secret(name)
         || LAST_SECRET_WORDS
@@ -263,7 +262,7 @@ pub(super) fn is_secret(text: &str) -> bool {
             .any(|start| text.starts_with(start) && text.len() > start.len() + 8)
 }
 
-/// Whether the text only says where a secret is found, and has nothing else, such as a default.
+/// True if the text is a reference and nothing else, not even a default.
 pub(super) fn is_reference(text: &str) -> bool {
     let inside = text
         .strip_prefix("${")
@@ -272,7 +271,7 @@ pub(super) fn is_reference(text: &str) -> bool {
         || inside.is_some_and(|inside| !inside.contains(['{', '}']) && !inside.contains(":-"))
 }
 
-/// `part` is the character of the text behind which the secret begins, if it is not all of it.
+/// Makes a placeholder. `part` is the character before the secret if the secret is only a part of the text.
 fn placeholder(pointer: &str, part: &str) -> String {
     format!("{START}{pointer}{part}}}")
 }
@@ -317,7 +316,7 @@ fn secret(pointer: &str, file: &Value) -> Option<String> {
     }
 }
 
-/// Escapes a key as RFC 6901 does, and what would end a placeholder likewise.
+/// Escapes a key as RFC 6901 does, and likewise the characters that would end a placeholder.
 pub(super) fn escaped(key: &str) -> String {
     key.replace('~', "~0")
         .replace('/', "~1")
@@ -348,13 +347,13 @@ mod tests {
             "bearerToken": "s3cret",
             "inputParams": {"p": {"type": "text", "value": "s3cret"}},
         }}, "alerts": [{"webhook": {"url": "https://hooks/s3cret"}, "on": ["flapping"]}]});
-        let shown = masked(&file, "");
-        let text = shown.to_string();
+        let masked_file = masked(&file, "");
+        let text = masked_file.to_string();
         assert!(
             !text.contains("s3cret") && !text.contains("12345"),
             "{text}"
         );
-        let fs = &shown["mcpServers"]["fs"];
+        let fs = &masked_file["mcpServers"]["fs"];
         assert_eq!(
             fs["env"],
             json!({
@@ -375,12 +374,12 @@ mod tests {
         assert_eq!(fs["args"][17], "--env=A=${B}");
         assert_eq!(fs["args"][18], "https://token:8080/keys");
         assert_eq!(fs["url"], "https://h/mcp?${secret:/mcpServers/fs/url?}");
-        let mut back = unmasked(&shown, &file).expect("all known");
+        let mut back = unmasked(&masked_file, &file).expect("all known");
         back["mcpServers"]["fs"]["env"]["PORT"] = 12345.into();
         assert_eq!(back, file);
     }
 
-    /// The words of the client are not known, so whatever may be a secret is one.
+    /// The client's words are not known, so everything that may be a secret is masked.
     #[test]
     fn what_is_kept_for_a_client_is_masked() {
         let file = json!({"mcpServers": {"fs": {"command": "npx", "_cursor": {
@@ -393,21 +392,21 @@ mod tests {
             "trust": true,
             "description": "mine",
         }}}});
-        let shown = masked(&file, "");
-        let text = shown.to_string();
+        let masked_file = masked(&file, "");
+        let text = masked_file.to_string();
         assert!(
             !text.contains("planted") && !text.contains("1234"),
             "{text}"
         );
-        let kept = &shown["mcpServers"]["fs"]["_cursor"];
-        assert_eq!(kept["alwaysAllow"], json!(["read"]));
-        assert_eq!(kept["description"], "mine");
-        let mut back = unmasked(&shown, &file).expect("all known");
+        let client_part = &masked_file["mcpServers"]["fs"]["_cursor"];
+        assert_eq!(client_part["alwaysAllow"], json!(["read"]));
+        assert_eq!(client_part["description"], "mine");
+        let mut back = unmasked(&masked_file, &file).expect("all known");
         back["mcpServers"]["fs"]["_cursor"]["environment"]["PIN"] = 1234.into();
         assert_eq!(back, file);
     }
 
-    /// Names that people chose say nothing of what stands there.
+    /// Names that people chose do not mark secrets.
     #[test]
     fn a_server_may_be_called_token() {
         let file =
@@ -415,7 +414,7 @@ mod tests {
         assert_eq!(masked(&file, ""), file);
     }
 
-    /// A placeholder may come back elsewhere: under another name, or in another place of a list.
+    /// A placeholder may come back at another place: under another name, or elsewhere in a list.
     #[test]
     fn a_placeholder_means_one_secret_wherever_it_comes_back() {
         let file = json!({"mcpServers": {"a": {"args": ["--token", "one"]}}});
@@ -432,8 +431,8 @@ mod tests {
         fn what_is_shown_comes_back(key in ".{0,12}", secret in ".{1,20}", url in "https://h/[a-z?=&]{0,12}") {
             prop_assume!(!secret.contains("${"));
             let file = json!({"mcpServers": {"s": {"env": {key: secret.clone()}, "args": [format!("--token={secret}")], "url": url}}});
-            let shown = masked(&file, "");
-            prop_assert_eq!(unmasked(&shown, &file), Ok(file));
+            let masked_file = masked(&file, "");
+            prop_assert_eq!(unmasked(&masked_file, &file), Ok(file));
         }
     }
 }

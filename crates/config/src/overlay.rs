@@ -1,4 +1,4 @@
-//! Changes to servers at run time, which lie over the file.
+//! Changes to servers at run time, on top of the file.
 //!
 //! A change holds until Mainstay ends, or until the file changes that server.
 
@@ -12,41 +12,41 @@ use mainstay_core::{
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::Target;
+use crate::ServerTarget;
 
 /// A server added while Mainstay runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {
-    /// References stand in it as they were given while it is pending.
+    /// The configuration; its references are not replaced while the server is pending.
     pub config: ServerConfig,
-    /// Its entry as it was given: nothing expanded, secrets included.
+    /// The original entry: nothing expanded, secrets included.
     pub entry: Arc<Map<String, Value>>,
     pub approval: Approval,
-    /// What traffic under its name goes to.
-    pub target: Target,
-    /// While it is pending: what its name led to before, where that was something else.
-    pub formerly: Option<Target>,
-    /// Which MCP client wanted it, and when; `None` where no MCP client did.
+    /// The target of traffic under the server's name.
+    pub target: ServerTarget,
+    /// The earlier target of the name while the server is pending, if it was another one.
+    pub formerly: Option<ServerTarget>,
+    /// The request of an MCP client for the server; `None` if no MCP client requested it.
     pub requested: Option<Requested>,
 }
 
-/// The wish of an MCP client for a server.
+/// A request of an MCP client for a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requested {
     pub origin: Arc<Origin>,
     pub at: SystemTime,
 }
 
-/// Whether a person has agreed to what an MCP client wants started.
+/// The decision of a person about a server that an MCP client requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
     Given,
     Pending,
 }
 
-/// Where a server's entry comes from.
+/// The origin of a server's entry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum ServerStanding {
     /// From the file, or from the command line.
     Configured,
     /// Gone after a restart.
@@ -55,10 +55,10 @@ pub enum Standing {
     Pending(Arc<Runtime>),
 }
 
-/// What was said of one server.
+/// A change to one server at run time.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Word {
-    /// It has this entry.
+pub enum RuntimeChange {
+    /// The server has this entry.
     Entry(Arc<Runtime>),
     Removed,
     Switched {
@@ -67,93 +67,104 @@ pub enum Word {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Stated {
+struct RecordedChange {
     name: ServerName,
-    word: Word,
-    /// What the file said of it at that time.
+    change: RuntimeChange,
+    /// The server in the file at the time of the change.
     file: Option<ServerConfig>,
 }
 
-/// All that was said, the oldest first.
+/// All changes that hold, at most one for each server, the oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Overlay(Vec<Stated>);
+pub struct Overlay(Vec<RecordedChange>);
 
 impl Overlay {
-    pub fn word(&self, name: &ServerName) -> Option<&Word> {
-        let said = self.0.iter().find(|said| said.name == *name);
-        said.map(|said| &said.word)
+    pub fn change(&self, name: &ServerName) -> Option<&RuntimeChange> {
+        let recorded = self.0.iter().find(|recorded| recorded.name == *name);
+        recorded.map(|recorded| &recorded.change)
     }
 
-    /// Notes a word in place of an earlier one; the servers of the file are `file`.
-    pub fn say(&mut self, name: &ServerName, word: Word, file: &[ServerConfig]) {
-        let said = Stated {
+    /// Records a change in place of an earlier one of the same server. `file` has the servers of the file.
+    pub fn record(&mut self, name: &ServerName, change: RuntimeChange, file: &[ServerConfig]) {
+        let recorded = RecordedChange {
             name: name.clone(),
-            word,
+            change,
             file: file.iter().find(|server| server.name == *name).cloned(),
         };
-        match self.0.iter_mut().find(|known| known.name == *name) {
-            Some(known) => *known = said,
-            None => self.0.push(said),
+        match self.0.iter_mut().find(|earlier| earlier.name == *name) {
+            Some(earlier) => *earlier = recorded,
+            None => self.0.push(recorded),
         }
     }
 
-    /// Takes back what was said of a server.
+    /// Forgets the change of a server.
     pub fn forget(&mut self, name: &ServerName) {
-        self.0.retain(|said| said.name != *name);
+        self.0.retain(|recorded| recorded.name != *name);
     }
 
-    /// Every server there is: those of the file in its order, then those that it does not have. Forgets
-    /// what the file has overtaken.
-    pub fn over(&mut self, file: &[ServerConfig]) -> Vec<(ServerConfig, Standing)> {
+    /// Returns every server: those of the file in its order, then those that the file does not have.
+    /// Forgets changes that the file has overtaken.
+    pub fn apply_to(&mut self, file: &[ServerConfig]) -> Vec<(ServerConfig, ServerStanding)> {
         let named = |name: &ServerName| file.iter().find(|server| server.name == *name);
-        self.0.retain(|said| said.holds(named(&said.name)));
+        self.0
+            .retain(|recorded| recorded.holds(named(&recorded.name)));
         let written = file
             .iter()
-            .filter_map(|server| match self.word(&server.name) {
-                None => Some((server.clone(), Standing::Configured)),
-                Some(Word::Removed) => None,
-                Some(Word::Entry(runtime)) => Some(runtime.stands()),
-                Some(Word::Switched { enabled }) => {
+            .filter_map(|server| match self.change(&server.name) {
+                None => Some((server.clone(), ServerStanding::Configured)),
+                Some(RuntimeChange::Removed) => None,
+                Some(RuntimeChange::Entry(runtime)) => Some(runtime.with_standing()),
+                Some(RuntimeChange::Switched { enabled }) => {
                     let mut switched = server.clone();
                     switched.enabled = *enabled;
-                    Some((switched, Standing::Configured))
+                    Some((switched, ServerStanding::Configured))
                 }
             });
-        let added = self.0.iter().filter_map(|said| match &said.word {
-            Word::Entry(runtime) if said.file.is_none() => Some(runtime.stands()),
+        let added = self.0.iter().filter_map(|recorded| match &recorded.change {
+            RuntimeChange::Entry(runtime) if recorded.file.is_none() => {
+                Some(runtime.with_standing())
+            }
             _ => None,
         });
         written.chain(added).collect()
     }
 }
 
-impl Stated {
+impl RecordedChange {
+    /// True while the file has not overtaken the change. `file` is the server in the file now.
     fn holds(&self, file: Option<&ServerConfig>) -> bool {
-        match (&self.word, &self.file, file) {
-            (Word::Entry(_) | Word::Removed, said, now) => said.as_ref() == now,
-            // What else is changed of its entry is another matter.
-            (Word::Switched { .. }, Some(said), Some(now)) => said.enabled == now.enabled,
-            (Word::Switched { .. }, _, _) => false,
+        match (&self.change, &self.file, file) {
+            (RuntimeChange::Entry(_) | RuntimeChange::Removed, before, now) => {
+                before.as_ref() == now
+            }
+            // Other changes of the entry do not end a switch.
+            (RuntimeChange::Switched { .. }, Some(before), Some(now)) => {
+                before.enabled == now.enabled
+            }
+            (RuntimeChange::Switched { .. }, _, _) => false,
         }
     }
 }
 
 impl Runtime {
-    fn stands(self: &Arc<Self>) -> (ServerConfig, Standing) {
+    fn with_standing(self: &Arc<Self>) -> (ServerConfig, ServerStanding) {
         match self.approval {
-            Approval::Given => (self.config.clone(), Standing::Ephemeral(Arc::clone(self))),
-            Approval::Pending => (self.stand_in(), Standing::Pending(Arc::clone(self))),
+            Approval::Given => (
+                self.config.clone(),
+                ServerStanding::Ephemeral(Arc::clone(self)),
+            ),
+            Approval::Pending => (self.stand_in(), ServerStanding::Pending(Arc::clone(self))),
         }
     }
 
-    /// Takes the place of the server while it is pending, so that no way of starting it can start it.
+    /// A placeholder for the server while it is pending, so that nothing can start it.
     fn stand_in(&self) -> ServerConfig {
         let mut server = ServerConfig::new(self.config.name.clone(), Launch::Unapproved);
         server.enabled = false;
         server
     }
 
-    /// This entry, switched on or off.
+    /// Returns this entry, enabled or disabled.
     #[must_use]
     pub fn switched(&self, enabled: bool) -> Self {
         let mut runtime = self.clone();
@@ -164,8 +175,8 @@ impl Runtime {
         runtime
     }
 
-    /// Identifies everything that was given (SHA-256 in hexadecimal). An approval repeats it to say
-    /// what was seen.
+    /// Identifies the whole entry (SHA-256 in hexadecimal). An approval repeats it, so that nothing else is
+    /// approved than what the person read.
     pub fn digest(&self) -> String {
         digest_of_entry(&self.config.name, &self.entry)
     }
@@ -173,7 +184,7 @@ impl Runtime {
 
 /// Identifies a server's entry, its secrets included (SHA-256 in hexadecimal).
 pub fn digest_of_entry(name: &ServerName, entry: &Map<String, Value>) -> String {
-    // An entry has text keys, so that it is always JSON; a name has no line break.
+    // An entry has text keys, so it can always be written as JSON; a name has no line break.
     let text = serde_json::to_string(entry).unwrap_or_default();
     let digest = Sha256::digest(format!("{name}\n{text}"));
     digest.iter().fold(String::new(), |mut text, byte| {
@@ -199,27 +210,27 @@ mod tests {
         ServerConfig::new(name(text), Launch::Stdio(launch))
     }
 
-    fn entry(text: &str, command: &str, approval: Approval) -> Word {
-        Word::Entry(Arc::new(Runtime {
+    fn entry(text: &str, command: &str, approval: Approval) -> RuntimeChange {
+        RuntimeChange::Entry(Arc::new(Runtime {
             config: server(text, command),
             entry: Arc::default(),
             approval,
-            target: Target::default(),
+            target: ServerTarget::default(),
             formerly: None,
             requested: None,
         }))
     }
 
-    /// `name=command` of each that could be started, `name!` of the others.
-    fn shown(overlay: &mut Overlay, file: &[ServerConfig]) -> String {
-        let servers = overlay.over(file);
-        let shown = servers.iter().map(|(server, _)| match &server.launch {
+    /// Returns `name=command` for each server that could be started, `name!` for the others.
+    fn startable(overlay: &mut Overlay, file: &[ServerConfig]) -> String {
+        let servers = overlay.apply_to(file);
+        let words = servers.iter().map(|(server, _)| match &server.launch {
             Launch::Stdio(launch) if server.enabled => {
                 format!("{}={}", server.name, launch.command)
             }
             _ => format!("{}!", server.name),
         });
-        shown.collect::<Vec<_>>().join(" ")
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// A server that is added at run time outlives a reload of the file.
@@ -227,16 +238,20 @@ mod tests {
     fn a_word_holds_until_the_file_says_something_else() {
         let file = [server("a", "1"), server("b", "1")];
         let mut overlay = Overlay::default();
-        overlay.say(&name("c"), entry("c", "x", Approval::Given), &file);
-        overlay.say(&name("a"), Word::Removed, &file);
-        overlay.say(&name("b"), entry("b", "x", Approval::Given), &file);
-        assert_eq!(shown(&mut overlay, &file), "b=x c=x");
+        overlay.record(&name("c"), entry("c", "x", Approval::Given), &file);
+        overlay.record(&name("a"), RuntimeChange::Removed, &file);
+        overlay.record(&name("b"), entry("b", "x", Approval::Given), &file);
+        assert_eq!(startable(&mut overlay, &file), "b=x c=x");
         let other = [server("b", "1"), server("a", "1"), server("d", "1")];
-        assert_eq!(shown(&mut overlay, &other), "b=x d=1 c=x", "another order");
-        let edited = [server("a", "2"), server("b", "2"), server("c", "2")];
-        assert_eq!(shown(&mut overlay, &edited), "a=2 b=2 c=2");
         assert_eq!(
-            shown(&mut overlay, &file),
+            startable(&mut overlay, &other),
+            "b=x d=1 c=x",
+            "another order"
+        );
+        let edited = [server("a", "2"), server("b", "2"), server("c", "2")];
+        assert_eq!(startable(&mut overlay, &edited), "a=2 b=2 c=2");
+        assert_eq!(
+            startable(&mut overlay, &file),
             "a=1 b=1",
             "nothing is left of it"
         );
@@ -246,31 +261,35 @@ mod tests {
     fn a_switch_outlives_other_changes_of_the_entry() {
         let file = [server("a", "1")];
         let mut overlay = Overlay::default();
-        overlay.say(&name("a"), Word::Switched { enabled: false }, &file);
-        assert_eq!(shown(&mut overlay, &file), "a!");
-        assert_eq!(shown(&mut overlay, &[server("a", "2")]), "a!");
+        overlay.record(
+            &name("a"),
+            RuntimeChange::Switched { enabled: false },
+            &file,
+        );
+        assert_eq!(startable(&mut overlay, &file), "a!");
+        assert_eq!(startable(&mut overlay, &[server("a", "2")]), "a!");
         let mut disabled = server("a", "2");
         disabled.enabled = false;
-        assert_eq!(shown(&mut overlay, &[disabled]), "a!");
-        assert_eq!(shown(&mut overlay, &[server("a", "2")]), "a=2");
+        assert_eq!(startable(&mut overlay, &[disabled]), "a!");
+        assert_eq!(startable(&mut overlay, &[server("a", "2")]), "a=2");
     }
 
-    /// What is pending cannot be launched.
+    /// A pending server cannot be launched.
     #[test]
     fn what_is_pending_could_not_be_started() {
         let mut overlay = Overlay::default();
-        overlay.say(&name("p"), entry("p", "x", Approval::Pending), &[]);
-        let (server, standing) = overlay.over(&[]).remove(0);
+        overlay.record(&name("p"), entry("p", "x", Approval::Pending), &[]);
+        let (server, standing) = overlay.apply_to(&[]).remove(0);
         assert!(!server.connects_at_start());
         assert_eq!(server.launch, Launch::Unapproved);
-        let Standing::Pending(runtime) = standing else {
+        let ServerStanding::Pending(runtime) = standing else {
             panic!("{standing:?}")
         };
         let approved = Runtime {
             approval: Approval::Given,
             ..Runtime::clone(&runtime)
         };
-        overlay.say(&name("p"), Word::Entry(Arc::new(approved)), &[]);
-        assert_eq!(shown(&mut overlay, &[]), "p=x");
+        overlay.record(&name("p"), RuntimeChange::Entry(Arc::new(approved)), &[]);
+        assert_eq!(startable(&mut overlay, &[]), "p=x");
     }
 }

@@ -1,5 +1,5 @@
-//! What a reload does: a pure comparison of two configurations, shown by `reload --dry-run` and then
-//! executed (invariant 11). Names keys, never values, for those may be secret.
+//! Plans a reload: a pure comparison of two configurations, shown by `reload --dry-run` and then executed
+//! (invariant 11). Names keys, never values, which may be secret.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,46 +17,46 @@ use crate::{
     words::{FILE, SERVER, settings},
 };
 
-/// The way from one configuration to another.
+/// The changes from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// Every server of either: those of the new one in its order, then those that are gone.
+pub struct ReloadPlan {
+    /// Every server of both configurations: those of the new one in its order, then those that are gone.
     pub servers: Vec<ServerChange>,
-    /// Whether servers that stay have another order, which decides contested names and URIs.
+    /// True if the servers that stay have another order, which decides contested names and URIs.
     pub reordered: bool,
-    /// What differs beside the servers.
+    /// Changed settings outside of the servers' entries.
     pub settings: Vec<SettingChange>,
 }
 
-/// What becomes of a server.
+/// The change of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerChange {
     pub name: ServerName,
-    pub action: Action,
-    /// The keys of its entry that differ, if it is in both.
+    pub action: ServerAction,
+    /// The changed keys of its entry, if the server is in both configurations.
     pub keys: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// New, and started.
+pub enum ServerAction {
+    /// New and started.
     Added,
-    /// New, and left alone: disabled, or without `autoStart`.
+    /// New and not started: disabled, or without `autoStart`.
     AddedIdle,
     /// Stopped and forgotten.
     Removed,
-    /// Enabled, or now to be started by itself: it is started.
+    /// Enabled, or now with `autoStart`: it is started.
     Started,
-    /// Disabled, or no longer to be started by itself: it is stopped.
+    /// Disabled, or now without `autoStart`: it is stopped.
     Stopped,
-    /// It is reached in another way: if it runs, it is stopped and started again.
+    /// It is reached in another way: it is restarted if it runs.
     Relaunched,
-    /// What differs can change while its sessions live, or it has none.
+    /// The changed settings take effect while its sessions live, or it has none.
     Changed,
     Unchanged,
 }
 
-/// A setting beside the servers that differs.
+/// A changed setting outside of the servers' entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingChange {
     /// Its path in the file, such as `http.maxSessions`.
@@ -64,41 +64,41 @@ pub struct SettingChange {
     pub takes_effect: TakesEffect,
 }
 
-impl Plan {
+impl ReloadPlan {
     pub fn between(old: &Config, new: &Config) -> Self {
         let before: HashMap<_, _> = old.servers.iter().map(|s| (&s.name, s)).collect();
         let after: HashMap<_, _> = new.servers.iter().map(|s| (&s.name, s)).collect();
-        let stays =
+        let is_staying =
             |one: &&ServerConfig| before.contains_key(&one.name) && after.contains_key(&one.name);
         let order = |config: &'_ Config| -> Vec<ServerName> {
-            let staying = config.servers.iter().filter(stays);
+            let staying = config.servers.iter().filter(is_staying);
             staying.map(|server| server.name.clone()).collect()
         };
-        let kept = new
+        let current = new
             .servers
             .iter()
             .map(|server| match before.get(&server.name) {
-                Some(known) => ServerChange::between(known, server),
+                Some(before) => ServerChange::between(before, server),
                 None => ServerChange::added(server),
             });
-        let gone = old.servers.iter().filter(|server| !stays(server));
+        let gone = old.servers.iter().filter(|server| !is_staying(server));
         Self {
-            servers: kept.chain(gone.map(ServerChange::removed)).collect(),
+            servers: current.chain(gone.map(ServerChange::removed)).collect(),
             reordered: order(old) != order(new),
             settings: settings_between(old, new),
         }
     }
 
-    /// Whether there is nothing to do.
+    /// True if the reload changes nothing.
     pub fn is_empty(&self) -> bool {
-        let unchanged = |change: &ServerChange| change.action == Action::Unchanged;
+        let unchanged = |change: &ServerChange| change.action == ServerAction::Unchanged;
         self.servers.iter().all(unchanged) && !self.reordered && self.settings.is_empty()
     }
 
-    /// Settings that differ and take effect then.
+    /// Changed settings that take effect at this time.
     fn keys(&self, takes_effect: TakesEffect) -> Vec<&str> {
-        let settings = self.settings.iter();
-        settings
+        self.settings
+            .iter()
             .filter(|setting| setting.takes_effect == takes_effect)
             .map(|setting| setting.key.as_str())
             .collect()
@@ -108,9 +108,9 @@ impl Plan {
 impl ServerChange {
     fn added(server: &ServerConfig) -> Self {
         let action = if server.connects_at_start() {
-            Action::Added
+            ServerAction::Added
         } else {
-            Action::AddedIdle
+            ServerAction::AddedIdle
         };
         Self {
             name: server.name.clone(),
@@ -122,20 +122,20 @@ impl ServerChange {
     fn removed(server: &ServerConfig) -> Self {
         Self {
             name: server.name.clone(),
-            action: Action::Removed,
+            action: ServerAction::Removed,
             keys: Vec::new(),
         }
     }
 
     fn between(old: &ServerConfig, new: &ServerConfig) -> Self {
-        let keys = differing(old, new);
+        let keys = changed_keys(old, new);
         let action = match (old.connects_at_start(), new.connects_at_start()) {
-            (false, true) => Action::Started,
-            // One that runs is left alone when it is only not to be started by itself any more.
-            (true, false) if !new.enabled => Action::Stopped,
-            _ if old.is_reached_otherwise(new) && new.enabled => Action::Relaunched,
-            _ if keys.is_empty() => Action::Unchanged,
-            _ => Action::Changed,
+            (false, true) => ServerAction::Started,
+            // A running server goes on if it only lost `autoStart`.
+            (true, false) if !new.enabled => ServerAction::Stopped,
+            _ if old.is_reached_otherwise(new) && new.enabled => ServerAction::Relaunched,
+            _ if keys.is_empty() => ServerAction::Unchanged,
+            _ => ServerAction::Changed,
         };
         Self {
             name: new.name.clone(),
@@ -145,14 +145,14 @@ impl ServerChange {
     }
 }
 
-/// The keys of those that differ.
-fn those<const N: usize>(differ: [(&'static str, bool); N]) -> Vec<&'static str> {
+/// Returns the keys whose values differ.
+fn differing_keys<const N: usize>(differ: [(&'static str, bool); N]) -> Vec<&'static str> {
     let differing = differ.into_iter().filter(|(_, differs)| *differs);
     differing.map(|(key, _)| key).collect()
 }
 
 /// The keys in which two entries of one server differ.
-fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
+fn changed_keys(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
     let mut keys = launch_keys(&old.launch, &new.launch);
     if old.further_problems != new.further_problems {
         keys.push("problems");
@@ -165,8 +165,8 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
     if old.health_interval_stated != new.health_interval_stated {
         keys.push("health");
     }
-    let mut seen = HashSet::new();
-    keys.retain(|key| seen.insert(*key));
+    let mut distinct = HashSet::new();
+    keys.retain(|key| distinct.insert(*key));
     keys
 }
 
@@ -182,7 +182,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
                 inherit_env,
                 path_order,
             } = new;
-            those([
+            differing_keys([
                 ("command", old.command != *command),
                 ("args", old.args != *args),
                 ("env", old.env != *env || old.unset != *unset),
@@ -197,15 +197,15 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
                 headers,
                 transport,
             } = new;
-            those([
+            differing_keys([
                 ("url", old.url != *url),
                 ("headers", old.headers != *headers),
                 ("transport", old.transport != *transport),
             ])
         }
-        (Launch::Broken(old), Launch::Broken(new)) => those([("problems", old != new)]),
+        (Launch::Broken(old), Launch::Broken(new)) => differing_keys([("problems", old != new)]),
         (Launch::Broken(_), _) | (_, Launch::Broken(_)) => vec!["problems"],
-        // No entry of a file is one of these.
+        // No entry of a file is unapproved.
         (Launch::Unapproved, _) | (_, Launch::Unapproved) => Vec::new(),
         (Launch::Stdio(_), Launch::Http(_)) | (Launch::Http(_), Launch::Stdio(_)) => {
             vec!["transport"]
@@ -213,7 +213,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
     }
 }
 
-/// The settings beside the servers that differ. What the doors were made with stays until the next start.
+/// The changed settings outside of the servers' entries.
 fn settings_between(old: &Config, new: &Config) -> Vec<SettingChange> {
     let differing = settings::differing(old, new, &FILE);
     let mut changes: Vec<_> = differing
@@ -230,7 +230,7 @@ fn settings_between(old: &Config, new: &Config) -> Vec<SettingChange> {
 }
 
 /// A line for each server that changes, the number of the others, and the settings.
-impl fmt::Display for Plan {
+impl fmt::Display for ReloadPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("nothing changes");
@@ -238,7 +238,7 @@ impl fmt::Display for Plan {
         let (unchanged, changes): (Vec<_>, Vec<_>) = self
             .servers
             .iter()
-            .partition(|change| change.action == Action::Unchanged);
+            .partition(|change| change.action == ServerAction::Unchanged);
         let width = changes.iter().map(|change| change.name.as_str().len());
         let width = width.max().unwrap_or_default();
         let mut lines: Vec<String> = changes
@@ -258,7 +258,7 @@ impl fmt::Display for Plan {
         if self.reordered {
             lines.push("the order of the servers changes".to_owned());
         }
-        for (what, when) in [
+        for (words, when) in [
             ("settings that change", TakesEffect::Now),
             (
                 "settings that need a restart of Mainstay",
@@ -267,14 +267,14 @@ impl fmt::Display for Plan {
         ] {
             let keys = self.keys(when);
             if !keys.is_empty() {
-                lines.push(format!("{what}: {}", keys.join(", ")));
+                lines.push(format!("{words}: {}", keys.join(", ")));
             }
         }
         f.write_str(&lines.join("\n"))
     }
 }
 
-impl Action {
+impl ServerAction {
     const fn sign(self) -> char {
         match self {
             Self::Added | Self::AddedIdle => '+',
@@ -298,7 +298,7 @@ impl Action {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for ServerAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.words())
     }

@@ -1,5 +1,5 @@
-//! A configuration as Mainstay understands it, in the words of its file: other programs' spellings are
-//! translated, policies stand where they hold, and secrets are placeholders.
+//! Renders a configuration as Mainstay understands it, in the words of its file: other programs' spellings
+//! are translated, policies stand in each entry, and secrets are placeholders.
 
 use std::collections::HashMap;
 
@@ -23,31 +23,31 @@ use crate::{
     },
 };
 
-/// A note that Mainstay passes over, for what is wrong with an entry.
+/// A note for the problems of an entry; Mainstay passes over it.
 const PROBLEM: &str = "_problem";
 
-/// Keys of an entry that are needed where references were kept, and that nothing else says.
+/// Keys of an entry that its references need. No other member replaces them.
 const OF_REFERENCES: [&str; 2] = ["envFile", "inputParams"];
 
-/// What becomes of settings that the file leaves alone.
+/// Decides about settings that the file leaves alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defaults {
     LeftOut,
     Shown,
 }
 
-/// The configuration without its secrets, to be read by people. `config` was parsed from `document` with
-/// [`crate::References::Kept`]. It can be read as a configuration again, placeholders aside.
-pub fn shown(config: &Config, document: &Document, defaults: Defaults) -> Value {
+/// Renders the configuration without its secrets, for people. `config` was parsed from `document` with
+/// [`crate::References::Kept`]. The result can be parsed again, apart from its placeholders.
+pub fn file_view(config: &Config, document: &Document, defaults: Defaults) -> Value {
     let written: HashMap<ServerName, Entry> = document.entries().into_iter().collect();
-    let servers = config.servers.iter().map(|server| {
+    let entries = config.servers.iter().map(|server| {
         let entry = entry(server, written.get(&server.name), defaults);
         (server.name.to_string(), Value::Object(entry))
     });
     let mut file = Map::new();
-    file.insert("mcpServers".to_owned(), Value::Object(servers.collect()));
-    let asked = document.value().ok();
-    if let Some(inputs) = asked.as_ref().and_then(|whole| whole.get("inputs")) {
+    file.insert("mcpServers".to_owned(), Value::Object(entries.collect()));
+    let whole_value = document.value().ok();
+    if let Some(inputs) = whole_value.as_ref().and_then(|whole| whole.get("inputs")) {
         file.insert("inputs".to_owned(), inputs.clone());
     }
     let settings = settings::file_values(config, &FILE);
@@ -62,7 +62,7 @@ pub fn shown(config: &Config, document: &Document, defaults: Defaults) -> Value 
     masking::masked(&Value::Object(file), "")
 }
 
-/// The members that differ from those of another object.
+/// Returns the members that differ from those of another object.
 fn without(object: Map<String, Value>, other: &Map<String, Value>) -> Map<String, Value> {
     let differing = object.into_iter().filter_map(|(key, value)| {
         let value = match (value, other.get(&key)) {
@@ -75,7 +75,7 @@ fn without(object: Map<String, Value>, other: &Map<String, Value>) -> Map<String
     differing.collect()
 }
 
-/// A server's entry. One that cannot be used is shown as it is written, with what is wrong.
+/// Renders a server's entry. An unusable entry is rendered as it is written, with its problems.
 fn entry(server: &ServerConfig, written: Option<&Entry>, defaults: Defaults) -> Map<String, Value> {
     let Some(mut entry) = launch(&server.launch, defaults) else {
         let problems: Vec<String> = server.problems().map(ToString::to_string).collect();
@@ -92,7 +92,7 @@ fn entry(server: &ServerConfig, written: Option<&Entry>, defaults: Defaults) -> 
         Defaults::Shown => options,
         Defaults::LeftOut => without(options, &self::options(&base(server, preset))),
     };
-    // It says where PATH is looked for, and nothing else does.
+    // The preset decides where PATH is looked for, and no other key does.
     if preset != Preset::Default {
         entry.insert("preset".to_owned(), preset.as_str().into());
     }
@@ -100,7 +100,7 @@ fn entry(server: &ServerConfig, written: Option<&Entry>, defaults: Defaults) -> 
     entry
 }
 
-/// The preset that an entry must name; what others set is shown by itself.
+/// The preset that the entry must name. The settings of other presets stand in the entry one by one.
 fn preset(server: &ServerConfig) -> Preset {
     match &server.launch {
         Launch::Stdio(launch) if launch.path_order == PathOrder::StandardFirst => Preset::Desktop,
@@ -108,7 +108,7 @@ fn preset(server: &ServerConfig) -> Preset {
     }
 }
 
-/// A server of which the file says no more than how it is reached, and its preset.
+/// A server with nothing but its launch and its preset.
 fn base(server: &ServerConfig, preset: Preset) -> ServerConfig {
     let mut base = ServerConfig::new(server.name.clone(), server.launch.clone());
     base.policy = preset.policy();
@@ -120,22 +120,21 @@ fn base(server: &ServerConfig, preset: Preset) -> ServerConfig {
     base
 }
 
-/// How a server is reached. `None` if its entry cannot be used.
+/// Renders the launch of a server. Returns `None` if its entry cannot be used.
 fn launch(launch: &Launch, defaults: Defaults) -> Option<Map<String, Value>> {
     let is_whole = defaults == Defaults::Shown;
     match launch {
         Launch::Stdio(launch) => {
             let set = launch.env.iter();
             let set = set.map(|(name, value)| (name.clone(), Value::from(value.expose())));
-            let unset = launch.unset.iter();
-            let unset = unset.map(|name| (name.clone(), Value::Null));
-            let env: Map<String, Value> = set.chain(unset).collect();
+            let nulls = launch.unset.iter().map(|name| (name.clone(), Value::Null));
+            let env: Map<String, Value> = set.chain(nulls).collect();
             let inherits = match launch.inherit_env {
                 InheritEnv::Process => is_whole.then_some("process"),
                 InheritEnv::LoginShell => Some("loginShell"),
                 InheritEnv::None => Some("none"),
             };
-            let shown = |value: Value, is_empty: bool| {
+            let unless_empty = |value: Value, is_empty: bool| {
                 if is_empty && !is_whole {
                     Value::Null
                 } else {
@@ -145,8 +144,11 @@ fn launch(launch: &Launch, defaults: Defaults) -> Option<Map<String, Value>> {
             Some(object([
                 ("type", json!(is_whole.then_some("stdio"))),
                 ("command", launch.command.as_str().into()),
-                ("args", shown(json!(launch.args), launch.args.is_empty())),
-                ("env", shown(json!(env), env.is_empty())),
+                (
+                    "args",
+                    unless_empty(json!(launch.args), launch.args.is_empty()),
+                ),
+                ("env", unless_empty(json!(env), env.is_empty())),
                 ("cwd", json!(launch.cwd)),
                 ("inheritEnv", json!(inherits)),
             ]))
@@ -167,7 +169,7 @@ fn launch(launch: &Launch, defaults: Defaults) -> Option<Map<String, Value>> {
     }
 }
 
-/// An entry's switches, limits, times and policies.
+/// Renders an entry's switches, limits, times and policies.
 fn options(server: &ServerConfig) -> Map<String, Value> {
     let mut options = settings::file_values(server, &SERVER);
     options.extend(settings::file_values(&Policies::of_server(server), &SERVER));
@@ -176,28 +178,30 @@ fn options(server: &ServerConfig) -> Map<String, Value> {
 
 fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {
     let built_in = Profile::built_in();
-    let shown = config.profiles.iter().filter_map(|it| {
-        let known = built_in.iter().find(|known| known.name == it.name);
-        let members = profile(it);
+    let members = config.profiles.iter().filter_map(|profile| {
+        let standard = built_in
+            .iter()
+            .find(|standard| standard.name == profile.name);
+        let members = self::profile(profile);
         if defaults == Defaults::Shown {
-            return Some((it.name.to_string(), members.into()));
+            return Some((profile.name.to_string(), members.into()));
         }
-        let base = match known {
-            Some(known) => profile(known),
-            None => profile(&Profile::everything(it.name.clone())),
+        let base = match standard {
+            Some(standard) => self::profile(standard),
+            None => self::profile(&Profile::everything(profile.name.clone())),
         };
         let own_tools = members.get("ownTools").cloned();
         let mut members = without(members, &base);
-        if known.is_some() && members.is_empty() {
+        if standard.is_some() && members.is_empty() {
             return None;
         }
-        // Where nothing else is exposed, own tools that are left out are not none.
-        if it.expose == Expose::Meta {
+        // With `expose: meta`, an absent `ownTools` does not mean that there are none.
+        if profile.expose == Expose::Meta {
             members.extend(own_tools.map(|own_tools| ("ownTools".to_owned(), own_tools)));
         }
-        Some((it.name.to_string(), members.into()))
+        Some((profile.name.to_string(), members.into()))
     });
-    shown.collect()
+    members.collect()
 }
 
 fn profile(profile: &Profile) -> Map<String, Value> {
@@ -215,7 +219,7 @@ fn profile(profile: &Profile) -> Map<String, Value> {
         Expose::Direct => "direct",
         Expose::Meta => "meta",
     };
-    let own_tools = profile.own_tools.iter().map(|group| group.name());
+    let groups = profile.own_tools.iter().map(|group| group.name());
     object([
         ("servers", globs(&profile.servers)),
         (
@@ -226,6 +230,6 @@ fn profile(profile: &Profile) -> Map<String, Value> {
         ("descriptions", descriptions.into()),
         ("expose", expose.into()),
         ("naming", json!(profile.naming.map(Naming::word))),
-        ("ownTools", own_tools.collect()),
+        ("ownTools", groups.collect()),
     ])
 }

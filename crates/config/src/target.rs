@@ -1,5 +1,5 @@
-//! The target of a server's name: its program or URL with everything that goes along. Traffic for one
-//! target must not reach another because a client gave that one the same name.
+//! The target of a server's name: its program or URL, with arguments, variables and headers. Traffic for
+//! one target must not reach another because a client gave that one the same name.
 
 use mainstay_core::{
     catalog::digest_of,
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::masking;
 
-/// The keys of an entry that say where traffic goes, and what is sent along.
+/// The keys of an entry that decide where traffic goes, and what is sent with it.
 const KEYS: [&str; 15] = [
     "args",
     "bearerToken",
@@ -31,16 +31,16 @@ const KEYS: [&str; 15] = [
     "url",
 ];
 
-/// The most words, and names of each kind, that are kept of a target to show it. Thousands of targets are
-/// kept in one file.
+/// The most words, and names of each kind, that a target keeps for people. Thousands of targets are kept in
+/// one file.
 const MAX_SHOWN: usize = 16;
 
-/// How much is kept of each, in characters.
+/// The longest text that a target keeps, in characters.
 const LONGEST_SHOWN: usize = 128;
 
 /// A server's target without its secrets, to be compared and shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct ServerTarget {
     /// A digest of the whole entry, references unexpanded. `None` if no entry is known; such a target
     /// equals no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,26 +58,28 @@ pub struct Target {
     pub headers: Vec<String>,
 }
 
-impl Target {
-    /// The target of an entry, as it was given.
+impl ServerTarget {
+    /// The target of an entry whose references are not expanded.
     pub fn of_entry(entry: &Map<String, Value>) -> Self {
-        let given = |key: &&str| entry.get(*key).is_some_and(|value| !value.is_null());
+        let is_set = |key: &&str| entry.get(*key).is_some_and(|value| !value.is_null());
         let parts: Vec<String> = KEYS
             .into_iter()
-            .filter(given)
+            .filter(is_set)
             .flat_map(|key| [key.to_owned(), entry[key].to_string()])
             .collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let shown = masking::masked_entry(entry, "");
-        let words = |key: &str| match &shown.get(key) {
+        let masked = masking::masked_entry(entry, "");
+        let words = |key: &str| match &masked.get(key) {
             Some(Value::Array(words)) => words.iter().take(MAX_SHOWN).map(word).collect(),
             Some(Value::Null) | None => Vec::new(),
             Some(value) => vec![word(value)],
         };
         let names = |key: &str| match entry.get(key) {
-            Some(Value::Object(members)) => {
-                members.keys().take(MAX_SHOWN).map(|it| cut(it)).collect()
-            }
+            Some(Value::Object(members)) => members
+                .keys()
+                .take(MAX_SHOWN)
+                .map(|name| cut(name))
+                .collect(),
             _ => Vec::new(),
         };
         let url = ["url", "serverUrl", "httpUrl", "remoteUrl"];
@@ -95,7 +97,8 @@ impl Target {
         }
     }
 
-    /// The target of a server whose entry is not known: its arguments may be secrets by now.
+    /// The target of a server whose entry is not known. Its arguments are left out: they may hold expanded
+    /// secrets.
     pub fn of_config(config: &ServerConfig) -> Self {
         match &config.launch {
             Launch::Stdio(StdioLaunch { command, env, .. }) => Self {
@@ -116,7 +119,7 @@ impl Target {
         }
     }
 
-    /// Whether traffic goes to the same place, with the same things along.
+    /// True if traffic goes to the same place, with the same arguments, variables and headers.
     pub fn is(&self, other: &Self) -> bool {
         self.digest.is_some() && self.digest == other.digest
     }
@@ -150,14 +153,14 @@ mod tests {
 
     use super::*;
 
-    fn target(entry: Value) -> Target {
+    fn target(entry: Value) -> ServerTarget {
         let Value::Object(entry) = entry else {
             panic!("no entry: {entry}")
         };
-        Target::of_entry(&entry)
+        ServerTarget::of_entry(&entry)
     }
 
-    /// Whatever says where traffic goes makes another target; the rest does not.
+    /// A change of anything that decides where traffic goes makes another target; other changes do not.
     #[test]
     fn what_makes_another_target() {
         let base = json!({"command": "npx", "args": ["-y", "a"], "env": {"A": "1"}, "url": "http://h", "headers": {"x": "1"}});
@@ -166,7 +169,7 @@ mod tests {
             entry[key] = value;
             target(entry)
         };
-        let known = target(base.clone());
+        let original = target(base.clone());
         for (key, value) in [
             ("command", json!("node")),
             ("args", json!(["-y", "b"])),
@@ -179,24 +182,24 @@ mod tests {
             ("healthCheckUrl", json!("http://i")),
             ("httpUrl", json!("http://i")),
         ] {
-            assert!(!with(key, value.clone()).is(&known), "{key}: {value}");
+            assert!(!with(key, value.clone()).is(&original), "{key}: {value}");
         }
         for (key, value) in [
             ("timeout", json!(5000)),
             ("enabled", json!(false)),
             ("cwd", json!(null)),
         ] {
-            assert!(with(key, value.clone()).is(&known), "{key}: {value}");
+            assert!(with(key, value.clone()).is(&original), "{key}: {value}");
         }
         assert!(
-            !Target::default().is(&Target::default()),
+            !ServerTarget::default().is(&ServerTarget::default()),
             "nothing is known of either"
         );
     }
 
     #[test]
     fn no_secret_is_shown() {
-        let shown = target(json!({
+        let shortened_target = target(json!({
             "command": "npx",
             "args": ["--token", "s3cret", "--key=${KEY}", "--api-key=s3cret", "sk-s3cret-s3cret"],
             "env": {"A": "s3cret"},
@@ -209,15 +212,15 @@ mod tests {
             "--api-key=***",
             "***",
         ];
-        assert_eq!(shown.command, expected);
-        assert_eq!(shown.env, ["A"]);
-        let shown = target(
+        assert_eq!(shortened_target.command, expected);
+        assert_eq!(shortened_target.env, ["A"]);
+        let shortened_target = target(
             json!({"url": "http://h/mcp?key=s3cret", "headers": {"x": "s3cret"}, "bearerToken": "s3cret"}),
         );
-        assert_eq!(shown.url.as_deref(), Some("http://h/mcp"));
-        assert_eq!(shown.headers, ["x", "authorization"]);
-        let kept = serde_json::to_string(&shown).expect("JSON");
-        assert!(!kept.contains("s3cret"), "{kept}");
+        assert_eq!(shortened_target.url.as_deref(), Some("http://h/mcp"));
+        assert_eq!(shortened_target.headers, ["x", "authorization"]);
+        let text = serde_json::to_string(&shortened_target).expect("JSON");
+        assert!(!text.contains("s3cret"), "{text}");
     }
 
     #[test]

@@ -6,25 +6,25 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::flood::Flood;
-use crate::session::Session;
+use crate::session::FakeSession;
 
 /// A decision of the service. Actions are performed in order.
-pub(crate) enum Action {
+pub(crate) enum ServiceAction {
     /// Sends a message on the call's own stream, if it has one.
     Send(String),
     /// Sends a message on the stream of a session, outside any call.
-    Publish(Arc<Session>, String),
+    Publish(Arc<FakeSession>, String),
     Wait(Duration),
     /// Blocks the only thread, and so the whole fake.
     Burn(Duration),
     Flood(Flood),
     /// Sends requests to the client, round by round. The answers lead to the last messages.
     Ask {
-        rounds: Vec<Vec<Asked>>,
+        rounds: Vec<Vec<ClientRequest>>,
         then: Conclusion,
     },
     /// Sends the events of a subscription. Ends with this response after its sender is gone.
-    Listen(mpsc::UnboundedReceiver<Heard>, String),
+    Listen(mpsc::UnboundedReceiver<SubscriptionEvent>, String),
     /// Counts a tool that has ended.
     Finish(String),
     /// Moves a task to its next state.
@@ -39,7 +39,7 @@ pub(crate) enum Action {
 }
 
 /// A request to the client, and the receiver of its answer: `{"result":…}` or `{"error":…}`.
-pub(crate) struct Asked {
+pub(crate) struct ClientRequest {
     pub request: String,
     pub answer: oneshot::Receiver<String>,
 }
@@ -49,16 +49,16 @@ pub(crate) type Conclusion = Box<dyn FnOnce(Vec<String>) -> Vec<String> + Send>;
 
 /// An event of a subscription.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum SubscriptionEvent {
     Message(String),
     /// The subscription's stream breaks.
     Cut,
 }
 
 /// Actions that end with an answer. The tool counts as finished just before it.
-pub(crate) fn finishing(tool: &str, mut actions: Vec<Action>) -> Vec<Action> {
-    if let Some(answer) = actions.pop_if(|it| matches!(it, Action::Send(_))) {
-        actions.extend([Action::Finish(tool.to_owned()), answer]);
+pub(crate) fn finishing(tool: &str, mut actions: Vec<ServiceAction>) -> Vec<ServiceAction> {
+    if let Some(answer) = actions.pop_if(|action| matches!(action, ServiceAction::Send(_))) {
+        actions.extend([ServiceAction::Finish(tool.to_owned()), answer]);
     }
     actions
 }

@@ -1,5 +1,5 @@
-//! How real peers bend the protocol: flag `--bend NAME`, as often as needed. `docs/dev/peers.md` says who
-//! does it.
+//! Deviations of real peers from the protocol: flag `--bend NAME`, as often as needed. `docs/dev/peers.md`
+//! names the peers.
 
 /// A bend of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -3,10 +3,10 @@
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, SET_COOKIE};
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::bend::Bend;
-use crate::message::{self, Message, RpcError};
-use crate::reply::{Reply, header, json, plain};
+use crate::message::{self, RpcError, RpcMessage};
+use crate::reply::{HttpReply, header, json, plain};
 use crate::script::Script;
 use crate::service::{Received, Service};
 
@@ -20,7 +20,7 @@ const COOKIE: &str = "node=a1";
 const MOVED: [(&str, &str); 2] = [("/mcp", "/moved"), ("/messages", "&moved")];
 
 /// Answers a request in place of the fake, or changes the request.
-pub(crate) fn answer(script: &Script, received: &mut Received) -> Option<Reply> {
+pub(crate) fn answer(script: &Script, received: &mut Received) -> Option<HttpReply> {
     let method = received.method();
     let method = method.as_deref();
     if script.bends(Bend::Discover401) && method == Some("server/discover") {
@@ -58,7 +58,7 @@ fn opens(received: &Received) -> bool {
 }
 
 /// Redirects a request, or restores one that was redirected.
-fn redirect(received: &mut Received) -> Option<Reply> {
+fn redirect(received: &mut Received) -> Option<HttpReply> {
     let (_, moved) = MOVED
         .into_iter()
         .find(|(path, _)| received.path.starts_with(path))?;
@@ -73,8 +73,8 @@ fn redirect(received: &mut Received) -> Option<Reply> {
     Some(reply)
 }
 
-/// The refusal of an unknown session: 404, or the answer of a real server.
-pub(crate) fn lost_session(script: &Script, received: &Received) -> Reply {
+/// Returns the refusal of an unknown session: 404, or the answer of a real server.
+pub(crate) fn lost_session(script: &Script, received: &Received) -> HttpReply {
     let error = |id: &str| {
         let error = RpcError::new(-32000, "Bad Request: No valid session ID provided");
         message::error(id, &error)
@@ -91,9 +91,11 @@ pub(crate) fn lost_session(script: &Script, received: &Received) -> Reply {
             "Cannot read properties of undefined (reading 'handleRequest')",
         )),
         Bend::LostSession200 => {
-            let id = match Message::parse(received.body.as_bytes()) {
-                Ok(Message::Request { id, .. }) => id,
-                Ok(Message::Notification { .. } | Message::Response { .. }) | Err(_) => "null",
+            let id = match RpcMessage::parse(received.body.as_bytes()) {
+                Ok(RpcMessage::Request { id, .. }) => id,
+                Ok(RpcMessage::Notification { .. } | RpcMessage::Response { .. }) | Err(_) => {
+                    "null"
+                }
             };
             Some(json(StatusCode::OK, error(id)))
         }
@@ -104,20 +106,20 @@ pub(crate) fn lost_session(script: &Script, received: &Received) -> Reply {
 }
 
 /// Changes the fake's own reply.
-pub(crate) fn change(script: &Script, received: &Received, reply: &mut Reply) {
+pub(crate) fn change(script: &Script, received: &Received, reply: &mut HttpReply) {
     if script.bends(Bend::StickyCookie) && opens(received) {
         let cookie = HeaderValue::from_static("node=a1; Path=/; HttpOnly");
         reply.headers_mut().insert(SET_COOKIE, cookie);
     }
 }
 
-/// The actions of a bend for a legacy request, in place of its answer.
+/// Returns the actions of a bend for a legacy request, in place of its answer.
 pub(crate) fn act(
     service: &Service,
     script: &Script,
-    message: &Message,
-) -> Option<Result<Vec<Action>, RpcError>> {
-    let Message::Request { method, params, .. } = message else {
+    message: &RpcMessage,
+) -> Option<Result<Vec<ServiceAction>, RpcError>> {
+    let RpcMessage::Request { method, params, .. } = message else {
         return None;
     };
     let is_probed = service.shared().probed;
@@ -126,7 +128,7 @@ pub(crate) fn act(
             service.shared().probed = true;
             None
         }
-        _ if is_probed && script.bends(Bend::SpoiledAnswers) => Some(Ok(vec![Action::Hang])),
+        _ if is_probed && script.bends(Bend::SpoiledAnswers) => Some(Ok(vec![ServiceAction::Hang])),
         "initialize" if is_probed && script.bends(Bend::SpoiledInitialize) => {
             // A process stays spoiled, and is ended for it. A server over HTTP lives on.
             service.shared().probed = false;
@@ -149,7 +151,7 @@ pub(crate) fn act(
     }
 }
 
-fn refuse_revision(script: &Script) -> Option<Result<Vec<Action>, RpcError>> {
+fn refuse_revision(script: &Script) -> Option<Result<Vec<ServiceAction>, RpcError>> {
     let refused = |message: &str| RpcError::new(-32602, message);
     if script.bends(Bend::RevisionSupported) {
         let supported = serde_json::json!({"supported": [REVISION, "2024-11-05"]});
@@ -163,7 +165,7 @@ fn refuse_revision(script: &Script) -> Option<Result<Vec<Action>, RpcError>> {
     }
     if script.bends(Bend::RevisionExit) {
         crate::flood::complain("Error: unsupported protocol version");
-        return Some(Ok(vec![Action::Exit(1)]));
+        return Some(Ok(vec![ServiceAction::Exit(1)]));
     }
     None
 }

@@ -22,7 +22,7 @@ enum End {
     Now,
 }
 
-pub(crate) struct Events {
+pub(crate) struct EventBody {
     source: mpsc::UnboundedReceiver<Outgoing>,
     /// A message that was received before the stream began.
     first: Option<Outgoing>,
@@ -37,7 +37,7 @@ pub(crate) struct Events {
     unfinished: bool,
 }
 
-impl Events {
+impl EventBody {
     pub fn new(source: mpsc::UnboundedReceiver<Outgoing>) -> Self {
         Self {
             source,
@@ -50,7 +50,7 @@ impl Events {
         }
     }
 
-    /// The first half of a JSON document, after which the connection breaks.
+    /// Sends the first half of a JSON document, after which the connection breaks.
     pub fn broken_json(half: String) -> Self {
         let (_, nothing) = mpsc::unbounded_channel();
         Self {
@@ -59,7 +59,7 @@ impl Events {
         }
     }
 
-    /// A stream that ends after this text.
+    /// Sends this text, and ends.
     pub fn ended(text: &str) -> Self {
         let (_, nothing) = mpsc::unbounded_channel();
         Self {
@@ -103,7 +103,7 @@ impl Events {
     }
 }
 
-impl Body for Events {
+impl Body for EventBody {
     type Data = Bytes;
     type Error = Cut;
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::listener::{self, Door};
 use crate::script::Script;
-use crate::service::{Command, Host, Received, Service};
+use crate::service::{Host, ListenerCommand, Received, Service};
 
 /// Time that [`Fake::until`] waits before it fails the test.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,19 +19,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A running fake. Dropping it stops it without waiting.
 pub struct Fake {
     service: Arc<Service>,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<ListenerCommand>,
     listener: Option<JoinHandle<io::Result<()>>>,
     address: SocketAddr,
     path: &'static str,
 }
 
 impl Fake {
-    /// Streamable HTTP at `/mcp`.
+    /// Starts Streamable HTTP at `/mcp`.
     pub async fn http(script: Script) -> io::Result<Self> {
         Self::start(script, Door::Http, "/mcp").await
     }
 
-    /// HTTP+SSE (2024-11-05) at `/sse`.
+    /// Starts HTTP+SSE (2024-11-05) at `/sse`.
     pub async fn sse(script: Script) -> io::Result<Self> {
         Self::start(script, Door::Sse, "/sse").await
     }
@@ -59,7 +59,7 @@ impl Fake {
         self.address
     }
 
-    /// Everything that was received, in order.
+    /// Returns everything that was received, in order.
     pub fn received(&self) -> Vec<Received> {
         self.service.received().borrow().clone()
     }
@@ -68,7 +68,7 @@ impl Fake {
     pub fn count(&self, method: &str) -> usize {
         let received = self.service.received();
         let received = received.borrow();
-        let of_method = |it: &&Received| it.method().as_deref() == Some(method);
+        let of_method = |message: &&Received| message.method().as_deref() == Some(method);
         received.iter().filter(of_method).count()
     }
 
@@ -88,7 +88,11 @@ impl Fake {
     /// Number of open modern subscriptions.
     pub fn listens(&self) -> usize {
         let shared = self.service.shared();
-        shared.listens.iter().filter(|it| it.is_open()).count()
+        shared
+            .listens
+            .iter()
+            .filter(|listen| listen.is_open())
+            .count()
     }
 
     /// Raw ids of the requests that were cancelled by a notification, or by closing their stream.
@@ -104,7 +108,10 @@ impl Fake {
     /// Number of sessions with an open stream (GET).
     pub fn streams(&self) -> usize {
         let sessions = self.service.sessions();
-        sessions.iter().filter(|it| it.is_attached()).count()
+        sessions
+            .iter()
+            .filter(|session| session.is_attached())
+            .count()
     }
 
     /// Waits until the received messages satisfy the condition. Fails the test after ten seconds.
@@ -156,7 +163,7 @@ impl Fake {
         let (done, outcome) = oneshot::channel();
         let gone = || io::Error::other("the fake has stopped");
         self.commands
-            .send(Command::Refuse(refuse, done))
+            .send(ListenerCommand::Refuse(refuse, done))
             .map_err(|_| gone())?;
         outcome.await.map_err(|_| gone())?
     }
@@ -173,7 +180,7 @@ impl Fake {
     fn end(&self) {
         self.service.forget();
         // The task may have ended by an error, which `stop` reports.
-        let _ = self.commands.send(Command::Stop);
+        let _ = self.commands.send(ListenerCommand::Stop);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::Script;
 use crate::fake::Fake;
-use crate::gate::{Gate, Mode};
+use crate::gate::{Gate, GateMode};
 
 /// A running fleet. Dropping it stops it without waiting.
 pub struct Fleet {
@@ -15,7 +15,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Streamable HTTP on this number of ports.
+    /// Opens Streamable HTTP on this number of ports.
     pub async fn http(size: usize, script: Script) -> io::Result<Self> {
         #[cfg(unix)]
         raise_file_limit()?;
@@ -32,32 +32,32 @@ impl Fleet {
 
     /// Closes every port, resets open connections, and forgets all sessions.
     pub async fn lose(&self) -> io::Result<()> {
-        self.set(Mode::Closed).await?;
+        self.set(GateMode::Closed).await?;
         self.gates.iter().for_each(Gate::reset);
         self.backend.expire_sessions();
         Ok(())
     }
 
-    pub async fn set(&self, mode: Mode) -> io::Result<()> {
+    pub async fn set(&self, mode: GateMode) -> io::Result<()> {
         for gate in &self.gates {
             gate.set(mode).await?;
         }
         Ok(())
     }
 
-    /// Times of attempts to open a session, in order: an `initialize`, or a connection to a gate that resets.
-    /// A closed port does not count.
+    /// Returns the times of attempts to open a session, in order: an `initialize`, or a connection to a
+    /// gate that resets. A closed port does not count.
     pub fn attempts(&self) -> Vec<Instant> {
         let received = self.backend.received();
         let greetings = received
             .iter()
-            .filter(|it| it.method().as_deref() == Some("initialize"))
-            .map(|it| it.at);
+            .filter(|request| request.method().as_deref() == Some("initialize"))
+            .map(|request| request.at);
         let refusals = self.gates.iter().flat_map(Gate::refusals);
         in_order(greetings.chain(refusals))
     }
 
-    /// Times of all connections, in order.
+    /// Returns the times of all connections, in order.
     pub fn connections(&self) -> Vec<Instant> {
         in_order(self.gates.iter().flat_map(Gate::attempts))
     }

@@ -39,17 +39,17 @@ pub(crate) enum Pipe {
 }
 
 /// Writes the flood on a separate thread. If it is not read, it must not stop the answers.
-pub(crate) async fn pour(it: Flood) {
+pub(crate) async fn pour(order: Flood) {
     let poured = tokio::task::spawn_blocking(move || {
-        let mut to: Box<dyn Write> = match it.to {
+        let mut to: Box<dyn Write> = match order.to {
             Pipe::Stdout => Box::new(io::stdout()),
             Pipe::Stderr => Box::new(io::stderr()),
         };
-        to.write_all(it.begin.as_bytes())?;
-        let until = it.time.map(|time| Instant::now() + time);
-        flood(&mut to, it.bytes, &it.text, until)?;
+        to.write_all(order.begin.as_bytes())?;
+        let until = order.time.map(|time| Instant::now() + time);
+        flood(&mut to, order.bytes, &order.text, until)?;
         // The next message starts on a new line.
-        if matches!(it.text, FloodText::Endless) {
+        if matches!(order.text, FloodText::Endless) {
             to.write_all(b"\n")?;
         }
         io::Result::Ok(())

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Connections that may wait to be accepted: more than any test opens at once.
+/// Connections that may wait to be accepted. No test opens more at once.
 const BACKLOG: u32 = 4096;
 
 /// Time to retry the bind, because the kernel may hold the port for a moment.
@@ -20,21 +20,21 @@ const BIND_PAUSE: Duration = Duration::from_millis(5);
 
 /// The treatment of new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum GateMode {
     Forward,
-    /// Accepts connections and moves no bytes, on old connections too: no answer, no reset. The bytes are
-    /// moved when the gate forwards again.
+    /// Accepts connections and moves no bytes, on old connections neither: no answer, no reset. The bytes
+    /// are moved when the gate forwards again.
     Silent,
-    /// The port is closed; open connections stay.
+    /// Closes the port. Open connections stay.
     Closed,
-    /// Accepts and resets at once, on old connections too: a refusal that is counted.
+    /// Accepts connections and resets them at once, old connections too. These refusals are counted.
     Reset,
 }
 
 /// The orders for all connections. Connections are numbered in the order of arrival.
 #[derive(Debug, Clone, Copy)]
 struct Orders {
-    mode: Mode,
+    mode: GateMode,
     /// Connections below this number are reset.
     reset_below: u64,
     /// Connections below this number are half-open for good.
@@ -50,9 +50,9 @@ enum Fate {
 
 impl Orders {
     fn fate(self, connection: u64) -> Fate {
-        if connection < self.reset_below || self.mode == Mode::Reset {
+        if connection < self.reset_below || self.mode == GateMode::Reset {
             Fate::Reset
-        } else if connection < self.stranded_below || self.mode == Mode::Silent {
+        } else if connection < self.stranded_below || self.mode == GateMode::Silent {
             Fate::Rest
         } else {
             Fate::Move
@@ -80,17 +80,17 @@ struct Attempt {
     refused: bool,
 }
 
-/// The largest number of these ordered times within any span of this length.
+/// Returns the largest number of these ordered times within any span of this length.
 pub fn most_within(at: &[Instant], span: Duration) -> usize {
-    let count = |(first, begun): (usize, &Instant)| {
-        at[first..].partition_point(|it| it.duration_since(*begun) < span)
+    let count = |(first, start): (usize, &Instant)| {
+        at[first..].partition_point(|time| time.duration_since(*start) < span)
     };
     at.iter().enumerate().map(count).max().unwrap_or_default()
 }
 
 #[derive(Debug)]
 enum Command {
-    Mode(Mode, oneshot::Sender<io::Result<()>>),
+    Mode(GateMode, oneshot::Sender<io::Result<()>>),
     Stop,
 }
 
@@ -107,7 +107,7 @@ impl Gate {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
         let orders = watch::Sender::new(Orders {
-            mode: Mode::Forward,
+            mode: GateMode::Forward,
             reset_below: 0,
             stranded_below: 0,
         });
@@ -134,9 +134,9 @@ impl Gate {
         self.address
     }
 
-    /// Takes effect before this returns: after `Closed`, connections are refused; after the other modes they
-    /// are accepted again, on the same port.
-    pub async fn set(&self, mode: Mode) -> io::Result<()> {
+    /// Sets the treatment of new connections before this returns. After `Closed`, connections are refused.
+    /// After the other modes they are accepted again, on the same port.
+    pub async fn set(&self, mode: GateMode) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();
         let gone = || io::Error::other("the gate has stopped");
         self.commands
@@ -151,7 +151,7 @@ impl Gate {
         self.orders.send_modify(|orders| orders.reset_below = next);
     }
 
-    /// Makes every open connection half-open for good; new ones work. This happens after a sleep, or when a
+    /// Makes every open connection half-open for good. New ones work. This happens after a sleep, or when a
     /// NAT has forgotten connections.
     pub fn strand(&self) {
         let next = self.next();
@@ -163,19 +163,23 @@ impl Gate {
         self.attempts.lock().len() as u64
     }
 
-    /// Times of accepted connections. Connections to a closed port are not counted.
+    /// Returns the times of accepted connections. Connections to a closed port are not counted.
     pub fn attempts(&self) -> Vec<Instant> {
-        self.attempts.lock().iter().map(|it| it.at).collect()
+        self.attempts
+            .lock()
+            .iter()
+            .map(|attempt| attempt.at)
+            .collect()
     }
 
-    /// Times of connections that were accepted to be reset at once ([`Mode::Reset`]).
+    /// Returns the times of connections that were accepted to be reset at once ([`GateMode::Reset`]).
     pub fn refusals(&self) -> Vec<Instant> {
         let attempts = self.attempts.lock();
-        let refused = attempts.iter().filter(|it| it.refused);
-        refused.map(|it| it.at).collect()
+        let refused = attempts.iter().filter(|attempt| attempt.refused);
+        refused.map(|attempt| attempt.at).collect()
     }
 
-    /// The largest number of attempts within any span of this length.
+    /// Returns the largest number of attempts within any span of this length.
     pub fn most_attempts_within(&self, span: Duration) -> usize {
         most_within(&self.attempts(), span)
     }
@@ -232,7 +236,7 @@ impl Keeper {
 
     fn admit(&mut self, stream: TcpStream) {
         let number = {
-            let refused = self.orders.borrow().mode == Mode::Reset;
+            let refused = self.orders.borrow().mode == GateMode::Reset;
             let mut attempts = self.attempts.lock();
             attempts.push(Attempt {
                 at: Instant::now(),
@@ -245,8 +249,8 @@ impl Keeper {
             .spawn(connection(number, stream, self.backend, orders));
     }
 
-    async fn turn(&mut self, mode: Mode) -> io::Result<()> {
-        if mode == Mode::Closed {
+    async fn turn(&mut self, mode: GateMode) -> io::Result<()> {
+        if mode == GateMode::Closed {
             self.listener = None;
         } else if self.listener.is_none() {
             self.listener = Some(listen_again(self.address).await?);
@@ -272,11 +276,11 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 async fn listen_again(address: SocketAddr) -> io::Result<TcpListener> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         match listen(address) {
             Err(error)
-                if error.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < BIND_LIMIT =>
+                if error.kind() == io::ErrorKind::AddrInUse && start.elapsed() < BIND_LIMIT =>
             {
                 tokio::time::sleep(BIND_PAUSE).await;
             }
@@ -343,13 +347,13 @@ mod tests {
     #[test]
     fn a_connection_is_reset_before_it_is_anything_else() {
         let orders = Orders {
-            mode: Mode::Silent,
+            mode: GateMode::Silent,
             reset_below: 1,
             stranded_below: 2,
         };
         let fates = |orders: Orders| [0, 1, 2].map(|number| orders.fate(number));
         assert_eq!(fates(orders), [Fate::Reset, Fate::Rest, Fate::Rest]);
-        let mode = Mode::Forward;
+        let mode = GateMode::Forward;
         let open = Orders { mode, ..orders };
         assert_eq!(fates(open), [Fate::Reset, Fate::Rest, Fate::Move]);
     }

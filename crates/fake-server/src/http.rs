@@ -9,15 +9,15 @@ use tokio::sync::mpsc;
 
 use crate::bend::Bend;
 use crate::bent;
-use crate::events::Events;
+use crate::events::EventBody;
 use crate::legacy;
-use crate::message::{self, Invalid, Message, RpcError};
+use crate::message::{self, Invalid, RpcError, RpcMessage};
 use crate::modern;
-use crate::reply::{Reply, header, json, not_allowed, plain, respond, stream};
+use crate::reply::{HttpReply, header, json, not_allowed, plain, respond, stream};
 use crate::run::run;
 use crate::script::Script;
 use crate::service::{Received, Service, Turn};
-use crate::session::Session;
+use crate::session::FakeSession;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
@@ -30,7 +30,7 @@ enum Refusal {
     Plain(StatusCode, String),
     Message(Invalid),
     /// The refusal of a bend.
-    Bent(Box<Reply>),
+    Bent(Box<HttpReply>),
     /// The methods that are allowed.
     Method(&'static str),
 }
@@ -41,7 +41,7 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for Reply {
+impl From<Refusal> for HttpReply {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Plain(status, text) => plain(status, &text),
@@ -60,7 +60,7 @@ pub(crate) async fn answer(
     script: &Script,
     received: &Received,
     turn: Turn,
-) -> Reply {
+) -> HttpReply {
     if received.path != "/mcp" {
         return plain(StatusCode::NOT_FOUND, "not found");
     }
@@ -72,7 +72,7 @@ pub(crate) async fn answer(
         _ if script.no_get => Err(Refusal::Method("POST, DELETE")),
         _ => Err(Refusal::Method("GET, POST, DELETE")),
     };
-    outcome.unwrap_or_else(Reply::from)
+    outcome.unwrap_or_else(HttpReply::from)
 }
 
 async fn post(
@@ -80,25 +80,25 @@ async fn post(
     script: &Script,
     received: &Received,
     turn: Turn,
-) -> Result<Reply, Refusal> {
+) -> Result<HttpReply, Refusal> {
     accepts(received, &["application/json", "text/event-stream"])?;
     if !header(&received.headers, "content-type")
-        .is_some_and(|it| it.starts_with("application/json"))
+        .is_some_and(|kind| kind.starts_with("application/json"))
     {
         return Err(Refusal::plain(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "send JSON",
         ));
     }
-    let message = Message::parse(received.body.as_bytes()).map_err(Refusal::Message)?;
+    let message = RpcMessage::parse(received.body.as_bytes()).map_err(Refusal::Message)?;
     if modern::http::claims(script, &message, &received.headers) {
         return Ok(modern::http::post(service, script, message, &received.headers, turn).await);
     }
 
-    if matches!(&message, Message::Request { method, .. } if method == "server/discover") {
+    if matches!(&message, RpcMessage::Request { method, .. } if method == "server/discover") {
         service.shared().probed = true;
     }
-    let opens = matches!(&message, Message::Request { method, .. } if method == "initialize");
+    let opens = matches!(&message, RpcMessage::Request { method, .. } if method == "initialize");
     let session = match opens {
         true if !script.stateless => service.open_session(),
         true => service.only_session(),
@@ -107,12 +107,12 @@ async fn post(
     if !opens {
         count(service, script, received, &session)?;
     }
-    let is_call = matches!(&message, Message::Request { method, .. } if method == "tools/call");
+    let is_call = matches!(&message, RpcMessage::Request { method, .. } if method == "tools/call");
     if is_call && script.bends(Bend::CallsRefused) && session.is_first() {
         let error = message::error("null", &RpcError::new(-32000, "go away"));
         return Ok(json(StatusCode::BAD_REQUEST, error));
     }
-    let Message::Request { id, .. } = message else {
+    let RpcMessage::Request { id, .. } = message else {
         let actions = legacy::receive(service, &session, message);
         run(service, &session, None, actions, None, turn);
         return Ok(plain(StatusCode::ACCEPTED, ""));
@@ -133,7 +133,7 @@ async fn get(
     service: &Arc<Service>,
     script: &Script,
     received: &Received,
-) -> Result<Reply, Refusal> {
+) -> Result<HttpReply, Refusal> {
     accepts(received, &["text/event-stream"])?;
     let session = find(service, script, received)?;
     session.state().gets += 1;
@@ -141,7 +141,7 @@ async fn get(
         return Err(Refusal::plain(StatusCode::CONFLICT, "one stream at a time"));
     }
     if script.bends(Bend::StreamEnds) {
-        return Ok(stream(Events::ended("retry: 0\n\n")));
+        return Ok(stream(EventBody::ended("retry: 0\n\n")));
     }
     if let Some(delay) = script.get_delay {
         tokio::time::sleep(Duration::from_millis(delay)).await;
@@ -150,17 +150,21 @@ async fn get(
     let (outlet, messages) = mpsc::unbounded_channel();
     service.track(&outlet);
     session.attach(outlet);
-    Ok(stream(Events::new(messages)))
+    Ok(stream(EventBody::new(messages)))
 }
 
-fn delete(service: &Service, script: &Script, received: &Received) -> Result<Reply, Refusal> {
+fn delete(service: &Service, script: &Script, received: &Received) -> Result<HttpReply, Refusal> {
     let session = find(service, script, received)?;
     service.close_session(&session.id);
     Ok(plain(StatusCode::OK, ""))
 }
 
 /// The session of a request: 400 without an id, 404 for an unknown one.
-fn find(service: &Service, script: &Script, received: &Received) -> Result<Arc<Session>, Refusal> {
+fn find(
+    service: &Service,
+    script: &Script,
+    received: &Received,
+) -> Result<Arc<FakeSession>, Refusal> {
     if script.stateless {
         return Ok(service.only_session());
     }
@@ -189,7 +193,7 @@ fn count(
     service: &Service,
     script: &Script,
     received: &Received,
-    session: &Session,
+    session: &FakeSession,
 ) -> Result<(), Refusal> {
     let mut state = session.state();
     state.messages += 1;

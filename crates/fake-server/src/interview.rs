@@ -1,22 +1,22 @@
-//! Asks the client, in both eras: the legacy one sends requests of its own, the
-//! modern one answers `input_required`.
+//! Asks the client, in both eras. The legacy era sends requests of its own, the modern era answers
+//! `input_required`.
 
 use std::sync::Arc;
 
-use crate::action::{Action, Asked};
+use crate::action::{ClientRequest, ServiceAction};
 use crate::bend::Bend;
 use crate::message::{self, RpcError};
 use crate::modern::{result, rounds};
-use crate::questions::{Question, Rounds, Subject, collect, missing, visited};
-use crate::request::Request;
+use crate::questions::{ClientQuestion, Rounds, Subject, collect, missing, visited};
+use crate::request::ReceivedRequest;
 
-/// Asks all rounds, then answers the request; refuses before the first where
-/// the client cannot be asked the last.
+/// Asks all rounds, then answers the request. Refuses before the first round if the client did not declare
+/// a capability of a later one.
 pub(crate) fn interview(
-    request: &Request,
+    request: &ReceivedRequest,
     subject: Subject,
     rounds: Rounds,
-) -> Result<Vec<Action>, RpcError> {
+) -> Result<Vec<ServiceAction>, RpcError> {
     let missing = missing(&request.client.capabilities, &rounds)
         .filter(|_| !request.script.bends(Bend::UndeclaredQuestions));
     if request.is_modern() {
@@ -27,27 +27,38 @@ pub(crate) fn interview(
     }
     if let Some(missing) = missing {
         let text = format!("the client did not declare {missing}");
-        return Ok(vec![Action::Send(subject.failure(request.id, &text))]);
+        return Ok(vec![ServiceAction::Send(
+            subject.failure(request.id, &text),
+        )]);
     }
     Ok(vec![ask(request, subject, rounds)])
 }
 
-/// Requests on the stream of the call.
-fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
-    let keys: Vec<&str> = rounds.iter().flatten().map(|it| it.key).collect();
-    let page = rounds.iter().flatten().find(|it| it.is_url()).cloned();
-    let rounds = rounds.into_iter().map(|round| {
-        let asked = |it: Question| asked(request, &it.method, &it.params);
-        round.into_iter().map(asked).collect()
+/// Sends requests on the stream of the call.
+fn ask(request: &ReceivedRequest, subject: Subject, rounds: Rounds) -> ServiceAction {
+    let keys: Vec<&str> = rounds
+        .iter()
+        .flatten()
+        .map(|question| question.key)
+        .collect();
+    let page = rounds
+        .iter()
+        .flatten()
+        .find(|question| question.is_url())
+        .cloned();
+    let requests = rounds.into_iter().map(|round| {
+        let to_request =
+            |question: ClientQuestion| client_request(request, &question.method, &question.params);
+        round.into_iter().map(to_request).collect()
     });
     let (service, id) = (Arc::clone(request.service), request.id.to_owned());
-    Action::Ask {
-        rounds: rounds.collect(),
+    ServiceAction::Ask {
+        rounds: requests.collect(),
         then: Box::new(move |answers| match collect(&keys, &answers) {
             Ok(answers) => {
                 service.shared().finished(subject.name());
                 let result = message::result(&id, &subject.result(&answers));
-                let visit = page.and_then(|it| visited(&it, &answers));
+                let visit = page.and_then(|page| visited(&page, &answers));
                 visit.into_iter().chain([result]).collect()
             }
             Err(refusal) => vec![subject.failure(&id, refusal)],
@@ -55,10 +66,14 @@ fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
     }
 }
 
-/// One request to the client.
-pub(crate) fn asked(request: &Request, method: &str, params: &str) -> Asked {
+/// Makes one request to the client.
+pub(crate) fn client_request(
+    request: &ReceivedRequest,
+    method: &str,
+    params: &str,
+) -> ClientRequest {
     let id = format!(r#""fake-{}""#, request.service.serial());
-    Asked {
+    ClientRequest {
         request: message::request(&id, method, params),
         answer: request.session.expect_answer(&id),
     }

@@ -1,22 +1,22 @@
-//! The legacy era: a session opens with `initialize`, and is remembered.
+//! The legacy era. A session opens with `initialize`, and is remembered.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::bend::Bend;
 use crate::bent;
 use crate::catalog;
-use crate::message::{self, Message, RpcError};
+use crate::message::{self, RpcError, RpcMessage};
 use crate::methods;
-use crate::request::{Client, Request, string};
-use crate::revision::{Era, REVISIONS, Revision};
+use crate::request::{ClientDescription, ReceivedRequest, string};
+use crate::revision::{REVISIONS, Revision, RevisionEra};
 use crate::script::{Probed, Script};
 use crate::service::Service;
-use crate::session::Session;
+use crate::session::FakeSession;
 
-/// Methods refused before `initialize`, so that a skipped handshake shows.
+/// Methods that are refused before `initialize`, so that a skipped handshake is noticed.
 const AFTER_INITIALIZE: [&str; 11] = [
     "tools/list",
     "tools/call",
@@ -31,21 +31,21 @@ const AFTER_INITIALIZE: [&str; 11] = [
     "logging/setLevel",
 ];
 
-/// Decides what one message leads to.
+/// Returns the actions for one message.
 pub(crate) fn receive(
     service: &Arc<Service>,
-    session: &Arc<Session>,
-    message: Message,
-) -> Vec<Action> {
-    if let Message::Request { id, .. } = &message
+    session: &Arc<FakeSession>,
+    message: RpcMessage,
+) -> Vec<ServiceAction> {
+    if let RpcMessage::Request { id, .. } = &message
         && let Some(bent) = bent::act(service, &service.script(), &message)
     {
-        return bent.unwrap_or_else(|error| vec![Action::Send(message::error(id, &error))]);
+        return bent.unwrap_or_else(|error| vec![ServiceAction::Send(message::error(id, &error))]);
     }
     match message {
-        Message::Request { id, method, params } => {
-            let (script, client) = (service.script(), Client::of(session));
-            let request = Request {
+        RpcMessage::Request { id, method, params } => {
+            let (script, client) = (service.script(), ClientDescription::from_session(session));
+            let request = ReceivedRequest {
                 service,
                 session,
                 script: &script,
@@ -54,17 +54,18 @@ pub(crate) fn receive(
                 params,
                 client: &client,
             };
-            answer(&request).unwrap_or_else(|error| vec![Action::Send(message::error(id, &error))])
+            answer(&request)
+                .unwrap_or_else(|error| vec![ServiceAction::Send(message::error(id, &error))])
         }
-        Message::Notification { method, params } => {
+        RpcMessage::Notification { method, params } => {
             let mut actions = notified(service, session, &method, params);
             if service.script().bends(Bend::AnswersNotifications) {
                 let error = RpcError::method_not_found(&method);
-                actions.push(Action::Send(message::error("null", &error)));
+                actions.push(ServiceAction::Send(message::error("null", &error)));
             }
             actions
         }
-        Message::Response { id, answer } => {
+        RpcMessage::Response { id, answer } => {
             session.answered(id, answer);
             Vec::new()
         }
@@ -73,13 +74,13 @@ pub(crate) fn receive(
 
 pub(crate) fn notified(
     service: &Service,
-    session: &Session,
+    session: &FakeSession,
     method: &str,
     params: &str,
-) -> Vec<Action> {
+) -> Vec<ServiceAction> {
     match method {
         "notifications/initialized" if service.script().exit_after_initialize => {
-            return vec![Action::Exit(1)];
+            return vec![ServiceAction::Exit(1)];
         }
         "notifications/cancelled" => {
             let params: Value = serde_json::from_str(params).unwrap_or_default();
@@ -94,7 +95,7 @@ pub(crate) fn notified(
     Vec::new()
 }
 
-fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
+fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     let (script, session, method) = (request.script, request.session, request.method);
     if catalog::is_absent(script, method) {
         return Err(RpcError::method_not_found(method));
@@ -106,13 +107,13 @@ fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
     match method {
         "initialize" => return methods::greet(request, || initialize(request)),
         "server/discover" => match script.on_discover {
-            Some(Probed::Silence) => return Ok(vec![Action::Hang]),
-            Some(Probed::Exit) => return Ok(vec![Action::Exit(1)]),
+            Some(Probed::Silence) => return Ok(vec![ServiceAction::Hang]),
+            Some(Probed::Exit) => return Ok(vec![ServiceAction::Exit(1)]),
             Some(Probed::Empty) => {}
             None => return Err(RpcError::method_not_found(method)),
         },
         "ping" if script.no_ping => return Err(RpcError::method_not_found(method)),
-        "ping" if script.ignore_ping => return Ok(vec![Action::Hang]),
+        "ping" if script.ignore_ping => return Ok(vec![ServiceAction::Hang]),
         "ping" => {}
         "resources/subscribe" => {
             let params: Value = request.read()?;
@@ -138,10 +139,10 @@ fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
     Ok(vec![request.answer("{}")])
 }
 
-fn initialize(request: &Request) -> Result<Value, RpcError> {
+fn initialize(request: &ReceivedRequest) -> Result<Value, RpcError> {
     let script = request.script;
-    let asked: Value = request.read()?;
-    let revision = negotiate(script, string(&asked, "protocolVersion")?);
+    let params: Value = request.read()?;
+    let revision = negotiate(script, string(&params, "protocolVersion")?);
     {
         let mut state = request.session.state();
         state.revision = Some(revision.clone());
@@ -160,20 +161,22 @@ fn initialize(request: &Request) -> Result<Value, RpcError> {
     Ok(result)
 }
 
-/// The revision asked for where it is spoken, else the newest; `--revision` wins.
-fn negotiate(script: &Script, asked: &str) -> String {
+/// Returns the requested revision if the fake speaks it, else the newest. `--revision` wins.
+fn negotiate(script: &Script, requested: &str) -> String {
     if let Some(revision) = &script.revision {
         return revision.clone();
     }
     let pinned = script
         .pinned()
         .into_iter()
-        .filter(|it| it.era() == Era::Legacy);
-    let mut spoken: Vec<&str> = pinned.map(Revision::as_str).collect();
-    if spoken.is_empty() {
-        spoken.extend(REVISIONS);
+        .filter(|revision| revision.era() == RevisionEra::Legacy);
+    let mut supported: Vec<&str> = pinned.map(Revision::as_str).collect();
+    if supported.is_empty() {
+        supported.extend(REVISIONS);
     }
-    let newest = spoken[spoken.len() - 1];
-    let known = spoken.into_iter().find(|known| *known == asked);
-    known.unwrap_or(newest).to_owned()
+    let newest = supported[supported.len() - 1];
+    let same = supported
+        .into_iter()
+        .find(|revision| *revision == requested);
+    same.unwrap_or(newest).to_owned()
 }

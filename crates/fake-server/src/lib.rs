@@ -6,13 +6,13 @@
 //!        │
 //!  legacy · modern     message in, actions out; no await        (legacy, modern, revision)
 //!        │
-//!     Request          what both eras offer                     (request, methods, tools, interview, catalog)
+//!     ReceivedRequest  what both eras offer                     (request, methods, tools, interview, catalog)
 //!        │
 //!       run            carries actions out: waits, asks, sends  (run, action, flood)
 //!        │
 //!     Service          what all sessions share                  (service, script)
 //!        │
-//!     Session          its stream, and its calls in flight      (session)
+//!     FakeSession      its stream, and its calls in flight      (session)
 //! ```
 //!
 //! Tests of other crates use [`Fake`] (HTTP and HTTP+SSE, in-process) or spawn

@@ -1,5 +1,5 @@
-//! The loopback listener of the HTTP transports, and its connections: one task
-//! owns both, and takes commands.
+//! The loopback listener of the HTTP transports, and its connections. One task owns both, and takes
+//! commands.
 
 use std::convert::Infallible;
 use std::io;
@@ -18,9 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::reply::{Reply, full, header, plain};
+use crate::reply::{HttpReply, full, header, plain};
 use crate::script::Script;
-use crate::service::{Command, Received, Service};
+use crate::service::{ListenerCommand, Received, Service};
 use crate::{bent, http, sse};
 
 /// The transport spoken on a listener.
@@ -32,21 +32,21 @@ pub(crate) enum Door {
 
 enum Event {
     Accepted(io::Result<TcpStream>),
-    Commanded(Option<Command>),
+    Commanded(Option<ListenerCommand>),
     Ended,
 }
 
-/// Binds a loopback port; 0 takes a free one.
+/// Binds a loopback port. Port 0 takes a free one.
 pub(crate) async fn bind(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
 }
 
-/// Serves until told to stop, or until the sender is gone.
+/// Serves until the command to stop, or until the sender is gone.
 pub(crate) async fn serve(
     door: Door,
     service: Arc<Service>,
     listener: TcpListener,
-    mut commands: mpsc::UnboundedReceiver<Command>,
+    mut commands: mpsc::UnboundedReceiver<ListenerCommand>,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     let mut listener = Some(listener);
@@ -62,19 +62,21 @@ pub(crate) async fn serve(
                 connections.spawn(connection(door, Arc::clone(&service), stream?));
             }
             Event::Ended => {}
-            Event::Commanded(Some(Command::Refuse(refuse, done))) => {
+            Event::Commanded(Some(ListenerCommand::Refuse(refuse, done))) => {
                 let outcome = if refuse {
                     listener = None;
                     connections.shutdown().await;
                     Ok(())
                 } else {
-                    bind(address.port()).await.map(|it| listener = Some(it))
+                    bind(address.port())
+                        .await
+                        .map(|bound| listener = Some(bound))
                 };
                 // The test may not wait for it.
                 let _ = done.send(outcome);
             }
-            Event::Commanded(Some(Command::Cut)) => connections.shutdown().await,
-            Event::Commanded(Some(Command::Stop) | None) => {
+            Event::Commanded(Some(ListenerCommand::Cut)) => connections.shutdown().await,
+            Event::Commanded(Some(ListenerCommand::Stop) | None) => {
                 connections.shutdown().await;
                 return Ok(());
             }
@@ -90,19 +92,19 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
 }
 
 async fn connection(door: Door, service: Arc<Service>, stream: TcpStream) {
-    // Without it small answers wait for the peer's acknowledgement; a failure costs only time.
+    // Without it, small answers wait for the peer's acknowledgement. A failure costs only time.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(|request| {
         let service = Arc::clone(&service);
         async move { Ok::<_, Infallible>(answer(door, &service, request).await) }
     });
-    // A connection that breaks is what clients do; a stream that is cut is what tests ask for.
+    // Clients break connections, and tests cut streams on purpose.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), answer)
         .await;
 }
 
-async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) -> Reply {
+async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) -> HttpReply {
     let (head, body) = request.into_parts();
     let Ok(body) = body.collect().await else {
         return plain(StatusCode::BAD_REQUEST, "the body broke off");
@@ -133,8 +135,8 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
     reply
 }
 
-/// Refusals that ask for no session.
-fn refuse(service: &Service, script: &Script, received: &Received) -> Option<Reply> {
+/// Refuses a request before its session is looked up.
+fn refuse(service: &Service, script: &Script, received: &Received) -> Option<HttpReply> {
     if let Some(required) = &script.require_header
         && header(&received.headers, &required.name) != Some(&required.value)
     {
@@ -170,7 +172,7 @@ fn refuse(service: &Service, script: &Script, received: &Received) -> Option<Rep
     Some(reply)
 }
 
-fn scripted(status: u16) -> Reply {
+fn scripted(status: u16) -> HttpReply {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     plain(status, "as scripted")
 }

@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope: read with payloads left raw, written by splicing.
+//! The JSON-RPC envelope. Payloads stay raw when it is read, and are spliced in when it is written.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// One received message; ids and payloads are the text that came.
-pub(crate) enum Message<'a> {
+/// One received message. Ids and payloads are the received text.
+pub(crate) enum RpcMessage<'a> {
     Request {
         id: &'a str,
         method: Cow<'a, str>,
@@ -55,7 +55,7 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> RpcMessage<'a> {
     pub fn parse(raw: &'a [u8]) -> Result<Self, Invalid> {
         if raw.trim_ascii_start().starts_with(b"[") {
             return Err(Invalid::Batch);
@@ -128,12 +128,12 @@ pub(crate) fn request(id: &str, method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#)
 }
 
-/// The text as a JSON string.
+/// Returns the text as a JSON string.
 pub(crate) fn quote(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A tool result of one text.
+/// Returns a tool result of one text.
 pub(crate) fn text(text: &str) -> String {
     format!(
         r#"{{"content":[{{"type":"text","text":{}}}]}}"#,
@@ -141,7 +141,7 @@ pub(crate) fn text(text: &str) -> String {
     )
 }
 
-/// A tool result of an object, as text and as structured content.
+/// Returns a tool result of an object, as text and as structured content.
 pub(crate) fn structured(content: &Value) -> String {
     format!(
         r#"{{"content":[{{"type":"text","text":{}}}],"structuredContent":{content}}}"#,

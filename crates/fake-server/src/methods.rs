@@ -1,18 +1,18 @@
-//! The methods both eras have: lists, calls, reads, prompts, completions.
+//! The methods that both eras have: lists, calls, reads, prompts, completions.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::bend::Bend;
 use crate::catalog;
 use crate::interview;
 use crate::message::RpcError;
 use crate::questions::Subject;
-use crate::request::{Request, string};
-use crate::revision::Era;
+use crate::request::{ReceivedRequest, string};
+use crate::revision::RevisionEra;
 use crate::script::Script;
 use crate::tools;
 
@@ -21,8 +21,8 @@ struct ListParams {
     cursor: Option<Value>,
 }
 
-/// The actions a request leads to; none for a method that the eras do not share.
-pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError> {
+/// Returns the actions for a request, or `None` for a method that the eras do not share.
+pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceAction>>, RpcError> {
     let script = request.script;
     let list = |key: &str, items: &[String]| {
         let ListParams { cursor } = request.read()?;
@@ -33,7 +33,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
         };
         catalog::page(key, items, cursor.as_ref(), script)
     };
-    tell_of_list(request);
+    apply_list_bends(request);
     let result = match request.method {
         "tools/list" => list("tools", &request.tools())?,
         "tools/call" => return tools::call(request).map(Some),
@@ -73,8 +73,8 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
     Ok(Some(vec![request.answer(&result)]))
 }
 
-/// Bends what is told of the lists.
-fn tell_of_list(request: &Request) {
+/// Applies the bends that concern changes of lists.
+fn apply_list_bends(request: &ReceivedRequest) {
     let (script, service) = (request.script, request.service);
     let list = match request.method {
         "tools/list" => "tools",
@@ -92,7 +92,7 @@ fn tell_of_list(request: &Request) {
     }
 }
 
-/// Taints what a person is shown of a result.
+/// Taints the texts of a result that a client displays to a person.
 fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
     match value {
         Value::Array(items) => {
@@ -119,25 +119,25 @@ fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
     }
 }
 
-/// The code of 2026-07-28 for a resource that is not there.
-fn missing_resource(era: Era, error: RpcError) -> RpcError {
+/// Gives the error of a missing resource the code of its era.
+fn missing_resource(era: RevisionEra, error: RpcError) -> RpcError {
     match era {
-        Era::Legacy => error,
-        Era::Modern => RpcError {
+        RevisionEra::Legacy => error,
+        RevisionEra::Modern => RpcError {
             code: -32602,
             ..error
         },
     }
 }
 
-/// The answer to the first request of a client, with the trouble scripted for it.
+/// Returns the answer to the first request of a client, with the trouble that is scripted for it.
 pub(crate) fn greet(
-    request: &Request,
+    request: &ReceivedRequest,
     result: impl FnOnce() -> Result<Value, RpcError>,
-) -> Result<Vec<Action>, RpcError> {
+) -> Result<Vec<ServiceAction>, RpcError> {
     let script = request.script;
     if script.hang_at_start {
-        return Ok(vec![Action::Hang]);
+        return Ok(vec![ServiceAction::Hang]);
     }
     if script.initialize_error {
         return Err(RpcError::new(
@@ -148,6 +148,6 @@ pub(crate) fn greet(
     let answer = request.answer(&result()?.to_string());
     Ok(match script.handshake_delay {
         0 => vec![answer],
-        ms => vec![Action::Wait(Duration::from_millis(ms)), answer],
+        ms => vec![ServiceAction::Wait(Duration::from_millis(ms)), answer],
     })
 }

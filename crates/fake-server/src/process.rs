@@ -1,4 +1,4 @@
-//! The program: what happens at start, then the transport.
+//! The program: its start, then the transport.
 #![expect(clippy::print_stdout, reason = "stdout announces the port")]
 #![expect(clippy::print_stderr, reason = "the fake complains as told")]
 
@@ -75,7 +75,7 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
     }
 }
 
-/// What the first start of a real server does before it is there.
+/// Imitates the first start of a real server, before it is ready.
 async fn work(script: &Script) -> io::Result<()> {
     burn(Duration::from_millis(script.burn));
     let mut pause = tokio::time::interval(Duration::from_millis(100));
@@ -94,7 +94,7 @@ async fn work(script: &Script) -> io::Result<()> {
     Ok(())
 }
 
-/// Spends as much CPU time, however long others keep the processors busy meanwhile.
+/// Uses this much CPU time of its own thread, even if other processes keep the processors busy.
 #[cfg(unix)]
 fn burn(time: Duration) {
     let spent = || {

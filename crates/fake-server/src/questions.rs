@@ -1,26 +1,26 @@
-//! What tools, prompts and resources ask their client, and what becomes of the answers.
+//! The questions of tools, prompts and resources, and the results of the answers.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::message::{self, RpcError, quote};
-use crate::revision::Era;
+use crate::revision::RevisionEra;
 
-/// Something only the client can know.
+/// A question that only the client can answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
-    /// Its name in `inputRequests`, and in what becomes of the answers.
+pub(crate) struct ClientQuestion {
+    /// Its name in `inputRequests`, and in the result of the answers.
     pub key: &'static str,
     pub method: String,
-    /// Raw.
+    /// The raw params.
     pub params: String,
 }
 
-/// Rounds of questions; those of one round are asked at once.
-pub(crate) type Rounds = Vec<Vec<Question>>;
+/// Rounds of questions. The questions of one round are asked together.
+pub(crate) type Rounds = Vec<Vec<ClientQuestion>>;
 
-/// What asks.
+/// The tool, prompt or resource that asks.
 #[derive(Debug, Clone)]
 pub(crate) enum Subject {
     Tool(String),
@@ -28,7 +28,7 @@ pub(crate) enum Subject {
     Resource(String),
 }
 
-impl Question {
+impl ClientQuestion {
     pub fn sampling() -> Self {
         Self::new(
             "sampling",
@@ -55,14 +55,14 @@ impl Question {
         )
     }
 
-    /// Of the legacy era with an `elicitationId`.
-    pub fn url(era: Era, id: &str) -> Self {
+    /// Adds an `elicitationId` in the legacy era.
+    pub fn url(era: RevisionEra, id: &str) -> Self {
         let mut params = json!({
             "mode": "url",
             "message": "Please sign in.",
             "url": "https://example.org/sign-in",
         });
-        if era == Era::Legacy {
+        if era == RevisionEra::Legacy {
             params["elicitationId"] = json!(id);
         }
         Self::new("url", "elicitation/create", &params)
@@ -85,7 +85,7 @@ impl Question {
         params["mode"] == json!("url")
     }
 
-    /// The capability a client must have declared to be asked, unless it has.
+    /// Returns the capability that the client must declare to be asked, or `None` if it did.
     pub fn lacks(&self, capabilities: &Value) -> Option<Value> {
         let elicitation = &capabilities["elicitation"];
         let (declared, required) = match self.method.as_str() {
@@ -98,7 +98,7 @@ impl Question {
                 json!({"elicitation": {"url": {}}}),
             ),
             "elicitation/create" => (
-                // Without modes it means forms.
+                // Elicitation without modes means forms.
                 elicitation["form"].is_object() || *elicitation == json!({}),
                 json!({"elicitation": {"form": {}}}),
             ),
@@ -115,7 +115,7 @@ impl Subject {
         name
     }
 
-    /// What the answers become: a text of them.
+    /// Returns a result with the answers as its text.
     pub fn result(&self, answers: &str) -> String {
         let text = quote(answers);
         match self {
@@ -130,7 +130,7 @@ impl Subject {
         }
     }
 
-    /// A tool fails as tools do, the others with an error.
+    /// Returns the failure: of a tool as a result, of the others as an error.
     pub fn failure(&self, id: &str, text: &str) -> String {
         match self {
             Self::Tool(_) => {
@@ -145,17 +145,17 @@ impl Subject {
     }
 }
 
-/// All capabilities that some question needs and the client lacks.
+/// Returns all capabilities that some question needs and the client lacks.
 pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
     let mut all = json!({});
     for lacked in rounds
         .iter()
         .flatten()
-        .filter_map(|it| it.lacks(capabilities))
+        .filter_map(|question| question.lacks(capabilities))
     {
         for (name, modes) in lacked.as_object().into_iter().flatten() {
             match (all[name].as_object_mut(), modes.as_object()) {
-                (Some(known), Some(modes)) => known.extend(modes.clone()),
+                (Some(all_modes), Some(modes)) => all_modes.extend(modes.clone()),
                 _ => all[name] = modes.clone(),
             }
         }
@@ -163,8 +163,8 @@ pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
     (all != json!({})).then_some(all)
 }
 
-/// What a legacy server says once the user has been at the URL.
-pub(crate) fn visited(page: &Question, answers: &str) -> Option<String> {
+/// Returns the notification of a legacy server after the user has visited the URL.
+pub(crate) fn visited(page: &ClientQuestion, answers: &str) -> Option<String> {
     let answers: Value = serde_json::from_str(answers).ok()?;
     let params: Value = serde_json::from_str(&page.params).ok()?;
     let id = json!({"elicitationId": params["elicitationId"]});
@@ -172,7 +172,7 @@ pub(crate) fn visited(page: &Question, answers: &str) -> Option<String> {
         .then(|| message::notification("notifications/elicitation/complete", &id.to_string()))
 }
 
-/// The results by their keys, raw; or the first answer that is none.
+/// Returns the raw results by their keys, or the first answer that is no result.
 pub(crate) fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String, &'a str> {
     #[derive(Deserialize)]
     struct Answer<'a> {
@@ -189,10 +189,10 @@ pub(crate) fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String
     Ok(object(&results))
 }
 
-/// A JSON object of raw values.
+/// Returns a JSON object of raw values.
 pub(crate) fn object(members: &[(&str, &str)]) -> String {
-    let members = members
+    let texts = members
         .iter()
         .map(|(key, value)| format!("{}:{value}", quote(key)));
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    format!("{{{}}}", texts.collect::<Vec<_>>().join(","))
 }

@@ -8,18 +8,18 @@ use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use crate::bend::Bend;
-use crate::events::{Cut, Events};
+use crate::events::{Cut, EventBody};
 use crate::script::{AnswerForm, Script};
-use crate::session::{Outgoing, Session};
+use crate::session::{FakeSession, Outgoing};
 
-pub(crate) type Reply = Response<BoxBody<Bytes, Cut>>;
+pub(crate) type HttpReply = Response<BoxBody<Bytes, Cut>>;
 
 /// Decides the form of an answer, as late as the script allows.
 pub(crate) async fn respond(
     script: &Script,
-    session: &Session,
+    session: &FakeSession,
     mut answers: mpsc::UnboundedReceiver<Outgoing>,
-) -> Reply {
+) -> HttpReply {
     let first = match script.answer {
         Some(AnswerForm::Sse) => None,
         Some(AnswerForm::Json) => loop {
@@ -37,7 +37,7 @@ pub(crate) async fn respond(
         Some(Outgoing::Message { text, last: true }) => json(StatusCode::OK, text),
         Some(Outgoing::Half(text)) => broken(text),
         first => stream(
-            Events::new(answers)
+            EventBody::new(answers)
                 .starting_with(first)
                 .unfinished(script.bends(Bend::NoBlankLine))
                 .coalesced(script.coalesce),
@@ -49,28 +49,28 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     headers.get(name)?.to_str().ok()
 }
 
-pub(crate) fn plain(status: StatusCode, text: &str) -> Reply {
+pub(crate) fn plain(status: StatusCode, text: &str) -> HttpReply {
     reply(status, "text/plain", full(text.to_owned()))
 }
 
-pub(crate) fn json(status: StatusCode, text: String) -> Reply {
+pub(crate) fn json(status: StatusCode, text: String) -> HttpReply {
     reply(status, "application/json", full(text))
 }
 
 /// Half of a JSON answer.
-pub(crate) fn broken(half: String) -> Reply {
+pub(crate) fn broken(half: String) -> HttpReply {
     reply(
         StatusCode::OK,
         "application/json",
-        Events::broken_json(half).boxed(),
+        EventBody::broken_json(half).boxed(),
     )
 }
 
-pub(crate) fn stream(events: Events) -> Reply {
+pub(crate) fn stream(events: EventBody) -> HttpReply {
     reply(StatusCode::OK, "text/event-stream", events.boxed())
 }
 
-pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
+pub(crate) fn not_allowed(allowed: &'static str) -> HttpReply {
     let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
     let allowed = HeaderValue::from_static(allowed);
     reply.headers_mut().insert(ALLOW, allowed);
@@ -81,7 +81,7 @@ pub(crate) fn full(text: String) -> BoxBody<Bytes, Cut> {
     Full::from(text).map_err(|never| match never {}).boxed()
 }
 
-fn reply(status: StatusCode, kind: &'static str, body: BoxBody<Bytes, Cut>) -> Reply {
+fn reply(status: StatusCode, kind: &'static str, body: BoxBody<Bytes, Cut>) -> HttpReply {
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
     let kind = HeaderValue::from_static(kind);

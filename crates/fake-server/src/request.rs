@@ -1,88 +1,88 @@
-//! One request, and what is known of its client.
+//! One request, and its client.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::catalog;
 use crate::message::{self, RpcError};
 use crate::modern::result;
-use crate::revision::Era;
+use crate::revision::RevisionEra;
 use crate::script::Script;
 use crate::service::Service;
-use crate::session::Session;
+use crate::session::FakeSession;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
+pub(crate) struct ReceivedRequest<'a> {
     pub service: &'a Arc<Service>,
-    /// Where its calls run; of the modern era a session is a pipe, or one POST.
-    pub session: &'a Arc<Session>,
+    /// The session that runs its calls. In the modern era it is a pipe, or one POST.
+    pub session: &'a Arc<FakeSession>,
     pub script: &'a Script,
-    /// Raw, as are the params.
+    /// The raw id. The params are raw, too.
     pub id: &'a str,
     pub method: &'a str,
     pub params: &'a str,
-    pub client: &'a Client,
+    pub client: &'a ClientDescription,
 }
 
-/// What a client said of itself.
-pub(crate) struct Client {
-    pub era: Era,
+/// The client's description of itself.
+pub(crate) struct ClientDescription {
+    pub era: RevisionEra,
     pub revision: String,
     pub capabilities: Value,
     /// The least severe log it wants, as an index into [`catalog::LEVELS`].
     pub level: Option<usize>,
-    /// Its own words: the raw params of `initialize`, or the raw `_meta`.
+    /// The raw params of `initialize`, or the raw `_meta`.
     pub words: String,
 }
 
-impl Client {
-    /// What it said in `initialize`.
-    pub fn of(session: &Session) -> Self {
+impl ClientDescription {
+    /// Reads the description in `initialize`.
+    pub fn from_session(session: &FakeSession) -> Self {
         let state = session.state();
         let words = state.client.clone().unwrap_or_default();
-        // Words that are no JSON declare nothing.
-        let said: Value = serde_json::from_str(&words).unwrap_or_default();
+        // A text that is no JSON declares nothing.
+        let params: Value = serde_json::from_str(&words).unwrap_or_default();
         Self {
-            era: Era::Legacy,
+            era: RevisionEra::Legacy,
             revision: state.revision.clone().unwrap_or_default(),
-            capabilities: said["capabilities"].clone(),
+            capabilities: params["capabilities"].clone(),
             level: Some(state.level),
             words,
         }
     }
 }
 
-impl<'a> Request<'a> {
+impl<'a> ReceivedRequest<'a> {
     pub fn read<T: Deserialize<'a>>(&self) -> Result<T, RpcError> {
         serde_json::from_str(self.params)
             .map_err(|error| RpcError::invalid_params(error.to_string()))
     }
 
     pub fn is_modern(&self) -> bool {
-        self.client.era == Era::Modern
+        self.client.era == RevisionEra::Modern
     }
 
-    /// The definition of a tool, where this client is offered it.
+    /// Returns the definitions of the tools that this client is offered.
     pub fn tools(&self) -> Vec<String> {
         let extra = self.service.shared().extra_tool;
         catalog::tools(self.script, extra, &self.client.revision)
     }
 
-    /// The response with this result, which may still lack what the era adds.
+    /// Returns the response with this result, and adds the members of the era.
     pub fn response(&self, result: &str) -> String {
         match self.client.era {
-            Era::Legacy => message::result(self.id, result),
-            Era::Modern => {
+            RevisionEra::Legacy => message::result(self.id, result),
+            RevisionEra::Modern => {
                 message::result(self.id, &result::complete(self.script, self.method, result))
             }
         }
     }
 
-    pub fn answer(&self, result: &str) -> Action {
-        Action::Send(self.response(result))
+    pub fn answer(&self, result: &str) -> ServiceAction {
+        ServiceAction::Send(self.response(result))
     }
 }
 

@@ -18,12 +18,12 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// How a client says what it is.
+/// The way in which a client describes itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Era {
-    /// Once, in `initialize`.
+pub(crate) enum RevisionEra {
+    /// Sends its description once, in `initialize`.
     Legacy,
-    /// In the `_meta` of every request.
+    /// Sends its description in the `_meta` of every request.
     Modern,
 }
 
@@ -38,11 +38,11 @@ impl Revision {
         }
     }
 
-    pub(crate) fn era(self) -> Era {
+    pub(crate) fn era(self) -> RevisionEra {
         if self == Self::V2026_07_28 {
-            Era::Modern
+            RevisionEra::Modern
         } else {
-            Era::Legacy
+            RevisionEra::Legacy
         }
     }
 }

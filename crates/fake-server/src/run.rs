@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::action::{Action, Asked, Heard};
+use crate::action::{ClientRequest, ServiceAction, SubscriptionEvent};
 use crate::bend::Bend;
 use crate::flood;
 use crate::service::{Service, Turn};
-use crate::session::{Outgoing, Outlet, Session};
+use crate::session::{FakeSession, Outgoing, Outlet};
 
-/// Carries the actions out, on `outlet` or else on the session's stream.
-/// What needs no waiting is done before this returns, so that answers keep
-/// the order of their requests.
+/// Carries the actions out, on `outlet` or else on the session's stream. All that needs no waiting is done
+/// before this returns, so that answers keep the order of their requests.
 pub(crate) fn run(
     service: &Arc<Service>,
-    session: &Arc<Session>,
+    session: &Arc<FakeSession>,
     call: Option<&str>,
-    actions: Vec<Action>,
+    actions: Vec<ServiceAction>,
     outlet: Option<Outlet>,
     turn: Turn,
 ) {
@@ -60,8 +59,8 @@ async fn unless_closed(
 
 async fn perform(
     service: Arc<Service>,
-    session: Arc<Session>,
-    actions: Vec<Action>,
+    session: Arc<FakeSession>,
+    actions: Vec<ServiceAction>,
     outlet: Option<Outlet>,
     // Held until all is done, or nothing is left but to listen.
     mut turn: Turn,
@@ -78,20 +77,20 @@ async fn perform(
         let last = position + 1 == count;
         service.responsive().await;
         match action {
-            Action::Send(text) => send(text, last),
-            Action::Publish(to, text) => to.publish(text),
-            Action::Wait(time) => tokio::time::sleep(time).await,
-            Action::Burn(time) => burn(time),
-            Action::Flood(flood) => flood::pour(flood).await,
-            Action::Ask { rounds, then } => {
+            ServiceAction::Send(text) => send(text, last),
+            ServiceAction::Publish(to, text) => to.publish(text),
+            ServiceAction::Wait(time) => tokio::time::sleep(time).await,
+            ServiceAction::Burn(time) => burn(time),
+            ServiceAction::Flood(flood) => flood::pour(flood).await,
+            ServiceAction::Ask { rounds, then } => {
                 let mut answers = Vec::new();
                 for round in rounds {
-                    let mut asked = Vec::new();
-                    for Asked { request, answer } in round {
+                    let mut receivers = Vec::new();
+                    for ClientRequest { request, answer } in round {
                         send(request, false);
-                        asked.push(answer);
+                        receivers.push(answer);
                     }
-                    for answer in asked {
+                    for answer in receivers {
                         let Ok(answer) = answer.await else { return };
                         answers.push(answer);
                     }
@@ -101,36 +100,36 @@ async fn perform(
                     send(text, last && messages.peek().is_none());
                 }
             }
-            Action::Listen(mut events, end) => {
+            ServiceAction::Listen(mut events, end) => {
                 drop(turn.take());
-                while let Some(heard) = events.recv().await {
-                    match (heard, &outlet) {
-                        (Heard::Message(text), _) => send(text, false),
-                        (Heard::Cut, Some(outlet)) => {
+                while let Some(event) = events.recv().await {
+                    match (event, &outlet) {
+                        (SubscriptionEvent::Message(text), _) => send(text, false),
+                        (SubscriptionEvent::Cut, Some(outlet)) => {
                             // Its reader is gone: cut already.
                             let _ = outlet.send(Outgoing::Cut);
                             return;
                         }
                         // A pipe has one stream for all.
-                        (Heard::Cut, None) => {}
+                        (SubscriptionEvent::Cut, None) => {}
                     }
                 }
                 send(end, last);
             }
-            Action::Finish(subject) => service.shared().finished(&subject),
-            Action::Advance(task) => service.shared().advance(&task),
+            ServiceAction::Finish(subject) => service.shared().finished(&subject),
+            ServiceAction::Advance(task) => service.shared().advance(&task),
             // An error means that the other call is gone: nothing to wait for.
-            Action::Park(other) => drop(other.await),
-            Action::Release(other) => drop(other.send(())),
-            Action::BreakOff(text) => {
+            ServiceAction::Park(other) => drop(other.await),
+            ServiceAction::Release(other) => drop(other.send(())),
+            ServiceAction::BreakOff(text) => {
                 let half = text[..text.len() / 2].to_owned();
                 match &outlet {
                     Some(outlet) => drop(outlet.send(Outgoing::Half(half))),
                     None => session.break_stream(Outgoing::Half(half)),
                 }
             }
-            Action::Hang => std::future::pending().await,
-            Action::Exit(code) => {
+            ServiceAction::Hang => std::future::pending().await,
+            ServiceAction::Exit(code) => {
                 service.exit(code);
                 // In a test we are still here, until the connection is cut: no
                 // orderly end of the stream may come before that.

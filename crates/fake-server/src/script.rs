@@ -1,12 +1,12 @@
-//! What the fake does, and how it misbehaves: the flags of the program and,
-//! with `Script { tools: 3, ..Script::default() }`, the builder of [`crate::Fake`].
+//! The behaviour of the fake: the flags of the program and, with `Script { tools: 3, ..Script::default()
+//! }`, the settings of [`crate::Fake`].
 
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
 
 use crate::bend::Bend;
-use crate::revision::{Era, Revision};
+use crate::revision::{Revision, RevisionEra};
 
 /// Everything that can be told to a fake. The default behaves well.
 ///
@@ -130,7 +130,7 @@ pub struct Script {
     /// Never answers ping
     #[arg(long)]
     pub ignore_ping: bool,
-    /// What a legacy fake does when it is asked server/discover; by default it answers −32601
+    /// Handles server/discover of a legacy fake in this way; by default it answers −32601
     #[arg(long, value_name = "WHAT")]
     pub on_discover: Option<Probed>,
     /// Answers initialize (and server/discover) with an error
@@ -239,12 +239,12 @@ impl Script {
     }
 
     pub(crate) fn is_modern(&self) -> bool {
-        self.speaks(Era::Modern)
+        self.speaks(RevisionEra::Modern)
     }
 
     /// An unpinned fake is legacy.
     pub(crate) fn is_legacy(&self) -> bool {
-        !self.is_pinned() || self.speaks(Era::Legacy)
+        !self.is_pinned() || self.speaks(RevisionEra::Legacy)
     }
 
     /// The text with [`Script::taint`] behind it.
@@ -252,7 +252,7 @@ impl Script {
         format!("{text}{}", self.taint.as_deref().unwrap_or_default())
     }
 
-    /// What [`Script::tainted`] was made of.
+    /// Removes [`Script::taint`] from the end of the text.
     pub(crate) fn untainted<'t>(&self, text: &'t str) -> &'t str {
         let taint = self.taint.as_deref();
         taint
@@ -260,11 +260,11 @@ impl Script {
             .unwrap_or(text)
     }
 
-    fn speaks(&self, era: Era) -> bool {
-        self.revisions.iter().any(|it| it.era() == era)
+    fn speaks(&self, era: RevisionEra) -> bool {
+        self.revisions.iter().any(|revision| revision.era() == era)
     }
 
-    /// Those it is pinned to, oldest first.
+    /// Returns the revisions it is pinned to, oldest first.
     pub(crate) fn pinned(&self) -> Vec<Revision> {
         let mut pinned = self.revisions.clone();
         pinned.sort_unstable();
@@ -272,7 +272,7 @@ impl Script {
     }
 }
 
-/// What a server of the legacy era may make of a method it does not know.
+/// The reaction of a legacy server to a method it does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Probed {
     /// It answers with an empty result.
@@ -283,7 +283,7 @@ pub enum Probed {
     Exit,
 }
 
-/// How a POST of Streamable HTTP is answered.
+/// The form of the answer to a POST of Streamable HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum AnswerForm {
     /// One JSON document; what precedes the result goes to the GET stream.

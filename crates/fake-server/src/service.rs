@@ -1,5 +1,5 @@
-//! The server itself, apart from any transport and era: owns what all sessions
-//! share, and whether anything is answered at all.
+//! The server itself, apart from any transport and era. It owns the state that all sessions share, and
+//! decides whether anything is answered at all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -13,14 +13,14 @@ use hyper::header::HeaderMap;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot, watch};
 
-use crate::message::Message;
-use crate::modern::listen::{self, Listen};
-use crate::modern::pending::Pending;
-use crate::modern::task::{State, Task};
+use crate::message::RpcMessage;
+use crate::modern::listen::{self, ListenStream};
+use crate::modern::pending::PendingRequest;
+use crate::modern::task::{Task, TaskState};
 use crate::script::Script;
-use crate::session::{FIRST_SERIAL, Outgoing, Outlet, Session};
+use crate::session::{FIRST_SERIAL, FakeSession, Outgoing, Outlet};
 
-/// One thing a client sent, as it came.
+/// One request or message of a client, as it was received.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub at: Instant,
@@ -34,85 +34,85 @@ pub struct Received {
 }
 
 impl Received {
-    /// The JSON-RPC method, where the body has one.
+    /// Returns the JSON-RPC method, if the body has one.
     pub fn method(&self) -> Option<String> {
-        match Message::parse(self.body.as_bytes()).ok()? {
-            Message::Request { method, .. } | Message::Notification { method, .. } => {
+        match RpcMessage::parse(self.body.as_bytes()).ok()? {
+            RpcMessage::Request { method, .. } | RpcMessage::Notification { method, .. } => {
                 Some(method.into_owned())
             }
-            Message::Response { .. } => None,
+            RpcMessage::Response { .. } => None,
         }
     }
 }
 
-/// What the listener is to do.
-pub(crate) enum Command {
-    /// Closes the listener and all connections, or listens again; answers when done.
+/// An order to the listener.
+pub(crate) enum ListenerCommand {
+    /// Closes the listener and all connections, or listens again. Answers when this is done.
     Refuse(bool, oneshot::Sender<io::Result<()>>),
     /// Breaks every connection.
     Cut,
     Stop,
 }
 
-/// Where the fake lives: it decides what a crash is, and whether traffic is kept.
+/// The place where the fake runs. It decides what a crash is, and whether traffic is kept.
 pub(crate) enum Host {
     Process,
-    Test(mpsc::UnboundedSender<Command>),
+    Test(mpsc::UnboundedSender<ListenerCommand>),
 }
 
-/// Whether the fake still does anything.
+/// The readiness of the fake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Awake,
-    /// Finishes what it has begun, and hears nothing new.
+    /// Finishes its calls, and handles no new message.
     Deaf,
     /// Does nothing at all.
     Hanging,
 }
 
-/// The right to handle a message; of an exclusive kind where the script is single-flight.
+/// The right to handle a message. It is exclusive if the script is single-flight.
 pub(crate) type Turn = Option<OwnedMutexGuard<()>>;
 
 pub(crate) struct Service {
     host: Host,
     mood: watch::Sender<Mood>,
-    /// Held while a message is handled, where only one may be.
+    /// The lock is held while a message is handled, if only one may be handled at a time.
     flight: Arc<tokio::sync::Mutex<()>>,
     script: Mutex<Script>,
-    shared: Mutex<Shared>,
+    shared: Mutex<SharedState>,
     /// Live sessions, oldest first.
-    sessions: Mutex<Vec<Arc<Session>>>,
-    /// Sessions that are not known any more, whose streams are open.
-    lost: Mutex<Vec<Arc<Session>>>,
-    /// Streams that `drop_streams` can cut; weak, for a stream ends with its last sender.
+    sessions: Mutex<Vec<Arc<FakeSession>>>,
+    /// Sessions that are unknown now, but whose streams are open.
+    lost: Mutex<Vec<Arc<FakeSession>>>,
+    /// Streams that `drop_streams` can cut. They are weak, because a stream ends with its last sender.
     streams: Mutex<Vec<mpsc::WeakUnboundedSender<Outgoing>>>,
     received: watch::Sender<Vec<Received>>,
     serial: AtomicU64,
 }
 
-/// What the tools of all sessions share.
+/// The state that the tools of all sessions share.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     pub runs: BTreeMap<String, u64>,
-    /// How often each tool, prompt and resource came to its end.
+    /// Number of ended calls of each tool, prompt and resource.
     pub ends: BTreeMap<String, u64>,
-    /// Raw ids.
+    /// Raw ids of cancelled requests.
     pub cancelled: Vec<String>,
     pub extra_tool: bool,
-    /// server/discover has come, of a client that was not understood.
+    /// True after a server/discover of a client that was not understood.
     pub probed: bool,
     pub parked: Option<oneshot::Sender<()>>,
     /// Open `subscriptions/listen`.
-    pub listens: Vec<Listen>,
-    /// What each `requestState` that was given out stands for.
-    pub pending: HashMap<String, Pending>,
-    /// By their ids.
+    pub listens: Vec<ListenStream>,
+    /// The request behind each `requestState` that was given out.
+    pub pending: HashMap<String, PendingRequest>,
+    /// Tasks by their ids.
     pub tasks: BTreeMap<String, Task>,
 }
 
-impl Shared {
-    /// Counts a run; returns how many there were of all tools.
-    pub fn ran(&mut self, tool: &str) -> u64 {
+impl SharedState {
+    /// Counts a run. Returns the number of runs of all tools.
+    pub fn count_run(&mut self, tool: &str) -> u64 {
         *self.runs.entry(tool.to_owned()).or_default() += 1;
         self.runs.values().sum()
     }
@@ -121,8 +121,8 @@ impl Shared {
         *self.ends.entry(subject.to_owned()).or_default() += 1;
     }
 
-    /// Puts a task into its next state, and tells listeners; returns whether the state changed.
-    pub fn change_task(&mut self, id: &str, next: impl FnOnce(&Task) -> State) -> bool {
+    /// Puts a task into its next state, and notifies its subscribers. Returns true if the state changed.
+    pub fn change_task(&mut self, id: &str, next: impl FnOnce(&Task) -> TaskState) -> bool {
         let Some(task) = self.tasks.get_mut(id) else {
             return false;
         };
@@ -138,7 +138,7 @@ impl Shared {
         true
     }
 
-    /// Takes a task on once its time is over.
+    /// Moves a task to its next state once its time is over.
     pub fn advance(&mut self, id: &str) {
         self.change_task(id, Task::advanced);
     }
@@ -168,11 +168,11 @@ impl Service {
         change(&mut self.script.lock());
     }
 
-    pub fn shared(&self) -> MutexGuard<'_, Shared> {
+    pub fn shared(&self) -> MutexGuard<'_, SharedState> {
         self.shared.lock()
     }
 
-    /// Waits until the next message may be handled: for ever once the fake hangs.
+    /// Waits until the next message may be handled. Waits for ever once the fake hangs.
     pub async fn turn(&self) -> Turn {
         self.until(|mood| mood == Mood::Awake).await;
         if !self.script().single_flight {
@@ -199,7 +199,7 @@ impl Service {
         met.expect("the sender is ours");
     }
 
-    /// Answers nothing any more, or again.
+    /// Stops answering, or continues.
     pub fn hang(&self, hangs: bool) {
         let mood = if hangs { Mood::Hanging } else { Mood::Awake };
         self.mood.send_replace(mood);
@@ -210,7 +210,7 @@ impl Service {
         self.mood.send_replace(Mood::Deaf);
     }
 
-    /// Whether this request gets the scripted status; it is counted then.
+    /// Returns true if this request gets the scripted status, and counts it.
     pub fn takes_scripted_status(&self, is_post: bool) -> bool {
         let script = &mut *self.script.lock();
         let late = script.status_until.is_some_and(|end| Instant::now() >= end);
@@ -230,7 +230,7 @@ impl Service {
         self.received.subscribe()
     }
 
-    /// Keeps what came; a process writes it to `--record` instead, for it may run long.
+    /// Keeps a received message. A process writes it to `--record` instead, because it may run for long.
     pub fn record(&self, received: Received) {
         if let Some(path) = &self.script().record {
             append(path, &received.body);
@@ -240,41 +240,41 @@ impl Service {
         }
     }
 
-    /// Ends the process; in a test, cuts every connection and forgets every
-    /// session, as a process would that is started again at once.
+    /// Ends the process. In a test, cuts every connection and forgets every session, like a process that is
+    /// started again at once.
     pub fn exit(&self, code: i32) {
         match &self.host {
             Host::Process => std::process::exit(code),
             Host::Test(listener) => {
                 self.forget();
                 // Without a listener there is nothing left to cut.
-                let _ = listener.send(Command::Cut);
+                let _ = listener.send(ListenerCommand::Cut);
             }
         }
     }
 
-    pub fn open_session(&self) -> Arc<Session> {
-        // The process id keeps sessions of an earlier process unknown.
+    pub fn open_session(&self) -> Arc<FakeSession> {
+        // Because of the process id, sessions of an earlier process are unknown.
         let id = format!("{:x}-{}", std::process::id(), self.serial());
-        let session = Session::new(id);
+        let session = FakeSession::new(id);
         self.sessions.lock().push(Arc::clone(&session));
         session
     }
 
-    /// The session all clients share where there are no ids.
-    pub fn only_session(&self) -> Arc<Session> {
+    /// Returns the session that all clients share if there are no ids.
+    pub fn only_session(&self) -> Arc<FakeSession> {
         let mut sessions = self.sessions.lock();
         if sessions.is_empty() {
-            sessions.push(Session::new(String::new()));
+            sessions.push(FakeSession::new(String::new()));
         }
         Arc::clone(&sessions[0])
     }
 
-    pub fn session(&self, id: &str) -> Option<Arc<Session>> {
-        self.sessions().into_iter().find(|it| it.id == id)
+    pub fn session(&self, id: &str) -> Option<Arc<FakeSession>> {
+        self.sessions().into_iter().find(|session| session.id == id)
     }
 
-    pub fn sessions(&self) -> Vec<Arc<Session>> {
+    pub fn sessions(&self) -> Vec<Arc<FakeSession>> {
         self.sessions.lock().clone()
     }
 
@@ -298,7 +298,7 @@ impl Service {
         }
     }
 
-    /// Ends the sessions, the subscriptions and the tasks, and no longer knows what it asked.
+    /// Ends the sessions, the subscriptions and the tasks, and forgets pending questions.
     pub fn forget(&self) {
         self.close_sessions();
         let mut shared = self.shared();
@@ -320,14 +320,14 @@ impl Service {
     pub fn cut_streams(&self) {
         for stream in std::mem::take(&mut *self.streams.lock()) {
             if let Some(outlet) = stream.upgrade() {
-                // Its reader is gone: cut already.
+                // If its reader is gone, it is cut already.
                 let _ = outlet.send(Outgoing::Cut);
             }
         }
     }
 }
 
-/// Adds a line to a file that a test reads; a path that cannot be written is the test's error.
+/// Adds a line to a file that a test reads. If the path cannot be written, the test is wrong.
 pub(crate) fn append(path: &Path, line: &str) {
     OpenOptions::new()
         .create(true)

@@ -1,4 +1,4 @@
-//! One client's session: what it subscribed to, its own stream, and its calls in flight.
+//! One client's session: its subscriptions, its own stream, and its calls in flight.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 /// The number of the first session.
 pub(crate) const FIRST_SERIAL: u64 = 1;
 
-/// What a stream carries to the client.
+/// An item of a stream to the client.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     Message {
@@ -20,7 +20,7 @@ pub(crate) enum Outgoing {
         /// Nothing follows on the stream of this call.
         last: bool,
     },
-    /// This much of a message, and there the connection breaks.
+    /// The beginning of a message, after which the connection breaks.
     Half(String),
     /// The connection breaks here.
     Cut,
@@ -29,41 +29,41 @@ pub(crate) enum Outgoing {
 pub(crate) type Outlet = mpsc::UnboundedSender<Outgoing>;
 
 #[derive(Default)]
-pub(crate) struct Session {
+pub(crate) struct FakeSession {
     pub id: String,
-    /// One modern request over HTTP: closing its stream cancels it.
+    /// True for one modern request over HTTP, which is cancelled when its stream is closed.
     pub ends_with_stream: bool,
-    // Held only to look up or change a field, never across an await.
-    state: Mutex<State>,
+    // The lock is held only to look up or change a field, never across an await.
+    state: Mutex<SessionState>,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
-    /// Known since `initialize`.
+pub(crate) struct SessionState {
+    /// The revision, known since `initialize`.
     pub revision: Option<String>,
     /// The raw params of `initialize`.
     pub client: Option<String>,
     /// Index into [`crate::catalog::LEVELS`].
     pub level: usize,
-    /// Once -32042 has been answered.
+    /// True after -32042 was answered.
     pub sent_to_url: bool,
-    /// How often each URI was subscribed to since it was last unsubscribed.
+    /// Number of subscriptions to each URI since it was last unsubscribed.
     pub subscriptions: BTreeMap<String, u64>,
-    /// Messages received beyond `initialize`.
+    /// Number of messages received after `initialize`.
     pub messages: u64,
-    /// GETs of the stream.
+    /// Number of GETs of the stream.
     pub gets: u64,
-    /// It lists nothing.
+    /// True if it lists nothing.
     pub spoiled: bool,
     outlet: Option<Outlet>,
     /// Messages that wait for a stream.
     backlog: Vec<String>,
-    asked: HashMap<String, oneshot::Sender<String>>,
+    questions: HashMap<String, oneshot::Sender<String>>,
     running: HashMap<String, AbortHandle>,
     tasks: JoinSet<()>,
 }
 
-impl Session {
+impl FakeSession {
     pub fn new(id: String) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -71,7 +71,7 @@ impl Session {
         })
     }
 
-    /// For one modern request over HTTP.
+    /// Makes a session for one modern request over HTTP.
     pub fn of_request() -> Arc<Self> {
         Arc::new(Self {
             ends_with_stream: true,
@@ -79,67 +79,70 @@ impl Session {
         })
     }
 
-    /// Whether no session was opened before this one.
+    /// Returns true if no session was opened before this one.
     pub fn is_first(&self) -> bool {
         self.id == format!("{:x}-{FIRST_SERIAL}", std::process::id())
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock()
     }
 
-    /// Gives the session a stream; an earlier one ends.
+    /// Gives the session a stream. An earlier one ends.
     pub fn attach(&self, outlet: Outlet) {
         let mut state = self.state();
         for text in std::mem::take(&mut state.backlog) {
-            // A stream that is gone already loses what it was given, as on a real network.
+            // A stream that is gone already loses its messages, as on a real network.
             let _ = outlet.send(Outgoing::Message { text, last: false });
         }
         state.outlet = Some(outlet);
     }
 
-    /// Whether the session's stream has a reader.
+    /// Returns true if the session's stream has a reader.
     pub fn is_attached(&self) -> bool {
         let state = self.state();
-        state.outlet.as_ref().is_some_and(|it| !it.is_closed())
+        state
+            .outlet
+            .as_ref()
+            .is_some_and(|outlet| !outlet.is_closed())
     }
 
     /// Sends on the session's own stream, or keeps the message until there is one.
     pub fn publish(&self, text: String) {
         let mut state = self.state();
-        match state.outlet.as_ref().filter(|it| !it.is_closed()) {
+        match state.outlet.as_ref().filter(|outlet| !outlet.is_closed()) {
             Some(outlet) => {
-                // Closed in between: lost with its stream.
+                // If the stream was closed in between, the message is lost with it.
                 let _ = outlet.send(Outgoing::Message { text, last: false });
             }
             None => state.backlog.push(text),
         }
     }
 
-    /// Drops what waits for the session's stream.
+    /// Drops the messages that wait for the session's stream.
     pub fn forget(&self) {
         self.state().backlog.clear();
     }
 
-    /// Breaks the session's stream, if there is one, after what `end` still carries.
+    /// Breaks the session's stream, if there is one, after the text of `end`.
     pub fn break_stream(&self, end: Outgoing) {
         if let Some(outlet) = &self.state().outlet {
-            // Its reader is gone: broken already.
+            // If its reader is gone, it is broken already.
             let _ = outlet.send(end);
         }
     }
 
-    /// Registers a request to the client; the receiver gets what it answers.
+    /// Registers a request to the client. The receiver gets its answer.
     pub fn expect_answer(&self, id: &str) -> oneshot::Receiver<String> {
         let (sender, receiver) = oneshot::channel();
-        self.state().asked.insert(id.to_owned(), sender);
+        self.state().questions.insert(id.to_owned(), sender);
         receiver
     }
 
     pub fn answered(&self, id: &str, answer: String) {
-        if let Some(asked) = self.state().asked.remove(id) {
+        if let Some(question) = self.state().questions.remove(id) {
             // The call that asked may have been cancelled.
-            let _ = asked.send(answer);
+            let _ = question.send(answer);
         }
     }
 
@@ -166,7 +169,7 @@ impl Session {
         }
         let mut state = self.state();
         while let Some(ended) = state.tasks.try_join_next() {
-            // Aborted is how cancelled calls end.
+            // Cancelled calls end as aborted tasks.
             if let Err(error) = ended
                 && error.is_panic()
             {

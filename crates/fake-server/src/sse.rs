@@ -1,24 +1,24 @@
-//! HTTP+SSE of revision 2024-11-05: `GET /sse` opens the stream and names the
-//! endpoint; messages are posted there and answered on the stream.
+//! HTTP+SSE of revision 2024-11-05. `GET /sse` opens the stream and names the endpoint. Messages are posted
+//! to the endpoint and answered on the stream.
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use tokio::sync::mpsc;
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::bend::Bend;
 use crate::bent;
-use crate::events::Events;
+use crate::events::EventBody;
 use crate::legacy;
-use crate::message::{self, Message, RpcError};
-use crate::reply::{Reply, json, not_allowed, plain, stream};
+use crate::message::{self, RpcError, RpcMessage};
+use crate::reply::{HttpReply, json, not_allowed, plain, stream};
 use crate::run::run;
 use crate::service::{Received, Service, Turn};
 
 const ENDPOINT: &str = "/messages?sessionId=";
 
-pub(crate) fn answer(service: &Arc<Service>, received: &Received, turn: Turn) -> Reply {
+pub(crate) fn answer(service: &Arc<Service>, received: &Received, turn: Turn) -> HttpReply {
     match (received.verb.as_str(), received.path.as_str()) {
         ("GET", "/sse" | "/sse/") => open(service),
         (_, "/sse" | "/sse/") => not_allowed("GET"),
@@ -30,21 +30,21 @@ pub(crate) fn answer(service: &Arc<Service>, received: &Received, turn: Turn) ->
     }
 }
 
-fn open(service: &Service) -> Reply {
+fn open(service: &Service) -> HttpReply {
     let session = service.open_session();
     let (outlet, messages) = mpsc::unbounded_channel();
     service.track(&outlet);
     session.attach(outlet);
-    stream(Events::new(messages).with_endpoint(&format!("{ENDPOINT}{}", session.id)))
+    stream(EventBody::new(messages).with_endpoint(&format!("{ENDPOINT}{}", session.id)))
 }
 
 /// A session lives as long as its stream.
-fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> Reply {
-    let Some(session) = service.session(id).filter(|it| it.is_attached()) else {
+fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> HttpReply {
+    let Some(session) = service.session(id).filter(|session| session.is_attached()) else {
         service.close_session(id);
         return bent::lost_session(&service.script(), received);
     };
-    let message = match Message::parse(received.body.as_bytes()) {
+    let message = match RpcMessage::parse(received.body.as_bytes()) {
         Ok(message) => message,
         Err(invalid) => {
             let error = message::error("null", &RpcError::from(invalid));
@@ -52,14 +52,14 @@ fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> Re
         }
     };
     let call = match message {
-        Message::Request { id, .. } => Some(id),
-        Message::Notification { .. } | Message::Response { .. } => None,
+        RpcMessage::Request { id, .. } => Some(id),
+        RpcMessage::Notification { .. } | RpcMessage::Response { .. } => None,
     };
     let call = call.map(str::to_owned);
     let mut actions = legacy::receive(service, &session, message);
     if service.script().bends(Bend::AnswerInPost)
-        && let [.., Action::Send(_)] = &actions[..]
-        && let Some(Action::Send(answer)) = actions.pop()
+        && let [.., ServiceAction::Send(_)] = &actions[..]
+        && let Some(ServiceAction::Send(answer)) = actions.pop()
     {
         return json(StatusCode::OK, answer);
     }

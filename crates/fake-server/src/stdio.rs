@@ -1,21 +1,21 @@
-//! The stdio transport: a thread reads lines, a task writes them, as badly as scripted.
+//! The stdio transport. One thread reads lines, another one writes them, as badly as scripted.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::legacy;
-use crate::message::{self, Message, RpcError};
+use crate::message::{self, RpcError, RpcMessage};
 use crate::modern;
 use crate::run::run;
 use crate::script::Script;
 use crate::service::{Received, Service};
-use crate::session::{Outgoing, Session};
+use crate::session::{FakeSession, Outgoing};
 
-/// What `--noise` prints before each message: garbage, half a message, bytes
-/// that are no UTF-8, JSON that is no JSON-RPC, blank lines.
+/// The output of `--noise` before each message: garbage, half a message, bytes that are no UTF-8, JSON that
+/// is no JSON-RPC, blank lines.
 const NOISE: &[u8] =
     b"Server ready on stdio!\n{\"jsonrpc\":\"2.0\",\"id\":\n\xff\xfe\x80\n[1,2\n{\"a\":1}\n\n  \n\r\n";
 
@@ -25,7 +25,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     let session = service.open_session();
     let (outlet, outgoing) = mpsc::unbounded_channel();
     session.attach(outlet);
-    // One line at a time: a server that hangs does not read either.
+    // One line at a time, because a server that hangs does not read either.
     let (lines, mut incoming) = mpsc::channel(1);
     // Threads, because the runtime's end must not wait for stdin, and closing it needs a moment without
     // a reader.
@@ -46,11 +46,11 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
             body: String::from_utf8_lossy(&line).into_owned(),
         });
         let turn = service.turn().await;
-        match Message::parse(&line) {
+        match RpcMessage::parse(&line) {
             Ok(message) => {
                 let call = match message {
-                    Message::Request { id, .. } => Some(id),
-                    Message::Notification { .. } | Message::Response { .. } => None,
+                    RpcMessage::Request { id, .. } => Some(id),
+                    RpcMessage::Notification { .. } | RpcMessage::Response { .. } => None,
                 };
                 let actions = receive(&service, &session, message);
                 run(&service, &session, call, actions, None, turn);
@@ -61,7 +61,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     if script.ignore_stdin_eof || script.close_stdin_after.is_some() {
         std::future::pending::<()>().await;
     }
-    // What is written already still goes out; calls in flight end.
+    // Written messages are still sent. Calls in flight end.
     session.close();
     match writer.join() {
         Ok(outcome) => outcome,
@@ -70,16 +70,20 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
 }
 
 /// A pipe serves both eras at once.
-fn receive(service: &Arc<Service>, session: &Arc<Session>, message: Message) -> Vec<Action> {
+fn receive(
+    service: &Arc<Service>,
+    session: &Arc<FakeSession>,
+    message: RpcMessage,
+) -> Vec<ServiceAction> {
     match message {
-        Message::Request { id, method, params } if modern::claims(&service.script(), params) => {
+        RpcMessage::Request { id, method, params } if modern::claims(&service.script(), params) => {
             modern::receive(service, session, id, &method, params)
         }
         message => legacy::receive(service, session, message),
     }
 }
 
-/// Forwards lines without their end, blank ones left out.
+/// Forwards lines without their ends. Leaves out blank lines.
 fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
     let mut stdin = io::stdin().lock();
     let mut calls = 0;
@@ -89,7 +93,7 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
             Ok(0) => return,
             Ok(_) => {}
             Err(error) => {
-                // The receiver ends with the process only.
+                // The receiver ends only with the process.
                 let _ = lines.blocking_send(Err(error));
                 return;
             }
@@ -101,7 +105,7 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
         if is_call(&line) {
             calls += 1;
         }
-        // Before the answer, so that a client with the answer finds stdin closed.
+        // Stdin closes before the answer is sent, so that a client with the answer finds it closed.
         let last = close_after == Some(calls);
         if last {
             close_stdin();
@@ -113,10 +117,10 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
 }
 
 fn is_call(line: &[u8]) -> bool {
-    matches!(Message::parse(line), Ok(Message::Request { method, .. }) if method == "tools/call")
+    matches!(RpcMessage::parse(line), Ok(RpcMessage::Request { method, .. }) if method == "tools/call")
 }
 
-/// Writers get EPIPE from here on.
+/// Closes stdin. Writers get EPIPE from here on.
 #[cfg(unix)]
 fn close_stdin() {
     std::fs::File::open("/dev/null")
@@ -131,14 +135,14 @@ fn close_stdin() {
 
 fn write(mut outgoing: mpsc::UnboundedReceiver<Outgoing>, script: &Script) -> io::Result<()> {
     while let Some(outgoing) = outgoing.blocking_recv() {
-        // Not for longer, so that floods come in between.
+        // The lock is not held for longer, so that floods come in between.
         let mut stdout = io::stdout().lock();
         let text = match outgoing {
             Outgoing::Message { text, .. } => text,
             Outgoing::Half(text) => {
                 stdout.write_all(text.as_bytes())?;
                 stdout.flush()?;
-                // A pipe breaks with its process only.
+                // A pipe breaks only when its process ends.
                 std::process::exit(3);
             }
             Outgoing::Cut => continue,

@@ -1,4 +1,4 @@
-//! What the tools do.
+//! The behaviour of the tools.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use crate::action::{Action, finishing};
+use crate::action::{ServiceAction, finishing};
 use crate::bend::Bend;
 use crate::catalog::{self, WEIRD_RESULT};
 use crate::flood::{self, Flood, FloodText, Pipe};
 use crate::interview;
 use crate::message::{self, RpcError};
 use crate::modern::listen;
-use crate::questions::{Question, Subject};
-use crate::request::Request;
-use crate::revision::Era;
+use crate::questions::{ClientQuestion, Subject};
+use crate::request::ReceivedRequest;
+use crate::revision::RevisionEra;
 use crate::service::{Service, append};
 use crate::session::Outgoing;
 use crate::tools_of_eras;
@@ -51,9 +51,9 @@ struct AskArguments<'a> {
 }
 
 /// Runs a tool, and counts that it ran.
-pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
+pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     let params: CallParams = request.read()?;
-    let Request {
+    let ReceivedRequest {
         service,
         session,
         script,
@@ -67,9 +67,9 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         return Err(RpcError::invalid_params(format!("unknown tool: {name}")));
     }
     let raw = params.arguments.map_or("{}", RawValue::get);
-    // Only echo must bear what `Value` cannot hold.
+    // Only tool `echo` gets values that `Value` cannot hold.
     let arguments: Value = serde_json::from_str(raw).unwrap_or_default();
-    let runs = service.shared().ran(name);
+    let runs = service.shared().count_run(name);
     if script.hang_after.is_some_and(|limit| runs >= limit) {
         service.turn_deaf();
     }
@@ -81,18 +81,18 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
     let number = |key: &str| arguments[key].as_u64().unwrap_or_default();
     let word = |key: &str| arguments[key].as_str().unwrap_or_default();
     let answer = |result: &str| request.answer(result);
-    let say = |text: &str| vec![answer(&message::text(text))];
+    let text_answer = |text: &str| vec![answer(&message::text(text))];
 
     if let Some(actions) = tools_of_eras::run(request, name, &arguments)? {
         return Ok(actions);
     }
     let actions = match name {
         "echo" => vec![answer(&echo(raw)?)],
-        "add" => say(&sum(&arguments["a"], &arguments["b"])?.to_string()),
+        "add" => text_answer(&sum(&arguments["a"], &arguments["b"])?.to_string()),
         "sleep" => {
             let ms = number("ms");
             vec![
-                Action::Wait(Duration::from_millis(ms)),
+                ServiceAction::Wait(Duration::from_millis(ms)),
                 answer(&message::text(&format!("slept {ms} ms"))),
             ]
         }
@@ -102,11 +102,16 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             let token = params.meta.and_then(|meta| meta.progress_token);
             let mut actions = Vec::new();
             for step in 1..=steps {
-                actions.push(Action::Wait(pause));
+                actions.push(ServiceAction::Wait(pause));
                 if let Some(token) = token {
                     let is_flat = script.bends(Bend::FlatProgress);
                     let step = if is_flat { 1 } else { step };
-                    actions.push(Action::Send(progress(request, token.get(), step, steps)));
+                    actions.push(ServiceAction::Send(progress(
+                        request,
+                        token.get(),
+                        step,
+                        steps,
+                    )));
                 }
             }
             actions.push(answer(&message::text(&format!("{steps} steps done"))));
@@ -115,9 +120,9 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         "log" => {
             let level = arguments["level"].as_str().unwrap_or("info");
             let severity = catalog::level_index(level)?;
-            let wanted = client.level.is_some_and(|least| severity >= least);
-            let count = if wanted { number("n").max(1) } else { 0 };
-            let mut actions: Vec<Action> = (1..=count)
+            let is_logged = client.level.is_some_and(|least| severity >= least);
+            let count = if is_logged { number("n").max(1) } else { 0 };
+            let mut actions: Vec<ServiceAction> = (1..=count)
                 .map(|n| {
                     let data = json!(script.tainted(&format!("line {n}")));
                     let text = message::notification(
@@ -125,48 +130,50 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
                         &format!(r#"{{"level":"{level}","logger":"fake","data":{data}}}"#),
                     );
                     if arguments["outside"] == json!(true) && !request.is_modern() {
-                        Action::Publish(Arc::clone(session), text)
+                        ServiceAction::Publish(Arc::clone(session), text)
                     } else {
-                        Action::Send(text)
+                        ServiceAction::Send(text)
                     }
                 })
                 .collect();
-            actions.extend(say(&format!("{count} lines logged")));
+            actions.extend(text_answer(&format!("{count} lines logged")));
             actions
         }
-        "big" => say(&"x".repeat(number("bytes") as usize)),
+        "big" => text_answer(&"x".repeat(number("bytes") as usize)),
         "error" => {
             let mut result = json!({"content": [{"type": "text"}], "isError": true});
             result["content"][0]["text"] = script.tainted("the tool failed").into();
             vec![answer(&result.to_string())]
         }
         "rpc_error" => {
-            // 2026-07-28 reserves what the legacy era leaves to servers.
+            // 2026-07-28 reserves a code that the legacy era leaves to servers.
             let code = match client.era {
-                Era::Legacy => -32050,
-                Era::Modern => -31050,
+                RevisionEra::Legacy => -32050,
+                RevisionEra::Modern => -31050,
             };
             let error = RpcError {
                 data: Some(json!({"reason": "asked for"})),
                 ..RpcError::new(code, script.tainted("the request failed"))
             };
-            vec![Action::Send(message::error(id, &error))]
+            vec![ServiceAction::Send(message::error(id, &error))]
         }
-        "env" => say(&std::env::var(word("name")).unwrap_or_default()),
-        "pid" => say(&std::process::id().to_string()),
-        "cwd" => say(&std::env::current_dir()
-            .map_or_else(|error| error.to_string(), |path| path.display().to_string())),
+        "env" => text_answer(&std::env::var(word("name")).unwrap_or_default()),
+        "pid" => text_answer(&std::process::id().to_string()),
+        "cwd" => text_answer(
+            &std::env::current_dir()
+                .map_or_else(|error| error.to_string(), |path| path.display().to_string()),
+        ),
         "count" => vec![answer(&message::structured(&counts(service)))],
-        "crash" => vec![Action::Exit(3)],
-        "hang" => vec![Action::Hang],
+        "crash" => vec![ServiceAction::Exit(3)],
+        "hang" => vec![ServiceAction::Hang],
         "hang_server" => {
             service.hang(true);
-            vec![Action::Hang]
+            vec![ServiceAction::Hang]
         }
         "busy" => {
             let ms = number("ms");
             vec![
-                Action::Burn(Duration::from_millis(ms)),
+                ServiceAction::Burn(Duration::from_millis(ms)),
                 answer(&message::text(&format!("busy for {ms} ms"))),
             ]
         }
@@ -175,9 +182,9 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             let text = flood_text(&arguments)?;
             let mut actions = match (arguments["to"].as_str(), text) {
                 (Some("answer"), FloodText::Line(line)) => (0..bytes / line.len())
-                    .map(|_| Action::Send(line.clone()))
+                    .map(|_| ServiceAction::Send(line.clone()))
                     .collect(),
-                (to, text) => vec![Action::Flood(Flood {
+                (to, text) => vec![ServiceAction::Flood(Flood {
                     to: match to {
                         None | Some("stdout") => Pipe::Stdout,
                         Some("stderr") => Pipe::Stderr,
@@ -198,17 +205,19 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             actions.push(answer(&message::text("flooded")));
             actions
         }
-        "break_off" => vec![Action::BreakOff(request.response(&message::text("half")))],
+        "break_off" => vec![ServiceAction::BreakOff(
+            request.response(&message::text("half")),
+        )],
         "drop_streams" => {
             for session in service.sessions() {
                 session.break_stream(Outgoing::Cut);
             }
             listen::cut(&mut service.shared().listens);
-            say("streams dropped")
+            text_answer("streams dropped")
         }
         "forget_sessions" => {
             service.close_sessions();
-            say("sessions forgotten")
+            text_answer("sessions forgotten")
         }
         "unavailable" => {
             let time = arguments["ms"].as_u64().map(Duration::from_millis);
@@ -219,14 +228,14 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
                 script.status_until = time.map(|time| Instant::now() + time);
                 script.retry_after = arguments["retryAfter"].as_str().map(str::to_owned);
             });
-            say("unavailable from now on")
+            text_answer("unavailable from now on")
         }
-        "twice" => [say("first answer"), say("second answer")]
+        "twice" => [text_answer("first answer"), text_answer("second answer")]
             .into_iter()
             .flatten()
             .collect(),
         "wrong_id" => vec![
-            Action::Send(message::result(
+            ServiceAction::Send(message::result(
                 r#""nobody-asked""#,
                 &message::text("wrong id"),
             )),
@@ -236,8 +245,8 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             let AskArguments { method, params } = serde_json::from_str(raw)
                 .map_err(|error| RpcError::invalid_params(error.to_string()))?;
             let question = match method {
-                None => Question::sampling(),
-                Some(method) => Question {
+                None => ClientQuestion::sampling(),
+                Some(method) => ClientQuestion {
                     key: "ask",
                     method,
                     params: params.map_or("{}", RawValue::get).to_owned(),
@@ -249,25 +258,25 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             }
             vec![ask(request, &question.method, &question.params)]
         }
-        // Modern servers must not; this one sends it all the same.
+        // Modern servers must not send it. This one does.
         "ping_client" => vec![ask(request, "ping", "{}")],
         "change_tools" => {
             service.shared().extra_tool = arguments["remove"] != json!(true);
             changed(service, "tools");
-            say("tools changed")
+            text_answer("tools changed")
         }
         "change_resources" => {
             changed(service, "resources");
-            say("resources changed")
+            text_answer("resources changed")
         }
         "change_prompts" => {
             changed(service, "prompts");
-            say("prompts changed")
+            text_answer("prompts changed")
         }
         "touch" => {
             let uri = word("uri");
             let count = touch(service, uri);
-            say(&format!("{count} sessions told"))
+            text_answer(&format!("{count} sessions told"))
         }
         "subscriptions" => {
             let mut counts = Map::new();
@@ -285,38 +294,41 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
         }
         "cancelled" => {
             let ids = service.shared().cancelled.join(",");
-            say(&format!("[{ids}]"))
+            text_answer(&format!("[{ids}]"))
         }
-        "client" => say(&client.words),
+        "client" => text_answer(&client.words),
         "out_of_order" => {
             let mut shared = service.shared();
-            if let Some(first) = shared.parked.take().filter(|it| !it.is_closed()) {
+            if let Some(first) = shared.parked.take().filter(|call| !call.is_closed()) {
                 vec![
                     answer(&message::text("called second")),
-                    Action::Release(first),
+                    ServiceAction::Release(first),
                 ]
             } else {
                 let (sender, second) = oneshot::channel();
                 shared.parked = Some(sender);
-                vec![Action::Park(second), answer(&message::text("called first"))]
+                vec![
+                    ServiceAction::Park(second),
+                    answer(&message::text("called first")),
+                ]
             }
         }
         "stderr" => {
             flood::complain(word("text"));
-            say("printed")
+            text_answer("printed")
         }
         "weird" => vec![answer(WEIRD_RESULT)],
-        // `extra` and the numbered tools.
-        _ => say(name),
+        // Tool `extra` and the numbered tools return their names.
+        _ => text_answer(name),
     };
     Ok(finishing(name, actions))
 }
 
-/// What a flood repeats; messages are as long as `lineBytes` says, or longer.
+/// Returns the text a flood repeats. Messages are at least as long as `lineBytes`.
 fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     let pad = |begin: &str, end: &str| {
-        let wanted = arguments["lineBytes"].as_u64().unwrap_or_default() as usize;
-        let padding = wanted.saturating_sub(begin.len() + end.len());
+        let length = arguments["lineBytes"].as_u64().unwrap_or_default() as usize;
+        let padding = length.saturating_sub(begin.len() + end.len());
         FloodText::Line(format!("{begin}{}{end}", "x".repeat(padding)))
     };
     Ok(match arguments["of"].as_str() {
@@ -337,20 +349,24 @@ fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     })
 }
 
-/// The text and the arguments as the bytes that came.
+/// Returns the text and the arguments byte for byte, as they were received.
 fn echo(raw: &str) -> Result<String, RpcError> {
     let EchoArguments { text } =
         serde_json::from_str(raw).map_err(|error| RpcError::invalid_params(error.to_string()))?;
     let text = text.map(RawValue::get);
-    let text = text.filter(|it| it.starts_with('"')).unwrap_or(r#""""#);
+    let text = text.filter(|text| text.starts_with('"')).unwrap_or(r#""""#);
     Ok(format!(
         r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{raw}}}"#
     ))
 }
 
-/// The sum of two numbers, where a missing one is zero. Integers stay integers. Anything else is an invalid argument.
+/// Returns the sum of two numbers, where a missing one is zero. Integers stay integers. Other values are
+/// invalid arguments.
 fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
-    if [a, b].iter().any(|it| !it.is_number() && !it.is_null()) {
+    if [a, b]
+        .iter()
+        .any(|number| !number.is_number() && !number.is_null())
+    {
         return Err(RpcError::invalid_params("a and b must be numbers"));
     }
     Ok(match (a.as_i64(), b.as_i64()) {
@@ -359,7 +375,7 @@ fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
     })
 }
 
-fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {
+fn progress(request: &ReceivedRequest, token: &str, step: u64, steps: u64) -> String {
     let message = if request.client.revision.as_str() >= "2025-03-26" {
         let message = request.script.tainted(&format!("step {step}"));
         format!(r#","message":{}"#, json!(message))
@@ -372,21 +388,21 @@ fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {
     )
 }
 
-/// Asks the client, unconcerned with what it declared; its answer is the text of the result.
-fn ask(request: &Request, method: &str, params: &str) -> Action {
+/// Asks the client, even if it did not declare that it can be asked. Its answer is the text of the result.
+fn ask(request: &ReceivedRequest, method: &str, params: &str) -> ServiceAction {
     let id = request.id.to_owned();
-    Action::Ask {
-        rounds: vec![vec![interview::asked(request, method, params)]],
+    ServiceAction::Ask {
+        rounds: vec![vec![interview::client_request(request, method, params)]],
         then: Box::new(move |answers| vec![message::result(&id, &message::text(&answers[0]))]),
     }
 }
 
-/// Tells every session, and every subscription to it, that a list has changed.
+/// Reports to every session, and every subscription to it, that a list has changed.
 pub(crate) fn changed(service: &Service, list: &str) {
     let method = format!("notifications/{list}/list_changed");
     let text = message::notification(&method, "{}");
     for session in service.sessions() {
-        // A modern client may share the pipe, and asks for what it wants to hear.
+        // A modern client may share the pipe. It hears only of its subscriptions.
         let is_legacy = session.state().revision.is_some() || !service.script().is_modern();
         if is_legacy {
             session.publish(text.clone());
@@ -395,7 +411,7 @@ pub(crate) fn changed(service: &Service, list: &str) {
     listen::list_changed(&service.shared().listens, list);
 }
 
-/// Tells subscribers of the resource; returns their number.
+/// Notifies subscribers of the resource. Returns their number.
 fn touch(service: &Service, uri: &str) -> usize {
     let text = message::notification(
         "notifications/resources/updated",

@@ -1,29 +1,29 @@
-//! The tools in which the revisions differ; see `catalog::eras`.
+//! The tools in which the revisions differ. Their definitions are in `catalog::eras`.
 
 use serde_json::{Value, json};
 
-use crate::action::{Action, finishing};
+use crate::action::{ServiceAction, finishing};
 use crate::bend::Bend;
 use crate::interview;
 use crate::message::{self, RpcError};
 use crate::modern::{listen, tasks};
-use crate::questions::{Question, Rounds, Subject};
-use crate::request::Request;
-use crate::revision::Era;
+use crate::questions::{ClientQuestion, Rounds, Subject};
+use crate::request::ReceivedRequest;
+use crate::revision::RevisionEra;
 
-/// Clients give up long before.
+/// Number of rounds. Clients give up long before the end.
 const AGAIN_AND_AGAIN: usize = 1000;
 
 const AUDIO: &str = r#"{"content":[{"type":"text","text":"listen"},{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}]}"#;
 
 const LINK: &str = r#"{"content":[{"type":"text","text":"look"},{"type":"resource_link","uri":"fake://text","name":"text","mimeType":"text/plain"}]}"#;
 
-/// The actions of such a tool; none for any other.
+/// Returns the actions of such a tool, or `None` for other tools.
 pub(crate) fn run(
-    request: &Request,
+    request: &ReceivedRequest,
     name: &str,
     arguments: &Value,
-) -> Result<Option<Vec<Action>>, RpcError> {
+) -> Result<Option<Vec<ServiceAction>>, RpcError> {
     if let Some(rounds) = rounds(request, name) {
         let subject = Subject::Tool(name.to_owned());
         return interview::interview(request, subject, rounds).map(Some);
@@ -51,8 +51,8 @@ pub(crate) fn run(
 }
 
 /// Sends the user of a legacy session to a URL, once.
-fn visit(request: &Request) -> Result<(), RpcError> {
-    let url = Question::url(Era::Legacy, "sign-in");
+fn visit(request: &ReceivedRequest) -> Result<(), RpcError> {
+    let url = ClientQuestion::url(RevisionEra::Legacy, "sign-in");
     if let Some(missing) = url.lacks(&request.client.capabilities) {
         let text = format!("the client did not declare {missing}");
         return Err(RpcError::new(-32603, text));
@@ -68,22 +68,25 @@ fn visit(request: &Request) -> Result<(), RpcError> {
     })
 }
 
-/// What the tool asks its client, where it asks.
-fn rounds(request: &Request, name: &str) -> Option<Rounds> {
-    let url = || Question::url(request.client.era, "sign-in");
+/// Returns the questions of a tool that asks its client.
+fn rounds(request: &ReceivedRequest, name: &str) -> Option<Rounds> {
+    let url = || ClientQuestion::url(request.client.era, "sign-in");
     Some(match name {
-        "ask_sampling" => vec![vec![Question::sampling()]],
-        "ask_elicitation" | "ask_without_state" => vec![vec![Question::form()]],
-        "ask_roots" => vec![vec![Question::roots()]],
+        "ask_sampling" => vec![vec![ClientQuestion::sampling()]],
+        "ask_elicitation" | "ask_without_state" => vec![vec![ClientQuestion::form()]],
+        "ask_roots" => vec![vec![ClientQuestion::roots()]],
         "ask_url" => vec![vec![url()]],
-        "url_required" if request.client.era == Era::Modern => vec![vec![url()]],
-        "ask_in_turn" => vec![vec![Question::form()], vec![Question::sampling()]],
-        "ask_together" => vec![vec![Question::form(), Question::sampling()]],
+        "url_required" if request.client.era == RevisionEra::Modern => vec![vec![url()]],
+        "ask_in_turn" => vec![
+            vec![ClientQuestion::form()],
+            vec![ClientQuestion::sampling()],
+        ],
+        "ask_together" => vec![vec![ClientQuestion::form(), ClientQuestion::sampling()]],
         "ask_nothing" if request.script.bends(Bend::EndlessInputRequired) => {
             vec![Vec::new(); AGAIN_AND_AGAIN]
         }
         "ask_nothing" => vec![Vec::new()],
-        "ask_again" => vec![vec![Question::form()]; AGAIN_AND_AGAIN],
+        "ask_again" => vec![vec![ClientQuestion::form()]; AGAIN_AND_AGAIN],
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 //! meant.
 
 use mainstay_command_line::{
-    connect::{self, Found},
+    connect::{self, LocatedDaemon},
     suggest,
 };
 use mainstay_core::config::Config;
@@ -12,11 +12,11 @@ use super::daemon::Finder;
 
 /// The name that is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} not found; {hint}")]
+#[error("{subject} not found; {hint}")]
 pub struct Absent {
     /// The error code for programs.
     pub kind: &'static str,
-    pub what: String,
+    pub subject: String,
     pub hint: String,
 }
 
@@ -34,7 +34,7 @@ impl Absent {
             let names = servers.iter().map(|server| server.name.as_str());
             return Self {
                 kind: "server_not_found",
-                what: format!("server {name}"),
+                subject: format!("server {name}"),
                 hint: hint(
                     suggest::nearest(name, names),
                     "`mainstay list` shows the servers",
@@ -47,7 +47,7 @@ impl Absent {
             let names = profiles.iter().map(|profile| profile.name.as_str());
             return Self {
                 kind: "profile_not_found",
-                what: format!("profile {name}"),
+                subject: format!("profile {name}"),
                 hint: hint(
                     suggest::nearest(name, names),
                     "the configuration's `profiles` names them",
@@ -56,19 +56,19 @@ impl Absent {
         }
         Self {
             kind: "not_found",
-            what: format!("the endpoint {path}"),
+            subject: format!("the endpoint {path}"),
             hint: "check --url and MAINSTAY_URL; another program may listen there".to_owned(),
         }
     }
 }
 
-fn hint(meant: Option<&str>, next: &str) -> String {
-    let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
-    format!("{meant}{next}")
+fn hint(name: Option<&str>, next: &str) -> String {
+    let question = name.map_or_else(String::new, |name| format!("did you mean {name}? "));
+    format!("{question}{next}")
 }
 
 /// The configuration of a daemon on this machine.
-fn config_of(found: Found) -> Option<Config> {
+fn config_of(found: LocatedDaemon) -> Option<Config> {
     let origin = Origin {
         flag: Some(found.file?.config?.into()),
         ..Origin::default()

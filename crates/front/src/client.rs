@@ -39,7 +39,7 @@ pub struct ClientInput<R> {
 #[derive(Default)]
 pub struct Leaving {
     /// Cancelled when the client will be handed over.
-    pub asked: CancellationToken,
+    pub requested: CancellationToken,
     /// Cancelled when the door has got its last line.
     pub leave: CancellationToken,
 }
@@ -73,9 +73,9 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
             let line = tokio::select! {
                 biased;
                 () = door.lines.closed() => return,
-                () = leaving.asked.cancelled(), if !is_leaving => {
+                () = leaving.requested.cancelled(), if !is_leaving => {
                     is_leaving = true;
-                    door.taken().await;
+                    door.processed().await;
                     leaving.leave.cancel();
                     continue;
                 }
@@ -138,22 +138,22 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
 /// The end of a [`DoorInput`] that takes lines.
 pub struct DoorFeed {
     lines: mpsc::Sender<Bytes>,
-    given: u64,
+    sent: u64,
     /// Number of lines that the door has processed.
     dealt_with: watch::Receiver<u64>,
 }
 
 impl DoorFeed {
     async fn give(&mut self, line: Bytes) {
-        self.given += 1;
+        self.sent += 1;
         // A door that has ended is noticed when its stream closes.
         self.lines.send(line).await.ok();
     }
 
     /// Waits until the door has processed all lines, or has ended.
-    async fn taken(&mut self) {
-        let given = self.given;
-        self.dealt_with.wait_for(|count| *count >= given).await.ok();
+    async fn processed(&mut self) {
+        let sent = self.sent;
+        self.dealt_with.wait_for(|count| *count >= sent).await.ok();
     }
 }
 
@@ -170,11 +170,11 @@ pub struct DoorInput {
 /// A stream for a door, and its other end.
 pub fn door_input() -> (DoorFeed, DoorInput) {
     let (sender, receiver) = mpsc::channel(1);
-    let (tell, told) = watch::channel(0);
+    let (tell, counts) = watch::channel(0);
     let feed = DoorFeed {
         lines: sender,
-        given: 0,
-        dealt_with: told,
+        sent: 0,
+        dealt_with: counts,
     };
     let input = DoorInput {
         lines: receiver,
@@ -236,19 +236,22 @@ mod tests {
         let (feed, door) = door_input();
         let leaving = Leaving::default();
         let mut door = BufReader::with_capacity(16, door).lines();
-        let says = |line: String| format!("{line}\n").into_bytes();
+        let line_bytes = |line: String| format!("{line}\n").into_bytes();
         let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
         let scene = async {
             client
-                .write_all(&says(initialize.into()))
+                .write_all(&line_bytes(initialize.into()))
                 .await
                 .expect("written");
-            client.write_all(&says(request(1))).await.expect("written");
+            client
+                .write_all(&line_bytes(request(1)))
+                .await
+                .expect("written");
             for expected in [initialize.to_owned(), request(1)] {
                 let line = door.next_line().await.expect("UTF-8");
                 assert_eq!(line, Some(expected));
             }
-            leaving.asked.cancel();
+            leaving.requested.cancel();
             let answer = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
             let cancel = |id| {
                 let method = "notifications/cancelled";
@@ -263,7 +266,7 @@ mod tests {
                     () = leaving.leave.cancelled() => {}
                 }
                 for line in [request(2), request(3), cancel(2), answer.into(), cancel(1)] {
-                    client.write_all(&says(line)).await.expect("written");
+                    client.write_all(&line_bytes(line)).await.expect("written");
                 }
                 reading.await.expect("UTF-8")
             };
@@ -273,7 +276,10 @@ mod tests {
             drop(door);
         };
         tokio::join!(input.feed(feed, &leaving), scene);
-        client.write_all(&says(request(4))).await.expect("written");
+        client
+            .write_all(&line_bytes(request(4)))
+            .await
+            .expect("written");
         for expected in [request(3), request(4)] {
             let line = input.next().await.expect("a line");
             assert_eq!(line, Some(Line::Whole(expected.into())));
@@ -297,7 +303,7 @@ mod tests {
             tokio::io::AsyncReadExt::read_exact(&mut door, &mut read)
                 .await
                 .expect("the line");
-            leaving.asked.cancel();
+            leaving.requested.cancel();
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

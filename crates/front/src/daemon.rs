@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use http::Uri;
 use mainstay_command_line::{
     CommandError,
-    connect::{Found, locate},
+    connect::{LocatedDaemon, locate},
 };
 use mainstay_core::{
     era::{headers, modern},
@@ -42,7 +42,7 @@ pub struct Finder {
 
 /// One run of the daemon, or at least one connection to it.
 #[derive(Debug)]
-pub struct Daemon {
+pub struct AttachedDaemon {
     /// The number of this daemon in this front.
     pub epoch: u64,
     /// The daemon's process id, if its state directory has it.
@@ -55,12 +55,12 @@ pub struct Daemon {
     /// True if connections end at the daemon itself, and not at a proxy or a tunnel.
     is_direct: bool,
     /// The client's session; `None` before `initialize`.
-    pub session: Option<Session>,
+    pub session: Option<DaemonSession>,
 }
 
 /// A session of the daemon.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct DaemonSession {
     pub id: String,
     /// The value of `MCP-Protocol-Version`.
     pub version: Option<String>,
@@ -97,7 +97,7 @@ impl From<CommandError> for NoDaemon {
 
 impl Finder {
     /// The daemon that runs now.
-    pub fn find(&self, epoch: u64) -> Result<Daemon, NoDaemon> {
+    pub fn find(&self, epoch: u64) -> Result<AttachedDaemon, NoDaemon> {
         let found = locate(self.url.clone())?;
         if let Some(file) = &found.file {
             if file.stops_within().is_some() {
@@ -107,13 +107,13 @@ impl Finder {
                 return Err(NoDaemon::OtherConfiguration);
             }
         }
-        Daemon::new(found, &self.path, epoch)
+        AttachedDaemon::new(found, &self.path, epoch)
     }
 }
 
-impl Daemon {
-    fn new(found: Found, path: &str, epoch: u64) -> Result<Self, NoDaemon> {
-        let unusable = |why: String| NoDaemon::Unusable(found.url.clone(), why);
+impl AttachedDaemon {
+    fn new(found: LocatedDaemon, path: &str, epoch: u64) -> Result<Self, NoDaemon> {
+        let unusable = |reason: String| NoDaemon::Unusable(found.url.clone(), reason);
         let base = found.url.trim_end_matches('/');
         let uri: Uri = format!("{base}{path}")
             .parse()
@@ -153,7 +153,7 @@ impl Daemon {
     }
 
     /// The same daemon with another session.
-    pub fn with_session(&self, session: Option<Session>) -> Self {
+    pub fn with_session(&self, session: Option<DaemonSession>) -> Self {
         Self {
             epoch: self.epoch,
             pid: self.pid,

@@ -16,7 +16,7 @@ pub enum Loss {
 
 /// The next step for the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum MessageFate {
     /// Send it to the next daemon.
     Again,
     /// Request the rest of the stream from the daemon.
@@ -38,15 +38,19 @@ pub enum Outgoing {
 
 /// The next step after `loss`. A message that may have run is not sent again, unless it only reads, or sets a
 /// value that the session already has.
-pub fn of(message: Outgoing, loss: Loss, is_cancelled: bool) -> Fate {
+pub fn after_loss(message: Outgoing, loss: Loss, is_cancelled: bool) -> MessageFate {
     match (message, loss) {
-        _ if is_cancelled => Fate::Dropped,
-        (_, Loss::NotTaken) => Fate::Again,
-        (Outgoing::Request(_), Loss::Resumable) => Fate::Resume,
-        (Outgoing::Request(method), Loss::Taken) if repeats_safely(method) => Fate::Again,
-        (Outgoing::Notification(Method::Initialized | Method::RootsChanged), _) => Fate::Again,
-        (Outgoing::Notification(_), _) => Fate::Dropped,
-        (Outgoing::Request(_) | Outgoing::Batch, Loss::Taken | Loss::Resumable) => Fate::Unknown,
+        _ if is_cancelled => MessageFate::Dropped,
+        (_, Loss::NotTaken) => MessageFate::Again,
+        (Outgoing::Request(_), Loss::Resumable) => MessageFate::Resume,
+        (Outgoing::Request(method), Loss::Taken) if repeats_safely(method) => MessageFate::Again,
+        (Outgoing::Notification(Method::Initialized | Method::RootsChanged), _) => {
+            MessageFate::Again
+        }
+        (Outgoing::Notification(_), _) => MessageFate::Dropped,
+        (Outgoing::Request(_) | Outgoing::Batch, Loss::Taken | Loss::Resumable) => {
+            MessageFate::Unknown
+        }
     }
 }
 
@@ -122,7 +126,7 @@ mod tests {
         }
 
         /// The part that the front can observe.
-        fn seen(self) -> Option<Loss> {
+        fn observed(self) -> Option<Loss> {
             match self {
                 Self::Unread => Some(Loss::NotTaken),
                 Self::RanUnheard | Self::TakenInVain => Some(Loss::Taken),
@@ -145,25 +149,25 @@ mod tests {
 
     /// Simulates a message. Returns how often it ran, and whether the client got an answer.
     fn course(message: Outgoing, attempts: &[Attempt], resumes: bool) -> (usize, bool) {
-        let mut ran = 0;
+        let mut runs = 0;
         for attempt in attempts {
-            ran += usize::from(attempt.runs());
-            let Some(loss) = attempt.seen() else {
-                return (ran, true);
+            runs += usize::from(attempt.runs());
+            let Some(loss) = attempt.observed() else {
+                return (runs, true);
             };
-            match of(message, loss, false) {
-                Fate::Again => {}
+            match after_loss(message, loss, false) {
+                MessageFate::Again => {}
                 // The daemon with the stream brings the answer. Any other refuses.
-                Fate::Resume if resumes => return (ran, true),
-                Fate::Resume => match of(message, Loss::Taken, false) {
-                    Fate::Again => {}
-                    _ => return (ran, true),
+                MessageFate::Resume if resumes => return (runs, true),
+                MessageFate::Resume => match after_loss(message, Loss::Taken, false) {
+                    MessageFate::Again => {}
+                    _ => return (runs, true),
                 },
-                Fate::Unknown => return (ran, true),
-                Fate::Dropped => return (ran, false),
+                MessageFate::Unknown => return (runs, true),
+                MessageFate::Dropped => return (runs, false),
             }
         }
-        (ran, false)
+        (runs, false)
     }
 
     proptest! {
@@ -177,19 +181,19 @@ mod tests {
                 Outgoing::Request(Method::Other),
                 Outgoing::Batch,
             ] {
-                let (ran, told) = course(message, &attempts, resumes);
-                prop_assert!(ran <= 1);
-                let taken = attempts.iter().any(|it| it.seen() != Some(Loss::NotTaken));
-                prop_assert_eq!(told, taken);
+                let (runs, is_answered) = course(message, &attempts, resumes);
+                prop_assert!(runs <= 1);
+                let was_taken = attempts.iter().any(|attempt| attempt.observed() != Some(Loss::NotTaken));
+                prop_assert_eq!(is_answered, was_taken);
             }
         }
 
         #[test]
         fn what_only_reads_is_sent_until_it_is_answered(attempts in attempts()) {
             let message = Outgoing::Request(Method::ToolsList);
-            let (_, told) = course(message, &attempts, false);
-            let answered = attempts.iter().any(|it| it.seen().is_none());
-            prop_assert_eq!(told, answered);
+            let (_, is_answered) = course(message, &attempts, false);
+            let was_answered = attempts.iter().any(|attempt| attempt.observed().is_none());
+            prop_assert_eq!(is_answered, was_answered);
         }
     }
 
@@ -197,14 +201,14 @@ mod tests {
     fn nobody_waits_for_what_was_cancelled() {
         for loss in [Loss::NotTaken, Loss::Resumable, Loss::Taken] {
             let call = Outgoing::Request(Method::ToolsCall);
-            assert_eq!(of(call, loss, true), Fate::Dropped);
+            assert_eq!(after_loss(call, loss, true), MessageFate::Dropped);
         }
     }
 
     #[test]
     fn a_notification_of_a_moment_is_not_repeated() {
-        let of = |method| of(Outgoing::Notification(method), Loss::Taken, false);
-        assert_eq!(of(Method::Progress), Fate::Dropped);
-        assert_eq!(of(Method::Initialized), Fate::Again);
+        let fate = |method| after_loss(Outgoing::Notification(method), Loss::Taken, false);
+        assert_eq!(fate(Method::Progress), MessageFate::Dropped);
+        assert_eq!(fate(Method::Initialized), MessageFate::Again);
     }
 }

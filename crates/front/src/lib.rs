@@ -38,10 +38,10 @@ pub use self::{
     starter::Starter,
 };
 use self::{
-    daemon::{Daemon, Session},
-    link::{Link, Unattached},
-    questions::Questions,
-    relay::Message,
+    daemon::{AttachedDaemon, DaemonSession},
+    link::{FrontLink, Unattached},
+    questions::ForwardedQuestions,
+    relay::ClientMessage,
     session::{ClientSession, Unsent},
 };
 
@@ -69,12 +69,12 @@ const DELETE_LIMIT: Duration = Duration::from_secs(2);
 struct Front {
     finder: Finder,
     output: LineWriter,
-    link: watch::Sender<Link>,
+    link: watch::Sender<FrontLink>,
     /// The last epoch whose daemon was found to be gone.
     lost: watch::Sender<u64>,
     /// Notified when a session was opened.
     opened: Notify,
-    state: Mutex<State>,
+    state: Mutex<FrontState>,
     /// Cancelled when the client has closed stdin.
     ending: CancellationToken,
     /// Cancelled when there was no daemon at the start, and the waiting time is over.
@@ -86,17 +86,17 @@ struct Front {
 }
 
 #[derive(Default)]
-struct State {
+struct FrontState {
     session: ClientSession,
     /// The current or last session of the daemon.
-    held: Option<Session>,
-    questions: Questions<Arc<Daemon>>,
+    held: Option<DaemonSession>,
+    questions: ForwardedQuestions<Arc<AttachedDaemon>>,
     /// Requests by their ids (JSON text).
     in_flight: HashMap<String, InFlight>,
     /// The serial number of the last request.
     last_serial: u64,
     /// The reason that there is no daemon.
-    why: Option<Unattached>,
+    unattached: Option<Unattached>,
     /// True if there was a daemon.
     was_attached: bool,
     /// True if a request was refused because there was no daemon.
@@ -105,11 +105,11 @@ struct State {
     reason: Option<Unsent>,
 }
 
-impl State {
+impl FrontState {
     /// The reason that requests were refused, if there never was a daemon.
     fn absence(&mut self) -> Option<Unattached> {
         let is_absent = self.is_unserved && !self.was_attached;
-        is_absent.then(|| self.why.take().unwrap_or(Unattached::Late))
+        is_absent.then(|| self.unattached.take().unwrap_or(Unattached::Late))
     }
 }
 
@@ -118,7 +118,7 @@ struct InFlight {
     /// True if the client expects no answer.
     is_cancelled: bool,
     /// The daemon that the request was sent to.
-    at: Option<Arc<Daemon>>,
+    at: Option<Arc<AttachedDaemon>>,
     is_modern: bool,
     serial: u64,
     /// True if the request stays open until one side ends it.
@@ -131,13 +131,13 @@ struct InFlight {
 
 /// A message of the client in the queue, and its share of the queue's bytes.
 struct Queued {
-    message: Message,
+    message: ClientMessage,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 /// The next step for a line of the client.
 enum Sorted {
-    Queue(Message),
+    Queue(ClientMessage),
     /// The line is processed.
     Done,
     /// The answer to send at once.
@@ -164,16 +164,16 @@ pub async fn serve(
     mut starter: Option<Starter>,
     mut signals: Signals,
 ) -> Result<Exit, CommandError> {
-    let (stdout, shown) = screen::protocol();
+    let (stdout, printing) = screen::protocol();
     let front = Arc::new(Front {
         finder,
         output: LineWriter::default(),
-        link: watch::Sender::new(Link::Down),
+        link: watch::Sender::new(FrontLink::Down),
         lost: watch::Sender::new(0),
         opened: Notify::new(),
-        state: Mutex::new(State {
+        state: Mutex::new(FrontState {
             session: std::mem::take(&mut client.session),
-            ..State::default()
+            ..FrontState::default()
         }),
         ending: CancellationToken::new(),
         hopeless: CancellationToken::new(),
@@ -181,7 +181,7 @@ pub async fn serve(
         tasks: TaskTracker::new(),
     });
     let writing = async {
-        let (written, ()) = tokio::join!(front.output.run(stdout), shown);
+        let (written, ()) = tokio::join!(front.output.run(stdout), printing);
         written
     };
     let serving = async {
@@ -208,29 +208,29 @@ pub async fn serve(
 }
 
 impl Front {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FrontState> {
         // The lock is held for operations on maps, never across an await.
         self.state.lock()
     }
 
     /// Sends a line to the client. If the client is gone, another task notices that.
-    async fn say(&self, line: &str) {
+    async fn send_line(&self, line: &str) {
         self.output.send(line).await.ok();
     }
 
     /// Notes the reason that there is no daemon.
-    fn note(&self, why: Unattached) {
+    fn note(&self, cause: Unattached) {
         let mut state = self.state();
-        let kind = match &why {
+        let kind = match &cause {
             Unattached::NoEndpoint(absent) => absent.kind,
             _ => Unsent::UNREACHABLE,
         };
         state.reason = Some(Unsent {
             kind,
-            why: why.to_string(),
+            reason: cause.to_string(),
         });
-        let is_nowhere = matches!(why, Unattached::NoEndpoint(_));
-        state.why = Some(why);
+        let is_nowhere = matches!(cause, Unattached::NoEndpoint(_));
+        state.unattached = Some(cause);
         drop(state);
         if is_nowhere {
             self.nowhere.cancel();
@@ -238,13 +238,15 @@ impl Front {
     }
 
     /// Notes that this daemon is gone.
-    fn lose(&self, daemon: &Daemon) {
+    fn lose(&self, daemon: &AttachedDaemon) {
         self.link.send_if_modified(|link| {
-            let is_it = link.daemon().is_some_and(|it| it.epoch == daemon.epoch);
-            if is_it {
-                *link = Link::Down;
+            let is_current = link
+                .daemon()
+                .is_some_and(|current| current.epoch == daemon.epoch);
+            if is_current {
+                *link = FrontLink::Down;
             }
-            is_it
+            is_current
         });
         self.lost.send_if_modified(|lost| {
             let is_news = *lost < daemon.epoch;
@@ -254,7 +256,7 @@ impl Front {
     }
 
     /// Waits for a daemon. Returns an error if there is none.
-    async fn up(&self) -> Result<Arc<Daemon>, Unsent> {
+    async fn up(&self) -> Result<Arc<AttachedDaemon>, Unsent> {
         let mut link = self.link.subscribe();
         let last = async {
             self.ending.cancelled().await;
@@ -264,34 +266,34 @@ impl Front {
             biased;
             up = link.wait_for(|link| link.daemon().is_some()) => {
                 let daemon = up.ok().and_then(|link| link.daemon().cloned());
-                daemon.ok_or_else(|| self.why())
+                daemon.ok_or_else(|| self.unsent_reason())
             }
-            () = self.hopeless.cancelled() => Err(self.why()),
-            () = sleep(PATIENCE) => Err(self.why()),
-            () = last => Err(self.why()),
+            () = self.hopeless.cancelled() => Err(self.unsent_reason()),
+            () = sleep(PATIENCE) => Err(self.unsent_reason()),
+            () = last => Err(self.unsent_reason()),
         }
     }
 
-    fn why(&self) -> Unsent {
+    fn unsent_reason(&self) -> Unsent {
         let reason = self.state().reason.clone();
         reason.unwrap_or_else(|| Unsent {
             kind: Unsent::UNREACHABLE,
-            why: "the daemon does not answer".to_owned(),
+            reason: "the daemon does not answer".to_owned(),
         })
     }
 
     /// Notes where a request was sent.
-    fn is_at(&self, id: &str, daemon: &Arc<Daemon>) {
+    fn is_at(&self, id: &str, daemon: &Arc<AttachedDaemon>) {
         if let Some(request) = self.state().in_flight.get_mut(id) {
             request.at = Some(Arc::clone(daemon));
         }
     }
 
     /// Removes a finished request. Returns true if its client expects no answer.
-    fn forget(&self, message: &Message) -> bool {
+    fn forget(&self, message: &ClientMessage) -> bool {
         let mut state = self.state();
-        let own = state.in_flight.get(message.id());
-        if own.is_none_or(|request| request.serial != message.serial) {
+        let entry = state.in_flight.get(message.id());
+        if entry.is_none_or(|request| request.serial != message.serial) {
             // Batches have no entry, and neither have abandoned requests.
             return message.cancelled.is_cancelled();
         }
@@ -301,7 +303,7 @@ impl Front {
 
     /// Abandons the requests of a client that opens another session, because it may use the same ids again.
     /// The end of the session cancels them.
-    fn abandon(state: &mut State) {
+    fn abandon(state: &mut FrontState) {
         state.in_flight.retain(|_, request| {
             if !request.is_modern {
                 request.give_up.cancel();
@@ -333,7 +335,7 @@ impl Front {
         tokio::select! {
             biased;
             _ = &mut serving => match self.state().absence() {
-                Some(why) => Err(why.into()),
+                Some(cause) => Err(cause.into()),
                 None => Ok(Exit::DONE),
             },
             // Open requests are refused before the end.
@@ -341,7 +343,7 @@ impl Front {
                 waiting.await;
                 self.hopeless.cancel();
                 timeout(DELETE_LIMIT, self.refused()).await.ok();
-            } => Err(self.state().why.take().unwrap_or(Unattached::Late).into()),
+            } => Err(self.state().unattached.take().unwrap_or(Unattached::Late).into()),
         }
     }
 
@@ -383,9 +385,9 @@ impl Front {
             let line = match client.next().await {
                 Ok(Some(Line::Whole(line))) => line,
                 Ok(Some(Line::TooLong { limit, .. })) => {
-                    let why = format!("a message may have {limit} bytes");
-                    let error = message::error_response(None, code::INVALID_REQUEST, &why, None);
-                    self.say(&error).await;
+                    let reason = format!("a message may have {limit} bytes");
+                    let error = message::error_response(None, code::INVALID_REQUEST, &reason, None);
+                    self.send_line(&error).await;
                     continue;
                 }
                 Ok(None) | Err(_) => return,
@@ -398,7 +400,7 @@ impl Front {
                 Sorted::Queue(message) => message,
                 Sorted::Done => continue,
                 Sorted::Answer(error) => {
-                    self.say(&error).await;
+                    self.send_line(&error).await;
                     continue;
                 }
             };
@@ -425,7 +427,7 @@ impl Front {
             if let Err(error) = read {
                 return Sorted::Answer(unreadable(&error));
             }
-            return Sorted::Queue(Message {
+            return Sorted::Queue(ClientMessage {
                 text: line,
                 frame: None,
                 is_modern: false,
@@ -463,15 +465,15 @@ impl Front {
                     Self::abandon(&mut state);
                 }
                 if state.in_flight.contains_key(id) {
-                    let why = format!("a request with id {id} is in flight already");
+                    let reason = format!("a request with id {id} is in flight already");
                     let id = Some(id);
-                    let error = message::error_response(id, code::INVALID_REQUEST, &why, None);
+                    let error = message::error_response(id, code::INVALID_REQUEST, &reason, None);
                     return Sorted::Answer(error);
                 }
                 if state.in_flight.len() >= MAX_UNANSWERED {
-                    let why = format!("{MAX_UNANSWERED} requests wait for their answers");
+                    let reason = format!("{MAX_UNANSWERED} requests wait for their answers");
                     let id = Some(id);
-                    let error = message::error_response(id, code::INVALID_REQUEST, &why, None);
+                    let error = message::error_response(id, code::INVALID_REQUEST, &reason, None);
                     return Sorted::Answer(error);
                 }
                 state.last_serial += 1;
@@ -488,7 +490,7 @@ impl Front {
                 state.in_flight.insert(id.to_owned(), request);
             }
         }
-        Sorted::Queue(Message {
+        Sorted::Queue(ClientMessage {
             text: line,
             frame: Some(frame),
             is_modern,
@@ -541,8 +543,10 @@ impl Front {
         self.ending.cancel();
         let (questions, streams) = {
             let mut state = self.state();
-            let streams = state.in_flight.values().filter(|it| it.is_stream);
-            let streams: Vec<_> = streams.map(|it| it.give_up.clone()).collect();
+            let open_streams = state.in_flight.values().filter(|request| request.is_stream);
+            let streams: Vec<_> = open_streams
+                .map(|request| request.give_up.clone())
+                .collect();
             (state.questions.close(), streams)
         };
         for question in questions {
@@ -576,7 +580,7 @@ impl Front {
                 self.carry(message, None).await;
                 continue;
             }
-            let Some(begun) = self.begin(message).await else {
+            let Some(attempt) = self.begin(message).await else {
                 let (front, message) = (Arc::clone(self), queued.message);
                 self.tasks
                     .spawn(async move { front.carry(&message, None).await });
@@ -584,7 +588,7 @@ impl Front {
             };
             let front = Arc::clone(self);
             self.tasks
-                .spawn(async move { front.carry(&queued.message, Some(begun)).await });
+                .spawn(async move { front.carry(&queued.message, Some(attempt)).await });
         }
     }
 
@@ -612,24 +616,24 @@ fn unreadable(error: &Unreadable) -> String {
 }
 
 impl From<Unattached> for CommandError {
-    fn from(why: Unattached) -> Self {
-        match why {
-            // For example a file that cannot be used.
+    fn from(cause: Unattached) -> Self {
+        match cause {
+            // One such error is a file that cannot be used.
             Unattached::NoDaemon(NoDaemon::NotFound(error))
                 if error.exit() != Exit::UNREACHABLE =>
             {
                 *error
             }
             Unattached::NoEndpoint(absent) => Self::NotFound {
-                what: absent.what,
+                subject: absent.subject,
                 hint: absent.hint,
             },
-            why => Self::NotAttached {
-                exit: match why {
+            cause => Self::NotAttached {
+                exit: match cause {
                     Unattached::Unauthorized => Exit::FAILED,
                     _ => Exit::UNREACHABLE,
                 },
-                why: why.to_string(),
+                reason: cause.to_string(),
             },
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     Front, MAX_MESSAGE,
     absent::Absent,
-    daemon::{Daemon, NoDaemon, Session, is_put_off},
+    daemon::{AttachedDaemon, DaemonSession, NoDaemon, is_put_off},
     starter::Starter,
 };
 
@@ -31,13 +31,13 @@ const ATTACH_LIMIT: Duration = Duration::from_mins(2);
 
 /// The state of the connection to a daemon.
 #[derive(Clone, Debug)]
-pub enum Link {
+pub enum FrontLink {
     Down,
-    Up(Arc<Daemon>),
+    Up(Arc<AttachedDaemon>),
 }
 
-impl Link {
-    pub fn daemon(&self) -> Option<&Arc<Daemon>> {
+impl FrontLink {
+    pub fn daemon(&self) -> Option<&Arc<AttachedDaemon>> {
         match self {
             Self::Down => None,
             Self::Up(daemon) => Some(daemon),
@@ -66,7 +66,7 @@ pub enum Unattached {
 
 /// The stream of messages that belong to no call, and the position in it.
 struct Listening {
-    daemon: Arc<Daemon>,
+    daemon: Arc<AttachedDaemon>,
     events: Option<Events>,
     last_event: Option<String>,
 }
@@ -88,21 +88,21 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
                 tell(&listening.daemon, before.as_ref());
                 is_lost = false;
                 before = Some(listen(front, listening).await);
-                front.link.send_replace(Link::Down);
+                front.link.send_replace(FrontLink::Down);
                 if since.elapsed() >= HELD {
                     pause = FIRST_PAUSE;
                 }
             }
-            Err(why) => {
-                tracing::debug!(%why, "there is no daemon to talk to");
+            Err(cause) => {
+                tracing::debug!(why = %cause, "there is no daemon to talk to");
                 if before.is_some() && !mem::replace(&mut is_lost, true) {
                     complain("the daemon is gone; waiting for it");
                 }
-                let is_away = !matches!(why, Unattached::NoDaemon(NoDaemon::Stopping(_)));
+                let is_away = !matches!(cause, Unattached::NoDaemon(NoDaemon::Stopping(_)));
                 if let Some(starter) = starter.as_mut().filter(|_| is_away) {
                     starter.is_away();
                 }
-                front.note(why);
+                front.note(cause);
             }
         }
         sleep(pause).await;
@@ -111,7 +111,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
 }
 
 /// Prints the daemon on stderr that the client now uses.
-fn tell(daemon: &Daemon, before: Option<&Listening>) {
+fn tell(daemon: &AttachedDaemon, before: Option<&Listening>) {
     let url = daemon.url();
     match (before, daemon.pid) {
         (Some(before), _) if before.daemon.is_same_run(daemon) => {}
@@ -148,16 +148,16 @@ async fn attach(
             r#"{{"requestId":{question},"reason":"Mainstay was restarted, and nobody waits for the answer"}}"#
         );
         let cancelled = message::request(None, Method::Cancelled.name(), Some(&params));
-        front.say(&cancelled).await;
+        front.send_line(&cancelled).await;
     }
-    front.link.send_replace(Link::Up(Arc::clone(daemon)));
+    front.link.send_replace(FrontLink::Up(Arc::clone(daemon)));
     Ok(listening)
 }
 
 async fn settle(
     front: &Arc<Front>,
     before: Option<&Listening>,
-    found: Daemon,
+    found: AttachedDaemon,
 ) -> Result<Listening, Unattached> {
     let (held, is_open) = {
         let state = front.state();
@@ -204,7 +204,7 @@ async fn settle(
 }
 
 /// Opens a new session, and restores the client's settings.
-async fn begin_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Listening, Unattached> {
+async fn begin_anew(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<Listening, Unattached> {
     let daemon = open_anew(front, daemon).await?;
     let response = daemon.get(None).await?;
     if response.head.status != 200 {
@@ -232,7 +232,10 @@ async fn check(front: &Front, response: Response) -> Result<(), Unattached> {
 }
 
 /// Opens a session with the client's own `initialize`.
-async fn open_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Daemon, Unattached> {
+async fn open_anew(
+    front: &Arc<Front>,
+    daemon: &AttachedDaemon,
+) -> Result<AttachedDaemon, Unattached> {
     let refused = || Unattached::NoSession("there is none".to_owned());
     let initialize = front.state().session.initialize().ok_or_else(refused)?;
     let fresh = daemon.with_session(None);
@@ -243,10 +246,10 @@ async fn open_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Daemon, Unatta
     let answer = Frame::read(answer).map_err(|error| Unattached::NoSession(error.to_string()))?;
     let (Some(id), Some(_)) = (id, answer.result()) else {
         let error = answer.error().unwrap_or("{}");
-        let why = message::shown_member(error, "message").unwrap_or_default();
+        let reason = message::shown_member(error, "message").unwrap_or_default();
         return Err(match status {
             503 => Unattached::Refused(status),
-            _ => Unattached::NoSession(why.into_owned()),
+            _ => Unattached::NoSession(reason.into_owned()),
         });
     };
     let (session, initialized) = {
@@ -255,7 +258,7 @@ async fn open_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Daemon, Unatta
             state.session.answered(&request, &answer);
         }
         let version = state.session.version_header().map(str::to_owned);
-        let session = Session { id, version };
+        let session = DaemonSession { id, version };
         state.held = Some(session.clone());
         (session, state.session.initialized())
     };
@@ -267,7 +270,7 @@ async fn open_anew(front: &Arc<Front>, daemon: &Daemon) -> Result<Daemon, Unatta
 }
 
 /// Restores the client's settings of the session.
-async fn replay(front: &Arc<Front>, daemon: &Daemon) -> Result<(), Unattached> {
+async fn replay(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<(), Unattached> {
     let requests = front.state().session.replay();
     for request in requests {
         let response = daemon.post(&request).await?;
@@ -288,7 +291,7 @@ async fn replay(front: &Arc<Front>, daemon: &Daemon) -> Result<(), Unattached> {
 async fn tell_changes(front: &Arc<Front>) {
     let changes = front.state().session.list_changes();
     for change in changes {
-        front.say(&change).await;
+        front.send_line(&change).await;
     }
 }
 

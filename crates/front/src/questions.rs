@@ -10,20 +10,20 @@ const MAX_OPEN: usize = 1024;
 
 /// Open questions. `D` is the daemon that asked.
 #[derive(Debug)]
-pub struct Questions<D> {
+pub struct ForwardedQuestions<D> {
     next: u64,
-    open: BTreeMap<u64, Question<D>>,
+    open: BTreeMap<u64, ForwardedQuestion<D>>,
 }
 
 /// A question of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question<D> {
+pub struct ForwardedQuestion<D> {
     /// The daemon's id, as JSON text.
     pub id: String,
     pub from: D,
 }
 
-impl<D> Default for Questions<D> {
+impl<D> Default for ForwardedQuestions<D> {
     fn default() -> Self {
         Self {
             next: 0,
@@ -32,7 +32,7 @@ impl<D> Default for Questions<D> {
     }
 }
 
-impl<D> Questions<D> {
+impl<D> ForwardedQuestions<D> {
     /// Adds a question. Returns the id that the client gets.
     pub fn ask(&mut self, id: &str, from: D) -> u64 {
         self.next += 1;
@@ -40,12 +40,12 @@ impl<D> Questions<D> {
             self.open.pop_first();
         }
         let id = id.to_owned();
-        self.open.insert(self.next, Question { id, from });
+        self.open.insert(self.next, ForwardedQuestion { id, from });
         self.next
     }
 
     /// Removes the question that an answer with this id (JSON text) is for.
-    pub fn answered(&mut self, id: &str) -> Option<Question<D>> {
+    pub fn answered(&mut self, id: &str) -> Option<ForwardedQuestion<D>> {
         self.open.remove(&id.parse().ok()?)
     }
 
@@ -54,20 +54,23 @@ impl<D> Questions<D> {
         let found = self.open.iter();
         let found = found
             .rev()
-            .find(|(_, it)| it.id == id && is_from(&it.from))
+            .find(|(_, question)| question.id == id && is_from(&question.from))
             .map(|(number, _)| *number)?;
         self.open.remove(&found);
         Some(found)
     }
 
     /// Removes all questions, and returns them.
-    pub fn close(&mut self) -> Vec<Question<D>> {
+    pub fn close(&mut self) -> Vec<ForwardedQuestion<D>> {
         std::mem::take(&mut self.open).into_values().collect()
     }
 
     /// Removes the questions of daemons that are gone. Returns our ids of them.
     pub fn forget(&mut self, is_gone: impl Fn(&D) -> bool) -> Vec<u64> {
-        let gone = self.open.iter().filter(|(_, it)| is_gone(&it.from));
+        let gone = self
+            .open
+            .iter()
+            .filter(|(_, question)| is_gone(&question.from));
         let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
         for number in &gone {
             self.open.remove(number);
@@ -88,24 +91,24 @@ mod tests {
         fn no_answer_reaches_another_question(
             steps in prop::collection::vec((0..4u8, 0..3u8), 0..60)
         ) {
-            let mut questions = Questions::default();
-            let (mut run, mut asked) = (0u32, Vec::new());
-            for (what, which) in steps {
-                match what {
+            let mut questions = ForwardedQuestions::default();
+            let (mut run, mut open) = (0u32, Vec::new());
+            for (step, number) in steps {
+                match step {
                     // Each run of the daemon uses the same ids.
                     0 | 1 => {
-                        let id = which.to_string();
+                        let id = number.to_string();
                         let ours = questions.ask(&id, run);
-                        asked.push((ours, id, run));
+                        open.push((ours, id, run));
                     }
                     2 => {
                         run += 1;
                         questions.forget(|from| *from < run);
                     }
                     _ => {
-                        let Some((ours, id, from)) = asked.pop() else { continue };
+                        let Some((ours, id, from)) = open.pop() else { continue };
                         let found = questions.answered(&ours.to_string());
-                        let expected = (from == run).then_some(Question { id, from });
+                        let expected = (from == run).then_some(ForwardedQuestion { id, from });
                         prop_assert_eq!(found, expected);
                         prop_assert_eq!(questions.answered(&ours.to_string()), None);
                     }
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_question_that_is_taken_back_is_named_by_our_id() {
-        let mut questions = Questions::default();
+        let mut questions = ForwardedQuestions::default();
         questions.ask("7", 1);
         let second = questions.ask("7", 2);
         assert_eq!(questions.taken_back("7", |from| *from == 2), Some(second));
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_bounded_number_is_kept() {
-        let mut questions = Questions::default();
+        let mut questions = ForwardedQuestions::default();
         for _ in 0..=MAX_OPEN {
             questions.ask("1", ());
         }

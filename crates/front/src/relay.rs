@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Front, MAX_MESSAGE,
-    daemon::{Daemon, Session, is_put_off},
-    fate::{self, Fate, Loss, Outgoing},
-    link::Link,
+    daemon::{AttachedDaemon, DaemonSession, is_put_off},
+    fate::{self, Loss, MessageFate, Outgoing},
+    link::FrontLink,
     session::{Unsent, listen_changes, not_sent},
 };
 
@@ -34,7 +34,7 @@ const MAX_RESUME_PAUSE: Duration = Duration::from_secs(5);
 const MAX_DENIED: u32 = 3;
 
 /// A message of the client to the daemon.
-pub struct Message {
+pub struct ClientMessage {
     /// The text that is posted.
     pub text: Bytes,
     /// `None` for a batch.
@@ -61,14 +61,14 @@ struct Answer {
 }
 
 /// An attempt to send a message.
-pub struct Attempt {
-    daemon: Arc<Daemon>,
+pub struct SendAttempt {
+    daemon: Arc<AttachedDaemon>,
     responding: Responding,
     done: Option<Result<Response, Error>>,
 }
 
-impl Attempt {
-    fn new(message: &Message, daemon: Arc<Daemon>) -> Self {
+impl SendAttempt {
+    fn new(message: &ClientMessage, daemon: Arc<AttachedDaemon>) -> Self {
         Self {
             responding: message.post(&daemon),
             daemon,
@@ -99,7 +99,7 @@ impl Attempt {
     }
 }
 
-impl Message {
+impl ClientMessage {
     fn outgoing(&self) -> Outgoing {
         match self.frame.as_ref().map(|frame| frame.envelope().kind) {
             None | Some(Kind::Response { .. }) => Outgoing::Batch,
@@ -129,7 +129,7 @@ impl Message {
         }
     }
 
-    pub fn post(&self, daemon: &Daemon) -> Responding {
+    pub fn post(&self, daemon: &AttachedDaemon) -> Responding {
         match &self.frame {
             Some(frame) if self.is_modern => daemon.post_modern(frame),
             // The client may have had a session before.
@@ -140,9 +140,9 @@ impl Message {
 
     /// The answer for a message that may or may not have run; `None` if nobody waits for one.
     fn unknown(&self) -> Option<String> {
-        let said = format!("Mainstay was restarted or lost during the call. {MAY_HAVE_RUN}");
+        let text = format!("Mainstay was restarted or lost during the call. {MAY_HAVE_RUN}");
         let failure = |id: &str, method: Option<Method>| {
-            let failure = Failure::new(FailureKind::OutcomeUnknown, &*said);
+            let failure = Failure::new(FailureKind::OutcomeUnknown, &*text);
             if method == Some(Method::ToolsCall) {
                 let result = failure.tool_result();
                 return match self.era() {
@@ -159,12 +159,12 @@ impl Message {
     }
 
     /// The answer for a message that was not sent.
-    fn not_sent(&self, why: &Unsent) -> Option<String> {
-        self.each(|id, _| not_sent(id, why))
+    fn not_sent(&self, unsent: &Unsent) -> Option<String> {
+        self.each(|id, _| not_sent(id, unsent))
     }
 
-    fn refused(&self, why: &str) -> Option<String> {
-        self.each(|id, _| message::error_response(Some(id), code::INTERNAL_ERROR, why, None))
+    fn refused(&self, reason: &str) -> Option<String> {
+        self.each(|id, _| message::error_response(Some(id), code::INTERNAL_ERROR, reason, None))
     }
 
     fn era(&self) -> Era {
@@ -199,29 +199,29 @@ impl Message {
 
 impl Front {
     /// Writes a message to the daemon. `None` if there is no daemon now, or nobody waits for the answer.
-    pub async fn begin(&self, message: &Message) -> Option<Attempt> {
-        let begun = async {
+    pub async fn begin(&self, message: &ClientMessage) -> Option<SendAttempt> {
+        let beginning = async {
             let daemon = self.up().await.ok()?;
             self.is_at(message.id(), &daemon);
-            let mut attempt = Attempt::new(message, daemon);
+            let mut attempt = SendAttempt::new(message, daemon);
             attempt.written().await;
             Some(attempt)
         };
         tokio::select! {
             biased;
             () = message.cancelled.cancelled() => None,
-            begun = begun => begun,
+            attempt = beginning => attempt,
         }
     }
 
-    /// Sends a message until it has an answer, and gives that to the client. `begun` is the first attempt, if
+    /// Sends a message until it has an answer, and gives that to the client. `first` is the first attempt, if
     /// it was already made.
-    pub async fn carry(&self, message: &Message, begun: Option<Attempt>) {
+    pub async fn carry(&self, message: &ClientMessage, first: Option<SendAttempt>) {
         // Dropping the attempt closes its connection, which cancels a modern request.
         let answer = tokio::select! {
             biased;
             () = message.cancelled.cancelled() => None,
-            answer = self.answer(message, begun) => answer,
+            answer = self.answer(message, first) => answer,
         };
         let is_cancelled = self.forget(message);
         let Some(Answer { text, frame }) = answer else {
@@ -231,21 +231,25 @@ impl Front {
             self.state().session.answered(request, &answer);
         }
         if !is_cancelled {
-            self.say(&text).await;
+            self.send_line(&text).await;
         }
     }
 
-    async fn answer(&self, message: &Message, mut begun: Option<Attempt>) -> Option<Answer> {
+    async fn answer(
+        &self,
+        message: &ClientMessage,
+        mut first: Option<SendAttempt>,
+    ) -> Option<Answer> {
         let plain = |text| Answer { text, frame: None };
         let (mut denied, mut acknowledged) = (0, false);
         loop {
-            let attempt = match begun.take() {
-                Some(begun) => begun,
+            let attempt = match first.take() {
+                Some(attempt) => attempt,
                 None => match self.up().await {
-                    Ok(daemon) => Attempt::new(message, daemon),
-                    Err(why) => {
+                    Ok(daemon) => SendAttempt::new(message, daemon),
+                    Err(unsent) => {
                         self.state().is_unserved = true;
-                        return message.not_sent(&why).map(plain);
+                        return message.not_sent(&unsent).map(plain);
                     }
                 },
             };
@@ -259,8 +263,8 @@ impl Front {
                 Ok(response) if matches!(response.head.status, 401 | 403) => {
                     denied += 1;
                     if denied >= MAX_DENIED {
-                        let why = "the daemon refuses the token, or needs one";
-                        return message.refused(why).map(plain);
+                        let reason = "the daemon refuses the token, or needs one";
+                        return message.refused(reason).map(plain);
                     }
                     self.lose(&daemon);
                     Loss::NotTaken
@@ -276,11 +280,11 @@ impl Front {
                     }
                 }
             };
-            match fate::of(message.outgoing(), loss, false) {
-                Fate::Again => {}
-                Fate::Dropped => return None,
+            match fate::after_loss(message.outgoing(), loss, false) {
+                MessageFate::Again => {}
+                MessageFate::Dropped => return None,
                 // The stream could not be resumed.
-                Fate::Resume | Fate::Unknown => return message.unknown().map(plain),
+                MessageFate::Resume | MessageFate::Unknown => return message.unknown().map(plain),
             }
         }
     }
@@ -288,8 +292,8 @@ impl Front {
     /// Waits for the daemon's answer to one attempt.
     async fn receive(
         &self,
-        message: &Message,
-        daemon: &Arc<Daemon>,
+        message: &ClientMessage,
+        daemon: &Arc<AttachedDaemon>,
         mut response: Response,
         acknowledged: &mut bool,
     ) -> End {
@@ -340,8 +344,8 @@ impl Front {
     /// Forwards a stream until the answer has come. A broken stream is resumed if possible.
     async fn follow(
         &self,
-        message: &Message,
-        daemon: &Arc<Daemon>,
+        message: &ClientMessage,
+        daemon: &Arc<AttachedDaemon>,
         response: Response,
         acknowledged: &mut bool,
     ) -> End {
@@ -363,7 +367,7 @@ impl Front {
                     };
                     if let Some(repeated) = again_acknowledged(message, &data, acknowledged) {
                         for change in repeated {
-                            self.say(&change).await;
+                            self.send_line(&change).await;
                         }
                         continue;
                     }
@@ -381,8 +385,8 @@ impl Front {
                     return End::Answer(Answer { text, frame });
                 }
                 Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                    let why = format!("the answer exceeds {limit} bytes");
-                    return match message.refused(&why) {
+                    let reason = format!("the answer exceeds {limit} bytes");
+                    return match message.refused(&reason) {
                         Some(text) => End::Answer(Answer { text, frame: None }),
                         None => End::Accepted,
                     };
@@ -394,7 +398,7 @@ impl Front {
                 Some(_) if !message.is_modern => Loss::Resumable,
                 _ => Loss::Taken,
             };
-            if fate::of(message.outgoing(), loss, false) != Fate::Resume {
+            if fate::after_loss(message.outgoing(), loss, false) != MessageFate::Resume {
                 return End::Lost(loss);
             }
             if is_closed {
@@ -412,7 +416,7 @@ impl Front {
     }
 
     /// Cancels a request again, because the daemon may have got the cancellation before the call.
-    fn cancel_again(&self, id: &str, daemon: &Arc<Daemon>) {
+    fn cancel_again(&self, id: &str, daemon: &Arc<AttachedDaemon>) {
         let cancellation = {
             let state = self.state();
             let request = state.in_flight.get(id);
@@ -424,7 +428,7 @@ impl Front {
     }
 
     /// Forwards a message of the daemon to the client. Returns a response.
-    pub async fn pass_on(&self, daemon: &Arc<Daemon>, data: Bytes) -> Option<Frame> {
+    pub async fn pass_on(&self, daemon: &Arc<AttachedDaemon>, data: Bytes) -> Option<Frame> {
         let frame = match Frame::of_server_aside(data).await {
             Ok(frame) => frame,
             Err(error) => {
@@ -441,34 +445,35 @@ impl Front {
                     return None;
                 }
                 let ours = self.state().questions.ask(id, Arc::clone(daemon));
-                self.say(&frame.with_id(&ours.to_string())).await;
+                self.send_line(&frame.with_id(&ours.to_string())).await;
             }
             Kind::Notification {
                 method: Method::Cancelled,
             } => {
                 let id = frame.param("requestId").unwrap_or("null");
-                let is_from =
-                    |from: &Arc<Daemon>| from.epoch == daemon.epoch || from.is_same_run(daemon);
+                let is_from = |from: &Arc<AttachedDaemon>| {
+                    from.epoch == daemon.epoch || from.is_same_run(daemon)
+                };
                 let ours = self.state().questions.taken_back(id, is_from);
                 if let Some(ours) = ours {
                     let text = frame.with_param("requestId", &ours.to_string());
-                    self.say(&text).await;
+                    self.send_line(&text).await;
                 }
             }
-            Kind::Notification { .. } => self.say(&message::one_line(frame.text())).await,
+            Kind::Notification { .. } => self.send_line(&message::one_line(frame.text())).await,
         }
         None
     }
 
     /// Answers a question that the client cannot answer any more.
-    pub fn refuse(&self, daemon: &Arc<Daemon>, id: &str) {
-        let why = "the client has closed its end";
-        let answer = message::error_response(Some(id), code::INTERNAL_ERROR, why, None);
+    pub fn refuse(&self, daemon: &Arc<AttachedDaemon>, id: &str) {
+        let reason = "the client has closed its end";
+        let answer = message::error_response(Some(id), code::INTERNAL_ERROR, reason, None);
         self.post_aside(Arc::clone(daemon), answer);
     }
 
     /// Posts a message out of turn, and ignores the answer.
-    pub fn post_aside(&self, daemon: Arc<Daemon>, text: String) {
+    pub fn post_aside(&self, daemon: Arc<AttachedDaemon>, text: String) {
         self.tasks.spawn(async move {
             if let Err(error) = daemon.post(&text).await {
                 tracing::debug!(%error, "a message did not reach the daemon");
@@ -477,14 +482,15 @@ impl Front {
     }
 
     /// True if the client has replaced this session by another.
-    pub fn has_another_session(&self, than: &Daemon) -> bool {
-        let id = |session: &Option<Session>| session.as_ref().map(|session| session.id.clone());
+    pub fn has_another_session(&self, than: &AttachedDaemon) -> bool {
+        let id =
+            |session: &Option<DaemonSession>| session.as_ref().map(|session| session.id.clone());
         let held = id(&self.state().held);
         held.is_some() && held != id(&than.session)
     }
 
     /// Ends a session that the client no longer has. If that fails, the session ends by being idle.
-    fn end_session(&self, daemon: Arc<Daemon>) {
+    fn end_session(&self, daemon: Arc<AttachedDaemon>) {
         self.tasks.spawn(async move {
             if let Err(error) = daemon.delete().await {
                 tracing::debug!(%error, "a session of before is not ended");
@@ -495,12 +501,13 @@ impl Front {
     /// Requests the rest of a stream from the daemon that has the session now.
     async fn resume(
         &self,
-        from: &Daemon,
+        from: &AttachedDaemon,
         last_event: Option<&str>,
-    ) -> Option<(Arc<Daemon>, Response)> {
+    ) -> Option<(Arc<AttachedDaemon>, Response)> {
         loop {
             let daemon = self.up().await.ok()?;
-            let id = |daemon: &Daemon| daemon.session.as_ref().map(|session| session.id.clone());
+            let id =
+                |daemon: &AttachedDaemon| daemon.session.as_ref().map(|session| session.id.clone());
             if id(&daemon) != id(from) {
                 return None;
             }
@@ -516,7 +523,7 @@ impl Front {
     }
 
     /// Waits a moment, or until the link has changed.
-    async fn pause(&self, daemon: &Daemon) {
+    async fn pause(&self, daemon: &AttachedDaemon) {
         let mut link = self.link.subscribe();
         let changed = link.wait_for(|link| {
             let now = link.daemon().map(|daemon| daemon.epoch);
@@ -529,7 +536,13 @@ impl Front {
     }
 
     /// Notes the session that `initialize` has opened.
-    fn open(&self, message: &Message, daemon: &Arc<Daemon>, id: String, answer: &Answer) {
+    fn open(
+        &self,
+        message: &ClientMessage,
+        daemon: &Arc<AttachedDaemon>,
+        id: String,
+        answer: &Answer,
+    ) {
         let (Some(request), Some(frame)) = (&message.frame, &answer.frame) else {
             return;
         };
@@ -540,7 +553,7 @@ impl Front {
             // The new session cannot answer the questions of the old one.
             state.questions.forget(|_| true);
             let version = state.session.version_header().map(str::to_owned);
-            let session = Session { id, version };
+            let session = DaemonSession { id, version };
             let before = state.held.replace(session.clone());
             (session, before)
         };
@@ -548,17 +561,19 @@ impl Front {
             self.end_session(Arc::new(daemon.with_session(Some(before))));
         }
         self.link.send_if_modified(|link| {
-            let is_here = link.daemon().is_some_and(|it| it.epoch == daemon.epoch);
-            if is_here {
-                *link = Link::Up(Arc::new(daemon.with_session(Some(session))));
+            let is_current = link
+                .daemon()
+                .is_some_and(|current| current.epoch == daemon.epoch);
+            if is_current {
+                *link = FrontLink::Up(Arc::new(daemon.with_session(Some(session))));
             }
-            is_here
+            is_current
         });
         self.opened.notify_one();
     }
 }
 
-fn lost_by(daemon: &Daemon, error: &Error) -> Loss {
+fn lost_by(daemon: &AttachedDaemon, error: &Error) -> Loss {
     if daemon.has_not_taken(error) {
         Loss::NotTaken
     } else {
@@ -569,7 +584,7 @@ fn lost_by(daemon: &Daemon, error: &Error) -> Loss {
 /// Handles the acknowledgement of a listening stream that was opened anew: the client gets a notification
 /// that the lists may have changed instead. `None` for any other message.
 fn again_acknowledged(
-    message: &Message,
+    message: &ClientMessage,
     data: &Bytes,
     acknowledged: &mut bool,
 ) -> Option<Vec<String>> {
@@ -583,7 +598,7 @@ fn again_acknowledged(
 }
 
 /// The answer in a body that is one line already.
-fn answer(message: &Message, body: Bytes) -> Option<Answer> {
+fn answer(message: &ClientMessage, body: Bytes) -> Option<Answer> {
     if message.frame.is_none() {
         let text = String::from_utf8(body.into()).ok()?;
         return Some(Answer {
@@ -599,9 +614,9 @@ fn answer(message: &Message, body: Bytes) -> Option<Answer> {
 }
 
 /// The JSON-RPC error for a refusal over HTTP, with the id of the request.
-fn refusal(message: &Message, status: u16, body: &Bytes) -> Option<String> {
-    let said = Frame::read(body.clone()).ok();
-    let error = said.as_ref().and_then(Frame::error);
+fn refusal(message: &ClientMessage, status: u16, body: &Bytes) -> Option<String> {
+    let response = Frame::read(body.clone()).ok();
+    let error = response.as_ref().and_then(Frame::error);
     match (error, &message.frame) {
         (Some(error), Some(_)) => message.each(|id, _| {
             let error = message::one_line(error);

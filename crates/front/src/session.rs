@@ -49,8 +49,11 @@ impl ClientSession {
     /// Notes a line for a door whose answers are not seen. A request counts as answered.
     pub fn sent(&mut self, line: &[u8]) {
         // Most lines contain none of these words, and need no parsing.
-        let is_said = |word: &&str| line.windows(word.len()).any(|it| it == word.as_bytes());
-        if line.len() > MAX_SETTING || !SETTINGS.iter().any(is_said) {
+        let has_word = |word: &&str| {
+            line.windows(word.len())
+                .any(|window| window == word.as_bytes())
+        };
+        if line.len() > MAX_SETTING || !SETTINGS.iter().any(has_word) {
             return;
         }
         let Ok(frame) = Frame::read(Bytes::copy_from_slice(line)) else {
@@ -61,7 +64,7 @@ impl ClientSession {
                 if method == Method::Initialize {
                     self.forget();
                 }
-                self.took(&frame, "{}");
+                self.note_answer(&frame, "{}");
             }
             Kind::Notification { method } => self.notified(method),
             Kind::Response { .. } => {}
@@ -84,12 +87,12 @@ impl ClientSession {
     /// Notes that `request` was answered.
     pub fn answered(&mut self, request: &Frame, answer: &Frame) {
         if let Some(result) = answer.result() {
-            self.took(request, result);
+            self.note_answer(request, result);
         }
     }
 
     /// Notes that `request` was answered with this result (JSON text).
-    fn took(&mut self, request: &Frame, result: &str) {
+    fn note_answer(&mut self, request: &Frame, result: &str) {
         match request.method() {
             Some(Method::Initialize) => {
                 let version = message::text_member(result, "protocolVersion");
@@ -142,10 +145,11 @@ impl ClientSession {
     /// The requests that restore the client's settings in a new session.
     pub fn replay(&mut self) -> Vec<String> {
         let level = self.level.clone().map(|params| (Method::SetLevel, params));
-        let subscriptions = self.subscriptions.iter();
-        let subscriptions =
-            subscriptions.map(|uri| (Method::ResourcesSubscribe, format!(r#"{{"uri":{uri}}}"#)));
-        let requests: Vec<_> = level.into_iter().chain(subscriptions).collect();
+        let subscribe_requests = self
+            .subscriptions
+            .iter()
+            .map(|uri| (Method::ResourcesSubscribe, format!(r#"{{"uri":{uri}}}"#)));
+        let requests: Vec<_> = level.into_iter().chain(subscribe_requests).collect();
         requests
             .into_iter()
             .map(|(method, params)| {
@@ -189,14 +193,14 @@ fn promised(result: &str) -> Vec<Method> {
 /// `listen` is the request (2026-07-28).
 pub fn listen_changes(listen: &Frame) -> Vec<String> {
     let id = listen.id().unwrap_or("null");
-    let wanted = listen.param("notifications").unwrap_or("{}");
+    let requested = listen.param("notifications").unwrap_or("{}");
     [
         ("toolsListChanged", Method::ToolsChanged),
         ("promptsListChanged", Method::PromptsChanged),
         ("resourcesListChanged", Method::ResourcesChanged),
     ]
     .into_iter()
-    .filter(|(list, _)| message::member(wanted, list) == Some("true"))
+    .filter(|(list, _)| message::member(requested, list) == Some("true"))
     .map(|(_, method)| {
         let params = format!(
             r#"{{"_meta":{{"{}":{id}}}}}"#,
@@ -212,7 +216,7 @@ pub fn listen_changes(listen: &Frame) -> Vec<String> {
 pub struct Unsent {
     /// The error code for programs.
     pub kind: &'static str,
-    pub why: String,
+    pub reason: String,
 }
 
 impl Unsent {
@@ -221,7 +225,7 @@ impl Unsent {
 
 /// The answer to a request that was not sent, and will not be.
 pub fn not_sent(id: &str, unsent: &Unsent) -> String {
-    let text = format!("{}; the request was not sent", unsent.why);
+    let text = format!("{}; the request was not sent", unsent.reason);
     let data = serde_json::json!({"kind": unsent.kind});
     message::error_response(Some(id), code::INTERNAL_ERROR, &text, Some(&data))
 }
@@ -267,30 +271,30 @@ mod tests {
         ) {
             let mut session = opened("2025-11-25");
             let (mut level, mut uris) = (None, BTreeSet::new());
-            for (what, which, succeeds) in steps {
-                let uri = format!(r#"{{"uri":"fake://{which}"}}"#);
-                let asked = match what {
-                    0 => request("logging/setLevel", &format!(r#"{{"level":"l{which}"}}"#)),
+            for (step, number, succeeds) in steps {
+                let uri = format!(r#"{{"uri":"fake://{number}"}}"#);
+                let request = match step {
+                    0 => request("logging/setLevel", &format!(r#"{{"level":"l{number}"}}"#)),
                     1 => request("resources/subscribe", &uri),
                     _ => request("resources/unsubscribe", &uri),
                 };
                 let answer = if succeeds { result("{}") } else { error() };
-                session.answered(&asked, &answer);
-                match what {
+                session.answered(&request, &answer);
+                match step {
                     _ if !succeeds => {}
-                    0 => level = Some(format!("l{which}")),
-                    1 => { uris.insert(format!("fake://{which}")); },
-                    _ => { uris.remove(&format!("fake://{which}")); }
+                    0 => level = Some(format!("l{number}")),
+                    1 => { uris.insert(format!("fake://{number}")); },
+                    _ => { uris.remove(&format!("fake://{number}")); }
                 }
             }
             let replay: Vec<_> = session.replay().into_iter().map(frame).collect();
-            let of = |method, name: &str| {
-                let said = replay.iter().filter(|it| it.method() == Some(method));
-                said.filter_map(|it| it.text_param(name)).collect::<Vec<_>>()
+            let values_of = |method, name: &str| {
+                let requests = replay.iter().filter(|request| request.method() == Some(method));
+                requests.filter_map(|request| request.text_param(name)).collect::<Vec<_>>()
             };
-            prop_assert_eq!(of(Method::SetLevel, "level"), Vec::from_iter(level));
+            prop_assert_eq!(values_of(Method::SetLevel, "level"), Vec::from_iter(level));
             prop_assert_eq!(
-                of(Method::ResourcesSubscribe, "uri"),
+                values_of(Method::ResourcesSubscribe, "uri"),
                 Vec::from_iter(uris)
             );
             let ids: BTreeSet<_> = replay.iter().filter_map(Frame::id).collect();
@@ -307,9 +311,9 @@ mod tests {
         assert!(session.list_changes().is_empty());
         session.notified(Method::Initialized);
         assert!(session.initialized().is_some());
-        let told = session.list_changes();
-        assert_eq!(told.len(), 1, "only what was promised");
-        assert!(told[0].contains("notifications/tools/list_changed"));
+        let notifications = session.list_changes();
+        assert_eq!(notifications.len(), 1, "only what was promised");
+        assert!(notifications[0].contains("notifications/tools/list_changed"));
     }
 
     #[test]
@@ -342,9 +346,9 @@ mod tests {
 
     #[test]
     fn a_stream_that_listens_hears_of_what_it_asked_for() {
-        let asked = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false}}"#;
-        let told = listen_changes(&request("subscriptions/listen", asked));
-        assert_eq!(told.len(), 1);
-        assert!(told[0].contains(r#""io.modelcontextprotocol/subscriptionId":1"#));
+        let params = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false}}"#;
+        let notifications = listen_changes(&request("subscriptions/listen", params));
+        assert_eq!(notifications.len(), 1);
+        assert!(notifications[0].contains(r#""io.modelcontextprotocol/subscriptionId":1"#));
     }
 }

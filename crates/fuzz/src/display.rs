@@ -28,28 +28,28 @@ pub fn check(data: &[u8]) {
 
 /// Valid JSON stays valid, and keeps its meaning.
 fn shows_json(text: &str) {
-    let shown = display::json(text);
-    harmless(&shown);
-    if let Ok(meant) = serde_json::from_str::<Value>(text) {
-        let read: Value = serde_json::from_str(&shown).expect("it stays JSON");
-        assert_eq!(read, meant, "{shown:?}");
+    let displayed = display::json(text);
+    harmless(&displayed);
+    if let Ok(original) = serde_json::from_str::<Value>(text) {
+        let read: Value = serde_json::from_str(&displayed).expect("it stays JSON");
+        assert_eq!(read, original, "{displayed:?}");
     }
 }
 
-fn harmless(shown: &str) {
+fn harmless(displayed: &str) {
     let mut marks = 0;
-    for c in shown.chars() {
+    for c in displayed.chars() {
         let obeyed = c.is_control() && c != '\n' && c != '\t';
         let hidden = matches!(u32::from(c), 0xad | 0x34f | 0x61c | 0x115f | 0x1160 | 0x17b4 | 0x17b5
             | 0x180b..=0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0x3164
             | 0xe000..=0xf8ff | 0xfe00..=0xfe0d | 0xfeff | 0xffa0 | 0xfff9..=0xfffb
             | 0xe0000..=0x0010_ffff);
-        assert!(!obeyed && !hidden, "{c:?} is shown in {shown:?}");
+        assert!(!obeyed && !hidden, "{c:?} is shown in {displayed:?}");
         let is_mark = matches!(u32::from(c), 0x300..=0x36f | 0x483..=0x489 | 0x20d0..=0x20f0);
         marks = if is_mark { marks + 1 } else { 0 };
         assert!(
             marks <= MAX_MARKS,
-            "{marks} marks on a character in {shown:?}"
+            "{marks} marks on a character in {displayed:?}"
         );
     }
 }

@@ -102,7 +102,7 @@ fn field(event: &mut Event, line: &[u8]) {
     match name {
         b"event" => event.name = Some(text),
         b"id" if !text.contains('\0') => event.id = Some(text),
-        b"retry" if !text.is_empty() && text.chars().all(|it| it.is_ascii_digit()) => {
+        b"retry" if !text.is_empty() && text.chars().all(|digit| digit.is_ascii_digit()) => {
             // A number that does not fit is ignored.
             event.retry = text.parse().ok().or(event.retry);
         }

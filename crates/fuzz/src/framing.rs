@@ -93,13 +93,13 @@ fn check_noise(input: &Input) {
     let mut reader = input.reader();
     let (mut found, mut noise) = (Vec::new(), Vec::new());
     loop {
-        let beside = |beside: Stray<'_>| {
-            if let Stray::Text(piece) = beside {
+        let stray = |stray: Stray<'_>| {
+            if let Stray::Text(piece) = stray {
                 noise.extend_from_slice(piece);
             }
             Duration::ZERO
         };
-        let Some(line) = now(reader.message(beside, |_| usize::MAX)).expect(MEMORY) else {
+        let Some(line) = now(reader.message(stray, |_| usize::MAX)).expect(MEMORY) else {
             break;
         };
         found.push(line);
@@ -179,9 +179,9 @@ fn check_lines(
     most: usize,
     what_is_left: Unfinished,
 ) {
-    let mut found = found.iter();
+    let mut delivered = found.iter();
     for written in lines.iter().copied() {
-        match found.next().expect("every line is delivered") {
+        match delivered.next().expect("every line is delivered") {
             Line::Whole(line) => {
                 assert_eq!(line, written.strip_suffix(b"\r").unwrap_or(written));
                 assert!(written.len() <= most, "longer than was ever to be held");
@@ -196,7 +196,7 @@ fn check_lines(
         Unfinished::Line => true,
         Unfinished::Message => Frame::of_server(Bytes::copy_from_slice(unfinished)).is_ok(),
     };
-    match found.next() {
+    match delivered.next() {
         None => assert!(
             unfinished.len() <= most && (unfinished.is_empty() || !is_line),
             "a line went unnoticed"
@@ -207,7 +207,7 @@ fn check_lines(
             assert_eq!(line, unfinished);
         }
     }
-    assert_eq!(found.next(), None);
+    assert_eq!(delivered.next(), None);
 }
 
 fn check_head(head: &[u8], line: &[u8], limit: usize) {
@@ -297,8 +297,11 @@ fn check_address(frame: &Frame, members: &Members) {
             .last(name)
             .and_then(|raw| serde_json::from_str::<String>(raw.get()).ok())
     };
-    assert_eq!(address.name.map(|it| it.value.into_owned()), text("name"));
-    assert_eq!(address.uri.map(|it| it.value.into_owned()), text("uri"));
+    assert_eq!(
+        address.name.map(|name| name.value.into_owned()),
+        text("name")
+    );
+    assert_eq!(address.uri.map(|uri| uri.value.into_owned()), text("uri"));
     let meta = params
         .last("_meta")
         .and_then(Pairs::read)
@@ -394,7 +397,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// True if a member equals one of these to a reader that ignores case.
-    fn has_lookalike(&self, known: &[&str]) -> bool {
+    fn has_lookalike(&self, names: &[&str]) -> bool {
         let plain = |name: &str| {
             name.replace('\u{17f}', "s")
                 .replace('\u{212a}', "k")
@@ -402,8 +405,9 @@ impl<'a> Pairs<'a> {
         };
         self.0.iter().any(|(name, _)| {
             let read = plain(name.trim_end_matches('\0'));
-            let is_like = |known: &&str| name != known && read.eq_ignore_ascii_case(known);
-            known.iter().any(is_like)
+            let is_like =
+                |legal_name: &&str| name != legal_name && read.eq_ignore_ascii_case(legal_name);
+            names.iter().any(is_like)
         })
     }
 
@@ -422,8 +426,8 @@ impl<'a> Pairs<'a> {
 
 impl<'de> Deserialize<'de> for Pairs<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
+        struct PairsVisitor;
+        impl<'de> Visitor<'de> for PairsVisitor {
             type Value = Pairs<'de>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -438,7 +442,7 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
                 Ok(Pairs(pairs))
             }
         }
-        deserializer.deserialize_map(Read)
+        deserializer.deserialize_map(PairsVisitor)
     }
 }
 
@@ -447,8 +451,8 @@ struct Key(String);
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
+        struct KeyVisitor;
+        impl Visitor<'_> for KeyVisitor {
             type Value = Key;
 
             fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -459,6 +463,6 @@ impl<'de> Deserialize<'de> for Key {
                 Ok(Key(String::from_utf8_lossy(bytes).into_owned()))
             }
         }
-        deserializer.deserialize_bytes(Read)
+        deserializer.deserialize_bytes(KeyVisitor)
     }
 }

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use mainstay_config::{Environment, Source, Syntax, Unreadable};
+use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
 use mainstay_core::{
     builtin,
     catalog::{self, Catalog, Claims, ListKind, Owner, Part, ServerCatalog, Target},
@@ -103,7 +103,7 @@ pub fn check(data: &[u8]) {
 
 /// The state of a server before the names are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum HistoryState {
     Up,
     /// Stopped or disabled after it was listed.
     Stopped,
@@ -118,14 +118,14 @@ enum State {
     ToolsDenied,
 }
 
-const STATES: [State; 7] = [
-    State::Up,
-    State::Stopped,
-    State::Removed,
-    State::NotListed,
-    State::Former,
-    State::Denied,
-    State::ToolsDenied,
+const STATES: [HistoryState; 7] = [
+    HistoryState::Up,
+    HistoryState::Stopped,
+    HistoryState::Removed,
+    HistoryState::NotListed,
+    HistoryState::Former,
+    HistoryState::Denied,
+    HistoryState::ToolsDenied,
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -134,7 +134,7 @@ struct Lists([Vec<String>; ListKind::ALL.len()]);
 #[derive(Debug)]
 struct Server {
     name: ServerName,
-    state: State,
+    state: HistoryState,
     /// Its first lists, before the current ones.
     before: Lists,
     now: Lists,
@@ -142,22 +142,25 @@ struct Server {
 
 impl Server {
     fn is_up(&self) -> bool {
-        matches!(self.state, State::Up | State::Denied | State::ToolsDenied)
+        matches!(
+            self.state,
+            HistoryState::Up | HistoryState::Denied | HistoryState::ToolsDenied
+        )
     }
 
     fn is_configured(&self) -> bool {
-        !matches!(self.state, State::Removed | State::Former)
+        !matches!(self.state, HistoryState::Removed | HistoryState::Former)
     }
 
     fn was_listed(&self) -> bool {
-        !matches!(self.state, State::NotListed | State::Former)
+        !matches!(self.state, HistoryState::NotListed | HistoryState::Former)
     }
 
     /// True if the profile has its items of this kind.
     fn is_in_profile(&self, kind: ListKind) -> bool {
         match self.state {
-            State::Denied => false,
-            State::ToolsDenied => kind != ListKind::Tools,
+            HistoryState::Denied => false,
+            HistoryState::ToolsDenied => kind != ListKind::Tools,
             _ => true,
         }
     }
@@ -182,7 +185,7 @@ impl Server {
             };
             let items: Vec<Value> = lists.0[kind as usize]
                 .iter()
-                .map(|it| json!({key: it}))
+                .map(|item| json!({key: item}))
                 .collect();
             let page = json!({kind.member(): items}).to_string();
             catalog.set(
@@ -202,7 +205,7 @@ impl Server {
 }
 
 fn has(lists: &Lists, kind: ListKind, key: &str) -> bool {
-    lists.0[kind as usize].iter().any(|known| known == key)
+    lists.0[kind as usize].iter().any(|item| item == key)
 }
 
 #[derive(Debug)]
@@ -214,7 +217,7 @@ struct World {
     /// The tools with a given name, if they may have it.
     renamed: BTreeSet<String>,
     /// Additional names that are resolved.
-    asked: Vec<String>,
+    extra_names: Vec<String>,
 }
 
 impl World {
@@ -231,7 +234,7 @@ impl World {
             } else {
                 bytes.lists()
             };
-            if servers.iter().all(|known| known.name != name) {
+            if servers.iter().all(|earlier| earlier.name != name) {
                 servers.push(Server {
                     name,
                     state,
@@ -240,13 +243,13 @@ impl World {
                 });
             }
         }
-        let asked = (0..MAX_ITEMS).map(|_| bytes.text()).collect();
+        let extra_names = (0..MAX_ITEMS).map(|_| bytes.text()).collect();
         let mut renamed = Map::new();
         for _ in 0..bytes.next() % 3 {
             let server = bytes.choose(&servers);
             if let Some(tool) = server.now.0[ListKind::Tools as usize]
                 .first()
-                .filter(|it| !it.is_empty())
+                .filter(|tool| !tool.is_empty())
             {
                 renamed.insert(format!("{}/{tool}", server.name), bytes.text().into());
             }
@@ -258,20 +261,30 @@ impl World {
             max_length,
             profile,
             renamed: renamed.into_iter().map(|(tool, _)| tool).collect(),
-            asked,
+            extra_names,
         })
     }
 
     /// The catalog of a client at the end of the world's history.
     fn catalog(&self) -> Catalog {
-        let of = |is_one: fn(&Server) -> bool| self.servers.iter().filter(move |it| is_one(it));
-        let names = |is_one| of(is_one).map(|it| it.name.clone()).collect::<Vec<_>>();
-        let claims = Claims::new(names(|it| it.state == State::Former), Vec::new());
-        let before: Vec<Part> = of(Server::was_listed)
-            .map(|it| it.part(&it.before))
+        let servers_that =
+            |is_one: fn(&Server) -> bool| self.servers.iter().filter(move |server| is_one(server));
+        let names = |is_one| {
+            servers_that(is_one)
+                .map(|server| server.name.clone())
+                .collect::<Vec<_>>()
+        };
+        let claims = Claims::new(
+            names(|server| server.state == HistoryState::Former),
+            Vec::new(),
+        );
+        let before: Vec<Part> = servers_that(Server::was_listed)
+            .map(|server| server.part(&server.before))
             .collect();
-        let now: Vec<Part> = of(Server::is_up).map(|it| it.part(&it.now)).collect();
-        let listed = names(|it| it.state != State::Former);
+        let now: Vec<Part> = servers_that(Server::is_up)
+            .map(|server| server.part(&server.now))
+            .collect();
+        let listed = names(|server| server.state != HistoryState::Former);
         let claims = claims.updated(listed, &[], &before).unwrap_or(claims);
         let configured = names(Server::is_configured);
         let claims = claims.updated(configured, &before, &now).unwrap_or(claims);
@@ -300,9 +313,9 @@ impl World {
 
     /// Every item has one exposed name, which leads to the item.
     fn check_list(&self, catalog: &Catalog, kind: ListKind) {
-        let mut seen = HashSet::new();
+        let mut exposed_names = HashSet::new();
         for (exposed, target) in catalog.names(kind) {
-            assert!(seen.insert(exposed), "{exposed:?} twice");
+            assert!(exposed_names.insert(exposed), "{exposed:?} twice");
             let full = format!("{}/{}", target.server, target.original);
             for name in [exposed, &full] {
                 assert_eq!(
@@ -322,7 +335,7 @@ impl World {
             for item in &server.now.0[kind as usize] {
                 let is_listed = catalog
                     .names(kind)
-                    .any(|(_, it)| it.server == server.name && *it.original == **item);
+                    .any(|(_, target)| target.server == server.name && *target.original == **item);
                 assert_eq!(
                     is_listed,
                     server.lists(kind, item),
@@ -337,8 +350,11 @@ impl World {
         let Ok(target) = resolve(catalog, kind, name) else {
             return;
         };
-        let known = self.servers.iter().find(|it| it.name == target.server);
-        let server = known.expect("a server of the world");
+        let target_server = self
+            .servers
+            .iter()
+            .find(|server| server.name == target.server);
+        let server = target_server.expect("a server of the world");
         assert!(
             server.lists(kind, &target.original),
             "{name:?} leads to what is not listed"
@@ -347,14 +363,20 @@ impl World {
             assert_eq!(target.server, named.name, "{name:?} names {}", named.name);
             return;
         }
-        let own = target.server.as_str();
-        for other in self.servers.iter().filter(|it| it.name != target.server) {
+        let target_name = target.server.as_str();
+        for other in self
+            .servers
+            .iter()
+            .filter(|server| server.name != target.server)
+        {
             // If only case distinguishes two servers, the case counts.
-            if other.name.as_str().eq_ignore_ascii_case(own) && name.contains(own) {
+            if other.name.as_str().eq_ignore_ascii_case(target_name) && name.contains(target_name) {
                 continue;
             }
             // The prefix of a spelling has precedence over a server named `mcp`.
-            if other.name.as_str().eq_ignore_ascii_case("mcp") && reads_as_behind_mcp(name, own) {
+            if other.name.as_str().eq_ignore_ascii_case("mcp")
+                && reads_as_behind_mcp(name, target_name)
+            {
                 continue;
             }
             assert!(
@@ -363,7 +385,9 @@ impl World {
                 other.name
             );
         }
-        let exposed = catalog.names(kind).find(|(_, it)| **it == target);
+        let exposed = catalog
+            .names(kind)
+            .find(|(_, candidate)| **candidate == target);
         let (exposed, _) = exposed.expect("it is listed");
         let original = &*target.original;
         assert!(
@@ -374,10 +398,14 @@ impl World {
             assert!(!builtin::is_tool(name), "{name:?} is an own tool's");
         }
         // A name without a server cannot belong to two. A name that reads as the target's own has its server.
-        let says_nobody = (name != exposed || self.naming == Naming::None) && !reads_as(name, own);
+        let says_nobody =
+            (name != exposed || self.naming == Naming::None) && !reads_as(name, target_name);
         if name == original && says_nobody {
-            let others = self.servers.iter().filter(|it| it.name != target.server);
-            for other in others.filter(|it| it.had(kind, name)) {
+            let others = self
+                .servers
+                .iter()
+                .filter(|server| server.name != target.server);
+            for other in others.filter(|server| server.had(kind, name)) {
                 let is_renamed = self.renamed.contains(&format!("{}/{name}", other.name));
                 assert!(is_renamed, "{name:?} was {}'s", other.name);
             }
@@ -386,28 +414,29 @@ impl World {
 
     /// The server that a name names in one of the documented spellings.
     fn named_by(&self, name: &str) -> Option<&Server> {
-        let begins = |before: &str, after: &str| {
-            let mut servers = self.servers.iter();
-            servers.find(|it| name.starts_with(&format!("{before}{}{after}", it.name)))
+        let prefixed = |before: &str, after: &str| {
+            self.servers
+                .iter()
+                .find(|server| name.starts_with(&format!("{before}{}{after}", server.name)))
         };
-        begins("", "/")
-            .or_else(|| begins("mcp__", "__"))
-            .or_else(|| begins("mcp__", "/"))
-            .or_else(|| begins("", "__"))
+        prefixed("", "/")
+            .or_else(|| prefixed("mcp__", "__"))
+            .or_else(|| prefixed("mcp__", "/"))
+            .or_else(|| prefixed("", "__"))
     }
 
     fn spellings(&self, catalog: &Catalog, kind: ListKind) -> BTreeSet<String> {
-        let mut names: BTreeSet<String> = self.asked.iter().cloned().collect();
+        let mut names: BTreeSet<String> = self.extra_names.iter().cloned().collect();
         names.extend(catalog.names(kind).map(|(exposed, _)| exposed.to_owned()));
         names.extend(
             builtin::Group::ALL
                 .iter()
                 .flat_map(|group| group.tools())
-                .map(|it| (*it).to_owned()),
+                .map(|tool| (*tool).to_owned()),
         );
         for item in self.items(kind) {
             names.insert(item.clone());
-            for server in self.servers.iter().map(|it| &it.name) {
+            for server in self.servers.iter().map(|server| &server.name) {
                 let (upper, lower) = (
                     server.as_str().to_uppercase(),
                     server.as_str().to_lowercase(),
@@ -430,12 +459,15 @@ impl World {
     }
 
     fn items(&self, kind: ListKind) -> impl Iterator<Item = &String> {
-        let lists = self.servers.iter().flat_map(|it| [&it.before, &it.now]);
+        let lists = self
+            .servers
+            .iter()
+            .flat_map(|server| [&server.before, &server.now]);
         lists.flat_map(move |lists| &lists.0[kind as usize])
     }
 
     fn uris(&self, catalog: &Catalog) -> BTreeSet<String> {
-        let mut uris: BTreeSet<String> = self.asked.iter().cloned().collect();
+        let mut uris: BTreeSet<String> = self.extra_names.iter().cloned().collect();
         for item in self
             .items(ListKind::Resources)
             .chain(self.items(ListKind::Templates))
@@ -444,7 +476,7 @@ impl World {
             uris.extend(
                 self.servers
                     .iter()
-                    .map(|it| format!("mainstay+{}:{item}", it.name)),
+                    .map(|server| format!("mainstay+{}:{item}", server.name)),
             );
         }
         for (item, _) in catalog.items(ListKind::Templates).iter().zip(0..) {
@@ -457,10 +489,13 @@ impl World {
     fn check_uri(&self, catalog: &Catalog, uri: &str) {
         let template = catalog.template(uri).cloned();
         for target in catalog.resource(uri).target().into_iter().chain(template) {
-            let known = self.servers.iter().find(|it| it.name == target.server);
-            let server = known.expect("a server of the world");
+            let target_server = self
+                .servers
+                .iter()
+                .find(|server| server.name == target.server);
+            let server = target_server.expect("a server of the world");
             assert!(
-                server.is_up() && server.state != State::Denied,
+                server.is_up() && server.state != HistoryState::Denied,
                 "{uri:?} leads to {}",
                 server.name
             );
@@ -473,10 +508,12 @@ impl World {
             }
             assert_eq!(*target.original, *uri);
             // Servers that are gone for good come first.
-            let (configured, gone): (Vec<_>, Vec<_>) =
-                self.servers.iter().partition(|it| it.is_configured());
+            let (configured, gone): (Vec<_>, Vec<_>) = self
+                .servers
+                .iter()
+                .partition(|server| server.is_configured());
             let mut servers = gone.into_iter().chain(configured);
-            if let Some(first) = servers.find(|it| it.had(ListKind::Resources, uri)) {
+            if let Some(first) = servers.find(|server| server.had(ListKind::Resources, uri)) {
                 let is_template = server.lists(ListKind::Templates, uri);
                 assert!(
                     first.name == target.server || is_template,
@@ -537,7 +574,9 @@ fn folded(name: &str) -> String {
 fn behind<'a>(folded: &'a str, prefix: &str) -> Option<&'a str> {
     let separators = ['_', '/'];
     let rest = folded.trim_start_matches(separators).strip_prefix(prefix)?;
-    let is_separated = ["/", "__", "_/"].iter().any(|it| rest.starts_with(it));
+    let is_separated = ["/", "__", "_/"]
+        .iter()
+        .any(|separator| rest.starts_with(separator));
     is_separated.then(|| rest.trim_start_matches(separators))
 }
 
@@ -549,8 +588,8 @@ impl Environment for Nowhere {
         None
     }
 
-    fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
-        Err(Unreadable::Absent)
+    fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
+        Err(UnreadableFile::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
@@ -565,29 +604,35 @@ fn profile(
     max_length: usize,
     renamed: &Map<String, Value>,
 ) -> Option<Profile> {
-    let in_profile = servers.iter().filter(|it| it.state != State::Denied);
-    let denied = servers.iter().filter(|it| it.state == State::ToolsDenied);
+    let in_profile = servers
+        .iter()
+        .filter(|server| server.state != HistoryState::Denied);
+    let denied = servers
+        .iter()
+        .filter(|server| server.state == HistoryState::ToolsDenied);
     let entries = servers
         .iter()
-        .map(|it| (it.name.to_string(), json!({"command": "x"})));
+        .map(|server| (server.name.to_string(), json!({"command": "x"})));
     let text = json!({
         "mcpServers": entries.collect::<Map<_, _>>(),
         "maxNameLength": max_length,
         "profiles": {"world": {
-            "servers": in_profile.map(|it| it.name.as_str()).collect::<Vec<_>>(),
-            "tools": {"deny": denied.map(|it| format!("{}/*", it.name)).collect::<Vec<_>>()},
+            "servers": in_profile.map(|server| server.name.as_str()).collect::<Vec<_>>(),
+            "tools": {"deny": denied.map(|server| format!("{}/*", server.name)).collect::<Vec<_>>()},
             "naming": naming,
             "rename": renamed,
         }},
     });
-    let source = Source {
+    let source = ConfigSource {
         syntax: Syntax::Json,
         path: Path::new("/config.json"),
         is_of_clients: false,
     };
     let parsed = mainstay_config::parse(&text.to_string(), &source, &Nowhere).ok()?;
-    let mut profiles = parsed.config.profiles.into_iter();
-    profiles.find(|profile| profile.name.as_str() == "world")
+    let profiles = parsed.config.profiles;
+    profiles
+        .into_iter()
+        .find(|profile| profile.name.as_str() == "world")
 }
 
 /// Choices from bytes; zeros after the last one.

@@ -9,7 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_config::{Environment, MAX_EXPANDED, References, Source, Unreadable, parse_entry};
+use mainstay_config::{
+    ConfigSource, Environment, MAX_EXPANDED, References, UnreadableFile, parse_entry,
+};
 use mainstay_core::{config::Launch, ids::ServerName};
 use serde_json::{Map, Value, json};
 
@@ -19,12 +21,12 @@ const FILE: &str = r#"{"mcpServers": {}, "inputs": [{"id": "key", "default": "as
 /// An environment with files. Counts the accesses.
 #[derive(Default)]
 struct World {
-    asked: Cell<usize>,
+    accesses: Cell<usize>,
 }
 
 impl Environment for World {
     fn var(&self, name: &str) -> Option<String> {
-        self.asked.set(self.asked.get() + 1);
+        self.accesses.set(self.accesses.get() + 1);
         match name {
             "A" => Some("a".to_owned()),
             "REF" => Some("${A}".to_owned()),
@@ -35,8 +37,8 @@ impl Environment for World {
         }
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
-        self.asked.set(self.asked.get() + 1);
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
+        self.accesses.set(self.accesses.get() + 1);
         match path.to_str() {
             Some("/f/a") => Ok("line\n\r\n".to_owned()),
             Some("/home/a") => Ok("at home".to_owned()),
@@ -44,8 +46,8 @@ impl Environment for World {
             Some("/f/empty") => Ok(String::new()),
             Some("/f/nul") => Ok("\0".to_owned()),
             Some("/f/big") => Ok("f".repeat(MAX_EXPANDED * 3 / 4)),
-            Some("/f/device") => Err(Unreadable::NotRegular("a device")),
-            _ => Err(Unreadable::Absent),
+            Some("/f/device") => Err(UnreadableFile::NotRegular("a device")),
+            _ => Err(UnreadableFile::Absent),
         }
     }
 
@@ -82,13 +84,13 @@ pub fn check(data: &[u8]) {
     } else {
         References::Replaced
     };
-    let source = Source::file(&path);
+    let source = ConfigSource::file(&path);
     let parsed = parse_entry(name, &entry, FILE, &source, &world, references);
     let launch = parsed.expect("a usable file").config.launch;
-    let asked = world.asked.get();
+    let accesses = world.accesses.get();
     assert!(
-        asked <= if texts.is_kept { 0 } else { most },
-        "asked {asked} times"
+        accesses <= if texts.is_kept { 0 } else { most },
+        "asked {accesses} times"
     );
     match (found(launch), texts.expected()) {
         (Some(found), Some(expected)) => {
@@ -106,12 +108,15 @@ pub fn check(data: &[u8]) {
 fn found(launch: Launch) -> Option<Vec<String>> {
     match launch {
         Launch::Stdio(launch) => {
-            let env = launch.env.values().map(|it| it.expose().to_owned());
-            Some(env.chain(launch.args).collect())
+            let values = launch.env.values().map(|value| value.expose().to_owned());
+            Some(values.chain(launch.args).collect())
         }
         Launch::Http(launch) => {
-            let headers = launch.headers.iter();
-            Some(headers.map(|(_, it)| it.expose().to_owned()).collect())
+            let values = launch
+                .headers
+                .iter()
+                .map(|(_, value)| value.expose().to_owned());
+            Some(values.collect())
         }
         Launch::Broken(_) | Launch::Unapproved => None,
     }
@@ -126,13 +131,15 @@ impl Texts {
         };
         for line in text.split('\n') {
             let named = match line.chars().next() {
-                Some('e') => line[1..].split_once('=').map(|it| (&mut texts.env, it)),
-                Some('p') => line[1..].split_once('=').map(|it| (&mut texts.params, it)),
+                Some('e') => line[1..].split_once('=').map(|pair| (&mut texts.env, pair)),
+                Some('p') => line[1..]
+                    .split_once('=')
+                    .map(|pair| (&mut texts.params, pair)),
                 _ => None,
             };
             match named {
                 // JSON has each name once.
-                Some((list, (name, _))) if list.iter().any(|(known, _)| known == name) => {}
+                Some((list, (name, _))) if list.iter().any(|(earlier, _)| earlier == name) => {}
                 Some((list, (name, text))) => list.push((name.to_owned(), text.to_owned())),
                 None => texts.others.push(line.to_owned()),
             }
@@ -192,8 +199,8 @@ impl Texts {
         }
         let mut env = reader.env;
         env.sort();
-        let env = env.into_iter().map(|(_, text)| text);
-        Some(env.chain(others).collect())
+        let values = env.into_iter().map(|(_, text)| text);
+        Some(values.chain(others).collect())
     }
 }
 
@@ -241,7 +248,9 @@ impl Reader<'_> {
     /// The folder that JetBrains' variable at the beginning stands for, and the rest of the text; `None` for
     /// an unknown variable.
     fn folder<'t>(&self, text: &'t str) -> Option<(Option<&'static str>, &'t str)> {
-        let name = text.strip_prefix('$').and_then(|it| it.split_once('$'));
+        let name = text
+            .strip_prefix('$')
+            .and_then(|inside| inside.split_once('$'));
         let (name, after) = name.filter(|_| !self.texts.is_kept)?;
         // There the second `$` begins a reference, or escapes one.
         if after.starts_with('{') || after.starts_with("${") {
@@ -273,21 +282,21 @@ impl Reader<'_> {
             return Some(String::new());
         }
         let (world, params) = (World::default(), &self.texts.params);
-        let of = |list: &[(String, String)]| {
-            let found = list.iter().find(|(known, _)| known == name);
+        let text_in = |list: &[(String, String)]| {
+            let found = list.iter().find(|(key, _)| key == name);
             found.map(|(_, text)| text.clone())
         };
-        let variable = || of(&self.env).or_else(|| world.var(name));
+        let variable = || text_in(&self.env).or_else(|| world.var(name));
         let value = match kind {
             "env" => variable(),
             "input" => {
-                let asked = (name == "key").then(|| "asked".to_owned());
+                let default_input = (name == "key").then(|| "asked".to_owned());
                 let from_world = (name.eq_ignore_ascii_case("id")).then(|| "given".to_owned());
-                of(params).or(asked).or(from_world)
+                text_in(params).or(default_input).or(from_world)
             }
             "file" => match world.read_file(&path(name)) {
                 Ok(text) => Some(without_its_end(&text).to_owned()),
-                Err(Unreadable::Absent) => None,
+                Err(UnreadableFile::Absent) => None,
                 Err(_) => return None,
             },
             _ => {
@@ -296,8 +305,8 @@ impl Reader<'_> {
                     "pathSeparator" | "/" => Some("/"),
                     _ => None,
                 };
-                let given = of(params).or_else(variable);
-                given.or_else(|| editors.map(str::to_owned))
+                let stated = text_in(params).or_else(variable);
+                stated.or_else(|| editors.map(str::to_owned))
             }
         };
         let value = value.filter(|value| !value.is_empty() || default.is_none());

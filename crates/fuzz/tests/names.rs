@@ -1,4 +1,4 @@
-//! Whatever servers list, and in whatever state they are: a name leads to the server it names, or nowhere.
+//! A name leads to the server that it names, or nowhere, for any lists and any states of the servers.
 
 use proptest::prelude::*;
 

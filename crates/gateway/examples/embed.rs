@@ -7,7 +7,7 @@
 
 use std::{env, error::Error, path::Path};
 
-use mainstay_config::Source;
+use mainstay_config::ConfigSource;
 use mainstay_gateway::{Gateway, GatewayOptions};
 use mainstay_platform::environment::Process;
 
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "one": {"command": program},
         "two": {"command": program, "restart": {"maxAttempts": 3}},
     }});
-    let source = Source::file(Path::new("servers.json"));
+    let source = ConfigSource::file(Path::new("servers.json"));
     let config = mainstay_config::parse(&servers.to_string(), &source, &Process)?.config;
     let gateway = Gateway::start(&config, GatewayOptions::default());
     gateway.registry.settled().await;

@@ -6,12 +6,12 @@
 //!
 //! ```no_run
 //! # use std::path::Path;
-//! # use mainstay_config::Source;
+//! # use mainstay_config::ConfigSource;
 //! # use mainstay_gateway::{Gateway, GatewayOptions};
 //! # use mainstay_platform::environment::Process;
 //! # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
 //! let text = r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
-//! let source = Source::file(Path::new("servers.json"));
+//! let source = ConfigSource::file(Path::new("servers.json"));
 //! let config = mainstay_config::parse(text, &source, &Process)?.config;
 //! let gateway = Gateway::start(&config, GatewayOptions::default());
 //! gateway.registry.settled().await;

@@ -12,7 +12,7 @@ mod watch;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use mainstay_config::Plan;
+use mainstay_config::ReloadPlan;
 use mainstay_core::{config::Config, event::EventKind, ids::ServerName};
 pub use mainstay_platform::config_history::{ChangedBy, Version};
 use mainstay_platform::{
@@ -45,7 +45,7 @@ const DEBOUNCE: Duration = Duration::from_millis(300);
 /// The result of a reload, or of its plan.
 #[derive(Clone, Debug)]
 pub struct Reloaded {
-    pub plan: Plan,
+    pub plan: ReloadPlan,
     /// Problems of the file. A server whose entry has an error shows it, and the other servers run.
     pub findings: Vec<Finding>,
     /// The warnings among the findings, one line each with its place. Empty after a change of the
@@ -158,7 +158,7 @@ impl Reloader {
         let findings = Finding::of_loaded(&loaded);
         let warnings = loaded.told_warnings().collect();
         loaded.config.keep_launches(&current);
-        let plan = Plan::between(&current, &loaded.config);
+        let plan = ReloadPlan::between(&current, &loaded.config);
         Ok(Reloaded {
             plan,
             findings,
@@ -234,7 +234,7 @@ impl Reloader {
         } else {
             Vec::new()
         };
-        let plan = Plan::between(&current, &loaded.config);
+        let plan = ReloadPlan::between(&current, &loaded.config);
         if plan.is_empty() {
             // Only comments or spaces have changed. Keep the text with them.
             self.registry.set_text(text);

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_config::{Environment, Source, Syntax, Unreadable};
+use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
 use mainstay_core::{config::Config, failure::FailureKind, ids::ServerName};
 use mainstay_gateway::{
     GatewayOptions,
@@ -137,8 +137,8 @@ impl Environment for Nothing {
         None
     }
 
-    fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
-        Err(Unreadable::Absent)
+    fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
+        Err(UnreadableFile::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
@@ -147,7 +147,7 @@ impl Environment for Nothing {
 }
 
 fn parse(text: &str) -> Config {
-    let source = Source {
+    let source = ConfigSource {
         syntax: Syntax::Json,
         path: Path::new("/config.json"),
         is_of_clients: false,

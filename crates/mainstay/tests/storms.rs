@@ -72,7 +72,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     let before = fleet.attempts().len();
 
     // After the cut, all servers would be tried at once, because each session opens its event stream again.
-    fleet.set(gate::Mode::Reset).await.expect("counted");
+    fleet.set(gate::GateMode::Reset).await.expect("counted");
     gateway
         .until("all are lost", |server| !server.connected)
         .await;
@@ -80,7 +80,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     gateway
         .during("attempts", fleet_sees(&fleet, refused))
         .await;
-    fleet.set(gate::Mode::Forward).await.expect("back");
+    fleet.set(gate::GateMode::Forward).await.expect("back");
     gateway
         .until("all are back", |server| server.connected)
         .await;

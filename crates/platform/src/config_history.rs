@@ -305,7 +305,9 @@ impl ConfigHistory {
         let text = |bytes: &Vec<u8>| Encoding::decode(bytes.clone()).unwrap_or_default();
         let reason = reason.unwrap_or_else(|| match &newest {
             None => "as it was found".to_owned(),
-            Some((_, before)) => change_words(&text(before), &text(&bytes), Syntax::of(&self.path)),
+            Some((_, before)) => {
+                change_words(&text(before), &text(&bytes), Syntax::of_path(&self.path))
+            }
         });
         let version = Version {
             version: newest.map_or(1, |(newest, _)| newest.version + 1),

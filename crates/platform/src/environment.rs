@@ -9,7 +9,7 @@ use std::{
 };
 
 use mainstay_config::{
-    Environment, Inline, Location, ParsedEntry, References, Source, Unreadable,
+    ConfigSource, Environment, Inline, Location, ParsedEntry, References, UnreadableFile,
     edit::{self, Entry},
     locate, locate_clients, parse, parse_as, parse_entry,
 };
@@ -32,9 +32,9 @@ impl Environment for Process {
         env::var(name).ok()
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         let mut read = files::referenced(&BTreeSet::from([path.to_owned()]));
-        let late = Err(Unreadable::Late(files::PATIENCE));
+        let late = Err(UnreadableFile::Late(files::PATIENCE));
         read.remove(path).unwrap_or(late)
     }
 
@@ -45,7 +45,7 @@ impl Environment for Process {
 
 /// The environment of this process, with files that were read before.
 struct WithFiles {
-    files: BTreeMap<PathBuf, Result<String, Unreadable>>,
+    files: BTreeMap<PathBuf, Result<String, UnreadableFile>>,
     missing_folders: BTreeSet<PathBuf>,
 }
 
@@ -54,7 +54,7 @@ impl Environment for WithFiles {
         Process.var(name)
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         match self.files.get(path) {
             Some(read) => read.clone(),
             None => Process.read_file(path),
@@ -83,7 +83,7 @@ impl Environment for PathProbe {
         Process.var(name)
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         self.files.borrow_mut().insert(path.to_owned());
         Ok(String::new())
     }
@@ -128,7 +128,10 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("cannot read {}", path.display())]
-    Unreadable { path: PathBuf, source: Unreadable },
+    Unreadable {
+        path: PathBuf,
+        source: UnreadableFile,
+    },
     /// The usual file existed before, and was deleted.
     #[error("{} has gone", path.display())]
     Gone { path: PathBuf },
@@ -259,7 +262,7 @@ impl Origin {
         };
         match (files::own_configuration(location.path()), location) {
             (Ok(text), _) => Ok(Some(text)),
-            (Err(Unreadable::Absent), Location::Usual(_)) => Ok(None),
+            (Err(UnreadableFile::Absent), Location::Usual(_)) => Ok(None),
             (Err(source), Location::Named(path) | Location::Usual(path)) => {
                 Err(LoadError::Unreadable { path, source })
             }
@@ -288,9 +291,9 @@ impl Origin {
     pub fn parse_kept(&self, text: &str) -> Result<Loaded, LoadError> {
         let path = self.path().unwrap_or_default();
         let absolute = absolute(&path)?;
-        let source = Source {
+        let source = ConfigSource {
             is_of_clients: self.is_of_clients(),
-            ..Source::file(&absolute)
+            ..ConfigSource::file(&absolute)
         };
         match parse_as(text, &source, &Process, References::Kept) {
             Ok(parsed) => Ok(Loaded {
@@ -304,9 +307,9 @@ impl Origin {
 
     fn parse_file(&self, text: &str, path: PathBuf) -> Result<Loaded, LoadError> {
         let absolute = absolute(&path)?;
-        let source = Source {
+        let source = ConfigSource {
             is_of_clients: self.is_of_clients(),
-            ..Source::file(&absolute)
+            ..ConfigSource::file(&absolute)
         };
         match with_files(|environment| parse(text, &source, environment)) {
             Ok(parsed) => Ok(Loaded {
@@ -346,9 +349,9 @@ impl Origin {
             return entry_alone(name, entry, references);
         };
         let (text, absolute) = (text.unwrap_or(edit::EMPTY), absolute(&path)?);
-        let source = Source {
+        let source = ConfigSource {
             is_of_clients: self.is_of_clients(),
-            ..Source::file(&absolute)
+            ..ConfigSource::file(&absolute)
         };
         with_files(|world| parse_entry(name.clone(), entry, text, &source, world, references))
             .map_err(|errors| LoadError::Invalid { path, errors })
@@ -413,7 +416,7 @@ pub fn entry_alone(
     references: References,
 ) -> Result<ParsedEntry, LoadError> {
     let path = PathBuf::new();
-    let (text, source) = (edit::EMPTY, Source::file(&path));
+    let (text, source) = (edit::EMPTY, ConfigSource::file(&path));
     with_files(|world| parse_entry(name.clone(), entry, text, &source, world, references))
         .map_err(|errors| LoadError::Invalid { path, errors })
 }

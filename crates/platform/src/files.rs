@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mainstay_config::Unreadable;
+use mainstay_config::UnreadableFile;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
@@ -88,14 +88,14 @@ struct ReadingSlot {
 
 impl ReadingSlot {
     /// Registers a read for a caller that waits since `since`. Fails for a file whose earlier read hangs.
-    fn take(path: &Path, since: Instant, most: usize) -> Result<Self, Unreadable> {
+    fn take(path: &Path, since: Instant, most: usize) -> Result<Self, UnreadableFile> {
         let mut readings = readings();
         let hangs = |reading: &Reading| reading.path == path && reading.since.elapsed() >= PATIENCE;
         if readings.iter().any(hangs) {
-            return Err(Unreadable::Late(PATIENCE));
+            return Err(UnreadableFile::Late(PATIENCE));
         }
         if readings.len() >= most {
-            return Err(Unreadable::Congested(readings.len()));
+            return Err(UnreadableFile::Congested(readings.len()));
         }
         let path = path.to_owned();
         readings.push(Reading {
@@ -117,40 +117,40 @@ impl Drop for ReadingSlot {
 }
 
 /// The text of a configuration file, ours or another program's. It may be UTF-16.
-pub fn configuration(path: &Path) -> Result<String, Unreadable> {
+pub fn configuration(path: &Path) -> Result<String, UnreadableFile> {
     one(path, |path, most| {
-        Encoding::decode(bytes_now(path, most)?).ok_or(Unreadable::NotText)
+        Encoding::decode(bytes_now(path, most)?).ok_or(UnreadableFile::NotText)
     })
 }
 
 /// Like [`configuration`], for our own file. No other user may be able to write it, because it names programs
 /// to run.
-pub fn own_configuration(path: &Path) -> Result<String, Unreadable> {
+pub fn own_configuration(path: &Path) -> Result<String, UnreadableFile> {
     one(path, |path, most| {
         match trust::configuration(path) {
             Ok(()) => {}
             Err(Untrusted::Io(error)) => return Err(error.into()),
-            Err(untrusted) => return Err(Unreadable::Untrusted(untrusted.to_string())),
+            Err(untrusted) => return Err(UnreadableFile::Untrusted(untrusted.to_string())),
         }
-        Encoding::decode(bytes_now(path, most)?).ok_or(Unreadable::NotText)
+        Encoding::decode(bytes_now(path, most)?).ok_or(UnreadableFile::NotText)
     })
 }
 
 fn one(
     path: &Path,
-    read: fn(&Path, u64) -> Result<String, Unreadable>,
-) -> Result<String, Unreadable> {
+    read: fn(&Path, u64) -> Result<String, UnreadableFile>,
+) -> Result<String, UnreadableFile> {
     let limits = Limits {
         bytes: MAX_CONFIGURATION,
         readings: MAX_READINGS + MAX_CONFIGURATIONS,
     };
     let mut read = read_all(&BTreeSet::from([path.to_owned()]), limits, read);
-    let late = Err(Unreadable::Late(PATIENCE));
+    let late = Err(UnreadableFile::Late(PATIENCE));
     read.remove(path).unwrap_or(late)
 }
 
 /// The texts of files that references name; every path gets a result.
-pub fn referenced(paths: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Result<String, Unreadable>> {
+pub fn referenced(paths: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Result<String, UnreadableFile>> {
     let limits = Limits {
         bytes: MAX_REFERENCED,
         readings: MAX_READINGS,
@@ -166,11 +166,11 @@ pub fn missing_folders(paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     };
     let looked = read_all(paths, limits, |path, _| match std::fs::metadata(path)? {
         metadata if metadata.is_dir() => Ok(String::new()),
-        _ => Err(Unreadable::Absent),
+        _ => Err(UnreadableFile::Absent),
     });
     let missing = looked
         .into_iter()
-        .filter(|(_, result)| *result == Err(Unreadable::Absent));
+        .filter(|(_, result)| *result == Err(UnreadableFile::Absent));
     missing.map(|(path, _)| path).collect()
 }
 
@@ -186,8 +186,8 @@ struct Limits {
 fn read_all(
     paths: &BTreeSet<PathBuf>,
     limits: Limits,
-    read: fn(&Path, u64) -> Result<String, Unreadable>,
-) -> BTreeMap<PathBuf, Result<String, Unreadable>> {
+    read: fn(&Path, u64) -> Result<String, UnreadableFile>,
+) -> BTreeMap<PathBuf, Result<String, UnreadableFile>> {
     let since = Instant::now();
     // The lock is held only to take the next path.
     let queue = Arc::new(Mutex::new(paths.iter().cloned().collect::<Vec<_>>()));
@@ -222,30 +222,30 @@ fn read_all(
         };
         bytes += text.as_ref().map_or(0, String::len);
         if bytes > MAX_TOGETHER {
-            text = Err(Unreadable::TooLarge(MAX_TOGETHER as u64 / MIB));
+            text = Err(UnreadableFile::TooLarge(MAX_TOGETHER as u64 / MIB));
         }
         read.insert(path, text);
     }
     for path in paths {
-        let late = || Err(Unreadable::Late(PATIENCE));
+        let late = || Err(UnreadableFile::Late(PATIENCE));
         read.entry(path.clone()).or_insert_with(late);
     }
     read
 }
 
-fn read_now(path: &Path, most: u64) -> Result<String, Unreadable> {
-    String::from_utf8(bytes_now(path, most)?).map_err(|_| Unreadable::NotText)
+fn read_now(path: &Path, most: u64) -> Result<String, UnreadableFile> {
+    String::from_utf8(bytes_now(path, most)?).map_err(|_| UnreadableFile::NotText)
 }
 
 /// Reads a regular file of at most `most` bytes. It may block as long as the disk does.
-fn bytes_now(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
+fn bytes_now(path: &Path, most: u64) -> Result<Vec<u8>, UnreadableFile> {
     // Opening a device may already have an effect.
     regular(std::fs::metadata(path)?.file_type())?;
     let file = open(path)?;
     // The path may have changed since, so check the open file again.
     let metadata = file.metadata()?;
     regular(metadata.file_type())?;
-    let too_large = Unreadable::TooLarge(most / MIB);
+    let too_large = UnreadableFile::TooLarge(most / MIB);
     if metadata.len() > most {
         return Err(too_large);
     }
@@ -277,25 +277,25 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).open(path)
 }
 
-fn regular(kind: FileType) -> Result<(), Unreadable> {
+fn regular(kind: FileType) -> Result<(), UnreadableFile> {
     if kind.is_file() {
         return Ok(());
     }
     if kind.is_dir() {
-        return Err(Unreadable::NotRegular("a folder"));
+        return Err(UnreadableFile::NotRegular("a folder"));
     }
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt as _;
 
         if kind.is_fifo() {
-            return Err(Unreadable::NotRegular("a FIFO"));
+            return Err(UnreadableFile::NotRegular("a FIFO"));
         }
         if kind.is_socket() {
-            return Err(Unreadable::NotRegular("a socket"));
+            return Err(UnreadableFile::NotRegular("a socket"));
         }
     }
-    Err(Unreadable::NotRegular("a device"))
+    Err(UnreadableFile::NotRegular("a device"))
 }
 
 #[cfg(test)]
@@ -312,14 +312,14 @@ mod tests {
         clippy::unnecessary_wraps,
         reason = "it stands for a reader that can fail"
     )]
-    fn read_or_hang(path: &Path, _: u64) -> Result<String, Unreadable> {
+    fn read_or_hang(path: &Path, _: u64) -> Result<String, UnreadableFile> {
         if path.starts_with("/hung") {
             drop(HUNG.lock());
         }
         Ok(path.display().to_string())
     }
 
-    fn read(paths: &[&str], readings: usize) -> Vec<Result<String, Unreadable>> {
+    fn read(paths: &[&str], readings: usize) -> Vec<Result<String, UnreadableFile>> {
         let paths: BTreeSet<PathBuf> = paths.iter().map(PathBuf::from).collect();
         let limits = Limits { bytes: 1, readings };
         let read = read_all(&paths, limits, read_or_hang);
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn a_file_that_hangs_is_given_up() {
         let _alone = ONE_BY_ONE.lock();
-        let late = Err(Unreadable::Late(PATIENCE));
+        let late = Err(UnreadableFile::Late(PATIENCE));
         let hung = HUNG.lock();
         let found = read(&["/a", "/hung/b", "/z"], 8);
         assert_eq!(
@@ -356,11 +356,11 @@ mod tests {
     fn files_that_hang_hold_a_bounded_number_of_threads() {
         let _alone = ONE_BY_ONE.lock();
         let hung = HUNG.lock();
-        let congested = Err(Unreadable::Congested(3));
+        let congested = Err(UnreadableFile::Congested(3));
         let found = read(&["/hung/1", "/hung/2", "/hung/3", "/hung/4", "/hung/5"], 3);
         let count = |expected: &Result<_, _>| found.iter().filter(|text| *text == expected).count();
         assert_eq!(count(&congested), 2, "{found:?}");
-        assert_eq!(count(&Err(Unreadable::Late(PATIENCE))), 3, "{found:?}");
+        assert_eq!(count(&Err(UnreadableFile::Late(PATIENCE))), 3, "{found:?}");
         assert_eq!(read(&["/a"], 3), [congested]);
         assert_eq!(read(&["/a"], 4), [Ok("/a".to_owned())], "a further one may");
         drop(hung);
@@ -372,9 +372,9 @@ mod tests {
     #[test]
     fn only_regular_files_are_read() {
         let device = read_now(Path::new("/dev/zero"), 1);
-        assert_eq!(device, Err(Unreadable::NotRegular("a device")));
+        assert_eq!(device, Err(UnreadableFile::NotRegular("a device")));
         let opened = open(Path::new("/dev/zero")).expect("it can be opened");
         let kind = opened.metadata().expect("known").file_type();
-        assert_eq!(regular(kind), Err(Unreadable::NotRegular("a device")));
+        assert_eq!(regular(kind), Err(UnreadableFile::NotRegular("a device")));
     }
 }

@@ -11,10 +11,11 @@ use std::{
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_client_files::{
-    Change as FileChange, Client, ClientFile, Format, FoundFile, Front, LABEL, LeftOut, Machine,
-    Merged, Server, Standing, System, block, entry_for, files_of, merge, read_file, servers, value,
+    Client, ClientFile, EntryChange as FileChange, FileFormat, FoundFile, FoundServer, Front,
+    LABEL, LeftOut, Machine, MergeStatus, Merged, System, block, entry_for, files_of, merge,
+    read_file, servers, value,
 };
-use mainstay_config::{Standing as Keeping, edit::Entry};
+use mainstay_config::{ServerStanding as Keeping, edit::Entry};
 use mainstay_core::{failure::FailureKind, ids::ServerName};
 use mainstay_doorway::authenticator::Demand;
 use mainstay_gateway::{
@@ -97,9 +98,9 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
     let fronts = Fronts::new(&door);
     let clients = off_the_runtime(move || {
         // Without a home folder there are no files.
-        let machine = Machine::of(&Process);
+        let machine = Machine::from_environment(&Process);
         let is_known = machine.is_some();
-        let machine = machine.unwrap_or_else(|| Machine::new(System::own(), "~"));
+        let machine = machine.unwrap_or_else(|| Machine::new(System::current(), "~"));
         let machine = machine.with_daemon(fronts.url.as_deref());
         let clients = Client::ALL.into_iter();
         clients
@@ -133,7 +134,7 @@ fn on_machine(
         };
         match read {
             Ok(servers) => {
-                let is_mainstay = |server: &Server| server.left_out == Some(LeftOut::Mainstay);
+                let is_mainstay = |server: &FoundServer| server.left_out == Some(LeftOut::Mainstay);
                 leads_here |= servers.iter().any(is_mainstay);
                 let imported = servers
                     .into_iter()
@@ -168,7 +169,7 @@ fn on_machine(
 }
 
 /// The target of a server in a client's file, without secrets.
-fn entry(server: Server) -> api::ClientFileEntry {
+fn entry(server: FoundServer) -> api::ClientFileEntry {
     let api::ShownTarget { command, url, .. } = trial::masked_target(&server.entry);
     let mut words = command.into_iter();
     let command = words.next();
@@ -210,9 +211,9 @@ fn snippet(
     };
     api::ClientSnippet {
         language: match file.format {
-            Format::Json => api::SnippetLanguage::Json,
-            Format::Toml => api::SnippetLanguage::Toml,
-            Format::Yaml => api::SnippetLanguage::Yaml,
+            FileFormat::Json => api::SnippetLanguage::Json,
+            FileFormat::Toml => api::SnippetLanguage::Toml,
+            FileFormat::Yaml => api::SnippetLanguage::Yaml,
         },
         text: text(fronts.for_client(client)),
         place: file.path.display().to_string(),
@@ -250,7 +251,7 @@ pub async fn import(
     for server in merged {
         let label = server.sources.first().map(|source| source.label.clone());
         let label = label.unwrap_or_else(|| server.name.to_string());
-        let skipped = if server.standing == Standing::Present {
+        let skipped = if server.standing == MergeStatus::Present {
             Some(format!("{} is the same and is there already", server.name))
         } else if selection.persist {
             None
@@ -275,8 +276,9 @@ pub async fn import(
 
 /// The servers in all files of a client. An unreadable file is an error, because the client was
 /// requested.
-fn servers_of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Refusal> {
-    let machine = Machine::of(&Process).map(|machine| machine.with_daemon(fronts.url.as_deref()));
+fn servers_of_client(client: Client, fronts: &Fronts) -> Result<Vec<FoundServer>, Refusal> {
+    let machine = Machine::from_environment(&Process)
+        .map(|machine| machine.with_daemon(fronts.url.as_deref()));
     let machine = machine.ok_or_else(|| {
         Refusal::Malformed("no home folder is known: set HOME for Mainstay".to_owned())
     })?;
@@ -303,12 +305,12 @@ fn servers_of_client(client: Client, fronts: &Fronts) -> Result<Vec<Server>, Ref
 /// The requested servers that can be imported. The others are reported as skipped.
 fn chosen(
     client: Client,
-    found: Vec<Server>,
+    found: Vec<FoundServer>,
     requested: Option<Vec<String>>,
     answer: &mut api::ImportedFromClient,
-) -> Vec<Server> {
+) -> Vec<FoundServer> {
     let requested: Option<BTreeSet<String>> = requested.map(|names| names.into_iter().collect());
-    let is_requested = |server: &Server| {
+    let is_requested = |server: &FoundServer| {
         requested
             .as_ref()
             .is_none_or(|names| names.contains(&server.label))
@@ -338,7 +340,11 @@ fn chosen(
 }
 
 /// Writes new servers into the file. If the file changes in the meantime, it is read again.
-async fn saved(door: &RestDoor, chosen: &[Server], by: ChangedBy) -> Result<Vec<Merged>, Refusal> {
+async fn saved(
+    door: &RestDoor,
+    chosen: &[FoundServer],
+    by: ChangedBy,
+) -> Result<Vec<Merged>, Refusal> {
     let mut attempt = 0;
     loop {
         attempt += 1;
@@ -346,7 +352,7 @@ async fn saved(door: &RestDoor, chosen: &[Server], by: ChangedBy) -> Result<Vec<
         let merged = merge(chosen, &existing);
         let new = merged
             .iter()
-            .filter(|server| server.standing == Standing::New);
+            .filter(|server| server.standing == MergeStatus::New);
         let new: Vec<(ServerName, Entry)> = new
             .map(|server| (server.name.clone(), server.entry.clone()))
             .collect();
@@ -400,7 +406,7 @@ async fn existing_entries(
 
 /// Notes for a person about an imported server.
 fn notes(server: &Merged) -> impl Iterator<Item = String> {
-    let reports = server.sources.iter().take(1).flat_map(Server::reports);
+    let reports = server.sources.iter().take(1).flat_map(FoundServer::reports);
     let all = server.notes.iter().chain(reports);
     let also = server.sources.len() > 1;
     let also = also.then(|| format!("{}: the same stands there more than once", server.name));

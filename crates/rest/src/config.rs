@@ -10,7 +10,7 @@ use axum::{
 };
 use http::header;
 use mainstay_api as api;
-use mainstay_config::{Plan, masking};
+use mainstay_config::{ReloadPlan, masking};
 use mainstay_gateway::reload::Change;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ pub async fn put(
 }
 
 /// The answer after a configuration was written: its plan.
-pub fn updated(plan: &Plan) -> Json<api::ConfigUpdated> {
+pub fn updated(plan: &ReloadPlan) -> Json<api::ConfigUpdated> {
     Json(api::ConfigUpdated {
         success: true,
         summary: plan.to_string(),

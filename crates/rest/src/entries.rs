@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use mainstay_api::{self as api, Keeping};
-use mainstay_config::{Approval, Runtime, Standing, digest_of_entry, edit::Entry, masking};
+use mainstay_config::{Approval, Runtime, ServerStanding, digest_of_entry, edit::Entry, masking};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::ServerName,
@@ -138,10 +138,10 @@ pub async fn get(
 /// secrets.
 fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
     match door.gateway.registry.standing(name) {
-        Standing::Ephemeral(runtime) | Standing::Pending(runtime) => {
+        ServerStanding::Ephemeral(runtime) | ServerStanding::Pending(runtime) => {
             Some((format!("/{EPHEMERAL}/{name}"), (*runtime.entry).clone()))
         }
-        Standing::Configured => door.gateway.reloader.as_ref()?.entry(name),
+        ServerStanding::Configured => door.gateway.reloader.as_ref()?.entry(name),
     }
 }
 
@@ -292,11 +292,11 @@ fn secrets(door: &RestDoor) -> Result<Value, Failure> {
             .servers()
             .into_iter()
             .filter_map(|server| match registry.standing(&server.name) {
-                Standing::Ephemeral(runtime) | Standing::Pending(runtime) => Some((
+                ServerStanding::Ephemeral(runtime) | ServerStanding::Pending(runtime) => Some((
                     server.name.to_string(),
                     Value::Object((*runtime.entry).clone()),
                 )),
-                Standing::Configured => None,
+                ServerStanding::Configured => None,
             });
     if let Some(members) = values.as_object_mut() {
         members.insert(EPHEMERAL.to_owned(), Value::Object(ephemeral.collect()));
@@ -315,7 +315,7 @@ async fn replace(
     // The file may have a newer entry that is not in force yet. The write below compares the digest
     // with it.
     let is_in_file =
-        persist.is_some() && door.gateway.registry.standing(name) == Standing::Configured;
+        persist.is_some() && door.gateway.registry.standing(name) == ServerStanding::Configured;
     if !is_in_file && digest.is_some() {
         let now = entry_of(door, name).map(|(_, entry)| digest_of_entry(name, &entry));
         if now != digest {
@@ -367,7 +367,7 @@ async fn remove(
 ) -> Result<(), Failure> {
     let registry = &door.gateway.registry;
     match persist {
-        Some(by) if registry.standing(&server.name) == Standing::Configured => {
+        Some(by) if registry.standing(&server.name) == ServerStanding::Configured => {
             write(door, Change::Remove(server.name.clone()), by).await
         }
         _ => registry.remove(server.name.as_str()).await,
@@ -383,7 +383,7 @@ async fn switch(
     let registry = &door.gateway.registry;
     let name = server.name.as_str();
     if let Some(by) = persist
-        && registry.standing(&server.name) == Standing::Configured
+        && registry.standing(&server.name) == ServerStanding::Configured
     {
         let name = server.name.clone();
         write(door, Change::Switch { name, enabled }, by).await?;

@@ -7,7 +7,7 @@ use std::{
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_config::Standing;
+use mainstay_config::ServerStanding;
 use mainstay_core::{catalog::ListKind, failure::Failure, lifecycle::State as Lifecycle};
 use mainstay_gateway::{
     View,
@@ -182,8 +182,8 @@ pub fn operated(door: &RestDoor, server: &Server) -> api::Operated {
         success: true,
         name: server.name.to_string(),
         status: match door.gateway.registry.standing(&server.name) {
-            Standing::Pending(_) => PENDING,
-            Standing::Configured | Standing::Ephemeral(_) => view.state().as_str(),
+            ServerStanding::Pending(_) => PENDING,
+            ServerStanding::Configured | ServerStanding::Ephemeral(_) => view.state().as_str(),
         }
         .to_owned(),
         error: view.status.reason.filter(|_| !well),

@@ -166,7 +166,7 @@ impl Serving {
 /// The daemon's answer to GET, with its head.
 pub async fn get(url: &str, path: &str) -> String {
     let address = url.strip_prefix("http://").expect("a URL");
-    let asked = async {
+    let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let request =
             format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
@@ -175,5 +175,5 @@ pub async fn get(url: &str, path: &str) -> String {
         stream.read_to_string(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
-    within(asked).await.expect("answered")
+    within(exchange).await.expect("answered")
 }

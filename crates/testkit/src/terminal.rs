@@ -26,8 +26,8 @@ impl Terminal {
     /// True if tmux is installed. If not, prints on stderr that the test is skipped.
     #[expect(clippy::print_stderr, reason = "tests report to stderr")]
     pub fn is_available() -> bool {
-        let asked = std::process::Command::new("tmux").arg("-V").output();
-        let is_there = asked.is_ok_and(|output| output.status.success());
+        let version = std::process::Command::new("tmux").arg("-V").output();
+        let is_there = version.is_ok_and(|output| output.status.success());
         if !is_there {
             eprintln!("skipped: tmux is missing");
         }
@@ -99,16 +99,16 @@ impl Terminal {
 
     /// Waits until a text is gone from the screen, and returns the screen.
     pub async fn hides(&self, text: &str) -> String {
-        let what = format!("the end of {text:?}");
-        self.shows_when(&what, |screen| !screen.contains(text))
+        let awaited = format!("the end of {text:?}");
+        self.shows_when(&awaited, |screen| !screen.contains(text))
             .await
     }
 
     /// Waits for a screen that `fits` accepts, and returns it.
-    pub async fn shows_when(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+    pub async fn shows_when(&self, awaited: &str, fits: impl Fn(&str) -> bool) -> String {
         let last = std::cell::RefCell::new(String::new());
         let looking = async {
-            found(PROGRAMS, what, async || {
+            found(PROGRAMS, awaited, async || {
                 let screen = self.screen().await;
                 let fits = fits(&screen);
                 last.borrow_mut().clone_from(&screen);
@@ -117,27 +117,27 @@ impl Terminal {
             .await
         };
         // A failed test prints its last screen.
-        let _told = OnPanic(&last, what);
+        let _last_screen = OnPanic(&last, awaited);
         looking.await
     }
 
     /// The process id of the program.
     pub async fn pid(&self) -> u32 {
-        self.told("#{pane_pid}").await.parse().expect("a number")
+        self.format("#{pane_pid}").await.parse().expect("a number")
     }
 
     /// True if the program uses the terminal's alternate screen, as full-screen programs do.
     pub async fn is_alternate(&self) -> bool {
-        self.told("#{alternate_on}").await == "1"
+        self.format("#{alternate_on}").await == "1"
     }
 
     /// The title that the program has set.
     pub async fn title(&self) -> String {
-        self.told("#{pane_title}").await
+        self.format("#{pane_title}").await
     }
 
     pub async fn is_cursor_visible(&self) -> bool {
-        self.told("#{cursor_flag}").await == "1"
+        self.format("#{cursor_flag}").await == "1"
     }
 
     /// Writes all later output of the program to a file.
@@ -150,21 +150,21 @@ impl Terminal {
     pub async fn ended(&self) -> Option<i32> {
         let end = "#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}";
         let end = found(PROGRAMS, "the end of the program", async || {
-            let told = self.told(end).await;
-            if told == "1::" {
+            let state = self.format(end).await;
+            if state == "1::" {
                 // tmux 3.3 can miss the program's end. It checks again when another child ends.
                 done(self.tmux(&["run-shell", "true"])).await;
             }
-            (!told.ends_with("::")).then_some(told)
+            (!state.ends_with("::")).then_some(state)
         })
         .await;
         let status = end.split(':').nth(1).expect("three parts");
         status.parse().ok()
     }
 
-    async fn told(&self, format: &str) -> String {
-        let told = done(self.tmux(&["display-message", "-p", format])).await;
-        told.trim().to_owned()
+    async fn format(&self, format: &str) -> String {
+        let value = done(self.tmux(&["display-message", "-p", format])).await;
+        value.trim().to_owned()
     }
 
     fn tmux(&self, arguments: &[&str]) -> Command {

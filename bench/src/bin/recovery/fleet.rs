@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use fake_server::gate::{self, Mode};
+use fake_server::gate::{self, GateMode};
 use fake_server::{Fleet, Script};
 use mainstay_bench::gateway::{Gateway, PATIENCE};
 use serde::Serialize;
@@ -72,7 +72,7 @@ pub async fn measure(mainstay: &Path, backends: usize) -> anyhow::Result<Return>
         .until("all are lost", |server| !server.connected)
         .await?;
     let lost_all = lost.elapsed();
-    fleet.set(Mode::Reset).await?;
+    fleet.set(GateMode::Reset).await?;
     let refused = async {
         let mut glance = interval(GLANCE);
         while fleet.attempts().len() < before + backends {
@@ -82,7 +82,7 @@ pub async fn measure(mainstay: &Path, backends: usize) -> anyhow::Result<Return>
     timeout(PATIENCE, refused)
         .await
         .context("attempts are too few")?;
-    fleet.set(Mode::Forward).await?;
+    fleet.set(GateMode::Forward).await?;
     let back = lost.elapsed();
     gateway
         .until("all are back", |server| server.connected)

@@ -1,4 +1,4 @@
-//! Changes JSON in place, comments and all.
+//! Changes JSON in place, and keeps its comments.
 
 use jsonc_parser::{
     CollectOptions, ParseOptions,
@@ -9,10 +9,10 @@ use jsonc_parser::{
 use mainstay_config::{Syntax, edit::Document};
 use serde_json::Value;
 
-use super::{Change, expected};
-use crate::{document, format::Format};
+use super::{EntryChange, expected};
+use crate::{document, format::FileFormat};
 
-pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
+pub fn apply(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     let mut text = text.to_owned();
     for change in changes {
         text = match within_line(&text, change) {
@@ -23,8 +23,8 @@ pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
     Ok(text)
 }
 
-fn one(text: &str, change: &Change) -> Result<String, String> {
-    let before = document::value(Format::Json, text).map_err(|error| error.to_string())?;
+fn one(text: &str, change: &EntryChange) -> Result<String, String> {
+    let before = document::value(FileFormat::Json, text).map_err(|error| error.to_string())?;
     let after =
         expected(&before, std::slice::from_ref(change)).map_err(|error| error.to_string())?;
     let document = Document::read(text, Syntax::Jsonc).map_err(|error| error.to_string())?;
@@ -40,9 +40,9 @@ fn one(text: &str, change: &Change) -> Result<String, String> {
     })
 }
 
-/// A member is added to an object of one line, or its last one taken out, without breaking the line.
-fn within_line(text: &str, change: &Change) -> Option<String> {
-    let (Change::Put { section, label, .. } | Change::Remove { section, label }) = change;
+/// Adds a member to an object of one line, or removes its last one, without breaking the line.
+fn within_line(text: &str, change: &EntryChange) -> Option<String> {
+    let (EntryChange::Put { section, label, .. } | EntryChange::Remove { section, label }) = change;
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default()).ok()?;
     let value = parsed.value?;
     let mut object: &Object<'_> = value.as_object()?;
@@ -55,14 +55,14 @@ fn within_line(text: &str, change: &Change) -> Option<String> {
     {
         return None;
     }
-    let known = object
+    let present = object
         .properties
         .iter()
-        .position(|it| it.name.as_str() == label);
+        .position(|member| member.name.as_str() == label);
     let last = object.properties.len().checked_sub(1)?;
-    let end = |it: &ObjectProp<'_>| it.range().end;
-    match (change, known) {
-        (Change::Put { entry, .. }, None) => {
+    let end = |member: &ObjectProp<'_>| member.range().end;
+    match (change, present) {
+        (EntryChange::Put { entry, .. }, None) => {
             let at = end(&object.properties[last]);
             let gap = if text[object.range.start..at].contains("\": ") {
                 " "
@@ -76,7 +76,7 @@ fn within_line(text: &str, change: &Change) -> Option<String> {
                 &text[at..]
             ))
         }
-        (Change::Remove { .. }, Some(index)) if index == last && index > 0 => {
+        (EntryChange::Remove { .. }, Some(index)) if index == last && index > 0 => {
             let before = end(&object.properties[index - 1]);
             let at = end(&object.properties[index]);
             Some(format!("{}{}", &text[..before], &text[at..]))

@@ -3,20 +3,20 @@
 use serde_json::Value;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
-use super::Change;
+use super::EntryChange;
 
-pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
+pub fn apply(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     let mut document: DocumentMut = text
         .parse()
         .map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
     let mut comments = String::new();
     for change in changes {
-        let (Change::Put { section, .. } | Change::Remove { section, .. }) = change;
+        let (EntryChange::Put { section, .. } | EntryChange::Remove { section, .. }) = change;
         let mut place: &mut dyn TableLike = document.as_table_mut();
         for key in &section.keys {
             let next = place.entry(key).or_insert_with(|| {
                 let mut table = Table::new();
-                // Its own head is not written: those of its servers say it.
+                // Its own head is not written: the heads of its servers imply it.
                 table.set_implicit(true);
                 Item::Table(table)
             });
@@ -25,7 +25,7 @@ pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
                 .ok_or_else(|| format!("`{key}` is no table"))?;
         }
         match change {
-            Change::Put { label, entry, .. } => match place.get_mut(label) {
+            EntryChange::Put { label, entry, .. } => match place.get_mut(label) {
                 Some(item) => {
                     let decor = item.as_table().map(|table| table.decor().clone());
                     let inline = item.is_inline_table();
@@ -42,7 +42,7 @@ pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
                     place.insert(label, item_of(entry));
                 }
             },
-            Change::Remove { label, .. } => {
+            EntryChange::Remove { label, .. } => {
                 if let Some(Item::Table(table)) = place.remove(label) {
                     comments.push_str(&above(&table));
                 }
@@ -57,9 +57,9 @@ pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
     })
 }
 
-/// The comments above the head of a table that an empty line parts from it: they are about the file.
+/// The comments before the head of a table that an empty line separates from it: they are about the file.
 fn above(table: &Table) -> String {
-    let prefix = table.decor().prefix().and_then(|it| it.as_str());
+    let prefix = table.decor().prefix().and_then(|text| text.as_str());
     let prefix = prefix.unwrap_or_default();
     match prefix.rfind("\n\n") {
         Some(at) if !prefix[..at].trim().is_empty() => prefix[..at + 2].to_owned(),
@@ -67,11 +67,13 @@ fn above(table: &Table) -> String {
     }
 }
 
-/// The comments stand above the table that was put, or else at the end.
-fn with_comments(text: &str, comments: &str, changes: &[Change]) -> String {
+/// Puts the comments before the table of the changed entry, or else at the end.
+fn with_comments(text: &str, comments: &str, changes: &[EntryChange]) -> String {
     let put = changes.iter().find_map(|change| match change {
-        Change::Put { section, label, .. } => Some(format!("[{}.{label}]", section.keys.join("."))),
-        Change::Remove { .. } => None,
+        EntryChange::Put { section, label, .. } => {
+            Some(format!("[{}.{label}]", section.keys.join(".")))
+        }
+        EntryChange::Remove { .. } => None,
     });
     let at = put.and_then(|head| {
         let mut offset = 0;
@@ -91,7 +93,7 @@ fn with_comments(text: &str, comments: &str, changes: &[Change]) -> String {
     format!("{before}{gap}{comments}{after}")
 }
 
-/// A table of its own for an object; what is in it stands in it.
+/// Makes a table for an object. Its inner objects become tables, too.
 fn item_of(entry: &Value) -> Item {
     let Value::Object(members) = entry else {
         return Item::Value(value(entry));
@@ -99,13 +101,13 @@ fn item_of(entry: &Value) -> Item {
     let mut table = Table::new();
     let (tables, plain): (Vec<_>, Vec<_>) = members
         .iter()
-        .filter(|(_, it)| !it.is_null())
-        .partition(|(_, it)| it.is_object());
-    for (key, it) in plain {
-        table.insert(key, Item::Value(value(it)));
+        .filter(|(_, member)| !member.is_null())
+        .partition(|(_, member)| member.is_object());
+    for (key, member) in plain {
+        table.insert(key, Item::Value(value(member)));
     }
-    for (key, it) in tables {
-        table.insert(key, item_of(it));
+    for (key, member) in tables {
+        table.insert(key, item_of(member));
     }
     Item::Table(table)
 }
@@ -121,18 +123,20 @@ fn value(json: &Value) -> toml_edit::Value {
         Value::String(text) => text.as_str().into(),
         Value::Array(elements) => elements.iter().map(value).collect::<Array>().into(),
         Value::Object(members) => {
-            let members = members.iter().filter(|(_, it)| !it.is_null());
-            let members = members.map(|(key, it)| (key.as_str(), value(it)));
-            members.collect::<InlineTable>().into()
+            let pairs = members
+                .iter()
+                .filter(|(_, member)| !member.is_null())
+                .map(|(key, member)| (key.as_str(), value(member)));
+            pairs.collect::<InlineTable>().into()
         }
     }
 }
 
-/// A whole text with these members.
+/// Writes a whole text with these members.
 pub fn written(members: &Value) -> String {
     let mut document = DocumentMut::new();
-    for (key, it) in members.as_object().into_iter().flatten() {
-        let mut item = item_of(it);
+    for (key, member) in members.as_object().into_iter().flatten() {
+        let mut item = item_of(member);
         if let Some(table) = item.as_table_mut() {
             table.set_implicit(true);
         }

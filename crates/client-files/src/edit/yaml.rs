@@ -1,15 +1,15 @@
-//! Changes YAML in place, line by line: servers that stand in block style, one below the other, as all
-//! these files have them.
+//! Changes YAML in place, line by line. The servers must stand in block style, one below the other, as in
+//! all these files.
 
 use serde_json::Value;
 
-use super::Change;
-use crate::yaml::{self, Kind, Node};
+use super::EntryChange;
+use crate::yaml::{self, Node, NodeKind};
 
-/// How far the members of a new block are indented.
+/// The indentation of the members of a new block, in columns.
 const INDENT: usize = 2;
 
-pub fn apply(text: &str, changes: &[Change]) -> Result<String, String> {
+pub fn apply(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     let mut text = text.to_owned();
     for change in changes {
         text = one(&text, change)?;
@@ -24,8 +24,8 @@ struct Place {
     column: usize,
 }
 
-fn one(text: &str, change: &Change) -> Result<String, String> {
-    let (Change::Put { section, label, .. } | Change::Remove { section, label }) = change;
+fn one(text: &str, change: &EntryChange) -> Result<String, String> {
+    let (EntryChange::Put { section, label, .. } | EntryChange::Remove { section, label }) = change;
     let root = yaml::read(text).map_err(|error| error.to_string())?;
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let [key] = section.keys.as_slice() else {
@@ -33,15 +33,15 @@ fn one(text: &str, change: &Change) -> Result<String, String> {
     };
     let ends = text.is_empty() || text.ends_with('\n');
     let new = |column: usize| match change {
-        Change::Put { entry, .. } if section.is_list => element(entry, column),
-        Change::Put { entry, .. } => member(label, entry, column),
-        Change::Remove { .. } => Vec::new(),
+        EntryChange::Put { entry, .. } if section.is_list => element(entry, column),
+        EntryChange::Put { entry, .. } => member(label, entry, column),
+        EntryChange::Remove { .. } => Vec::new(),
     };
-    let is_put = matches!(change, Change::Put { .. });
+    let is_put = matches!(change, EntryChange::Put { .. });
     let holder = match &root {
         None => None,
         Some(Node {
-            kind: Kind::Map(_),
+            kind: NodeKind::Map(_),
             is_flow: true,
             ..
         }) => {
@@ -49,13 +49,13 @@ fn one(text: &str, change: &Change) -> Result<String, String> {
         }
         Some(
             root @ Node {
-                kind: Kind::Map(members),
+                kind: NodeKind::Map(members),
                 ..
             },
         ) => members
             .iter()
-            .find(|(it, _)| it.text == *key)
-            .map(|it| (root, it)),
+            .find(|(name, _)| name.text == *key)
+            .map(|member| (root, member)),
         Some(_) => return Err("it is no map".to_owned()),
     };
     let Some((_, (head, node))) = holder else {
@@ -67,8 +67,8 @@ fn one(text: &str, change: &Change) -> Result<String, String> {
         return Ok(joined(&lines, true));
     };
     let places = places(node, &lines, section.is_list)?;
-    let known = places.iter().position(|(it, _)| it == label);
-    match known.map(|index| &places[index].1) {
+    let present = places.iter().position(|(name, _)| name == label);
+    match present.map(|index| &places[index].1) {
         Some(Place {
             first,
             last,
@@ -78,7 +78,7 @@ fn one(text: &str, change: &Change) -> Result<String, String> {
             let is_last = !is_put && places.len() == 1;
             lines.splice(*first..=*last, new);
             if is_last {
-                // Without this the key would have no value.
+                // Otherwise the key would have no value.
                 let empty = if section.is_list { " []" } else { " {}" };
                 empty_head(&mut lines[head.line], empty)?;
             }
@@ -88,7 +88,7 @@ fn one(text: &str, change: &Change) -> Result<String, String> {
             let (at, column) = match places.last() {
                 Some((_, place)) => (place.last + 1, place.column),
                 None => {
-                    // `{}`, `[]`, `null` or nothing stand behind the key.
+                    // `{}`, `[]`, `null` or nothing follows the key.
                     bare_head(&mut lines[head.line])?;
                     (head.line + 1, head.column + INDENT)
                 }
@@ -107,12 +107,12 @@ fn joined(lines: &[String], ends: bool) -> String {
     text
 }
 
-/// The entries with their names.
+/// The places of the entries, with their names.
 fn places(node: &Node, lines: &[String], is_list: bool) -> Result<Vec<(String, Place)>, String> {
     let is_empty = match &node.kind {
-        Kind::Scalar(value) => value.is_null(),
-        Kind::List(elements) => elements.is_empty(),
-        Kind::Map(members) => members.is_empty(),
+        NodeKind::Scalar(value) => value.is_null(),
+        NodeKind::List(elements) => elements.is_empty(),
+        NodeKind::Map(members) => members.is_empty(),
     };
     if is_empty {
         return Ok(Vec::new());
@@ -121,7 +121,7 @@ fn places(node: &Node, lines: &[String], is_list: bool) -> Result<Vec<(String, P
         return Err("its servers stand in braces".to_owned());
     }
     match &node.kind {
-        Kind::Map(members) if !is_list => Ok(members
+        NodeKind::Map(members) if !is_list => Ok(members
             .iter()
             .map(|(key, value)| {
                 let place = Place {
@@ -132,7 +132,7 @@ fn places(node: &Node, lines: &[String], is_list: bool) -> Result<Vec<(String, P
                 (key.text.clone(), place)
             })
             .collect()),
-        Kind::List(elements) if is_list => elements
+        NodeKind::List(elements) if is_list => elements
             .iter()
             .map(|element| {
                 let line = lines
@@ -155,7 +155,7 @@ fn places(node: &Node, lines: &[String], is_list: bool) -> Result<Vec<(String, P
     }
 }
 
-/// The line of a key without the `{}`, `[]` or `null` behind it.
+/// Removes `{}`, `[]` or `null` after a key.
 fn bare_head(line: &mut String) -> Result<(), String> {
     let (code, comment) = match line.find(" #") {
         Some(at) => (line[..at].to_owned(), line[at..].to_owned()),
@@ -174,21 +174,21 @@ fn bare_head(line: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// The line of a key with an empty value behind it.
+/// Puts an empty value after a key.
 fn empty_head(line: &mut String, empty: &str) -> Result<(), String> {
     let colon = line.find(':').ok_or("its key has no line of its own")?;
     line.insert_str(colon + 1, empty);
     Ok(())
 }
 
-/// `name:` and below it the entry.
+/// Writes `name:` and the entry below it.
 fn member(label: &str, entry: &Value, column: usize) -> Vec<String> {
     let mut lines = Vec::new();
     put(&mut lines, &key(label), entry, column);
     lines
 }
 
-/// `- name: …` and below it the rest.
+/// Writes `- name: …` and the rest below it.
 fn element(entry: &Value, column: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, value) in entry.as_object().into_iter().flatten() {
@@ -214,7 +214,7 @@ fn put(lines: &mut Vec<String>, key: &str, value: &Value, column: usize) {
             for element in elements {
                 let text = match element {
                     Value::String(text) => scalar(text),
-                    // JSON is YAML.
+                    // JSON is also YAML.
                     other => other.to_string(),
                 };
                 lines.push(format!("{indent}  - {text}"));
@@ -229,7 +229,7 @@ fn key(name: &str) -> String {
     scalar(name)
 }
 
-/// A text without quotes where it can only be that text.
+/// Writes a text without quotes if it can only be that text.
 fn scalar(text: &str) -> String {
     let is_plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.' | '-' | '@' | '+' | '$');
@@ -243,7 +243,7 @@ fn scalar(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A whole text with these members.
+/// Writes a whole text with these members.
 pub fn written(members: &Value) -> String {
     let mut lines = Vec::new();
     for (name, value) in members.as_object().into_iter().flatten() {
@@ -252,8 +252,8 @@ pub fn written(members: &Value) -> String {
                 if elements.iter().all(Value::is_object) && !elements.is_empty() =>
             {
                 lines.push(format!("{}:", key(name)));
-                for it in elements {
-                    lines.extend(element(it, INDENT));
+                for entry in elements {
+                    lines.extend(element(entry, INDENT));
                 }
             }
             value => put(&mut lines, &key(name), value, 0),

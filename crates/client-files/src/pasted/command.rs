@@ -1,19 +1,19 @@
-//! Reads command lines: of a server itself, and those by which clients add one.
+//! Reads command lines: of a server itself, and of clients that add one.
 
 use mainstay_config::edit::Entry;
 use mainstay_core::programs;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Found, NotPasted, Reading, is_url, of_json, shapes, shortened,
-    words::{self, Word},
+    NotPasted, Reading, UnnamedServer, is_url, of_json, shapes, shortened,
+    words::{self, ShellWord},
 };
-use crate::format::Format;
+use crate::format::FileFormat;
 
 /// The most lines that are read.
 const MAX_LINES: usize = 200;
 
-/// Programs that start servers, or run what does.
+/// Programs that start servers, or that run such programs.
 const RUNNERS: [&str; 40] = [
     "npx",
     "npm",
@@ -57,21 +57,21 @@ const RUNNERS: [&str; 40] = [
     "rustx",
 ];
 
-/// Words by which a shell joins commands.
+/// Words with which a shell joins commands.
 const OPERATORS: [&str; 11] = [
     "|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1", "&>",
 ];
 
-/// What came before a command and counts for it.
+/// The folder and the variables that earlier commands set.
 #[derive(Default)]
-struct Before {
+struct CommandContext {
     cwd: Option<String>,
     env: Map<String, Value>,
 }
 
 pub(super) fn read(text: &str) -> Result<Reading, NotPasted> {
     let mut reading = Reading::default();
-    let mut before = Before::default();
+    let mut before = CommandContext::default();
     for line in words::lines(text).into_iter().take(MAX_LINES) {
         let line = line.trim();
         let line = line
@@ -95,7 +95,11 @@ fn unreadable(reason: &str) -> NotPasted {
     NotPasted::Unreadable(reason.to_owned())
 }
 
-fn one(words: &[Word], before: &mut Before, reading: &mut Reading) -> Result<(), NotPasted> {
+fn one(
+    words: &[ShellWord],
+    before: &mut CommandContext,
+    reading: &mut Reading,
+) -> Result<(), NotPasted> {
     if let Some(operator) = words
         .iter()
         .find(|word| !word.is_quoted && OPERATORS.contains(&word.text.as_str()))
@@ -111,7 +115,7 @@ fn one(words: &[Word], before: &mut Before, reading: &mut Reading) -> Result<(),
     let mut rest = words;
     loop {
         let Some((first, after)) = rest.split_first() else {
-            // Variables alone are for the lines below.
+            // Variables alone are for the following lines.
             before.env = env;
             return Ok(());
         };
@@ -163,11 +167,11 @@ fn one(words: &[Word], before: &mut Before, reading: &mut Reading) -> Result<(),
         _ => {}
     }
     if is_preparation(&texts) {
-        let what: Vec<&str> = texts.iter().take(4).copied().collect();
-        let what = shortened(&what.join(" "));
+        let words: Vec<&str> = texts.iter().take(4).copied().collect();
+        let words = shortened(&words.join(" "));
         reading
             .notes
-            .push(format!("not done here: {what}; do it first"));
+            .push(format!("not done here: {words}; do it first"));
         return Ok(());
     }
     if !is_command(&program, &texts) {
@@ -180,7 +184,7 @@ fn one(words: &[Word], before: &mut Before, reading: &mut Reading) -> Result<(),
     add_env(&mut entry, env);
     notes.extend(remarks(&program, &texts, before.cwd.is_some()));
     "a command line".clone_into(&mut reading.format);
-    reading.found.push(Found {
+    reading.found.push(UnnamedServer {
         label: None,
         entry,
         notes,
@@ -188,12 +192,12 @@ fn one(words: &[Word], before: &mut Before, reading: &mut Reading) -> Result<(),
     Ok(())
 }
 
-/// `NAME=value`
+/// Splits `NAME=value`.
 fn assignment(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
-    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let starts_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    (begins && is_name).then_some((name, value))
+    (starts_name && is_name).then_some((name, value))
 }
 
 fn command(words: &[&str]) -> Entry {
@@ -217,7 +221,7 @@ fn add_env(entry: &mut Entry, env: Map<String, Value>) {
     }
 }
 
-/// What installs something, and starts no server.
+/// True for commands that install something, and start no server.
 fn is_preparation(words: &[&str]) -> bool {
     matches!(
         words,
@@ -238,7 +242,7 @@ fn is_preparation(words: &[&str]) -> bool {
     )
 }
 
-/// Whether the first word is likely a program: prose is none.
+/// True if the first word is likely a program, and not prose.
 fn is_command(program: &str, words: &[&str]) -> bool {
     let first = words[0];
     let is_plain = |c: char| c.is_alphanumeric() || "._-+@/\\:~${}()% ".contains(c);
@@ -256,7 +260,7 @@ fn is_command(program: &str, words: &[&str]) -> bool {
         || words.len() == 1 && program.contains(['-', '_'])
 }
 
-/// What a person has to know of a command.
+/// Notes that a person needs about a command.
 fn remarks(program: &str, words: &[&str], has_cwd: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let args = &words[1..];
@@ -305,7 +309,7 @@ fn remarks(program: &str, words: &[&str], has_cwd: bool) -> Vec<String> {
     notes
 }
 
-/// `NAME '{json}'`, options of the client aside.
+/// Reads `NAME '{json}'`, apart from options of the client.
 fn add_json(words: &[&str], program: &str, reading: &mut Reading) -> Result<(), NotPasted> {
     let json = words.iter().find(|word| word.trim_start().starts_with('{'));
     let json = json.ok_or_else(|| unreadable("`mcp add-json` has no JSON"))?;
@@ -317,14 +321,14 @@ fn add_json(words: &[&str], program: &str, reading: &mut Reading) -> Result<(), 
     embedded(json, name, program, reading)
 }
 
-/// JSON in a command line.
+/// Reads JSON in a command line.
 fn embedded(
     json: &str,
     name: Option<&str>,
     program: &str,
     reading: &mut Reading,
 ) -> Result<(), NotPasted> {
-    // In single quotes a reference was escaped, and JSON has its own.
+    // A reference in single quotes was escaped, and JSON has its own escapes.
     let json = json.replace("$${", "${");
     let inner = of_json(&json, &json)?;
     let is_one = inner.found.len() == 1;
@@ -339,16 +343,16 @@ fn embedded(
     Ok(())
 }
 
-/// The words behind `claude mcp add` and its like, and behind `mainstay add`.
-fn add(words: &[&str]) -> Result<Found, NotPasted> {
-    let mut found = Found::default();
+/// Reads the words after `claude mcp add` and the like, and after `mainstay add`.
+fn add(words: &[&str]) -> Result<UnnamedServer, NotPasted> {
+    let mut found = UnnamedServer::default();
     let mut members = Map::new();
     let (mut env, mut headers) = (Map::new(), Map::new());
     let mut target: Vec<&str> = Vec::new();
     let mut at = 0;
     while let Some(word) = words.get(at).copied() {
         at += 1;
-        // What is behind the program is its own.
+        // Words after the program belong to the program.
         let is_program = target.first().is_some_and(|first| !is_url(first));
         if is_program {
             target.push(word);
@@ -388,7 +392,7 @@ fn add(words: &[&str]) -> Result<Found, NotPasted> {
             "-e" | "--env" => {
                 let first = value().unwrap_or_default();
                 let mut pairs = vec![first];
-                // Some clients take several behind one option.
+                // Some clients take several values after one option.
                 while let Some(next) = words
                     .get(at)
                     .copied()
@@ -447,7 +451,7 @@ fn add(words: &[&str]) -> Result<Found, NotPasted> {
                 };
                 members.insert(key.to_owned(), json!(names));
             }
-            // Where the client keeps it is of no account here.
+            // The place in which the client keeps it does not matter here.
             "-s" | "--scope" | "--description" => {
                 value();
             }
@@ -475,8 +479,8 @@ fn add(words: &[&str]) -> Result<Found, NotPasted> {
             members.insert(key.to_owned(), pairs.into());
         }
     }
-    // In the words of clients, as they have been read so far.
-    let shape = shapes::find(Value::Object(members), Format::Json);
+    // The members have the words of clients, so they are read like a file.
+    let shape = shapes::find(Value::Object(members), FileFormat::Json);
     let shape = shape.ok_or_else(|| unreadable("the command line names no server"))?;
     let read = shape
         .servers()

@@ -1,4 +1,4 @@
-//! A name for a server that has none, by its package, its image, its script or its host.
+//! Makes a name for a server that has none, from its package, its image, its script or its host.
 
 use mainstay_config::edit::Entry;
 use mainstay_core::programs;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 const FALLBACK: &str = "server";
 
-/// Words that say of a package that it is a server.
+/// Prefixes and suffixes of packages of servers.
 const PREFIXES: [&str; 5] = ["mcp-server-", "mcp_server_", "server-", "mcp-", "mcp_"];
 const SUFFIXES: [&str; 6] = [
     "-mcp-server",
@@ -17,7 +17,7 @@ const SUFFIXES: [&str; 6] = [
     "-server",
 ];
 
-/// Names of scripts that say nothing.
+/// Names of scripts that do not tell the server.
 const PLAIN: [&str; 12] = [
     "index", "main", "server", "cli", "app", "run", "start", "dist", "build", "src", "mcp", "bin",
 ];
@@ -50,7 +50,7 @@ fn of_url(url: &str) -> Option<String> {
         _ if is_number || host.is_empty() || host.starts_with('[') => None,
         [] => None,
         [only] => Some((*only).to_owned()),
-        // Of `docs.example.com` the one before the end: the site's own name.
+        // Of `docs.example.com` the label before the last: the name of the site.
         labels => Some(labels[labels.len() - 2].to_owned()),
     }
 }
@@ -72,7 +72,7 @@ fn of_command(command: &str, args: &[&str]) -> Option<String> {
         "cmd" => {
             let at = args.iter().position(|arg| arg.eq_ignore_ascii_case("/c"))?;
             let (command, args) = args[at + 1..].split_first()?;
-            // Once is enough.
+            // One level of `cmd` is enough.
             match programs::name_of(command).to_ascii_lowercase().as_str() {
                 "cmd" => None,
                 _ => of_command(command, args),
@@ -89,7 +89,7 @@ fn of_command(command: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// The package that a runner runs: what `-p` or `--from` names, or else the first word.
+/// The package that a runner runs: the value of `-p` or `--from`, or else the first word.
 fn package(args: &[&str]) -> Option<String> {
     let takes_value = |arg: &str| {
         matches!(
@@ -155,21 +155,21 @@ fn image(args: &[&str]) -> Option<String> {
     None
 }
 
-/// The script that an interpreter runs: by its name, or by its folder where that says nothing.
+/// The script that an interpreter runs: its name, or its folder if the name does not tell.
 fn script(args: &[&str]) -> Option<String> {
     let is_script = |arg: &&&str| !arg.starts_with('-') && !matches!(**arg, "run" | "-jar");
     let path = args.iter().find(is_script)?;
     let mut parts = path.rsplit(['/', '\\']);
     let file = parts.next()?;
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    let says = |part: &&str| {
+    let is_telling = |part: &&str| {
         !part.is_empty() && !PLAIN.contains(part) && !part.starts_with(['.', '~', '$'])
     };
-    let said = std::iter::once(stem).chain(parts).find(says);
-    said.and_then(bare)
+    let part = std::iter::once(stem).chain(parts).find(is_telling);
+    part.and_then(bare)
 }
 
-/// `filesystem` of `@modelcontextprotocol/server-filesystem@1.2`.
+/// Returns `filesystem` for `@modelcontextprotocol/server-filesystem@1.2`.
 fn bare(package: &str) -> Option<String> {
     let package = package.strip_prefix("git+").unwrap_or(package);
     let package = package.split(['?', '#']).next().unwrap_or_default();
@@ -177,7 +177,7 @@ fn bare(package: &str) -> Option<String> {
         Some((scope, name)) => (scope.rsplit('/').next().unwrap_or_default(), name),
         None => ("", package),
     };
-    // The version, the tag of an image, the extras of Python, the ending of a repository.
+    // The version, the tag of an image, the extras of Python, or the ending of a repository.
     let at = name
         .char_indices()
         .skip(1)

@@ -1,34 +1,34 @@
-//! Finds the servers in a value, whichever client has them like that.
+//! Finds the servers in a value that may have the shape of any client.
 
 use std::path::PathBuf;
 
 use mainstay_config::is_known_key;
 use serde_json::{Map, Value};
 
-use super::{Found, map, shortened};
+use super::{UnnamedServer, map, shortened};
 use crate::{
     client::Client,
     document::NotReadable,
-    format::Format,
-    places::{ClientFile, Scope, Section},
-    read::{self, Fate, Server, kept_key},
+    format::FileFormat,
+    places::{ClientFile, FileScope, Section},
+    read::{self, FoundServer, KeyFate, kept_key},
 };
 
-/// How deep servers are looked for.
+/// The deepest level at which servers are looked for.
 const MAX_DEPTH: usize = 4;
 
 /// Servers in a value.
-pub(super) struct Shape {
+pub(super) struct PastedShape {
     client: Client,
-    /// Whether the client is known by what it alone writes.
+    /// True if the client is known by keys that only it writes.
     is_certain: bool,
     whole: Value,
     section: Section,
-    /// What it is, in words.
+    /// The kind of value, in words.
     pub words: String,
 }
 
-/// Members by which an entry says how its server is started or reached.
+/// Members of an entry that tell how its server is started or reached.
 const REACH: [&str; 7] = [
     "command",
     "cmd",
@@ -39,17 +39,17 @@ const REACH: [&str; 7] = [
     "remoteUrl",
 ];
 
-pub(super) fn find(whole: Value, format: Format) -> Option<Shape> {
+pub(super) fn find(whole: Value, format: FileFormat) -> Option<PastedShape> {
     find_at(whole, format, 0)
 }
 
-fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
+fn find_at(whole: Value, format: FileFormat, depth: usize) -> Option<PastedShape> {
     if let Value::Array(_) = whole {
         return of_list(whole, format);
     }
     let members = whole.as_object()?;
     if let Some(shape) = of_client(members, format) {
-        let Known {
+        let ClientShape {
             client,
             section,
             words,
@@ -59,7 +59,7 @@ fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
             Some(client) => (client, true),
             None => (guessed(&entries), false),
         };
-        return Some(Shape {
+        return Some(PastedShape {
             client,
             is_certain,
             words: words.to_owned(),
@@ -77,7 +77,7 @@ fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
             "mcpServers",
             Value::Object(Map::from_iter([(label, whole)])),
         )]));
-        return Some(Shape {
+        return Some(PastedShape {
             client,
             is_certain: false,
             whole,
@@ -90,10 +90,10 @@ fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
         && members.values().all(Value::is_object)
     {
         let client = match format {
-            Format::Yaml if members.values().any(is_of_goose) => Client::Goose,
+            FileFormat::Yaml if members.values().any(is_of_goose) => Client::Goose,
             _ => guessed(&entries(&whole)),
         };
-        return Some(Shape {
+        return Some(PastedShape {
             client,
             is_certain: false,
             whole: Value::Object(map([("mcpServers", whole)])),
@@ -113,18 +113,18 @@ fn find_at(whole: Value, format: Format, depth: usize) -> Option<Shape> {
         .find_map(|value| find_at(value, format, depth + 1))
 }
 
-struct Known {
-    /// `None` where many clients write it so.
+struct ClientShape {
+    /// `None` if many clients have this shape.
     client: Option<Client>,
     section: Section,
     words: &'static str,
 }
 
-/// By the key that holds the servers.
-fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
-    let known = |client, keys: &[&str], is_list, words| {
+/// Recognises a client by the key that holds the servers.
+fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientShape> {
+    let shape_of = |client, keys: &[&str], is_list, words| {
         let section = section(keys, is_list);
-        Some(Known {
+        Some(ClientShape {
             client,
             section,
             words,
@@ -133,7 +133,7 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
     let is_map = |key: &str| members.get(key).is_some_and(Value::is_object);
     let is_list = |key: &str| members.get(key).is_some_and(Value::is_array);
     if is_map("context_servers") {
-        return known(
+        return shape_of(
             Some(Client::Zed),
             &["context_servers"],
             false,
@@ -141,7 +141,7 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
         );
     }
     if is_map("mcp_servers") {
-        return known(
+        return shape_of(
             Some(Client::Codex),
             &["mcp_servers"],
             false,
@@ -149,7 +149,7 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
         );
     }
     if is_list("mcpServers") {
-        return known(
+        return shape_of(
             Some(Client::Continue),
             &["mcpServers"],
             true,
@@ -158,13 +158,13 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
     }
     if is_map("mcpServers") {
         return match format {
-            Format::Yaml => known(
+            FileFormat::Yaml => shape_of(
                 Some(Client::LibreChat),
                 &["mcpServers"],
                 false,
                 "servers of LibreChat",
             ),
-            _ => known(
+            _ => shape_of(
                 None,
                 &["mcpServers"],
                 false,
@@ -173,7 +173,7 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
         };
     }
     if is_map("servers") {
-        return known(
+        return shape_of(
             Some(Client::VsCode),
             &["servers"],
             false,
@@ -181,12 +181,12 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
         );
     }
     if is_list("servers") {
-        return known(None, &["servers"], true, "a list of servers");
+        return shape_of(None, &["servers"], true, "a list of servers");
     }
     if let Some(mcp) = members.get("mcp").and_then(Value::as_object) {
         let has = |key: &str| mcp.get(key).is_some_and(Value::is_object);
         if has("servers") && !mcp.get("servers").is_some_and(is_entry) {
-            return known(
+            return shape_of(
                 Some(Client::VsCode),
                 &["mcp", "servers"],
                 false,
@@ -194,7 +194,7 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
             );
         }
         if has("mcpServers") {
-            return known(
+            return shape_of(
                 None,
                 &["mcp", "mcpServers"],
                 false,
@@ -202,7 +202,7 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
             );
         }
         if mcp.values().any(is_entry) {
-            return known(
+            return shape_of(
                 Some(Client::Opencode),
                 &["mcp"],
                 false,
@@ -211,25 +211,29 @@ fn of_client(members: &Map<String, Value>, format: Format) -> Option<Known> {
         }
     }
     let extensions = members.get("extensions").and_then(Value::as_object);
-    if extensions.is_some_and(|it| it.values().any(|it| is_of_goose(it) || is_entry(it))) {
-        return known(
+    if extensions.is_some_and(|extensions| {
+        extensions
+            .values()
+            .any(|entry| is_of_goose(entry) || is_entry(entry))
+    }) {
+        return shape_of(
             Some(Client::Goose),
             &["extensions"],
             false,
             "extensions of goose",
         );
     }
-    // Settings whose keys are paths: `amp.mcpServers`, `mcp.servers`.
+    // The keys of some settings are paths: `amp.mcpServers`, `mcp.servers`.
     let ends = |key: &&String| key.ends_with(".mcpServers") || *key == "mcp.servers";
     let flat = members.keys().find(|key| ends(key) && is_map(key))?;
-    known(None, &[flat], false, "settings with servers")
+    shape_of(None, &[flat], false, "settings with servers")
 }
 
-/// A list of entries that say their names.
-fn of_list(list: Value, format: Format) -> Option<Shape> {
+/// Reads a list of entries that have their names inside.
+fn of_list(list: Value, format: FileFormat) -> Option<PastedShape> {
     let elements = list.as_array()?;
     if !elements.iter().any(is_entry) {
-        // One file in a list, and nothing else.
+        // The list has one file, and nothing else.
         return match list {
             Value::Array(mut elements) if elements.len() == 1 => {
                 let only = elements.swap_remove(0);
@@ -239,10 +243,10 @@ fn of_list(list: Value, format: Format) -> Option<Shape> {
         };
     }
     let (client, words) = match format {
-        Format::Yaml => (Client::Continue, "servers of Continue"),
+        FileFormat::Yaml => (Client::Continue, "servers of Continue"),
         _ => (guessed(&entries(&list)), "a list of servers"),
     };
-    Some(Shape {
+    Some(PastedShape {
         client,
         is_certain: false,
         whole: Value::Object(map([("mcpServers", list)])),
@@ -271,14 +275,14 @@ fn is_entry(value: &Value) -> bool {
     let Some(members) = value.as_object() else {
         return false;
     };
-    let says = |key: &&str| match members.get(*key) {
+    let is_reach = |key: &&str| match members.get(*key) {
         Some(Value::String(_)) => true,
-        // opencode's words, and the object of older Zeds.
+        // An array of words for opencode, an object for older versions of Zed.
         Some(Value::Array(words)) => *key == "command" && words.iter().all(Value::is_string),
         Some(Value::Object(inner)) => *key == "command" && inner.contains_key("path"),
         _ => false,
     };
-    REACH.iter().any(says)
+    REACH.iter().any(is_reach)
 }
 
 fn is_of_goose(value: &Value) -> bool {
@@ -287,8 +291,8 @@ fn is_of_goose(value: &Value) -> bool {
         .any(|key| value.get(key).is_some())
 }
 
-/// In whose words entries are that many clients could have. Claude Code writes references as they are
-/// written here.
+/// Guesses the client of entries that many clients could have. Claude Code is the default: it writes
+/// references as we do.
 fn guessed(entries: &[&Map<String, Value>]) -> Client {
     let has = |key: &str| entries.iter().any(|entry| entry.contains_key(key));
     if has("cmd") || has("envs") || has("uri") {
@@ -296,7 +300,7 @@ fn guessed(entries: &[&Map<String, Value>]) -> Client {
     } else if has("environment")
         || entries
             .iter()
-            .any(|it| it.get("command").is_some_and(Value::is_array))
+            .any(|entry| entry.get("command").is_some_and(Value::is_array))
     {
         Client::Opencode
     } else if has("httpUrl") {
@@ -306,13 +310,13 @@ fn guessed(entries: &[&Map<String, Value>]) -> Client {
     }
 }
 
-impl Shape {
-    pub fn servers(&self) -> Result<Vec<Server>, NotReadable> {
+impl PastedShape {
+    pub fn servers(&self) -> Result<Vec<FoundServer>, NotReadable> {
         let file = ClientFile {
             client: self.client,
             path: PathBuf::new(),
-            format: Format::Json,
-            scope: Scope::User,
+            format: FileFormat::Json,
+            scope: FileScope::User,
             is_main: false,
             choices: Vec::new(),
             own_addresses: Vec::new(),
@@ -323,30 +327,30 @@ impl Shape {
         Ok(found)
     }
 
-    /// A server with what a person has to know. The client is of no account any more.
-    pub fn found(&self, server: Server) -> Found {
-        let Server {
+    /// Converts a server. Its notes are for a person who need not know the client.
+    pub fn found(&self, server: FoundServer) -> UnnamedServer {
+        let FoundServer {
             label,
             mut entry,
             mut notes,
             ..
         } = server;
-        let kept = entry.shift_remove(&kept_key(self.client));
+        let client_part = entry.shift_remove(&kept_key(self.client));
         let mut lost = Vec::new();
-        if let Some(Value::Object(kept)) = kept {
-            // The name stands beside the entry.
-            for (key, value) in kept.into_iter().filter(|(key, _)| key != "name") {
+        if let Some(Value::Object(client_part)) = client_part {
+            // The name is not a part of the entry.
+            for (key, value) in client_part.into_iter().filter(|(key, _)| key != "name") {
                 let mut of_key = notes.iter().filter(|note| note.key == key);
-                // Keys without a meaning, which people keep in our file, too.
-                if is_known_key(&key) && of_key.clone().all(|note| note.fate == Fate::Kept) {
+                // Keys without a meaning stay in the entry: people keep them in our file, too.
+                if is_known_key(&key) && of_key.clone().all(|note| note.fate == KeyFate::Kept) {
                     notes.retain(|note| note.key != key);
                     entry.entry(key).or_insert(value);
-                } else if of_key.any(|note| note.fate == Fate::Kept) {
+                } else if of_key.any(|note| note.fate == KeyFate::Kept) {
                     lost.push(shortened(&key));
                 }
             }
         }
-        let reports = notes.iter().filter(|note| note.fate.is_told());
+        let reports = notes.iter().filter(|note| note.fate.is_reported());
         let mut notes: Vec<String> = reports
             .filter(|note| !label.is_empty() || note.key != "name")
             .map(|note| {
@@ -361,7 +365,7 @@ impl Shape {
                 lost.join(", ")
             ));
         }
-        Found {
+        UnnamedServer {
             label: Some(label),
             entry,
             notes,

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The one server of a text: its name, its entry and its notes.
+/// The only server of a text: its name, its entry and its notes.
 fn one(text: &str) -> (String, Value, Vec<String>) {
     let mut read = pasted(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(read.servers.len(), 1, "{text}: {read:?}");
@@ -28,7 +28,7 @@ fn files_of_all_clients_are_read() {
         "fs",
         &files,
     );
-    // Parts of files, as documentation shows them.
+    // Parts of files, as in documents.
     for text in [
         "```json\n{\"fs\": {\"command\": \"npx\", \"args\": [\"-y\", \"files\"]}}\n```",
         "\"fs\": {\"command\": \"npx\", \"args\": [\"-y\", \"files\"]},",
@@ -168,7 +168,11 @@ fn command_lines_are_read() {
         check(text, name, &entry);
     }
     let several = pasted("claude mcp add a -- npx a\nclaude mcp add a -- npx b\n").expect("two");
-    let names: Vec<&str> = several.servers.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = several
+        .servers
+        .iter()
+        .map(|server| server.name.as_str())
+        .collect();
     assert_eq!(names, ["a", "a-2"]);
     assert_eq!(several.format, "a command line of claude");
 }
@@ -236,7 +240,7 @@ fn what_cannot_be_read_says_what_was_expected() {
     );
 }
 
-/// As large as may be, and as deep.
+/// Texts of the greatest size and depth.
 #[test]
 fn hostile_texts_are_bounded() {
     for text in [
@@ -265,7 +269,7 @@ proptest! {
         let _ = pasted(&text);
     }
 
-    /// Of the marks that texts of this kind are made of.
+    /// Random sequences of the marks of such texts.
     #[test]
     fn no_text_of_marks_ends_the_reader(parts in prop::collection::vec(prop::sample::select(vec![
         "{", "}", "[", "]", ":", ",", "\"", "'", "\\", "\n", " ", "-", "--", "=", "$", "${A}", "#", "&a", "*a", "<<", "|", ">",

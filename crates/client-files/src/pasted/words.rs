@@ -1,11 +1,11 @@
-//! Splits a command line into words, as a shell does. Nothing is expanded: `$NAME` becomes our reference.
+//! Splits a command line into words, as a shell does. Expands nothing: `$NAME` becomes our reference.
 
 /// A word of a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Word {
-    /// In our words: `${NAME}` is a reference, `$${` stands for `${`.
+pub(super) struct ShellWord {
+    /// The text in our words: `${NAME}` is a reference, `$${` stands for `${`.
     pub text: String,
-    /// Whether a part of it stood in quotes.
+    /// True if a part of it was in quotes.
     pub is_quoted: bool,
 }
 
@@ -13,8 +13,8 @@ pub(super) struct Word {
 #[error("a quote is not closed")]
 pub(super) struct Unclosed;
 
-/// The lines, with those in one that a shell would read as one: a line may end with `\`, or with what
-/// other shells have for it, and a quote may go over several.
+/// Joins lines that a shell reads as one: a line may end with `\`, or with the continuation character of
+/// another shell, and a quote may span several lines.
 pub(super) fn lines(text: &str) -> Vec<String> {
     let mut whole = Vec::new();
     let mut open = String::new();
@@ -39,15 +39,15 @@ pub(super) fn lines(text: &str) -> Vec<String> {
 }
 
 fn is_open(line: &str) -> bool {
-    // A quote that is never closed takes no line with it beyond this many bytes.
+    // A quote that is never closed does not join more than this many bytes.
     const LONGEST: usize = 64 * 1024;
     line.len() < LONGEST && split(line).is_err()
 }
 
-/// The words of one line.
-pub(super) fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
+/// Splits one line into words.
+pub(super) fn split(line: &str) -> Result<Vec<ShellWord>, Unclosed> {
     let mut words = Vec::new();
-    let mut word = Word::default();
+    let mut word = ShellWord::default();
     let mut has_word = false;
     let mut chars = line.chars().peekable();
     while let Some(c) = chars.next() {
@@ -93,7 +93,7 @@ pub(super) fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
             '\\' => {
                 has_word = true;
                 match chars.peek().copied() {
-                    // `\x` is a path of Windows far more often than an x.
+                    // A letter after `\` is far more often part of a path of Windows than escaped.
                     Some(next) if next.is_alphanumeric() => word.text.push('\\'),
                     Some('$') => {
                         chars.next();
@@ -122,16 +122,16 @@ pub(super) fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
     Ok(words)
 }
 
-/// A `$` that means itself.
+/// Writes a `$` that is no reference.
 fn dollar(text: &mut String, next: Option<&char>) {
     text.push_str(if next == Some(&'{') { "$$" } else { "$" });
 }
 
-/// `$NAME` becomes `${NAME}`; `${…}` is the same here.
+/// Writes `$NAME` as `${NAME}`; `${…}` stays as it is.
 fn variable(text: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    let begins = |c: &char| c.is_ascii_alphabetic() || *c == '_';
+    let starts_name = |c: &char| c.is_ascii_alphabetic() || *c == '_';
     text.push('$');
-    if !chars.peek().is_some_and(begins) {
+    if !chars.peek().is_some_and(starts_name) {
         return;
     }
     text.push('{');

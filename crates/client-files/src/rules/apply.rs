@@ -1,22 +1,22 @@
-//! What the rules of a client make of a server.
+//! Applies the rules of a client to a server.
 
 use serde_json::{Value, json};
 
 use super::{Effect, Rule, RuleScope, Tools, behind, has_agents};
 use crate::{
     client::Client,
-    read::{Fate, Server},
+    read::{FoundServer, KeyFate},
 };
 
-/// Rules that are named in one note. The others are counted.
+/// The most rules in one note. The others are counted.
 const MAX_NAMED: usize = 3;
 
-/// The rules that count where a server is, of those that hold there.
+/// The rules that decide for a server, of those that hold for it.
 #[derive(Default)]
 struct Verdict<'r> {
-    /// Of all tools.
+    /// The rule for all tools.
     all: Option<&'r Rule>,
-    /// Of single tools, by their names.
+    /// Rules for single tools, by their names.
     named: Vec<(&'r str, &'r Rule)>,
     patterns: Vec<&'r Rule>,
 }
@@ -33,7 +33,7 @@ impl<'r> Verdict<'r> {
                     };
                 }
                 Tools::One(tool) => {
-                    verdict.named.retain(|(known, _)| known != tool);
+                    verdict.named.retain(|(earlier, _)| earlier != tool);
                     verdict.named.push((tool, rule));
                 }
                 Tools::Pattern(_) => verdict.patterns.push(rule),
@@ -48,16 +48,18 @@ impl<'r> Verdict<'r> {
 
     /// Tools that are not refused with the others.
     fn exceptions(&self) -> Vec<String> {
-        let named = self.named.iter();
-        let named = named.filter(|(_, rule)| rule.effect != Effect::Refused);
-        named.map(|(tool, _)| (*tool).to_owned()).collect()
+        self.named
+            .iter()
+            .filter(|(_, rule)| rule.effect != Effect::Refused)
+            .map(|(tool, _)| (*tool).to_owned())
+            .collect()
     }
 }
 
-/// The rule by which the client has no tool of the server at all.
-pub(super) fn refusal<'r>(server: &Server, rules: &'r [Rule]) -> Option<&'r Rule> {
-    let own = rules.iter().filter(|rule| rule.server == server.label);
-    let verdict = Verdict::from_rules(own.filter(|rule| rule.is_whole(server)));
+/// The rule that leaves the client without any tool of the server.
+pub(super) fn refusal<'r>(server: &FoundServer, rules: &'r [Rule]) -> Option<&'r Rule> {
+    let server_rules = rules.iter().filter(|rule| rule.server == server.label);
+    let verdict = Verdict::from_rules(server_rules.filter(|rule| rule.is_whole(server)));
     let has_some = verdict
         .patterns
         .iter()
@@ -67,14 +69,15 @@ pub(super) fn refusal<'r>(server: &Server, rules: &'r [Rule]) -> Option<&'r Rule
         .filter(|_| !has_some && verdict.exceptions().is_empty())
 }
 
-/// Restricts the server as its client does, and says which rules no longer hold.
-pub(crate) fn apply(server: &mut Server, rules: &[Rule]) {
-    // A question that holds behind Mainstay stays, and lifts no refusal here.
-    let stays = |rule: &Rule| rule.effect == Effect::Asked && rule.holds_behind;
-    let own = rules
+/// Restricts the server as its client does, and reports rules that no longer hold.
+pub(crate) fn apply(server: &mut FoundServer, rules: &[Rule]) {
+    // A confirmation that holds behind Mainstay stays, and does not override a refusal here.
+    let is_kept = |rule: &Rule| rule.effect == Effect::Asked && rule.holds_behind;
+    let server_rules = rules
         .iter()
-        .filter(|rule| rule.server == server.label && !stays(rule));
-    let (whole, part): (Vec<&Rule>, Vec<&Rule>) = own.partition(|rule| rule.is_whole(server));
+        .filter(|rule| rule.server == server.label && !is_kept(rule));
+    let (whole, part): (Vec<&Rule>, Vec<&Rule>) =
+        server_rules.partition(|rule| rule.is_whole(server));
     let verdict = Verdict::from_rules(whole.into_iter());
     let client = server.client;
     let mut lost: Vec<&Rule> = Vec::new();
@@ -97,8 +100,8 @@ pub(crate) fn apply(server: &mut Server, rules: &[Rule]) {
         allow(server, rule, exceptions);
     } else {
         let is_refused = |rule: &&Rule| rule.effect == Effect::Refused && !rule.holds_behind;
-        let mut patterns = verdict.patterns.iter().copied();
-        if let Some(pattern) = patterns.find(is_refused) {
+        let refused = verdict.patterns.iter().copied().find(is_refused);
+        if let Some(pattern) = refused {
             let text = without_patterns(client, pattern);
             refuse(server, pattern, text);
         }
@@ -106,8 +109,8 @@ pub(crate) fn apply(server: &mut Server, rules: &[Rule]) {
         lost.extend(verdict.all);
         lost.extend(verdict.patterns);
     }
-    let asked = verdict.named.iter().map(|(_, rule)| *rule);
-    lost.extend(asked);
+    let for_tools = verdict.named.iter().map(|(_, rule)| *rule);
+    lost.extend(for_tools);
     lost.retain(|rule| rule.effect == Effect::Asked);
     lost.extend(part.iter().filter(|rule| rule.effect != Effect::Allowed));
     lost.retain(|rule| !rule.holds_behind);
@@ -130,44 +133,44 @@ fn of_file(rule: &Rule) -> String {
     file.map_or_else(String::new, |file| format!(" ({})", file.display()))
 }
 
-/// Disables a server with a restriction that Mainstay has not.
-fn refuse(server: &mut Server, rule: &Rule, text: String) {
-    server.note(&rule.key, Fate::Unsupported, text);
+/// Disables a server with a restriction that Mainstay does not have.
+fn refuse(server: &mut FoundServer, rule: &Rule, text: String) {
+    server.note(&rule.key, KeyFate::Unsupported, text);
     if server.entry.get("enabled") != Some(&Value::Bool(false)) {
         server.entry.insert("enabled".to_owned(), json!(false));
         let text = "the server is disabled until you enable it".to_owned();
-        server.note(&rule.key, Fate::Reported, text);
+        server.note(&rule.key, KeyFate::Reported, text);
     }
 }
 
 /// Disables a server that a list of its client leaves out.
-fn leave_out(server: &mut Server, rule: &Rule) {
+fn leave_out(server: &mut FoundServer, rule: &Rule) {
     server.entry.insert("enabled".to_owned(), json!(false));
     let text = format!(
         "{} leaves it out{}, so it is disabled here",
         server.client,
         of_file(rule)
     );
-    server.note(&rule.key, Fate::Reported, text);
+    server.note(&rule.key, KeyFate::Reported, text);
 }
 
 /// Allows these tools only.
-fn allow(server: &mut Server, rule: &Rule, mut tools: Vec<String>) {
+fn allow(server: &mut FoundServer, rule: &Rule, mut tools: Vec<String>) {
     const OURS: &str = "allowedTools";
-    if let Some(known) = crate::read::names(server.entry.get(OURS)) {
-        tools.retain(|name| known.contains(name));
+    if let Some(allowed) = crate::read::names(server.entry.get(OURS)) {
+        tools.retain(|name| allowed.contains(name));
     }
     server.entry.insert(OURS.to_owned(), json!(tools));
-    let who = match server.client {
+    let subject = match server.client {
         client if has_agents(client) => "its agent".to_owned(),
         client => client.to_string(),
     };
-    let text = format!("{who} has {} of its tools only", tools.join(", "));
-    server.note(&rule.key, Fate::Honoured, text);
+    let text = format!("{subject} has {} of its tools only", tools.join(", "));
+    server.note(&rule.key, KeyFate::Honoured, text);
 }
 
 /// Hides the tools that the client refuses by their names.
-fn disable(server: &mut Server, verdict: &Verdict<'_>) {
+fn disable(server: &mut FoundServer, verdict: &Verdict<'_>) {
     const OURS: &str = "disabledTools";
     let mut refused = verdict
         .named
@@ -191,10 +194,10 @@ fn disable(server: &mut Server, verdict: &Verdict<'_>) {
         server.client,
         first_of(&tools)
     );
-    server.note(&key, Fate::Reported, text);
+    server.note(&key, KeyFate::Reported, text);
 }
 
-/// The first of these texts, and how many more there are.
+/// The first of these texts, and the number of the others.
 fn first_of(texts: &[&str]) -> String {
     let named = texts[..texts.len().min(MAX_NAMED)].join(", ");
     match texts.len().saturating_sub(MAX_NAMED) {
@@ -203,8 +206,8 @@ fn first_of(texts: &[&str]) -> String {
     }
 }
 
-/// Says which rules do not hold for the tools behind Mainstay, a note for each file.
-fn report(server: &mut Server, lost: &[&Rule]) {
+/// Reports rules that do not hold for the tools behind Mainstay, in a note for each file.
+fn report(server: &mut FoundServer, lost: &[&Rule]) {
     let client = server.client;
     let is_absence = |rule: &&&Rule| rule.effect == Effect::Refused && rule.tools == Tools::All;
     let (absences, mut others): (Vec<&Rule>, Vec<&Rule>) = lost.iter().partition(is_absence);
@@ -218,7 +221,7 @@ fn report(server: &mut Server, lost: &[&Rule]) {
             "{client} leaves it out in {}, where Mainstay has it, too",
             first_of(&places)
         );
-        server.note(&rule.key, Fate::Reported, text);
+        server.note(&rule.key, KeyFate::Reported, text);
     }
     while let Some(first) = others.first().copied() {
         let is_same = |rule: &mut &Rule| rule.file == first.file;
@@ -246,7 +249,7 @@ fn report(server: &mut Server, lost: &[&Rule]) {
             of_file(first),
             behind(client, server.name.as_str(), tool)
         );
-        server.note(&keys.join(", "), Fate::Reported, text);
+        server.note(&keys.join(", "), KeyFate::Reported, text);
     }
 }
 

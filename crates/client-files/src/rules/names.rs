@@ -1,4 +1,4 @@
-//! Which tools of a server a pattern means, as a client writes the names of tools.
+//! Matches patterns with tools of a server, in the forms that clients have for the names of tools.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?'])
 }
 
-/// Which tools a text means that stands behind the name of their server.
+/// The tools that a text means which follows the name of their server.
 pub(super) fn tools(rest: &str) -> Tools {
     if rest.chars().all(|c| c == '*') {
         Tools::All
@@ -19,7 +19,7 @@ pub(super) fn tools(rest: &str) -> Tools {
     }
 }
 
-/// Which tools the pattern means of a server whose tools have this prefix. `None` if it means none.
+/// The tools that the pattern means of a server whose tools have this prefix. `None` if there are none.
 pub(super) fn behind_prefix(pattern: &str, prefix: &str) -> Option<Tools> {
     let pattern: Vec<char> = pattern.chars().collect();
     let rest = reached(&pattern, prefix).into_iter();
@@ -29,17 +29,17 @@ pub(super) fn behind_prefix(pattern: &str, prefix: &str) -> Option<Tools> {
     if found.contains(&Tools::All) {
         return Some(Tools::All);
     }
-    // What is left of a pattern that begins earlier fits more.
+    // The rest of a pattern that begins earlier matches more.
     (!found.is_empty()).then(|| found.swap_remove(0))
 }
 
-/// Whether the pattern fits the whole text.
+/// True if the pattern matches the whole text.
 pub(super) fn fits(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     with_stars(&pattern, &reached(&pattern, text)).contains(&pattern.len())
 }
 
-/// Where in the pattern one may be behind this text.
+/// The places in the pattern that can follow this text.
 fn reached(pattern: &[char], text: &str) -> BTreeSet<usize> {
     let mut states = BTreeSet::from([0]);
     for c in text.chars() {
@@ -49,7 +49,7 @@ fn reached(pattern: &[char], text: &str) -> BTreeSet<usize> {
                 Some('*') => {
                     next.insert(at);
                 }
-                Some(it) if *it == c || *it == '?' => {
+                Some(expected) if *expected == c || *expected == '?' => {
                     next.insert(at + 1);
                 }
                 _ => {}
@@ -60,7 +60,7 @@ fn reached(pattern: &[char], text: &str) -> BTreeSet<usize> {
     states
 }
 
-/// The places that are reached where stars stand for nothing.
+/// Adds the places that are reached if stars stand for nothing.
 fn with_stars(pattern: &[char], states: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut reached = states.clone();
     for &state in states {
@@ -73,7 +73,7 @@ fn with_stars(pattern: &[char], states: &BTreeSet<usize>) -> BTreeSet<usize> {
     reached
 }
 
-/// A name as clients have it within the name of a tool.
+/// Writes a name as clients have it within the name of a tool.
 pub(super) fn plain(label: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     label

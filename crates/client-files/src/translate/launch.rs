@@ -1,4 +1,4 @@
-//! How a server is started: its command, its variables, its folder, and what stands for them.
+//! Translates the keys that start a server: its command, its variables, its folder, and their placeholders.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ impl Reading<'_> {
     pub(super) fn command(&mut self, key: &str, value: &Value) {
         match value {
             Value::String(_) => self.text(key, "command", value),
-            // opencode's.
+            // An array of words for opencode.
             Value::Array(words) => {
                 let words: Option<Vec<String>> =
                     words.iter().map(|word| self.scalar(key, word)).collect();
@@ -23,7 +23,7 @@ impl Reading<'_> {
                     self.set("args", args.to_vec());
                 }
             }
-            // Zed's, before it had `args` beside it.
+            // An object for versions of Zed before `args`.
             Value::Object(members) => {
                 self.honoured(key);
                 for (inner, value) in members {
@@ -66,8 +66,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Names with texts: variables, headers.
-    pub(super) fn pairs(&mut self, key: &str, own: &str, value: &Value) {
+    /// Reads names with texts: variables, headers.
+    pub(super) fn pairs(&mut self, key: &str, our_key: &str, value: &Value) {
         let Value::Object(members) = value else {
             return self.unread(key, value, "names with texts");
         };
@@ -78,7 +78,7 @@ impl Reading<'_> {
                 (Some(text), _) => {
                     pairs.insert(name.clone(), text.into());
                 }
-                (None, Value::Null) if own == "env" => {
+                (None, Value::Null) if our_key == "env" => {
                     pairs.insert(name.clone(), Value::Null);
                 }
                 (None, _) => self.unread(&format!("{key}.{name}"), value, "a text"),
@@ -87,9 +87,14 @@ impl Reading<'_> {
         if pairs.is_empty() {
             return;
         }
-        match self.read.entry.get_mut(own).and_then(Value::as_object_mut) {
-            Some(known) => known.extend(pairs),
-            None => self.set(own, pairs),
+        match self
+            .read
+            .entry
+            .get_mut(our_key)
+            .and_then(Value::as_object_mut)
+        {
+            Some(present) => present.extend(pairs),
+            None => self.set(our_key, pairs),
         }
     }
 
@@ -114,10 +119,10 @@ impl Reading<'_> {
         self.unsupported("env_keys", value, text);
     }
 
-    /// Variables that are passed on. Ours passes on all that it has.
+    /// Reads variables that the client passes on. Mainstay passes on all of its variables.
     pub(super) fn inherited(&mut self, key: &str, value: &Value) {
-        let from_elsewhere = |it: &Value| {
-            let source = it.get("source").and_then(Value::as_str);
+        let from_elsewhere = |element: &Value| {
+            let source = element.get("source").and_then(Value::as_str);
             source.is_some_and(|source| source != "local")
         };
         let elements = value.as_array();
@@ -215,34 +220,36 @@ impl Reading<'_> {
         self.keep("source", value);
     }
 
-    /// What an extension of Zed is told. Without a command there is nothing to start.
+    /// Reads the settings of an extension of Zed. Without a command there is nothing to start.
     pub(super) fn extension_settings(&mut self, value: &Value) {
         self.keep("settings", value);
     }
 
-    /// Questions of VS Code that the entry refers to. Only their defaults are known.
+    /// Reads the questions of VS Code that the entry refers to. Only their defaults are known.
     pub(super) fn inputs(&mut self, whole: &Value, place: &Section) {
         let holder = match place.keys.as_slice() {
             [first, _] => whole.get(first),
             _ => Some(whole),
         };
         let inputs = holder
-            .and_then(|it| it.get("inputs"))
+            .and_then(|members| members.get("inputs"))
             .and_then(Value::as_array);
         let text = Value::Object(self.read.entry.clone()).to_string();
         let mut params = Map::new();
-        let mut asked: Vec<String> = Vec::new();
+        let mut open_questions: Vec<String> = Vec::new();
         let mut rest = text.as_str();
         while let Some((_, from)) = rest.split_once("${input:") {
             let Some((id, after)) = from.split_once('}') else {
                 break;
             };
             rest = after;
-            if params.contains_key(id) || asked.iter().any(|known| known == id) {
+            if params.contains_key(id) || open_questions.iter().any(|question| question == id) {
                 continue;
             }
-            let mut inputs = inputs.into_iter().flatten();
-            let input = inputs.find(|input| input.get("id").is_some_and(|it| it == id));
+            let input = inputs
+                .into_iter()
+                .flatten()
+                .find(|input| input.get("id").is_some_and(|value| value == id));
             let default = input
                 .and_then(|input| input.get("default"))
                 .and_then(Value::as_str);
@@ -250,10 +257,10 @@ impl Reading<'_> {
                 Some(default) => {
                     params.insert(id.to_owned(), default.into());
                 }
-                None => asked.push(id.to_owned()),
+                None => open_questions.push(id.to_owned()),
             }
         }
-        for id in asked {
+        for id in open_questions {
             let text = format!(
                 "{} asks for {id:?}, and Mainstay cannot: give it in `inputParams` of the entry",
                 self.client
@@ -265,7 +272,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Relative paths that the client resolves against the folder that it has open.
+    /// Reports relative paths, which the client resolves against the folder that it has open.
     pub(super) fn look_for_places(&mut self) {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let command = self.read.entry.get("command").and_then(text);
@@ -282,8 +289,11 @@ impl Reading<'_> {
         let in_command = command.as_ref().is_some_and(|command| {
             is_dotted(command) || is_relative(command) && command.contains('/')
         });
-        let args = args.iter().flatten().filter_map(text);
-        let in_args = args.into_iter().any(|arg| is_dotted(&arg));
+        let in_args = args
+            .iter()
+            .flatten()
+            .filter_map(text)
+            .any(|arg| is_dotted(&arg));
         if self.read.entry.contains_key("cwd") {
             return;
         }
@@ -306,7 +316,7 @@ impl Reading<'_> {
     }
 }
 
-/// Neither absolute on any system, nor of the home folder, nor behind a placeholder.
+/// True if a path is neither absolute on any system, nor in the home folder, nor behind a placeholder.
 fn is_relative(path: &str) -> bool {
     let has_drive = path.as_bytes().get(1) == Some(&b':');
     !path.is_empty() && !path.starts_with(['/', '\\', '~', '$', '%']) && !has_drive

@@ -1,18 +1,18 @@
-//! What a client's file restricts: times, tools, a sandbox.
+//! Translates the keys that restrict a server: times, tools, a sandbox.
 
 use serde_json::{Map, Value, json};
 
 use super::{Reading, UNKNOWN, is_off, whole};
 use crate::{client::Client, places::Section};
 
-/// In what a client counts the `timeout` of a call.
+/// The unit of `timeout` in the files of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Seconds,
     Milliseconds,
 }
 
-/// The unit of `timeout` in the files of a client.
+/// Returns the unit of `timeout` in the files of a client.
 pub(crate) fn unit(client: Client) -> Unit {
     match client {
         Client::Cline
@@ -25,15 +25,15 @@ pub(crate) fn unit(client: Client) -> Unit {
     }
 }
 
-/// A lower number in a file of milliseconds comes from a client that counts seconds: no server answers
-/// in so few milliseconds.
+/// The least plausible number of milliseconds. A lower number in a file of milliseconds comes from a client
+/// that counts seconds: no server answers in so few milliseconds.
 const LEAST_MILLISECONDS: f64 = 1000.0;
 
-/// Up to this number the same holds where another entry of the file has such a number: who writes 60 means
-/// hours by 7200.
+/// The greatest number that is still taken as seconds if another entry of the file has such a number: the
+/// author of 60 means two hours by 7200.
 const MOST_BESIDE_SECONDS: f64 = 10_000.0;
 
-/// Whether an entry of these servers has a `timeout` that can only be seconds.
+/// True if an entry of these servers has a `timeout` that can only be seconds.
 pub(crate) fn counts_seconds(servers: &Value) -> bool {
     let members = servers.as_object().into_iter().flat_map(Map::values);
     let mut timeouts = members.filter_map(|entry| entry.get("timeout")?.as_f64());
@@ -41,21 +41,21 @@ pub(crate) fn counts_seconds(servers: &Value) -> bool {
 }
 
 impl Reading<'_> {
-    /// The time for a call.
+    /// Reads the time limit of a call.
     pub(super) fn timeout(&mut self, key: &str, value: &Value, unit: Unit) {
         if let Some(seconds) = self.seconds(key, value, unit) {
             self.set("timeout_s", whole(seconds));
         }
     }
 
-    /// The time for the start.
+    /// Reads the time limit of the start.
     pub(super) fn connect_timeout(&mut self, key: &str, value: &Value, unit: Unit) {
         if let Some(seconds) = self.seconds(key, value, unit) {
             self.set("connectTimeoutMs", whole((seconds * 1000.0).round()));
         }
     }
 
-    /// The time of opencode: for the start and for calls, or an object with a time for each.
+    /// Reads the time limit of opencode: for the start and for calls, or an object with a time for each.
     pub(super) fn request_timeout(&mut self, key: &str, value: &Value) {
         if let Value::Object(members) = value {
             for (inner, value) in members {
@@ -74,22 +74,22 @@ impl Reading<'_> {
         }
     }
 
-    /// `mcp.timeout` of opencode, for servers that have no times of their own.
+    /// Reads `mcp.timeout` of opencode, for servers without their own times.
     pub(super) fn section_timeout(&mut self, whole: &Value, place: &Section) {
         let is_second = place.keys == ["mcp", "servers"];
         let times = whole.get("mcp").and_then(|mcp| mcp.get("timeout"));
         let Some(Value::Object(times)) = times.filter(|_| is_second) else {
             return;
         };
-        let own = self.read.entry.clone();
+        let entry = self.read.entry.clone();
         for (key, ours) in [("startup", "connectTimeoutMs"), ("request", "timeout_s")] {
-            if let Some(value) = times.get(key).filter(|_| !own.contains_key(ours)) {
+            if let Some(value) = times.get(key).filter(|_| !entry.contains_key(ours)) {
                 self.request_timeout("mcp.timeout", &json!({ key: value }));
             }
         }
     }
 
-    /// A time that is stated in this unit, in seconds.
+    /// Reads a time in this unit, and returns it in seconds.
     fn seconds(&mut self, key: &str, value: &Value, unit: Unit) -> Option<f64> {
         let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
             let text = "expected a time above zero: the limit of Mainstay holds";
@@ -118,7 +118,7 @@ impl Reading<'_> {
         })
     }
 
-    pub(super) fn tools(&mut self, key: &str, own: &str, value: &Value) {
+    pub(super) fn tools(&mut self, key: &str, our_key: &str, value: &Value) {
         let names: Option<Vec<String>> = match value {
             Value::Array(names) => names
                 .iter()
@@ -127,42 +127,47 @@ impl Reading<'_> {
             _ => None,
         };
         let Some(names) = names else {
-            // A restriction that cannot be read must not become none.
+            // A restriction that cannot be read must not be lost.
             return self.unread(key, value, "a list of tools");
         };
         self.honoured(key);
         let is_all = names.iter().any(|name| name == "*");
-        if is_all && own == "disabledTools" {
+        if is_all && our_key == "disabledTools" {
             self.report(key, "every tool is hidden, so the server is disabled here");
             return self.disable();
         }
-        if is_all || names.is_empty() && own == "disabledTools" {
+        if is_all || names.is_empty() && our_key == "disabledTools" {
             return;
         }
         if names.iter().any(|name| name.contains(['*', '?'])) {
             let text = "Mainstay chooses tools by their names, without patterns";
             return self.unsupported_and_disabled(key, value, text);
         }
-        let known = self.read.entry.get(own).and_then(Value::as_array).cloned();
+        let earlier = self
+            .read
+            .entry
+            .get(our_key)
+            .and_then(Value::as_array)
+            .cloned();
         let names: Vec<Value> = names.into_iter().map(Value::from).collect();
-        let names = match known {
+        let names = match earlier {
             None => names,
             // Each list restricts.
-            Some(known) if own == "allowedTools" => known
+            Some(earlier) if our_key == "allowedTools" => earlier
                 .into_iter()
                 .filter(|name| names.contains(name))
                 .collect(),
-            Some(mut known) => {
-                known.extend(
+            Some(mut earlier) => {
+                earlier.extend(
                     names
                         .into_iter()
-                        .filter(|name| !known.contains(name))
+                        .filter(|name| !earlier.contains(name))
                         .collect::<Vec<_>>(),
                 );
-                known
+                earlier
             }
         };
-        self.set(own, names);
+        self.set(our_key, names);
     }
 
     pub(super) fn sandbox(&mut self, key: &str, value: &Value) {

@@ -1,12 +1,12 @@
-//! How a server is reached over HTTP: its URL, its transport, its headers.
+//! Translates the keys of a server that is reached over HTTP: its URL, its transport, its headers.
 
 use mainstay_config::TransportWord;
 use serde_json::{Map, Value, json};
 
 use super::{Reading, UNKNOWN, is_off};
-use crate::read::Fate;
+use crate::read::KeyFate;
 
-/// Keys by which clients say how they sign in.
+/// Keys for the ways in which clients sign in.
 pub(super) const SIGN_IN: [&str; 15] = [
     "auth",
     "authProviderType",
@@ -30,14 +30,14 @@ impl Reading<'_> {
         let Some(text) = value.as_str() else {
             return self.unread(key, value, "a URL");
         };
-        // What Gemini CLI calls `url` is SSE, and `httpUrl` wins over it.
+        // For Gemini CLI `url` is SSE, and `httpUrl` overrides it.
         let has_http = members.get("httpUrl").is_some_and(Value::is_string);
         if self.client.is_of_gemini() && key == "url" && has_http {
             return self.keep_and_report(key, value, "`httpUrl` stands beside it and counts");
         }
         let text = self.ours(key, text);
-        if let Some(known) = self.read.entry.get("url")
-            && *known != text
+        if let Some(earlier_url) = self.read.entry.get("url")
+            && *earlier_url != text
         {
             return self.keep_and_report(key, value, "another URL stands beside it and counts");
         }
@@ -57,7 +57,7 @@ impl Reading<'_> {
             (client, "url") if client.is_of_gemini() && !is_stated => self.set("type", "sse"),
             (client, _) if !is_stated && client.assumes_sse() => {
                 let text = format!("{client} takes a URL without a type for one of HTTP+SSE");
-                self.note(key, Fate::Honoured, text);
+                self.note(key, KeyFate::Honoured, text);
                 self.set("type", "sse");
             }
             (_, "httpUrl") if !is_stated => self.set("type", "http"),
@@ -70,7 +70,7 @@ impl Reading<'_> {
             return self.unread(key, value, "a word");
         };
         match TransportWord::parse(word, key) {
-            // The command or the URL says it already.
+            // The command or the URL already decides.
             Some(TransportWord::Stdio | TransportWord::Remote) => self.honoured(key),
             Some(TransportWord::Sse) => {
                 self.honoured(key);
@@ -78,9 +78,9 @@ impl Reading<'_> {
             }
             Some(TransportWord::StreamableHttp) => {
                 self.honoured(key);
-                // VS Code says `http`, and in another key which of both it is.
-                let known = self.read.entry.get("type");
-                if known.is_none_or(|known| known != "sse") {
+                // VS Code writes `http` for both transports, and tells them apart by another key.
+                let earlier_type = self.read.entry.get("type");
+                if earlier_type.is_none_or(|earlier_type| earlier_type != "sse") {
                     self.set("type", "http");
                 }
             }
@@ -95,7 +95,7 @@ impl Reading<'_> {
         self.pairs(key, "headers", value);
     }
 
-    /// Headers whose values are names of variables.
+    /// Reads headers whose values are names of variables.
     pub(super) fn env_headers(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
             return self.unread(key, value, "headers with names of variables");
@@ -116,7 +116,7 @@ impl Reading<'_> {
             .get_mut("headers")
             .and_then(Value::as_object_mut)
         {
-            Some(known) => known.extend(texts),
+            Some(present) => present.extend(texts),
             None => self.set("headers", texts),
         }
     }
@@ -131,7 +131,7 @@ impl Reading<'_> {
         }
     }
 
-    /// `requestOptions` of Continue, `requestInit` of the SDK.
+    /// Reads `requestOptions` of Continue, or `requestInit` of the SDK.
     pub(super) fn request_options(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
             return self.unread(key, value, "an object");
@@ -147,7 +147,7 @@ impl Reading<'_> {
         }
     }
 
-    /// LibreChat's key of an administrator, as the header that LibreChat makes of it.
+    /// Reads the API key of LibreChat as the header that LibreChat makes of it.
     pub(super) fn api_key(&mut self, key: &str, value: &Value) {
         let text = |name: &str| value.get(name).and_then(Value::as_str);
         let header = match (text("source"), text("key"), text("authorization_type")) {
@@ -180,12 +180,12 @@ impl Reading<'_> {
             || names.any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
-    /// With a token of its own the server is reached as it is.
+    /// Marks the keys for signing in as kept: a server with a token can be reached without them.
     pub(super) fn needs_no_sign_in(&mut self) {
         for note in &mut self.read.notes {
             let is_sign_in = SIGN_IN.contains(&&*note.key) || note.key == "headersHelper";
-            if is_sign_in && note.fate == Fate::Unsupported {
-                note.fate = Fate::Kept;
+            if is_sign_in && note.fate == KeyFate::Unsupported {
+                note.fate = KeyFate::Kept;
                 note.text = format!("kept for {}", self.client);
             }
         }

@@ -1,7 +1,7 @@
-//! Bundles (`.mcpb`, `.dxt`): where they are unpacked, and when that folder goes.
+//! Unpacks bundles (`.mcpb`, `.dxt`) and removes their folders.
 //!
-//! `STATE/bundles/NAME/DIGEST` is one version of one server. A new version stands beside the old one until
-//! its entry is saved.
+//! The folder `STATE/bundles/NAME/DIGEST` holds one version of one server. A new version stands beside the
+//! old one until its entry is saved.
 
 use std::{
     fs, io,
@@ -26,38 +26,40 @@ use tempfile::NamedTempFile;
 use super::{
     super::person::Person,
     prepared::{Prepared, in_clear},
+    preview::LaunchPreview,
     registry::short_name,
-    shown::Shown,
 };
 
-/// The most bytes of a bundle that is downloaded.
+/// The maximum size of a downloaded bundle in bytes.
 pub const MAX_DOWNLOAD: usize = 256 * 1024 * 1024;
 
 /// The folder of all bundles in the state directory.
 const BUNDLES: &str = "bundles";
 
-/// Whether an argument of the command line is the file of a bundle.
+/// True if an argument of the command line names the file of a bundle.
 pub fn is_file(argument: &str) -> bool {
     let extension = Path::new(argument).extension();
-    extension.is_some_and(|it| it.eq_ignore_ascii_case("mcpb") || it.eq_ignore_ascii_case("dxt"))
+    extension.is_some_and(|extension| {
+        extension.eq_ignore_ascii_case("mcpb") || extension.eq_ignore_ascii_case("dxt")
+    })
 }
 
-/// Where bundles are unpacked.
+/// Unpacks the bundle of one server.
 pub struct Place {
-    /// The name that the server is to have.
+    /// The name of the server, if the command line gives one.
     pub name: Option<String>,
 }
 
-/// A folder that was unpacked for a server that is not saved yet.
+/// The folder of a bundle whose server is not saved yet. Dropping it removes a new folder.
 pub struct Unpacked {
     folder: PathBuf,
-    /// Whether it was there before, and so may be in use.
+    /// True if the folder existed before. It may be in use.
     is_old: bool,
     is_kept: bool,
 }
 
 impl Unpacked {
-    /// The entry was saved: the folder stays, and older versions go.
+    /// Keeps the folder after its entry was saved, and removes older versions.
     pub fn keep(mut self) {
         self.is_kept = true;
         let siblings = self
@@ -77,7 +79,7 @@ impl Drop for Unpacked {
         if !self.is_kept && !self.is_old {
             remove_folder(&self.folder);
             if let Some(parent) = self.folder.parent() {
-                // It stays where there is another version.
+                // This fails if the parent holds another version.
                 fs::remove_dir(parent).ok();
             }
         }
@@ -98,17 +100,17 @@ impl Place {
         Ok(bundles.join(name))
     }
 
-    /// Keeps a downloaded bundle, if it is the one that the registry names.
-    pub fn keep(bytes: &[u8], wanted: &str) -> Result<NamedTempFile, CommandError> {
+    /// Stores a downloaded bundle in a temporary file if its SHA-256 is the one in the registry.
+    pub fn keep(bytes: &[u8], expected_digest: &str) -> Result<NamedTempFile, CommandError> {
         let write = |source| CommandError::Write {
             path: "a temporary file".to_owned(),
             source,
         };
         let digest = sha256(&mut io::Cursor::new(bytes)).map_err(write)?;
-        if !digest.eq_ignore_ascii_case(wanted) {
+        if !digest.eq_ignore_ascii_case(expected_digest) {
             return Err(CommandError::Usage {
                 message: format!(
-                    "the bundle is not the one that the registry names: its SHA-256 is {digest}, not {wanted}"
+                    "the bundle is not the one that the registry names: its SHA-256 is {digest}, not {expected_digest}"
                 ),
                 hint: Some("nothing was unpacked; tell its publisher".to_owned()),
             });
@@ -162,7 +164,7 @@ impl Place {
             hint: None,
         })?;
         let is_old = folder.exists();
-        let shown = Shown::of_recipe(&recipe).and(format!(
+        let preview = LaunchPreview::from_recipe(&recipe).with_line(format!(
             "from the bundle {} ({}, {} KiB), unpacked into {}",
             path.display(),
             output::count(bundle.files(), "file"),
@@ -174,7 +176,7 @@ impl Place {
             name,
             entry: recipe.entry(),
             in_clear: in_clear(&questions, answers),
-            shown,
+            preview,
             unpacked: Some(Unpacked {
                 folder,
                 is_old,
@@ -185,7 +187,7 @@ impl Place {
     }
 }
 
-/// The bundle's folder that an entry starts its server in.
+/// The folder of the bundles of a server, if its entry starts in one of them.
 pub fn folder_of(entry: &Entry, name: &str) -> Option<PathBuf> {
     let bundles = StateDir::locate(&Process)
         .ok()?
@@ -196,7 +198,7 @@ pub fn folder_of(entry: &Entry, name: &str) -> Option<PathBuf> {
     (cwd.parent() == Some(&*bundles)).then_some(bundles)
 }
 
-/// Removes a folder with all that is in it, where there is one.
+/// Removes a folder and its content, if it exists.
 pub fn remove_folder(folder: &Path) {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

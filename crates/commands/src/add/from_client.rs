@@ -1,18 +1,18 @@
-//! One server of another MCP client's files.
+//! Takes one server from the files of another MCP client.
 
-use mainstay_client_files::{Client, Server, find, servers};
+use mainstay_client_files::{Client, FoundServer, find, servers};
 use mainstay_command_line::{CommandError, screen::complain, suggest};
 use mainstay_core::display::word;
 
-use super::{super::import, prepared::Prepared, shown::Shown};
+use super::{super::import, prepared::Prepared, preview::LaunchPreview};
 
-/// Finds the server that this client knows under this name.
+/// Finds the server that this client has under this label.
 pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
     let machine = import::this_machine().ok_or_else(|| CommandError::Usage {
         message: "the home folder is unknown, where clients keep their files".to_owned(),
         hint: Some("set HOME".to_owned()),
     })?;
-    let mut known = Vec::new();
+    let mut servers_of_client = Vec::new();
     let found = find(&machine)
         .into_iter()
         .filter(|found| found.client == client);
@@ -23,20 +23,20 @@ pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
             Err(error) => Err(error.to_string()),
         };
         match read {
-            Ok(servers) => known.extend(servers),
+            Ok(servers) => servers_of_client.extend(servers),
             Err(error) => complain(&format!("warning: {path} is left out: {error}")),
         }
     }
-    let wanted = known
+    let chosen = servers_of_client
         .iter()
         .filter(|server| server.label == label || server.name.as_str() == label)
-        // One that is for all projects comes first.
+        // A server for all projects comes first.
         .min_by_key(|server| server.project().is_some());
-    let server = wanted.ok_or_else(|| absent(client, label, &known))?;
-    if let Some(why) = &server.left_out {
+    let server = chosen.ok_or_else(|| absent(client, label, &servers_of_client))?;
+    if let Some(reason) = &server.left_out {
         return Err(CommandError::Unusable {
             server: label.to_owned(),
-            reasons: vec![why.to_string()],
+            reasons: vec![reason.to_string()],
             hint: None,
         });
     }
@@ -46,19 +46,19 @@ pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
     let from = format!("from {} ({})", client.name(), server.file.display());
     Ok(Prepared {
         name: server.name.to_string(),
-        shown: Shown::of_entry(&server.entry).and(from),
+        preview: LaunchPreview::from_entry(&server.entry).with_line(from),
         entry: server.entry.clone(),
         unpacked: None,
         in_clear: Vec::new(),
     })
 }
 
-fn absent(client: Client, label: &str, known: &[Server]) -> CommandError {
-    let labels: Vec<_> = known.iter().map(|server| server.label.as_str()).collect();
+fn absent(client: Client, label: &str, servers: &[FoundServer]) -> CommandError {
+    let labels: Vec<_> = servers.iter().map(|server| server.label.as_str()).collect();
     CommandError::NotFound {
-        what: format!("server {label} of {}", client.name()),
+        subject: format!("server {label} of {}", client.name()),
         hint: match suggest::nearest(label, labels.iter().copied()) {
-            Some(meant) => format!("did you mean {}?", word(meant)),
+            Some(near) => format!("did you mean {}?", word(near)),
             None if labels.is_empty() => format!("no file of {} has servers", client.name()),
             None => {
                 let labels: Vec<_> = labels.iter().map(|label| word(label)).collect();

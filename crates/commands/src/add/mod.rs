@@ -1,11 +1,11 @@
-//! `mainstay add`: adds a server, in the configuration unless `--ephemeral` is given. It is started once
-//! before it is saved.
+//! `mainstay add`: adds a server, to the configuration unless `--ephemeral` is given. Starts the server once
+//! before saving it.
 
 pub mod bundle;
 mod from_client;
 mod prepared;
+mod preview;
 pub mod registry;
-mod shown;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,11 @@ use mainstay_config::{
     References, Syntax,
     edit::{Document, Entry},
 };
-use mainstay_core::{config::ServerConfig, display::word, ids::ServerName};
+use mainstay_core::{
+    config::{ConfigError, ServerConfig},
+    display::word,
+    ids::ServerName,
+};
 use mainstay_gateway::{
     registry::duplicate,
     reload::{Change, OnDuplicate, change_file},
@@ -33,7 +37,7 @@ use mainstay_install::{listing, offer::OfferKind, question::Answers};
 use mainstay_platform::{environment::Origin, lineage::Lineage};
 use serde_json::{Map, Value, json};
 
-use self::{prepared::Prepared, registry::Registry, shown::Shown};
+use self::{prepared::Prepared, preview::LaunchPreview, registry::RegistryClient};
 use super::{import, operate, person::Person};
 
 const EXAMPLES: &str = "\
@@ -52,10 +56,10 @@ Examples:
     override_usage = "mainstay add [OPTIONS] NAME URL\n       mainstay add [OPTIONS] NAME -- COMMAND [ARG]...\n       mainstay add [OPTIONS] [NAME] REGISTRY_NAME[@VERSION]\n       mainstay add [OPTIONS] [NAME] FILE.mcpb\n       mainstay add [OPTIONS] --from CLIENT [NAME] NAME_THERE"
 )]
 pub struct Add {
-    /// What it is called: letters, digits, `-` and `_`
+    /// Name of the server: letters, digits, `-` and `_`
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where it is reached over HTTP, its name in the MCP registry, or the file of a bundle
+    /// URL of the server, its name in the MCP registry, or the file of a bundle
     #[arg(value_name = "URL", conflicts_with = "command")]
     source: Option<String>,
     /// A variable that is set for its process
@@ -73,10 +77,10 @@ pub struct Add {
     /// A header that is sent with every request
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<(String, String)>,
-    /// Instead of finding it out
+    /// Use this transport instead of detecting it
     #[arg(long, value_parser = ["stdio", "http", "sse"])]
     transport: Option<String>,
-    /// Of a server of the registry: how it is to be run
+    /// Run a server of the registry as this kind of package
     #[arg(long, value_name = "KIND", value_parser = ["npm", "pypi", "oci", "nuget", "mcpb", "remote"])]
     package: Option<String>,
     /// The MCP registry [default: registryUrl of the configuration, or the official one]
@@ -85,16 +89,16 @@ pub struct Add {
     /// Save it without starting it
     #[arg(long)]
     no_check: bool,
-    /// Do not ask whether what is shown may be started
+    /// Start the server without asking
     #[arg(long, short)]
     yes: bool,
-    /// Not into the configuration: it is gone when the daemon ends
+    /// Add the server to the running daemon only, until the daemon stops
     #[arg(long)]
     ephemeral: bool,
-    /// Into the configuration, which is how it is without --ephemeral
+    /// Save the server in the configuration (the default)
     #[arg(long, conflicts_with = "ephemeral")]
     persist: bool,
-    /// A server of that name gets this entry
+    /// Replace the entry of a server with that name
     #[arg(long)]
     replace: bool,
     /// The program and its arguments
@@ -122,20 +126,20 @@ fn header(text: &str) -> Result<(String, String), BadPair> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// What is to be added.
+/// The kinds of servers that can be added.
 #[derive(Debug, PartialEq, Eq)]
 enum AddSource<'a> {
     Url(&'a str),
     Command(&'a str, &'a [String]),
-    /// A server of the registry, with a version behind `@`.
+    /// A server of the registry by its name, optionally with a version after `@`.
     Registry(&'a str),
     Bundle(&'a Path),
-    /// A server of another client, by its name there.
+    /// A server of another client, by its label there.
     Client(Client, &'a str),
 }
 
 impl Add {
-    /// Whether a server of its own is started.
+    /// True if the command starts the server in its own process.
     pub fn starts_servers(&self) -> bool {
         !self.no_check
     }
@@ -172,23 +176,23 @@ impl RunCommand for Add {
             self.refuse_duplicate(&place, &prepared.name).await?;
         }
         let name = legal(name.unwrap_or(&prepared.name))?;
-        prepared.shown.tell(name.as_str());
-        let of_stranger = matches!(source, AddSource::Registry(_) | AddSource::Bundle(_));
+        prepared.preview.print(name.as_str());
+        let is_third_party = matches!(source, AddSource::Registry(_) | AddSource::Bundle(_));
         let tools = if self.no_check {
             None
         } else {
-            if of_stranger {
-                person.agrees("start it?", self.yes).await?;
+            if is_third_party {
+                person.confirm("start it?", self.yes).await?;
             }
             let server = checked(&origin, &name, &prepared.entry)?;
             let lineage = Lineage::begin(origin.path().as_deref())?;
             let tools = trial::run(server, lineage, &mut person.signals).await?;
-            complain(&format!("it has {}", trial::told(&tools)));
+            complain(&format!("it has {}", trial::tools_line(&tools)));
             Some(tools)
         };
         self.save(place, &name, prepared.entry, tools).await?;
         if !self.ephemeral {
-            tell_in_clear(&prepared.in_clear);
+            warn_of_clear_secrets(&prepared.in_clear);
         }
         if let Some(unpacked) = prepared.unpacked {
             unpacked.keep();
@@ -198,70 +202,73 @@ impl RunCommand for Add {
 }
 
 impl Add {
-    /// What is to be added, and its name if one was given.
+    /// The server to add, and its name if the command line gives one.
     fn source(&self) -> Result<(Option<&str>, AddSource<'_>), CommandError> {
         let name = self.name.as_str();
         if let Some((program, arguments)) = self.command.split_first() {
             Self::refuse_options(&[("--header", !self.header.is_empty())], "a program")?;
             return Ok((Some(name), AddSource::Command(program, arguments)));
         }
-        let (name, given) = match &self.source {
+        let (name, target) = match &self.source {
             Some(source) => (Some(name), source.as_str()),
             None => (None, name),
         };
         if let Some(client) = self.from {
-            self.refuse_unasked("a server of another client")?;
-            return Ok((name, AddSource::Client(client, given)));
+            self.refuse_http_options("a server of another client")?;
+            return Ok((name, AddSource::Client(client, target)));
         }
-        let registry_name = given.split_once('@').map_or(given, |(name, _)| name);
-        let is_url = given.contains("://");
-        let source = if bundle::is_file(given) && !is_url {
-            AddSource::Bundle(Path::new(given))
+        let registry_name = target.split_once('@').map_or(target, |(name, _)| name);
+        let is_url = target.contains("://");
+        let source = if bundle::is_file(target) && !is_url {
+            AddSource::Bundle(Path::new(target))
         } else if listing::is_name(registry_name) {
-            AddSource::Registry(given)
+            AddSource::Registry(target)
         } else if is_url && name.is_some() {
             Self::refuse_options(&[("--env", !self.env.is_empty())], "a URL")?;
-            return Ok((name, AddSource::Url(given)));
+            return Ok((name, AddSource::Url(target)));
         } else {
             return Err(CommandError::Usage {
                 message: match name {
-                    Some(_) => format!("{given:?} is no URL, no name of a registry and no bundle"),
+                    Some(_) => format!("{target:?} is no URL, no name of a registry and no bundle"),
                     None => format!(
-                        "{given:?} says no command, no URL, no name of a registry and no bundle"
+                        "{target:?} says no command, no URL, no name of a registry and no bundle"
                     ),
                 },
-                hint: Some(match (name.map(word), word(given)) {
-                    (Some(name), given) => {
-                        format!("for a program: mainstay add {name} -- {given} …")
+                hint: Some(match (name.map(word), word(target)) {
+                    (Some(name), target) => {
+                        format!("for a program: mainstay add {name} -- {target} …")
                     }
-                    (None, given) if is_url => format!("give it a name: mainstay add NAME {given}"),
-                    (None, given) => format!("for a program: mainstay add {given} -- COMMAND …"),
+                    (None, target) if is_url => {
+                        format!("give it a name: mainstay add NAME {target}")
+                    }
+                    (None, target) => format!("for a program: mainstay add {target} -- COMMAND …"),
                 }),
             });
         };
-        self.refuse_unasked("a server that says itself how it is reached")?;
+        self.refuse_http_options("a server that says itself how it is reached")?;
         Ok((name, source))
     }
 
-    fn refuse_unasked(&self, what: &str) -> Result<(), CommandError> {
+    /// Refuses options for servers that the command line describes by hand.
+    fn refuse_http_options(&self, kind_of_server: &str) -> Result<(), CommandError> {
         let options = [
             ("--header", !self.header.is_empty()),
             ("--transport", self.transport.is_some()),
         ];
-        Self::refuse_options(&options, what)
+        Self::refuse_options(&options, kind_of_server)
     }
 
-    fn refuse_options(options: &[(&str, bool)], what: &str) -> Result<(), CommandError> {
+    fn refuse_options(options: &[(&str, bool)], kind_of_server: &str) -> Result<(), CommandError> {
         match options.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
             Some((option, _)) => Err(CommandError::Usage {
-                message: format!("{option} is not for {what}"),
+                message: format!("{option} is not for {kind_of_server}"),
                 hint: None,
             }),
         }
     }
 
-    /// Refuses a name that is taken before anything is asked or started.
+    /// Refuses a name that is in use, before the command asks a question or starts a server.
     async fn refuse_duplicate(&self, place: &ServerSource, name: &str) -> Result<(), CommandError> {
         if self.replace {
             return Ok(());
@@ -298,21 +305,21 @@ impl Add {
                 let entry = self.entry(source)?;
                 Ok(Prepared {
                     name: name.unwrap_or_default().to_owned(),
-                    shown: Shown::of_entry(&entry),
+                    preview: LaunchPreview::from_entry(&entry),
                     entry,
                     unpacked: None,
                     in_clear: Vec::new(),
                 })
             }
             AddSource::Registry(server) => {
-                let registry = Registry::of(self.registry.as_deref(), origin)?;
-                let wish = registry::Wish {
+                let registry = RegistryClient::locate(self.registry.as_deref(), origin)?;
+                let request = registry::RegistryRequest {
                     server,
                     kind: self.package.as_deref().and_then(OfferKind::parse),
                     answers: &mut answers,
                     env: &self.env,
                 };
-                registry::prepare(&registry, wish, &bundles, person).await
+                registry::prepare(&registry, request, &bundles, person).await
             }
             AddSource::Client(client, label) => {
                 Self::refuse_options(&[("--set", !self.set.is_empty())], "what asks for nothing")?;
@@ -334,7 +341,7 @@ impl Add {
                 entry.insert("name".to_owned(), name.as_str().into());
                 entry.insert("persist".to_owned(), (!self.ephemeral).into());
                 entry.insert("replace".to_owned(), self.replace.into());
-                operate::tell(self.daemon.json, &client.add(&entry).await?)
+                operate::report(self.daemon.json, &client.add(&entry).await?)
             }
             ServerSource::File(origin) => {
                 let on_duplicate = if self.replace {
@@ -355,8 +362,8 @@ impl Add {
                 };
                 let loaded = change_file(&origin, change)?;
                 let about = format!(".{name}.");
-                let odd = loaded.warnings.iter();
-                for warning in odd.filter(|warning| warning.path.contains(&about)) {
+                let is_about = |warning: &&ConfigError| warning.path.contains(&about);
+                for warning in loaded.warnings.iter().filter(is_about) {
                     complain(&format!("warning: {warning}"));
                 }
                 match tools.filter(|_| self.daemon.json) {
@@ -366,13 +373,13 @@ impl Add {
                         "path": loaded.path.unwrap_or_default(),
                         "tools": tools,
                     })),
-                    None => tell(&self.daemon, name.as_str(), done, loaded.path),
+                    None => report(&self.daemon, name.as_str(), done, loaded.path),
                 }
             }
         }
     }
 
-    /// The entry of what was given by hand.
+    /// Makes the entry of a URL or a command on the command line.
     fn entry(&self, source: &AddSource<'_>) -> Result<Entry, CommandError> {
         let mut entry = Entry::new();
         if let Some(transport) = &self.transport {
@@ -392,8 +399,8 @@ impl Add {
         }
         for (key, pairs) in [("env", &self.env), ("headers", &self.header)] {
             if !pairs.is_empty() {
-                let pairs = pairs.iter();
                 let pairs: Map<_, _> = pairs
+                    .iter()
                     .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
                     .collect();
                 entry.insert(key.to_owned(), pairs.into());
@@ -410,18 +417,18 @@ impl Add {
     }
 }
 
-/// Whether the file has an entry for this server.
+/// True if the file has an entry for this server.
 fn has_entry(origin: &Origin, name: &ServerName) -> Result<bool, CommandError> {
     let Some(text) = origin.text()? else {
         return Ok(false);
     };
-    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+    let syntax = Syntax::of_path(&origin.path().unwrap_or_default());
     let document = Document::read(&text, syntax).ok();
     Ok(document.is_some_and(|document| document.entry(name).is_some()))
 }
 
-/// Says which secrets stand in the configuration now, and how they need not.
-fn tell_in_clear(keys: &[String]) {
+/// Warns about secrets that are saved in clear, and hints at references.
+fn warn_of_clear_secrets(keys: &[String]) {
     let Some(first) = keys.first() else { return };
     let plural = if keys.len() == 1 { "is" } else { "are" };
     complain(&format!(
@@ -434,7 +441,7 @@ fn tell_in_clear(keys: &[String]) {
     ));
 }
 
-/// The server of an entry, as it would stand in the file.
+/// Reads an entry as the file would hold it, and returns its server if the entry is valid.
 fn checked(
     origin: &Origin,
     name: &ServerName,
@@ -453,7 +460,7 @@ fn checked(
     problem.map_or(Ok(parsed.config), Err)
 }
 
-/// A server's name, if it can be one.
+/// Parses the name of a server.
 pub fn legal(name: &str) -> Result<ServerName, CommandError> {
     ServerName::new(name).map_err(|error| CommandError::Usage {
         message: error.to_string(),
@@ -461,16 +468,16 @@ pub fn legal(name: &str) -> Result<ServerName, CommandError> {
     })
 }
 
-/// Says what was done to the file: `files was added to config.json`.
-pub fn tell(
+/// Prints the change of the file: `files was added to config.json`.
+pub fn report(
     daemon: &ChangeArgs,
     name: &str,
-    done: &str,
+    change: &str,
     path: Option<PathBuf>,
 ) -> Result<(), CommandError> {
     let path = path.unwrap_or_default();
     if daemon.json {
         return output::json(&json!({"success": true, "name": name, "path": path}));
     }
-    output::line(&format!("{name} was {done} {}", path.display()))
+    output::line(&format!("{name} was {change} {}", path.display()))
 }

@@ -1,23 +1,23 @@
-//! A server that is ready to be tried and saved.
+//! A server that is ready to be started and saved.
 
 use mainstay_config::edit::Entry;
 use mainstay_install::question::{Answers, Question};
 use serde_json::Value;
 
-use super::{bundle::Unpacked, shown::Shown};
+use super::{bundle::Unpacked, preview::LaunchPreview};
 
 pub struct Prepared {
-    /// The name that it has unless another was given.
+    /// The name of the server if the command line gives none.
     pub name: String,
     pub entry: Entry,
-    pub shown: Shown,
-    /// The folder of a bundle, which goes if the server is not saved.
+    pub preview: LaunchPreview,
+    /// The folder of a bundle. It is removed if the server is not saved.
     pub unpacked: Option<Unpacked>,
-    /// The keys of secrets that the entry has in clear.
+    /// The keys of secrets that the entry holds in clear.
     pub in_clear: Vec<String>,
 }
 
-/// Which answers are secrets, and no references to a place where a secret is kept.
+/// The keys of answers that are secrets in clear, not references to a secret's place.
 pub fn in_clear(questions: &[Question], answers: &Answers) -> Vec<String> {
     let secret = questions.iter().filter(|question| question.secret);
     let is_clear = |question: &&Question| {
@@ -33,7 +33,7 @@ pub fn in_clear(questions: &[Question], answers: &Answers) -> Vec<String> {
 }
 
 impl Prepared {
-    /// With more variables for its process.
+    /// Adds variables for the server's process.
     pub fn with_env(mut self, env: &[(String, String)]) -> Self {
         if env.is_empty() {
             return self;
@@ -48,9 +48,9 @@ impl Prepared {
             }
         }
         let names: Vec<_> = env.iter().map(|(key, _)| key.as_str()).collect();
-        self.shown = self
-            .shown
-            .and(format!("and the variables {}", names.join(", ")));
+        self.preview = self
+            .preview
+            .with_line(format!("and the variables {}", names.join(", ")));
         self
     }
 }

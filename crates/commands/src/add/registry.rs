@@ -1,4 +1,4 @@
-//! Asks an MCP registry for a server, and chooses how it is run.
+//! Asks an MCP registry for a server, and chooses the package or URL to run it from.
 
 use std::time::Duration;
 
@@ -17,33 +17,33 @@ use super::{
     super::{person::Person, resolve},
     bundle,
     prepared::{Prepared, in_clear},
-    shown::Shown,
+    preview::LaunchPreview,
 };
 
 /// The official registry.
 const OFFICIAL: &str = "https://registry.modelcontextprotocol.io";
 
-/// The most bytes of one answer.
+/// The maximum size of one response in bytes.
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
 
-/// The longest time that one answer may take.
+/// The time limit of one response.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// The longest time that a bundle may take.
+/// The time limit of the download of a bundle.
 const BUNDLE_LIMIT: Duration = Duration::from_mins(10);
 
-/// Reasons why other packages cannot be used that are shown.
-const SHOWN_REASONS: usize = 5;
+/// The maximum number of reasons that an error lists.
+const MAX_REASONS: usize = 5;
 
-/// Where servers are looked up.
+/// An MCP registry, which lists servers.
 #[derive(Debug)]
-pub struct Registry {
+pub struct RegistryClient {
     base: String,
 }
 
-impl Registry {
-    /// The registry of the flag, the environment or the configuration, or the official one.
-    pub fn of(flag: Option<&str>, origin: &Origin) -> Result<Self, CommandError> {
+impl RegistryClient {
+    /// Finds the registry of the flag, the environment or the configuration, or else the official one.
+    pub fn locate(flag: Option<&str>, origin: &Origin) -> Result<Self, CommandError> {
         let url = match flag {
             Some(url) => Some(url.to_owned()),
             None => origin.load()?.config.registry_url,
@@ -98,18 +98,18 @@ impl Registry {
         listing::page(&text).map_err(|error| self.unreadable(&error))
     }
 
-    /// A version of a server.
+    /// Fetches a version of a server; `latest` is the newest.
     pub async fn server(&self, name: &str, version: &str) -> Result<ListedServer, CommandError> {
         let path = listing::path_of_one(name, version);
         let text = match self.get(&path).await {
             Err(CommandError::Registry(DownloadError::Refused { status: 404, .. })) => {
-                let what = match version {
+                let missing = match version {
                     "latest" => format!("server {name}"),
                     _ => format!("version {version} of {name}"),
                 };
                 let word = name.rsplit('/').next().unwrap_or(name);
                 return Err(CommandError::NotFound {
-                    what: format!("{what} in the registry {}", self.base),
+                    subject: format!("{missing} in the registry {}", self.base),
                     hint: format!(
                         "`mainstay search {}` shows what there is",
                         display::word(word)
@@ -122,30 +122,30 @@ impl Registry {
     }
 }
 
-/// What was asked for.
-pub struct Wish<'a> {
-    /// The server's name there, and a version behind `@`.
+/// The server that the command line names.
+pub struct RegistryRequest<'a> {
+    /// The server's name in the registry, optionally with a version after `@`.
     pub server: &'a str,
     pub kind: Option<OfferKind>,
     pub answers: &'a mut Answers,
-    /// Variables of `--env`, of which some may be answers.
+    /// Variables of `--env`. Some may be answers to the server's questions.
     pub env: &'a [(String, String)],
 }
 
 /// Turns a server of the registry into an entry.
 pub async fn prepare(
-    registry: &Registry,
-    wish: Wish<'_>,
+    registry: &RegistryClient,
+    request: RegistryRequest<'_>,
     bundles: &bundle::Place,
     person: &mut Person,
 ) -> Result<Prepared, CommandError> {
-    let (name, version) = wish
+    let (name, version) = request
         .server
         .split_once('@')
-        .unwrap_or((wish.server, "latest"));
+        .unwrap_or((request.server, "latest"));
     let listed = registry.server(name, version).await?;
     check_status(&listed)?;
-    let offer = choose(&listed, wish.kind)?;
+    let offer = choose(&listed, request.kind)?;
     complain(&format!(
         "{} {} from {}: {}",
         listed.server.name,
@@ -169,18 +169,19 @@ pub async fn prepare(
         let sha256 = package.file_sha256.as_deref().unwrap_or_default();
         let file = bundle::Place::keep(&bytes, sha256)?;
         return bundles
-            .prepare(file.path(), wish.answers, wish.env, person)
+            .prepare(file.path(), request.answers, request.env, person)
             .await;
     }
-    let asked: Vec<_> = offer
+    let question_keys: Vec<_> = offer
         .questions
         .iter()
         .map(|question| question.key.as_str())
         .collect();
     let mut more = Vec::new();
-    for (key, value) in wish.env {
-        if asked.contains(&key.as_str()) {
-            wish.answers
+    for (key, value) in request.env {
+        if question_keys.contains(&key.as_str()) {
+            request
+                .answers
                 .entry(key.clone())
                 .or_default()
                 .push(value.clone());
@@ -193,66 +194,67 @@ pub async fn prepare(
     {
         return Err(CommandError::Usage {
             message: format!("{name} is reached by a URL and has no variable {key}"),
-            hint: Some(format!("asked for are: {}", asked.join(", "))),
+            hint: Some(format!("asked for are: {}", question_keys.join(", "))),
         });
     }
-    person.complete(&offer.questions, wish.answers).await?;
-    let recipe = command::recipe(&offer, wish.answers).map_err(|error| CommandError::Unusable {
-        server: name.to_owned(),
-        reasons: vec![error.to_string()],
-        hint: None,
-    })?;
+    person.complete(&offer.questions, request.answers).await?;
+    let recipe =
+        command::recipe(&offer, request.answers).map_err(|error| CommandError::Unusable {
+            server: name.to_owned(),
+            reasons: vec![error.to_string()],
+            hint: None,
+        })?;
     Ok(Prepared {
         name: short_name(name),
         entry: recipe.entry(),
-        shown: Shown::of_recipe(&recipe),
+        preview: LaunchPreview::from_recipe(&recipe),
         unpacked: None,
-        in_clear: in_clear(&offer.questions, wish.answers),
+        in_clear: in_clear(&offer.questions, request.answers),
     }
     .with_env(&more))
 }
 
 fn check_status(listed: &ListedServer) -> Result<(), CommandError> {
     let name = &listed.server.name;
-    let why = listed
+    let message = listed
         .message
         .as_deref()
-        .map(|it| format!(": {}", output::headline(it)));
-    let why = why.unwrap_or_default();
+        .map(|text| format!(": {}", output::headline(text)));
+    let message = message.unwrap_or_default();
     match listed.status {
         ListingStatus::Active => Ok(()),
         ListingStatus::Deprecated => {
-            complain(&format!("warning: {name} is deprecated{why}"));
+            complain(&format!("warning: {name} is deprecated{message}"));
             Ok(())
         }
         ListingStatus::Deleted => Err(CommandError::Unusable {
             server: name.clone(),
-            reasons: vec![format!("it was deleted from the registry{why}")],
+            reasons: vec![format!("it was deleted from the registry{message}")],
             hint: None,
         }),
     }
 }
 
-/// The best way to run it here, or the best of the kind that was asked for.
+/// The best way to run the server on this machine, or the best of the requested kind.
 fn choose(listed: &ListedServer, kind: Option<OfferKind>) -> Result<Offer, CommandError> {
     let (all, unusable) = offers(&listed.server, resolve::is_here);
     let mut kinds: Vec<_> = all.iter().map(|offer| offer.kind.word()).collect();
     kinds.dedup();
-    let unusable = unusable.iter().take(SHOWN_REASONS).map(ToString::to_string);
+    let reasons = unusable.iter().take(MAX_REASONS).map(ToString::to_string);
     let fitting = all
         .into_iter()
         .find(|offer| kind.is_none_or(|kind| offer.kind == kind));
     let Some(offer) = fitting else {
-        let mut reasons: Vec<_> = unusable.collect();
+        let mut reasons: Vec<_> = reasons.collect();
         if let Some(kind) = kind {
-            let known = if kinds.is_empty() {
+            let available = if kinds.is_empty() {
                 "nothing that can be used"
             } else {
                 &kinds.join(", ")
             };
             reasons.insert(
                 0,
-                format!("it has no {} package; it has {known}", kind.word()),
+                format!("it has no {} package; it has {available}", kind.word()),
             );
         } else if reasons.is_empty() {
             reasons.push("it names neither a package nor a URL".to_owned());
@@ -276,7 +278,7 @@ fn choose(listed: &ListedServer, kind: Option<OfferKind>) -> Result<Offer, Comma
     Ok(offer)
 }
 
-/// The name of a server here: the last part, with what no name may have left out.
+/// The server's name here: the last part, with `-` in place of characters that a name cannot have.
 pub fn short_name(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
     let good = |c: char| {

@@ -1,4 +1,4 @@
-//! Starts a server once, in this process, before it is saved: whether it can be started, and its tools.
+//! Starts a server once, in this process, before it is saved. Finds out whether it starts, and its tools.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use mainstay_gateway::{
 use mainstay_platform::lineage::Lineage;
 use tokio::time::{Instant, sleep};
 
-/// A start that takes longer is told of; again when it has taken twice as long, and so on.
+/// Time after which a slow start is reported. It is reported again after twice that time, and so on.
 const SLOW_START: Duration = Duration::from_secs(2);
 
-/// Tools that are named.
-const SHOWN_TOOLS: usize = 30;
+/// The maximum number of tools that a line names.
+const MAX_TOOLS: usize = 30;
 
-/// Starts the server of this entry, lists its tools, and ends it with everything that it started.
+/// Starts the server of this entry, lists its tools, and stops it with all its processes.
 pub async fn run(
     server: ServerConfig,
     lineage: Lineage,
@@ -30,7 +30,7 @@ pub async fn run(
     let settled = async {
         tokio::select! {
             () = trial.settled() => {}
-            () = tell_progress(trial.server()) => {}
+            () = report_progress(trial.server()) => {}
         }
     };
     let outcome = tokio::select! {
@@ -44,21 +44,21 @@ pub async fn run(
     outcome
 }
 
-/// Says on stderr what a slow start does, with the last line of the server's stderr. Never returns.
-async fn tell_progress(server: &Server) {
-    let begun = Instant::now();
+/// Reports the progress of a slow start on stderr, with the last line of the server's stderr. Never returns.
+async fn report_progress(server: &Server) {
+    let started_at = Instant::now();
     let mut patience = SLOW_START;
     loop {
         sleep(patience).await;
         let words = server.start_words();
         let words = words.unwrap_or_else(|| "an attempt is under way".to_owned());
-        let took = output::span(begun.elapsed());
-        complain(&format!("  {} ({took})", output::one_line(&words)));
+        let elapsed = output::span(started_at.elapsed());
+        complain(&format!("  {} ({elapsed})", output::one_line(&words)));
         patience *= 2;
     }
 }
 
-/// The names of its tools, or why it is not up.
+/// The names of the server's tools, or an error with the reason of the failure.
 fn outcome(trial: &Trial) -> Result<Vec<String>, CommandError> {
     let reason = match trial.outcome() {
         Tried::Up { catalog, .. } => {
@@ -81,17 +81,17 @@ fn outcome(trial: &Trial) -> Result<Vec<String>, CommandError> {
 }
 
 /// `3 tools: echo, add, weird`
-pub fn told(tools: &[String]) -> String {
+pub fn tools_line(tools: &[String]) -> String {
     let count = output::count(tools.len(), "tool");
     if tools.is_empty() {
         return count;
     }
     let names: Vec<_> = tools
         .iter()
-        .take(SHOWN_TOOLS)
-        .map(|it| output::one_line(it))
+        .take(MAX_TOOLS)
+        .map(|tool| output::one_line(tool))
         .collect();
-    let more = match tools.len().saturating_sub(SHOWN_TOOLS) {
+    let more = match tools.len().saturating_sub(MAX_TOOLS) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };

@@ -1,4 +1,4 @@
-//! Arguments of a call: as they are typed, from files and stdin, and asked for where a schema needs them.
+//! Arguments of a call: from the command line, files, stdin, and a person's answers about required ones.
 
 use std::{fs, io, io::Read as _};
 
@@ -13,42 +13,46 @@ use crate::{
     person::Person,
 };
 
-/// Names of arguments that a hint lists.
-const SHOWN_NAMES: usize = 20;
+/// The maximum number of argument names in a hint.
+const MAX_NAMES: usize = 20;
 
-/// What was given on the command line.
+/// Arguments on the command line.
 #[derive(Debug)]
-pub enum Given {
-    /// All arguments as they are to be sent.
+pub enum CallArguments {
+    /// All arguments as one JSON object, which is sent unchanged.
     Whole(Raw),
-    /// Keys, and values as they are typed.
+    /// Pairs of a key and a value.
     Pairs(Vec<String>),
 }
 
-/// Where arguments may come from beside the command line.
+/// The owner of stdin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// Stdin is the command's own: it is read where `-` says so, and a person is asked at it.
+pub enum ArgumentInput {
+    /// The command owns stdin. It reads stdin for `-`, and asks a person there.
     Own,
-    /// Stdin is the shell's.
+    /// The shell owns stdin.
     Shells,
 }
 
-impl Given {
-    /// Reads what is named: `--args JSON`, `--args @FILE`, `@FILE` or `-` alone, or pairs.
-    pub fn read(args: Option<&str>, words: &[String], input: Input) -> Result<Self, CommandError> {
-        let mut source = Source {
+impl CallArguments {
+    /// Reads the arguments: `--args JSON`, `--args @FILE`, `@FILE` or `-` alone, or pairs.
+    pub fn read(
+        args: Option<&str>,
+        words: &[String],
+        input: ArgumentInput,
+    ) -> Result<Self, CommandError> {
+        let mut reader = ArgumentReader {
             input,
             is_read: false,
         };
         let whole = match (args, words) {
             (Some(args), _) => match args.strip_prefix('@') {
-                Some(path) => Some(source.text(path)?),
+                Some(path) => Some(reader.text(path)?),
                 None => Some(args.to_owned()),
             },
-            (None, [word]) if word == "-" => Some(source.text("-")?),
+            (None, [word]) if word == "-" => Some(reader.text("-")?),
             (None, [word]) => match word.strip_prefix('@') {
-                Some(path) => Some(source.text(path)?),
+                Some(path) => Some(reader.text(path)?),
                 None => None,
             },
             (None, _) => None,
@@ -56,33 +60,34 @@ impl Given {
         if let Some(text) = whole {
             return Ok(Self::Whole(object(&text)?));
         }
-        let pairs = words.iter().map(|word| source.value(word));
+        let pairs = words.iter().map(|word| reader.value(word));
         Ok(Self::Pairs(pairs.collect::<Result<_, _>>()?))
     }
 
-    /// Whether the tool's schema must be known.
+    /// True if the tool's schema is needed to complete the arguments.
     pub fn needs_schema(&self) -> bool {
         matches!(self, Self::Pairs(_))
     }
 
-    /// The arguments by the tool's schema. What it needs and is not there is asked for on a terminal, and named
-    /// elsewhere; a name that it does not have is named first. `None` where there are none.
+    /// Completes the arguments by the tool's schema. Asks for missing required arguments on a terminal, and
+    /// fails elsewhere. An argument that the tool does not have is reported first. Returns `None` if there
+    /// are no arguments.
     pub async fn complete(
         self,
         tool: Option<&api::Tool>,
-        input: Input,
-        asks: bool,
+        input: ArgumentInput,
+        may_ask: bool,
     ) -> Result<Option<Raw>, CommandError> {
         let words = match self {
             Self::Whole(arguments) => return Ok(Some(arguments)),
             Self::Pairs(words) => words,
         };
-        let given = pairs::split(&words)?;
+        let pairs_on_line = pairs::split(&words)?;
         let schema = tool.map(|tool| tool.input_schema.get());
         let parsed = schema.and_then(|schema| foreign::read(schema).ok());
         let parsed = parsed.unwrap_or_default();
-        let missing = missing(&parsed, &given);
-        if let (Some(tool), Some(unknown)) = (tool, unknown(&parsed, &given)) {
+        let missing = missing(&parsed, &pairs_on_line);
+        if let (Some(tool), Some(unknown)) = (tool, unknown(&parsed, &pairs_on_line)) {
             let is_refused = !missing.is_empty() || parsed["additionalProperties"] == false;
             if is_refused {
                 return Err(not_known(&tool.name, unknown, &parsed));
@@ -91,22 +96,22 @@ impl Given {
         let answers = if missing.is_empty() {
             Vec::new()
         } else {
-            ask(&missing, input, asks).await?
+            ask(&missing, input, may_ask).await?
         };
-        let answers = answers.iter().map(|(key, value)| (&**key, &**value));
-        let pairs: Vec<Pair<'_>> = given.into_iter().chain(answers).collect();
+        let answered = answers.iter().map(|(key, value)| (&**key, &**value));
+        let pairs: Vec<Pair<'_>> = pairs_on_line.into_iter().chain(answered).collect();
         Ok((!pairs.is_empty()).then(|| pairs::typed(&pairs, schema)))
     }
 }
 
-/// Reads files, and stdin once.
-struct Source {
-    input: Input,
+/// Reads files, and stdin at most once.
+struct ArgumentReader {
+    input: ArgumentInput,
     is_read: bool,
 }
 
-impl Source {
-    /// The text of a file, or of stdin, which is `-`.
+impl ArgumentReader {
+    /// The text of a file, or of stdin for `-`.
     fn text(&mut self, path: &str) -> Result<String, CommandError> {
         let unreadable = |source| CommandError::Read {
             path: if path == "-" { "stdin" } else { path }.to_owned(),
@@ -119,7 +124,7 @@ impl Source {
             message: message.to_owned(),
             hint: Some(hint.to_owned()),
         };
-        if self.input == Input::Shells {
+        if self.input == ArgumentInput::Shells {
             return Err(refused(
                 "stdin is the shell's own",
                 "name a file: @FILE, or KEY=@FILE",
@@ -136,7 +141,7 @@ impl Source {
         Ok(text)
     }
 
-    /// `KEY=@FILE` with the file's text in its place; `KEY=@@text` is a text with one `@`.
+    /// Replaces the value of `KEY=@FILE` by the file's text. `KEY=@@text` is a text that begins with `@`.
     fn value(&mut self, word: &str) -> Result<String, CommandError> {
         let Some((key, value)) = word.split_once('=') else {
             return Ok(word.to_owned());
@@ -163,18 +168,18 @@ fn object(text: &str) -> Result<Raw, CommandError> {
     }
 }
 
-/// The arguments that a schema needs and that are not given.
-fn missing(schema: &Value, given: &[Pair<'_>]) -> Vec<Question> {
+/// Questions for required arguments of a schema that have neither a value nor a default.
+fn missing(schema: &Value, pairs: &[Pair<'_>]) -> Vec<Question> {
     let required = schema["required"].as_array().into_iter().flatten();
     let names = required.filter_map(Value::as_str);
-    let open = names.filter(|name| !given.iter().any(|(key, _)| key == name));
+    let open = names.filter(|name| !pairs.iter().any(|(key, _)| key == name));
     let open = open.filter(|name| schema["properties"][name].get("default").is_none());
     let questions = open.map(|name| question(name, &schema["properties"][name]));
     questions.collect()
 }
 
-/// The first given argument that a schema does not have, where it says which there are.
-fn unknown<'g>(schema: &Value, given: &[Pair<'g>]) -> Option<&'g str> {
+/// The first argument that a schema does not have. `None` if the schema does not list all its properties.
+fn unknown<'g>(schema: &Value, pairs: &[Pair<'g>]) -> Option<&'g str> {
     const ELSEWHERE: [&str; 9] = [
         "$ref",
         "$dynamicRef",
@@ -190,12 +195,12 @@ fn unknown<'g>(schema: &Value, given: &[Pair<'g>]) -> Option<&'g str> {
     let may_stand_elsewhere = |key: &&str| {
         schema
             .get(*key)
-            .is_some_and(|it| *key != "additionalProperties" || it != false)
+            .is_some_and(|value| *key != "additionalProperties" || value != false)
     };
     if ELSEWHERE.iter().any(may_stand_elsewhere) {
         return None;
     }
-    let mut keys = given.iter().map(|(key, _)| *key);
+    let mut keys = pairs.iter().map(|(key, _)| *key);
     keys.find(|key| !properties.contains_key(*key))
 }
 
@@ -205,21 +210,22 @@ fn not_known(tool: &str, argument: &str, schema: &Value) -> CommandError {
         .into_iter()
         .flat_map(Map::keys)
         .map(String::as_str);
-    let meant = suggest::nearest(argument, names.clone());
-    let known: Vec<String> = names.take(SHOWN_NAMES).map(display::word).collect();
+    let near = suggest::nearest(argument, names.clone());
+    let listed: Vec<String> = names.take(MAX_NAMES).map(display::word).collect();
     CommandError::Usage {
         message: format!("{tool} has no argument {argument:?}"),
-        hint: Some(match (meant, &*known) {
-            (Some(meant), _) => format!("did you mean {}=…?", display::word(meant)),
+        hint: Some(match (near, &*listed) {
+            (Some(near), _) => format!("did you mean {}=…?", display::word(near)),
             (None, []) => "it takes none".to_owned(),
-            (None, known) => format!("it has {}", known.join(", ")),
+            (None, listed) => format!("it has {}", listed.join(", ")),
         }),
     }
 }
 
 fn question(name: &str, property: &Value) -> Question {
     let types = pairs::types(property);
-    let is_all = |kinds: &[&str]| !types.is_empty() && types.iter().all(|it| kinds.contains(it));
+    let is_all =
+        |kinds: &[&str]| !types.is_empty() && types.iter().all(|name| kinds.contains(name));
     let text_of = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -243,7 +249,7 @@ fn question(name: &str, property: &Value) -> Question {
         },
         min: property["minimum"].as_f64(),
         max: property["maximum"].as_f64(),
-        // Shown where it is missing.
+        // Appears in the line of a missing argument.
         placeholder: if types.is_empty() {
             "any type".to_owned()
         } else {
@@ -253,22 +259,24 @@ fn question(name: &str, property: &Value) -> Question {
     }
 }
 
-/// The answers of a person by their keys, where a person is there.
+/// A person's answers by key. Fails for questions that nobody answers.
 async fn ask(
     questions: &[Question],
-    input: Input,
-    asks: bool,
+    input: ArgumentInput,
+    may_ask: bool,
 ) -> Result<Vec<(String, String)>, CommandError> {
     let mut answers = Answers::new();
-    if asks && screen::stderr_is_terminal() {
+    if may_ask && screen::stderr_is_terminal() {
         let described: Vec<Question> = questions.iter().map(with_type).collect();
         Person::new()?.answer(&described, &mut answers).await?;
     }
-    let open = questions.iter().filter(|it| it.is_open(&answers));
+    let open = questions
+        .iter()
+        .filter(|question| question.is_open(&answers));
     let lines: Vec<String> = open.map(line).collect();
     if lines.is_empty() {
-        let answers = answers.into_iter();
         return Ok(answers
+            .into_iter()
             .map(|(key, values)| (key, values.join(" ")))
             .collect());
     }
@@ -281,18 +289,19 @@ async fn ask(
             "give {}{}",
             keys.collect::<Vec<_>>().join(" "),
             match input {
-                Input::Own => ", all of them by --args, or run it on a terminal to be asked",
-                Input::Shells => ", or all of them by --args",
+                ArgumentInput::Own =>
+                    ", all of them by --args, or run it on a terminal to be asked",
+                ArgumentInput::Shells => ", or all of them by --args",
             }
         ),
     })
 }
 
-/// Says the type where nothing else does.
+/// Adds the type to the description if nothing else names it.
 fn with_type(question: &Question) -> Question {
     let mut question = question.clone();
-    let is_said = !question.choices.is_empty() || question.placeholder == "string";
-    if !is_said {
+    let names_type = !question.choices.is_empty() || question.placeholder == "string";
+    if !names_type {
         let blank = if question.description.is_empty() {
             ""
         } else {
@@ -363,28 +372,28 @@ mod tests {
             "required": ["text"],
             "properties": {"text": {"type": "string"}, "mode": {"type": "string"}},
         });
-        let refusal = |schema: &Value, given: &[Pair<'static>]| {
-            let error = not_known("files/echo", unknown(schema, given)?, schema);
+        let refusal = |schema: &Value, pairs: &[Pair<'static>]| {
+            let error = not_known("files/echo", unknown(schema, pairs)?, schema);
             match error {
                 CommandError::Usage { message, hint } => Some((message, hint.unwrap_or_default())),
                 other => panic!("{other}"),
             }
         };
-        let said = |message: &str, hint: &str| Some((message.to_owned(), hint.to_owned()));
+        let refused = |message: &str, hint: &str| Some((message.to_owned(), hint.to_owned()));
         assert_eq!(
             refusal(&schema, &[("mode", "x"), ("txt", "1")]),
-            said("files/echo has no argument \"txt\"", "did you mean text=…?")
+            refused("files/echo has no argument \"txt\"", "did you mean text=…?")
         );
         assert_eq!(
             refusal(&schema, &[("colour", "1")]),
-            said("files/echo has no argument \"colour\"", "it has text, mode")
+            refused("files/echo has no argument \"colour\"", "it has text, mode")
         );
         assert_eq!(
             refusal(&json!({"properties": {}}), &[("a", "1")]),
-            said("files/echo has no argument \"a\"", "it takes none")
+            refused("files/echo has no argument \"a\"", "it takes none")
         );
         assert_eq!(unknown(&schema, &[("text", "1")]), None);
-        // Where others may stand, none is unknown.
+        // No argument is unknown if the schema allows others.
         for (key, value) in [
             ("additionalProperties", json!(true)),
             ("additionalProperties", json!({"type": "string"})),
@@ -406,21 +415,21 @@ mod tests {
         let path = path.to_str().expect("UTF-8");
         let read = |args: Option<&str>, words: &[&str]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            Given::read(args, &words, Input::Shells)
+            CallArguments::read(args, &words, ArgumentInput::Shells)
         };
         let pairs = read(None, &[&format!("a=@{path}"), "b=@@x", "c=@", "d=x@y", "e"]);
-        let Ok(Given::Pairs(pairs)) = pairs else {
+        let Ok(CallArguments::Pairs(pairs)) = pairs else {
             panic!("{pairs:?}")
         };
         assert_eq!(pairs, ["a=a\nb", "b=@x", "c=@", "d=x@y", "e"]);
         fs::write(path, " {\"a\": 1.0} ").expect("written");
-        for given in [
+        for arguments in [
             read(None, &[&format!("@{path}")]),
             read(Some(&format!("@{path}")), &[]),
             read(Some("{\"a\": 1.0}"), &[]),
         ] {
-            let Ok(Given::Whole(whole)) = given else {
-                panic!("{given:?}")
+            let Ok(CallArguments::Whole(whole)) = arguments else {
+                panic!("{arguments:?}")
             };
             assert_eq!(whole.get(), "{\"a\": 1.0}");
         }

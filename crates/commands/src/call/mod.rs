@@ -13,8 +13,8 @@ use mainstay_command_line::{
     stderr::complain,
 };
 
-use self::arguments::Given;
-pub use self::arguments::Input;
+pub use self::arguments::ArgumentInput;
+use self::arguments::CallArguments;
 use super::{content, tools};
 
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ if it does not answer in time, 130 after Ctrl-C, which cancels the call.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Call {
+pub struct CallCommand {
     /// The tool, as `mainstay tools` lists it
     #[arg(value_name = "SERVER/TOOL")]
     tool: String,
@@ -50,36 +50,40 @@ pub struct Call {
     pub daemon: DaemonArgs,
 }
 
-impl RunCommand for Call {
+impl RunCommand for CallCommand {
     type Host<'h> = dyn Host + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon)
+        CommandFacts::rest_client(&self.daemon)
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
-        self.run_with(Input::Own, host).await
+        self.run_with(ArgumentInput::Own, host).await
     }
 }
 
-impl Call {
-    pub async fn run_with(self, input: Input, host: &dyn Host) -> Result<Exit, CommandError> {
-        let given = Given::read(self.args.as_deref(), &self.pairs, input)?;
-        let asks = input == Input::Own && !self.daemon.json;
+impl CallCommand {
+    pub async fn run_with(
+        self,
+        input: ArgumentInput,
+        host: &dyn Host,
+    ) -> Result<Exit, CommandError> {
+        let arguments = CallArguments::read(self.args.as_deref(), &self.pairs, input)?;
+        let may_ask = input == ArgumentInput::Own && !self.daemon.json;
         let answer: api::Answer = self
             .daemon
             .recorded(host, async |client| {
-                let known = if given.needs_schema() {
+                let catalog = if arguments.needs_schema() {
                     Some(client.tools().await?.tools)
                 } else {
                     None
                 };
-                let tool = known
+                let tool = catalog
                     .as_deref()
-                    .and_then(|known| tools::find(known, &self.tool));
+                    .and_then(|catalog| tools::find(catalog, &self.tool));
                 let call = api::Call {
                     tool: Some(self.tool.clone()),
-                    arguments: given.complete(tool, input, asks).await?,
+                    arguments: arguments.complete(tool, input, may_ask).await?,
                 };
                 self.daemon.call(client, &self.tool, api::CALL, &call).await
             })

@@ -1,7 +1,7 @@
-//! `mainstay completions`: what a shell is told, and what it is answered.
+//! `mainstay completions`: prints the completion script of a shell, and answers the shell's questions.
 //!
-//! The script of a shell runs the program with [`VARIABLE`] set whenever somebody presses Tab. Then it prints
-//! what fits and nothing else: no server is started, and nothing is logged.
+//! The script runs the program with [`VARIABLE`] set for each press of Tab. The program then prints the
+//! completions and nothing else. It starts no server and logs nothing.
 
 mod names;
 mod places;
@@ -26,7 +26,7 @@ use mainstay_command_line::{
 
 pub use self::places::PLACES;
 
-/// Names the shell that asks.
+/// The variable that names the shell of a question.
 const VARIABLE: &str = "MAINSTAY_COMPLETE";
 
 const PROGRAM: &str = "mainstay";
@@ -86,7 +86,7 @@ impl RunCommand for Completions {
     }
 }
 
-/// The program by the name under which it was started, as a shell finds it from any folder.
+/// The program's path, which a shell finds from any folder: the name under which it was started.
 fn program() -> String {
     let name = env::args_os().next().map(PathBuf::from);
     let name = name.unwrap_or_else(|| PROGRAM.into());
@@ -98,15 +98,15 @@ fn program() -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Answers a shell, if one asks about this command line. A question that cannot be answered gets no answer: what is
-/// printed would stand in the middle of the line that is being typed.
+/// Answers a shell, if [`VARIABLE`] is set. Prints no error, because it would appear in the line that a
+/// person is typing.
 pub fn answered(command: impl Fn() -> Command) -> Option<ExitCode> {
     env::var_os(VARIABLE)?;
-    let asked = CompleteEnv::with_factory(|| places::with_names(command()))
+    let completed = CompleteEnv::with_factory(|| places::with_names(command()))
         .var(VARIABLE)
         .bin(PROGRAM)
         .try_complete(env::args_os(), env::current_dir().ok().as_deref());
-    match asked {
+    match completed {
         Ok(true) => Some(ExitCode::SUCCESS),
         Ok(false) => None,
         Err(_) => Some(ExitCode::FAILURE),

@@ -1,8 +1,7 @@
-//! The names that there are: those of the running daemon, or else of the configuration's file.
+//! Names for completion: the names of the running daemon, or else of the configuration's file.
 //!
-//! A shell waits for them at every Tab, so a lookup has [`LIMIT`] in all. A name becomes part of the line
-//! that is typed, where a server's words must do no harm: names with characters that a shell reads are left
-//! out.
+//! A shell waits for them at each Tab, so a lookup has the time limit [`LIMIT`]. A name becomes part of the
+//! command line. So names with characters that a shell interprets are left out.
 
 use std::{
     env,
@@ -16,7 +15,7 @@ use std::{
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 use mainstay_api::{Client, ClientError};
 use mainstay_client_files::Client as Program;
-use mainstay_command_line::{connect, known::Offer};
+use mainstay_command_line::{completion_names::CompletionTarget, connect};
 use mainstay_config::{Syntax, edit::Document};
 use mainstay_core::{
     display,
@@ -28,23 +27,24 @@ use mainstay_platform::{
     state::{StateDir, read_private},
 };
 
-/// What a lookup may take.
+/// The time limit of a lookup.
 const LIMIT: Duration = Duration::from_millis(280);
 
-/// What the daemon may take of it.
-const OF_DAEMON: Duration = Duration::from_millis(200);
+/// The part of [`LIMIT`] that the daemon has.
+const DAEMON_LIMIT: Duration = Duration::from_millis(200);
 
 pub fn servers() -> Vec<CompletionCandidate> {
     within_limit(|| all_servers().into_iter().filter_map(named).collect())
 }
 
 fn all_servers() -> Vec<(String, String)> {
-    let asked = ask(async |client| client.servers().await);
-    match asked {
-        Some(known) => {
-            let servers = known.servers.into_iter();
-            servers.map(|it| (it.name, it.status)).collect()
-        }
+    let answer = ask(async |client| client.servers().await);
+    match answer {
+        Some(listed) => listed
+            .servers
+            .into_iter()
+            .map(|server| (server.name, server.status))
+            .collect(),
         None => in_file(|document| {
             let entries = document.entries().into_iter();
             entries
@@ -54,39 +54,46 @@ fn all_servers() -> Vec<(String, String)> {
     }
 }
 
-/// Without a daemon the servers, for their tools are not known.
+/// Names of tools, or prefixes of servers without a daemon, because only the daemon knows tools.
 pub fn tools() -> Vec<CompletionCandidate> {
     within_limit(|| {
-        let asked = ask(async |client| client.tools().await);
-        let Some(known) = asked else {
+        let answer = ask(async |client| client.tools().await);
+        let Some(listed) = answer else {
             return prefixes();
         };
-        let tools = known.tools.iter().map(Offer::from);
-        tools.filter_map(offered).collect()
+        listed
+            .tools
+            .iter()
+            .map(CompletionTarget::from)
+            .filter_map(offered)
+            .collect()
     })
 }
 
-/// Tools by the names that their servers give them.
+/// Tools by the names that their servers use.
 pub fn own_tools() -> Vec<CompletionCandidate> {
     within_limit(|| {
-        let known = ask(async |client| client.tools().await);
-        let tools = known.into_iter().flat_map(|known| known.tools);
+        let listed = ask(async |client| client.tools().await);
+        let tools = listed.into_iter().flat_map(|listed| listed.tools);
         let mut names: Vec<String> = tools.map(|tool| tool.original_name).collect();
         names.sort_unstable();
         names.dedup();
-        let names = names.into_iter().map(|name| (name, String::new()));
-        names.filter_map(named).collect()
+        names.into_iter().filter_map(without_description).collect()
     })
 }
 
 pub fn prompts() -> Vec<CompletionCandidate> {
     within_limit(|| {
-        let asked = ask(async |client| client.prompts().await);
-        let Some(known) = asked else {
+        let answer = ask(async |client| client.prompts().await);
+        let Some(listed) = answer else {
             return prefixes();
         };
-        let prompts = known.prompts.iter().map(Offer::from);
-        prompts.filter_map(offered).collect()
+        listed
+            .prompts
+            .iter()
+            .map(CompletionTarget::from)
+            .filter_map(offered)
+            .collect()
     })
 }
 
@@ -96,7 +103,7 @@ pub fn servers_and_tools() -> Vec<CompletionCandidate> {
     both
 }
 
-/// `server/`, to go on typing behind it.
+/// Names of servers with a slash: `server/`.
 fn prefixes() -> Vec<CompletionCandidate> {
     let servers = all_servers().into_iter();
     let prefixes = servers.map(|(name, about)| (format!("{name}/"), about));
@@ -111,28 +118,27 @@ pub fn profiles() -> Vec<CompletionCandidate> {
             profiles.map(|(name, _)| name.clone()).collect()
         });
         for name in [ProfileName::default().as_str(), ProfileName::META] {
-            if !names.iter().any(|it| it == name) {
+            if !names.iter().any(|listed| listed == name) {
                 names.push(name.to_owned());
             }
         }
-        let names = names.into_iter().map(|name| (name, String::new()));
-        names.filter_map(named).collect()
+        names.into_iter().filter_map(without_description).collect()
     })
 }
 
 /// Clients that have a token.
 pub fn tokens() -> Vec<CompletionCandidate> {
     within_limit(|| {
-        let asked = ask(async |client| client.client_tokens().await);
-        let asked = asked.map(|known| known.tokens.into_iter().map(|token| token.name).collect());
-        sorted(asked.unwrap_or_else(kept_tokens))
+        let names = ask(async |client| client.client_tokens().await);
+        let names = names.map(|listed| listed.tokens.into_iter().map(|token| token.name).collect());
+        sorted(names.unwrap_or_else(stored_tokens))
     })
 }
 
 /// Clients that have a token, switches, or a session.
 pub fn clients() -> Vec<CompletionCandidate> {
     within_limit(|| {
-        let asked = ask(async |client| {
+        let connected_names = ask(async |client| {
             let tokens = client.client_tokens().await?;
             let names = tokens.tokens.into_iter().map(|token| token.name);
             let switched = client.switches().await?.clients.into_keys();
@@ -140,9 +146,9 @@ pub fn clients() -> Vec<CompletionCandidate> {
             let connected = sessions.filter_map(|session| Some(session.client?.name));
             Ok::<Vec<_>, ClientError>(names.chain(switched).chain(connected).collect())
         });
-        sorted(asked.unwrap_or_else(|| {
-            let mut names = kept_tokens();
-            names.extend(kept_switches());
+        sorted(connected_names.unwrap_or_else(|| {
+            let mut names = stored_tokens();
+            names.extend(stored_switches());
             names
         }))
     })
@@ -151,20 +157,22 @@ pub fn clients() -> Vec<CompletionCandidate> {
 fn sorted(mut names: Vec<String>) -> Vec<CompletionCandidate> {
     names.sort_unstable();
     names.dedup();
-    let names = names.into_iter().map(|name| (name, String::new()));
-    names.filter_map(named).collect()
+    names.into_iter().filter_map(without_description).collect()
 }
 
-/// The clients that have a token, as the state directory knows them.
-fn kept_tokens() -> Vec<String> {
+/// The clients that have a token in the state directory.
+fn stored_tokens() -> Vec<String> {
     let state = StateDir::locate(&Process).ok();
     let tokens = state.and_then(|state| mainstay_tokens::read(&state).ok());
-    let tokens = tokens.into_iter().flatten();
-    tokens.map(|token| token.name.to_string()).collect()
+    tokens
+        .into_iter()
+        .flatten()
+        .map(|token| token.name.to_string())
+        .collect()
 }
 
-/// The clients that have switches, as the state directory knows them.
-fn kept_switches() -> Vec<String> {
+/// The clients that have switches in the state directory.
+fn stored_switches() -> Vec<String> {
     let read = || {
         let state = StateDir::locate(&Process).ok()?;
         state.check().ok()?;
@@ -174,12 +182,12 @@ fn kept_switches() -> Vec<String> {
     read().into_iter().flatten().map(|(name, _)| name).collect()
 }
 
-/// How a call ends.
+/// The statuses of calls.
 pub fn statuses() -> Vec<CompletionCandidate> {
     words(Status::ALL.iter().map(|status| status.as_str()))
 }
 
-/// Where calls come in.
+/// The doors of calls.
 pub fn doors() -> Vec<CompletionCandidate> {
     // No call comes over a bridge yet.
     let doors = Door::ALL.iter().filter(|door| **door != Door::Bridge);
@@ -193,41 +201,44 @@ fn words(words: impl Iterator<Item = &'static str>) -> Vec<CompletionCandidate> 
 pub fn programs() -> Vec<CompletionCandidate> {
     let programs = Program::ALL.into_iter();
     programs
-        .map(|it| CompletionCandidate::new(it.id()).help(Some(it.name().into())))
+        .map(|program| CompletionCandidate::new(program.id()).help(Some(program.name().into())))
         .collect()
 }
 
 pub fn programs_and_files(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let begins = |it: &CompletionCandidate| {
-        let value = it.get_value().to_string_lossy();
+    let has_prefix = |candidate: &CompletionCandidate| {
+        let value = candidate.get_value().to_string_lossy();
         value.starts_with(&*typed.to_string_lossy())
     };
-    let programs = programs().into_iter().filter(begins);
+    let programs = programs().into_iter().filter(has_prefix);
     programs
         .chain(PathCompleter::file().complete(typed))
         .collect()
 }
 
-/// `key=` and `key=value` of the tool or prompt that was typed before. bash cuts words at `=`, the other
+/// `key=` and `key=value` for the tool or prompt earlier in the line. bash splits words at `=`. The other
 /// shells do not.
 pub fn arguments(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy().into_owned();
     within_limit(move || {
         let (before, is_prompt) = (
             typed_before(),
-            typed_words().iter().any(|it| it == "prompts"),
+            typed_words().iter().any(|word| word == "prompts"),
         );
         let Some(name) = before.iter().find(|word| word.contains('/')) else {
             return Vec::new();
         };
-        let offers: Option<Vec<Offer>> = if is_prompt {
-            let asked = ask(async |client| client.prompts().await);
-            asked.map(|known| known.prompts.iter().map(Offer::from).collect())
+        let offers: Option<Vec<CompletionTarget>> = if is_prompt {
+            let answer = ask(async |client| client.prompts().await);
+            answer.map(|listed| listed.prompts.iter().map(CompletionTarget::from).collect())
         } else {
-            let asked = ask(async |client| client.tools().await);
-            asked.map(|known| known.tools.iter().map(Offer::from).collect())
+            let answer = ask(async |client| client.tools().await);
+            answer.map(|listed| listed.tools.iter().map(CompletionTarget::from).collect())
         };
-        let offer = offers.into_iter().flatten().find(|it| it.name == *name);
+        let offer = offers
+            .into_iter()
+            .flatten()
+            .find(|offer| offer.name == *name);
         let Some(offer) = offer else {
             return Vec::new();
         };
@@ -235,8 +246,17 @@ pub fn arguments(typed: &OsStr) -> Vec<CompletionCandidate> {
     })
 }
 
-fn candidates_of(offer: &Offer, before: &[String], typed: &str) -> Vec<CompletionCandidate> {
-    let find = |name: &str| offer.arguments.iter().find(|it| it.name == name);
+fn candidates_of(
+    offer: &CompletionTarget,
+    before: &[String],
+    typed: &str,
+) -> Vec<CompletionCandidate> {
+    let find = |name: &str| {
+        offer
+            .arguments
+            .iter()
+            .find(|argument| argument.name == name)
+    };
     let last = match before {
         [.., key, equals] if equals == "=" => Some(key),
         [.., key] if !key.contains('=') => Some(key),
@@ -246,33 +266,45 @@ fn candidates_of(offer: &Offer, before: &[String], typed: &str) -> Vec<Completio
         Some((key, value)) => (find(key), format!("{key}="), value),
         None => (last.and_then(|key| find(key)), String::new(), typed),
     };
-    let begins = |it: &CompletionCandidate| it.get_value().to_string_lossy().starts_with(typed);
+    let has_prefix = |candidate: &CompletionCandidate| {
+        candidate.get_value().to_string_lossy().starts_with(typed)
+    };
     let found: Vec<_> = match key {
-        Some(argument) => {
-            let values = argument.values.iter().filter(|it| it.starts_with(value));
-            values
-                .filter_map(|it| named((format!("{prefix}{it}"), String::new())))
-                .collect()
-        }
+        Some(argument) => argument
+            .values
+            .iter()
+            .filter(|choice| choice.starts_with(value))
+            .filter_map(|choice| without_description(format!("{prefix}{choice}")))
+            .collect(),
         None => {
-            let given = |name: &str| {
+            let is_given = |name: &str| {
                 before
                     .iter()
                     .any(|word| word.split('=').next() == Some(name))
             };
-            let open = offer.arguments.iter().filter(|it| !given(&it.name));
-            open.filter_map(|it| named((format!("{}=", it.name), it.about.clone())))
-                .collect()
+            let open = offer
+                .arguments
+                .iter()
+                .filter(|argument| !is_given(&argument.name));
+            open.filter_map(|argument| {
+                named((format!("{}=", argument.name), argument.about.clone()))
+            })
+            .collect()
         }
     };
-    found.into_iter().filter(begins).collect()
+    found.into_iter().filter(has_prefix).collect()
 }
 
-fn offered(offer: Offer) -> Option<CompletionCandidate> {
+fn offered(offer: CompletionTarget) -> Option<CompletionCandidate> {
     named((offer.name, offer.about))
 }
 
-/// A name, with what is said of it. `None` for one that a shell would not take as it stands.
+/// Like [`named`], without a description.
+fn without_description(name: String) -> Option<CompletionCandidate> {
+    named((name, String::new()))
+}
+
+/// A candidate with a description. `None` for a name that a shell would interpret.
 fn named((name, about): (String, String)) -> Option<CompletionCandidate> {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./@%+=,".contains(c);
     let is_word = !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('-');
@@ -284,15 +316,16 @@ fn named((name, about): (String, String)) -> Option<CompletionCandidate> {
     Some(CompletionCandidate::new(name).help(about.map(Into::into)))
 }
 
-/// Looks something up, and gives up after [`LIMIT`]: a file may lie on a mount that hangs.
+/// Runs a lookup on another thread, and gives up after [`LIMIT`]. A file may lie on a mount that does not
+/// respond.
 fn within_limit<T: Default + Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
-    let (found, told) = mpsc::channel();
-    // Not joined: the process ends.
-    thread::spawn(move || found.send(look()).ok());
-    told.recv_timeout(LIMIT).unwrap_or_default()
+    let (sender, receiver) = mpsc::channel();
+    // The thread is not joined, because the process ends now.
+    thread::spawn(move || sender.send(look()).ok());
+    receiver.recv_timeout(LIMIT).unwrap_or_default()
 }
 
-/// What the daemon answers, if one is there and answers in time. `--config` does without one.
+/// Asks the daemon. Returns `None` without a daemon, with `--config`, or after the time limit.
 fn ask<T>(question: impl AsyncFnOnce(&Client) -> Result<T, ClientError>) -> Option<T> {
     if typed_option("--config").is_some() {
         return None;
@@ -302,16 +335,16 @@ fn ask<T>(question: impl AsyncFnOnce(&Client) -> Result<T, ClientError>) -> Opti
         .enable_all()
         .build()
         .ok()?;
-    let answered = runtime.block_on(async {
-        let answered = tokio::time::timeout(OF_DAEMON, question(&client)).await;
-        answered.ok()?.ok()
+    let answer = runtime.block_on(async {
+        let answer = tokio::time::timeout(DAEMON_LIMIT, question(&client)).await;
+        answer.ok()?.ok()
     });
-    // A name that is being looked up is not waited for.
+    // Do not wait for a name that is being resolved.
     runtime.shutdown_background();
-    answered
+    answer
 }
 
-/// What the configuration's file has: that of `--config`, of the daemon, or the usual one.
+/// Reads the configuration's file: the one of `--config`, the one of the daemon, or the usual one.
 fn in_file<T: Default>(read: impl FnOnce(&Document) -> T) -> T {
     let served = || connect::locate(None).ok()?.file?.config.map(PathBuf::from);
     let origin = Origin {
@@ -319,12 +352,12 @@ fn in_file<T: Default>(read: impl FnOnce(&Document) -> T) -> T {
         ..Origin::default()
     };
     let text = origin.text().ok().flatten();
-    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+    let syntax = Syntax::of_path(&origin.path().unwrap_or_default());
     let document = text.and_then(|text| Document::read(&text, syntax).ok());
     document.map(|document| read(&document)).unwrap_or_default()
 }
 
-/// The words of the line that is being typed, the program's name first.
+/// The words of the line on which Tab was pressed, the program's name first.
 fn typed_words() -> Vec<String> {
     let words = env::args_os().skip_while(|word| word != "--").skip(1);
     words
@@ -332,7 +365,7 @@ fn typed_words() -> Vec<String> {
         .collect()
 }
 
-/// The words before the one that is completed.
+/// The words before the word to complete.
 fn typed_before() -> Vec<String> {
     let mut words = typed_words();
     let index = env::var("_CLAP_COMPLETE_INDEX").ok();
@@ -341,7 +374,7 @@ fn typed_before() -> Vec<String> {
     words
 }
 
-/// The value of an option on that line.
+/// The value of an option in that line.
 fn typed_option(name: &str) -> Option<String> {
     let words = typed_words();
     let joined = words
@@ -349,7 +382,7 @@ fn typed_option(name: &str) -> Option<String> {
         .find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let apart = || {
         let at = words.iter().position(|word| word == name)?;
-        // bash cuts words at `=`.
+        // bash splits words at `=`.
         let value = words[at + 1..].iter().find(|word| *word != "=")?;
         Some(value.as_str())
     };
@@ -364,13 +397,13 @@ mod tests {
     use super::*;
 
     fn values(found: Vec<CompletionCandidate>) -> Vec<String> {
-        let values = found.into_iter();
-        values
-            .map(|it| it.get_value().to_string_lossy().into_owned())
+        found
+            .into_iter()
+            .map(|candidate| candidate.get_value().to_string_lossy().into_owned())
             .collect()
     }
 
-    /// What is completed is run when the person presses Enter.
+    /// A completed line runs as soon as the person presses Enter.
     #[test]
     fn no_name_is_offered_that_a_shell_would_read() {
         for name in ["files/read", "files/läs", "a.b-c_d", "漢字", "files/"] {
@@ -414,7 +447,7 @@ mod tests {
         let schema: Value = serde_json::json!({"properties": {
             "mode": {"enum": ["fast", "slow", "$(x)"]}, "text": {}, "flag": {"type": "boolean"},
         }});
-        let offer = Offer::of("s/t", "", &schema.to_string());
+        let offer = CompletionTarget::from_schema("s/t", "", &schema.to_string());
         let check = |before: &[&str], typed: &str, expected: &[&str]| {
             let before: Vec<String> = before.iter().map(ToString::to_string).collect();
             let found = values(candidates_of(&offer, &before, typed));
@@ -425,7 +458,7 @@ mod tests {
         check(&["call", "s/t", "mode=fast"], "", &["text=", "flag="]);
         check(&["call", "s/t"], "mode=", &["mode=fast", "mode=slow"]);
         check(&["call", "s/t"], "mode=s", &["mode=slow"]);
-        // As bash cuts it.
+        // The words as bash splits them.
         check(&["call", "s/t", "mode", "="], "f", &["fast"]);
         check(&["call", "s/t", "flag"], "", &["true", "false"]);
         check(

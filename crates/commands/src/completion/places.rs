@@ -1,38 +1,38 @@
-//! Which argument of which command takes which names.
+//! Maps arguments of commands to the names that complete them.
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use super::names;
 
-/// What may stand at a place.
+/// The names that complete an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     Servers,
     /// `server/tool`
     Tools,
-    /// A tool by the name that its server gives it.
+    /// A tool by the name that its server uses.
     OwnTools,
     ServersAndTools,
     /// `server/prompt`
     Prompts,
-    /// `key=value` of the tool or the prompt before them.
+    /// `key=value` of the tool or the prompt earlier in the line.
     Arguments,
     Profiles,
     /// Clients that have a token, switches, or a session.
     Clients,
     /// Clients that have a token.
     Tokens,
-    /// How calls end.
+    /// The statuses of calls.
     Statuses,
-    /// Where calls come in.
+    /// The doors of calls.
     Doors,
-    /// Programs whose files Mainstay knows.
+    /// Programs whose files Mainstay reads.
     Programs,
     ProgramsAndFiles,
 }
 
-/// The command, the id of its argument, and what may stand there.
+/// The command, the id of its argument, and the names that complete it.
 pub const PLACES: [(&str, &str, Names); 41] = [
     ("add", "from", Names::Programs),
     ("approve", "name", Names::Servers),
@@ -68,16 +68,16 @@ pub const PLACES: [(&str, &str, Names); 41] = [
     ("stop", "names", Names::Servers),
     ("switches clear", "client", Names::Clients),
     ("switches off", "client", Names::Clients),
-    ("switches off", "what", Names::ServersAndTools),
+    ("switches off", "target", Names::ServersAndTools),
     ("switches on", "client", Names::Clients),
-    ("switches on", "what", Names::ServersAndTools),
+    ("switches on", "target", Names::ServersAndTools),
     ("token remove", "name", Names::Tokens),
     ("tools", "server", Names::Servers),
     ("tools get", "name", Names::Tools),
     ("tools list", "server", Names::Servers),
 ];
 
-/// The command line with what its arguments may be.
+/// Adds completion of names to the command line.
 pub fn with_names(command: Command) -> Command {
     let place = |command, (path, argument, names): (&str, &str, Names)| {
         let path: Vec<&str> = path.split(' ').collect();
@@ -86,20 +86,22 @@ pub fn with_names(command: Command) -> Command {
     PLACES.into_iter().fold(command, place)
 }
 
-/// A command or an argument that is not there is left alone.
+/// Adds completion to one argument. Ignores a command or an argument that does not exist.
 fn at(command: Command, path: &[&str], argument: &str, names: Names) -> Command {
     match path {
         [first, rest @ ..] if command.find_subcommand(first).is_some() => {
             command.mut_subcommand(first, |command| at(command, rest, argument, names))
         }
-        [] if has(&command, argument) => command.mut_arg(argument, |it| with(it, names)),
+        [] if has(&command, argument) => {
+            command.mut_arg(argument, |argument| with(argument, names))
+        }
         _ => command,
     }
 }
 
 fn has(command: &Command, argument: &str) -> bool {
     let mut arguments = command.get_arguments();
-    arguments.any(|it| it.get_id() == argument)
+    arguments.any(|candidate| candidate.get_id() == argument)
 }
 
 fn with(argument: Arg, names: Names) -> Arg {

@@ -1,4 +1,4 @@
-//! `mainstay config edit`: opens a copy of the configuration in an editor, and saves it if it can be used.
+//! `mainstay config edit`: opens a copy of the configuration in an editor, and saves it if it is usable.
 
 use std::{
     env, fs, io,
@@ -7,7 +7,7 @@ use std::{
 
 use mainstay_api as api;
 use mainstay_command_line::{CommandError, connect, output, screen::complain};
-use mainstay_config::{Plan, edit};
+use mainstay_config::{ReloadPlan, edit};
 use mainstay_core::config::{ConfigError, ConfigErrors};
 use mainstay_gateway::reload::{change_around, schema_beside};
 use mainstay_platform::{
@@ -20,15 +20,15 @@ use tokio::process::Command;
 
 use super::super::{import, person::Person};
 
-/// What is opened where nothing says otherwise (POSIX names vi).
-const DEFAULT: &str = if cfg!(windows) { "notepad" } else { "vi" };
+/// The editor if no variable names one. POSIX names vi.
+const DEFAULT_EDITOR: &str = if cfg!(windows) { "notepad" } else { "vi" };
 
 pub async fn run(origin: &Origin, json: bool) -> Result<(), CommandError> {
     let path = origin
         .path()
         .ok_or_else(|| import::no_home("the configuration"))?;
     let before = match origin.text() {
-        // A file that is named and not there is made.
+        // A named file that does not exist is created.
         Err(_) if !path.exists() => None,
         text => text?,
     };
@@ -39,7 +39,7 @@ pub async fn run(origin: &Origin, json: bool) -> Result<(), CommandError> {
     loop {
         let text = editing.edited().await?;
         if text == editing.original() {
-            return editing.tell_unchanged(json);
+            return editing.report_unchanged(json);
         }
         let (loaded, findings) = editing.check(origin, &text);
         if findings.is_empty() {
@@ -53,25 +53,25 @@ pub async fn run(origin: &Origin, json: bool) -> Result<(), CommandError> {
     }
 }
 
-/// The schema that the file names is that of this version.
+/// Writes the schema of this version if the file refers to one.
 fn refresh_schema(path: &Path, text: Option<&str>) {
     if text.is_some_and(|text| text.contains(edit::SCHEMA_FILE)) {
         schema_beside(path);
     }
 }
 
-/// A file, and a copy of it that is being edited.
+/// A file, and the copy that the editor has open.
 struct Editing {
     path: PathBuf,
-    /// `None` where there is no file yet.
+    /// The file's text, or `None` if there is no file yet.
     before: Option<String>,
-    /// Only its owner can look into it, because the copy may hold secrets.
+    /// The folder of the copy, private because the copy may hold secrets.
     folder: tempfile::TempDir,
     copy: PathBuf,
     person: Person,
 }
 
-/// What a person wants of a text that has faults.
+/// A person's decision about a text with faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Again,
@@ -85,7 +85,7 @@ impl Editing {
             path: env::temp_dir().display().to_string(),
             source,
         })?;
-        // By its name editors know the syntax.
+        // The copy has the file's name, from which editors detect the syntax.
         let copy = folder.path().join(path.file_name().unwrap_or_default());
         let this = Self {
             path,
@@ -106,7 +106,7 @@ impl Editing {
         self.before.as_deref().unwrap_or(edit::NEW)
     }
 
-    /// The text after the editor has ended.
+    /// Runs the editor, and returns the text after it.
     async fn edited(&mut self) -> Result<String, CommandError> {
         let editor = editor();
         let mut child = command(&editor, &self.copy)
@@ -115,7 +115,7 @@ impl Editing {
         let status = loop {
             tokio::select! {
                 status = child.wait() => break status,
-                // The editor has it, too, and knows what it means.
+                // The editor receives SIGINT, too, and handles it.
                 signal = self.person.signals.next() => if !signal.is_interrupt() {
                     let exit = signal.exit_code();
                     self.folder.disable_cleanup(true);
@@ -134,7 +134,7 @@ impl Editing {
         })
     }
 
-    /// What the text means, and what is wrong with it. A server that was as wrong before is no finding.
+    /// Parses the text, and returns its faults. A fault of a server that the file had before is left out.
     fn check(&self, origin: &Origin, text: &str) -> (Option<Loaded>, Vec<ConfigError>) {
         let loaded = match origin.parse(Some(text)) {
             Ok(loaded) => loaded,
@@ -150,18 +150,21 @@ impl Editing {
                 return (None, vec![finding]);
             }
         };
-        let before = self.before_it(origin);
+        let before = self.loaded_before(origin);
         let is_old = |finding: &ConfigError| {
-            let mut known = before.iter().flat_map(|before| before.config.problems());
-            known.any(|(_, it)| it.path == finding.path && it.message == finding.message)
+            let mut old_problems = before.iter().flat_map(|before| before.config.problems());
+            old_problems.any(|(_, old)| old.path == finding.path && old.message == finding.message)
         };
         let problems = loaded.config.problems().map(|(_, problem)| problem);
-        let findings = problems.filter(|it| !is_old(it)).cloned().collect();
+        let findings = problems
+            .filter(|finding| !is_old(finding))
+            .cloned()
+            .collect();
         (Some(loaded), findings)
     }
 
-    /// What the file means that is there, where it can be used.
-    fn before_it(&self, origin: &Origin) -> Option<Loaded> {
+    /// The configuration before the edit, if it is usable.
+    fn loaded_before(&self, origin: &Origin) -> Option<Loaded> {
         let text = self.before.as_deref().unwrap_or(edit::EMPTY);
         origin.parse(Some(text)).ok()
     }
@@ -195,26 +198,29 @@ impl Editing {
         }
     }
 
-    /// The text that was not saved stays where it is.
+    /// The error about a text that was not saved. The copy is not removed.
     fn rejected(mut self, findings: Vec<ConfigError>, json: bool) -> CommandError {
         self.folder.disable_cleanup(true);
-        let kept = format!("the new text is in {}", self.copy.display());
+        let copy_note = format!("the new text is in {}", self.copy.display());
         if !json && self.person.is_there() {
-            // The findings were shown.
+            // The findings were printed before.
             return CommandError::Usage {
                 message: format!("{} stays as it was", self.path.display()),
-                hint: Some(kept),
+                hint: Some(copy_note),
             };
         }
         if !json {
-            complain(&format!("{} stays as it was; {kept}", self.path.display()));
+            complain(&format!(
+                "{} stays as it was; {copy_note}",
+                self.path.display()
+            ));
         }
         let errors = ConfigErrors(findings);
         let path = self.path;
         LoadError::Invalid { path, errors }.into()
     }
 
-    fn tell_unchanged(&self, json: bool) -> Result<(), CommandError> {
+    fn report_unchanged(&self, json: bool) -> Result<(), CommandError> {
         if json {
             return output::json(&json!({"file": self.path, "changed": false}));
         }
@@ -238,7 +244,7 @@ impl Editing {
                 hint: Some(format!("the new text is in {}", self.copy.display())),
             });
         }
-        let before = self.before_it(origin);
+        let before = self.loaded_before(origin);
         let written = self.write(text);
         if written.is_err() {
             self.folder.disable_cleanup(true);
@@ -249,10 +255,10 @@ impl Editing {
         })?;
         refresh_schema(&self.path, Some(text));
         let plan = before.zip(loaded);
-        let plan = plan.map(|(before, after)| Plan::between(&before.config, &after.config));
+        let plan = plan.map(|(before, after)| ReloadPlan::between(&before.config, &after.config));
         let daemon = connect::locate(None).ok().and_then(|found| found.file);
         let served = daemon.and_then(|file| file.config);
-        let is_served = served.is_some_and(|it| super::is_same(Path::new(&it), &self.path));
+        let is_served = served.is_some_and(|config| super::is_same(Path::new(&config), &self.path));
         if json {
             return output::json(&json!({
                 "file": self.path,
@@ -289,7 +295,7 @@ impl Editing {
     }
 }
 
-/// A temporary folder that only its owner can look into.
+/// A temporary folder that is private to its owner.
 fn private_folder() -> io::Result<tempfile::TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("mainstay-");
@@ -298,15 +304,16 @@ fn private_folder() -> io::Result<tempfile::TempDir> {
     builder.tempdir()
 }
 
-/// `$VISUAL`, else `$EDITOR`.
+/// The editor of `$VISUAL`, or else of `$EDITOR`.
 fn editor() -> String {
     let var = |name| env::var(name).ok().filter(|value| !value.trim().is_empty());
     var("VISUAL")
         .or_else(|| var("EDITOR"))
-        .unwrap_or_else(|| DEFAULT.to_owned())
+        .unwrap_or_else(|| DEFAULT_EDITOR.to_owned())
 }
 
-/// The variable holds a command with its arguments, such as `code --wait`, for a shell to read.
+/// The command of the editor. The variable holds a command with arguments, such as `code --wait`, so a shell
+/// runs it.
 #[cfg(unix)]
 fn command(editor: &str, file: &Path) -> Command {
     let mut command = Command::new("sh");
@@ -321,7 +328,7 @@ fn command(editor: &str, file: &Path) -> Command {
 #[cfg(not(unix))]
 fn command(editor: &str, file: &Path) -> Command {
     let mut words = editor.split_whitespace();
-    let mut command = Command::new(words.next().unwrap_or(DEFAULT));
+    let mut command = Command::new(words.next().unwrap_or(DEFAULT_EDITOR));
     command.args(words).arg(file);
     command
 }

@@ -23,7 +23,7 @@ const COLUMNS: [Column; 4] = [
 ];
 
 #[derive(Debug, Args)]
-pub struct History {
+pub struct ConfigHistoryCommand {
     #[command(subcommand)]
     action: Option<HistoryAction>,
     /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]
@@ -61,7 +61,7 @@ pub struct Undo {
     pub url: Option<String>,
 }
 
-impl History {
+impl ConfigHistoryCommand {
     pub async fn run(&self, place: ServerSource, json: bool) -> Result<(), CommandError> {
         match &self.action {
             None | Some(HistoryAction::List) => list(place, json).await,
@@ -79,7 +79,7 @@ impl History {
 }
 
 impl Numbered {
-    /// What the version changed.
+    /// Prints the difference between the version and the one before it.
     pub async fn diff(&self, place: ServerSource, json: bool) -> Result<(), CommandError> {
         let found = version(place, self.number).await?;
         if json {
@@ -106,7 +106,7 @@ impl Undo {
                 client.undo_config(undo).await.map_err(hinted)?
             }
             ServerSource::File(origin) => {
-                let history = of_file(&origin)?;
+                let history = history_of_file(&origin)?;
                 let undone = reload::undo_file(&origin, &history, self.number, self.force);
                 let Undone {
                     restored,
@@ -136,7 +136,7 @@ impl Undo {
     }
 }
 
-/// A change by hand is in the way: the next step is a person's decision.
+/// Adds a hint to the error about a change by hand, because a person has to decide.
 fn hinted(error: impl Into<CommandError>) -> CommandError {
     let error = error.into();
     if error.code() != FailureKind::ConfigChanged.code() {
@@ -159,7 +159,7 @@ async fn list(place: ServerSource, json: bool) -> Result<(), CommandError> {
             let reload::History {
                 versions,
                 is_changed,
-            } = reload::history_of(&of_file(&origin)?)?;
+            } = reload::history_of(&history_of_file(&origin)?)?;
             api::ConfigHistory {
                 versions: versions.iter().map(api::ConfigVersion::from).collect(),
                 changed: is_changed,
@@ -200,7 +200,7 @@ async fn version(place: ServerSource, number: u64) -> Result<api::ConfigVersionT
     match place {
         ServerSource::Daemon(client) => Ok(client.config_version(number).await?),
         ServerSource::File(origin) => {
-            let found = reload::show_version(&of_file(&origin)?, number)?;
+            let found = reload::show_version(&history_of_file(&origin)?, number)?;
             let ShownVersion {
                 version,
                 text,
@@ -215,7 +215,7 @@ async fn version(place: ServerSource, number: u64) -> Result<api::ConfigVersionT
     }
 }
 
-fn of_file(origin: &Origin) -> Result<ConfigHistory, CommandError> {
+fn history_of_file(origin: &Origin) -> Result<ConfigHistory, CommandError> {
     let path = origin.path();
     let path = path.ok_or_else(|| import::no_home("the configuration"))?;
     Ok(ConfigHistory::of(&StateDir::locate(&Process)?, &path))

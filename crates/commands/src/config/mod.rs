@@ -1,4 +1,4 @@
-//! `mainstay config`: which file the configuration is, what it means, its editing, its earlier versions and its
+//! `mainstay config`: shows, explains and edits the configuration, and prints its earlier versions and its
 //! schema.
 
 mod edit;
@@ -36,7 +36,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct ConfigCommand {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
     /// The configuration [default: the one that `mainstay serve` would read]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub struct ConfigCommand {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ConfigAction {
     /// Print which file is read; --json tells what names it
     Path,
     /// Show what the configuration means: other programs' spellings translated, secrets hidden
@@ -54,7 +54,7 @@ enum Action {
     /// Open the configuration in an editor, and save it if it can be used
     Edit,
     /// List, show and compare the versions of the configuration
-    History(history::History),
+    History(history::ConfigHistoryCommand),
     /// Go back to the version before the last change; an undo can be undone
     Undo(history::Undo),
     /// Print the JSON Schema of the configuration
@@ -63,7 +63,7 @@ enum Action {
 
 impl ConfigCommand {
     pub fn is_json(&self) -> bool {
-        let shows_json = matches!(&self.action, Action::Show(show) if show.is_json());
+        let shows_json = matches!(&self.action, ConfigAction::Show(show) if show.is_json());
         self.json || shows_json
     }
 }
@@ -81,16 +81,16 @@ impl RunCommand for ConfigCommand {
             ..Origin::default()
         };
         match &self.action {
-            Action::Path => self.path()?,
-            Action::Show(show) => show.run(&origin, self.json)?,
-            Action::Edit => edit::run(&origin, self.json).await?,
-            Action::History(history) => {
+            ConfigAction::Path => self.path()?,
+            ConfigAction::Show(show) => show.run(&origin, self.json)?,
+            ConfigAction::Edit => edit::run(&origin, self.json).await?,
+            ConfigAction::History(history) => {
                 history
                     .run(self.place(history.url.as_ref())?, self.json)
                     .await?
             }
-            Action::Undo(undo) => undo.run(self.place(undo.url.as_ref())?, self.json).await?,
-            Action::Schema => output::data(&schema_text())?,
+            ConfigAction::Undo(undo) => undo.run(self.place(undo.url.as_ref())?, self.json).await?,
+            ConfigAction::Schema => output::data(&schema_text())?,
         }
         Ok(Exit::DONE)
     }
@@ -105,7 +105,7 @@ impl ConfigCommand {
         let located = named_by(self.config.as_deref(), &Process);
         let (by, path) = located.ok_or_else(|| import::no_home("the configuration"))?;
         let path = import::absolute(&path)?;
-        // A daemon may have been started with another one.
+        // A daemon may have been started with another configuration.
         let daemon = connect::locate(None).ok().and_then(|found| found.file);
         let served = daemon.and_then(|file| file.config);
         if self.json {
@@ -132,7 +132,7 @@ impl ConfigCommand {
     }
 }
 
-/// Whether a file that a daemon serves is this one.
+/// True if a file that a daemon serves is this file.
 fn is_same(served: &Path, path: &Path) -> bool {
     std::fs::canonicalize(path).is_ok_and(|path| path == served)
 }

@@ -5,7 +5,7 @@ use mainstay_command_line::{CommandError, output, screen::complain, yaml};
 use mainstay_config::{
     Defaults, Syntax,
     edit::{self, Document},
-    shown,
+    file_view,
 };
 use mainstay_platform::environment::Origin;
 
@@ -49,19 +49,19 @@ impl Show {
         }
         let text = text.unwrap_or_else(|| edit::EMPTY.to_owned());
         let loaded = origin.parse_kept(&text)?;
-        let document = Document::read(&text, Syntax::of(&path));
+        let document = Document::read(&text, Syntax::of_path(&path));
         let document = document.map_err(|error| import::unusable(&path, &error))?;
         let defaults = if self.defaults {
             Defaults::Shown
         } else {
             Defaults::LeftOut
         };
-        let shown = shown(&loaded.config, &document, defaults);
+        let settings = file_view(&loaded.config, &document, defaults);
         match self.output {
-            Some(Form::Yaml) => output::data(&yaml::document(&shown)),
-            Some(Form::Json) => output::json(&shown),
-            None if json => output::json(&shown),
-            None => output::pretty(&shown),
+            Some(Form::Yaml) => output::data(&yaml::document(&settings)),
+            Some(Form::Json) => output::json(&settings),
+            None if json => output::json(&settings),
+            None => output::pretty(&settings),
         }
     }
 }

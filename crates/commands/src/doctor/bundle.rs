@@ -12,13 +12,13 @@ use mainstay_core::{
 use mainstay_platform::state::{self, StateDir};
 use serde_json::{Map, Value, json};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 
-/// Lines of each server's log.
-const LOG: usize = 100;
+/// The maximum number of lines from each server's log.
+const MAX_LOG_LINES: usize = 100;
 
-/// Variables whose values are shown. Of all others the name is, and that only where it is of interest.
-const SHOWN: [&str; 12] = [
+/// Variables whose values the report holds.
+const SHOWN_VARIABLES: [&str; 12] = [
     "LANG",
     "LC_ALL",
     "MAINSTAY_CONFIG",
@@ -33,13 +33,14 @@ const SHOWN: [&str; 12] = [
     "XDG_STATE_HOME",
 ];
 
-/// Variables whose names are shown begin so.
-const NAMED: [&str; 3] = ["MAINSTAY_", "XDG_", "npm_config_"];
+/// Prefixes of variables whose names the report holds, without their values.
+const NAMED_PREFIXES: [&str; 3] = ["MAINSTAY_", "XDG_", "npm_config_"];
 
-/// Shorter values of variables are words that may stand anywhere.
-const LEAST: usize = 6;
+/// The minimum length of a variable's value that is hidden everywhere. A shorter value may be a common word.
+const MIN_SECRET: usize = 6;
 
-/// Longer texts of a configuration that is wrong may be secrets. Its keys are shorter.
+/// The maximum length of a text that an invalid configuration may show. A longer one may be a secret. Its
+/// keys are shorter.
 const LONGEST_WORD: usize = 10;
 
 /// Words in the names of variables whose values are secret.
@@ -54,15 +55,15 @@ const SECRET_WORDS: [&str; 8] = [
     "TOKEN",
 ];
 
-/// Paths of URLs that every server may have.
+/// Paths of URLs that are common, and so no secrets.
 const PLAIN_PATHS: [&str; 5] = ["", "/", "/mcp", "/mcp/", "/sse"];
 
-/// What goes into the report.
+/// The sources of the report.
 pub struct Material<'a> {
-    pub findings: &'a [Finding],
+    pub findings: &'a [DoctorFinding],
     pub config: Option<&'a Config>,
     pub path: Option<&'a Path>,
-    /// The configuration's file.
+    /// The text of the configuration's file.
     pub text: Option<&'a str>,
     pub state: Option<&'a StateDir>,
     pub client: Option<&'a Client>,
@@ -71,7 +72,7 @@ pub struct Material<'a> {
 
 /// Writes the report. Only its owner can read it.
 pub async fn write(file: &Path, material: &Material<'_>) -> Result<(), CommandError> {
-    let report = clean(report(material).await, &Hidden::of(material));
+    let report = clean(report(material).await, &HiddenTexts::collect(material));
     let text = format!("{report:#}\n");
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     state::write_private(&file, text.as_bytes()).map_err(|source| CommandError::Cannot {
@@ -83,10 +84,10 @@ pub async fn write(file: &Path, material: &Material<'_>) -> Result<(), CommandEr
 
 async fn report(material: &Material<'_>) -> Value {
     let configuration = material.path.zip(material.text).map(|(path, text)| {
-        let document = Document::read(text, Syntax::of(path));
+        let document = Document::read(text, Syntax::of_path(path));
         match document.and_then(|document| document.value()) {
             Ok(value) => masked(&value, ""),
-            // Its text is left out: nothing says where in it a secret stands.
+            // Leave out a text that is not JSON, because a secret may stand anywhere in it.
             Err(_) => Value::String("cannot be read as JSON".to_owned()),
         }
     });
@@ -116,67 +117,71 @@ fn kernel() -> String {
     String::new()
 }
 
-/// Those that are text.
+/// The variables of this process whose names and values are UTF-8.
 fn own_variables() -> impl Iterator<Item = (String, String)> {
     env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 fn variables(all: impl Iterator<Item = (String, String)>) -> Map<String, Value> {
-    let shown = all.filter_map(|(name, value)| {
-        if SHOWN.contains(&name.as_str()) {
+    let listed = all.filter_map(|(name, value)| {
+        if SHOWN_VARIABLES.contains(&name.as_str()) {
             Some((name, Value::String(value)))
-        } else if NAMED.iter().any(|start| name.starts_with(start)) {
+        } else if NAMED_PREFIXES.iter().any(|start| name.starts_with(start)) {
             Some((name, Value::String(HIDDEN.to_owned())))
         } else {
             None
         }
     });
-    shown.collect()
+    listed.collect()
 }
 
 async fn logs(material: &Material<'_>) -> Map<String, Value> {
     let mut logs = Map::new();
     for server in material.servers {
-        let lines = match (material.client, material.state) {
-            (Some(client), _) => client.logs(&server.name, LOG).await.ok().map(|logs| {
-                let lines = logs.lines.into_iter();
-                lines
-                    .map(|line| format!("{} {} {}", line.time, line.source, line.text))
-                    .collect()
-            }),
-            (None, Some(state)) => left(state, &server.name),
+        let entries = match (material.client, material.state) {
+            (Some(client), _) => client
+                .logs(&server.name, MAX_LOG_LINES)
+                .await
+                .ok()
+                .map(|logs| {
+                    logs.lines
+                        .into_iter()
+                        .map(|line| format!("{} {} {}", line.time, line.source, line.text))
+                        .collect()
+                }),
+            (None, Some(state)) => stored_log(state, &server.name),
             (None, None) => None,
         };
-        if let Some(lines) = lines {
-            logs.insert(server.name.clone(), Value::from(lines as Vec<String>));
+        if let Some(entries) = entries {
+            logs.insert(server.name.clone(), Value::from(entries as Vec<String>));
         }
     }
     logs
 }
 
-/// The end of the log that a daemon has left.
-fn left(state: &StateDir, server: &str) -> Option<Vec<String>> {
+/// The end of the log file of a server whose daemon has stopped.
+fn stored_log(state: &StateDir, server: &str) -> Option<Vec<String>> {
     state.check().ok()?;
     let path = state.path().join("logs").join(format!("mcp-{server}.log"));
     let text = state::read_private(&path).ok()?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    let lines = &lines[lines.len().saturating_sub(LOG)..];
+    let lines = &lines[lines.len().saturating_sub(MAX_LOG_LINES)..];
     Some(lines.iter().map(ToString::to_string).collect())
 }
 
-/// What must not stand in the report.
+/// The secrets that the report must not hold.
 #[derive(Default)]
-struct Hidden {
-    /// Those of each server's entry.
+struct HiddenTexts {
+    /// The secrets of each server's entry.
     secrets: Vec<Secrets>,
-    /// Exact texts, and what stands in their place; the longest first.
+    /// Exact texts with their replacements, the longest first.
     texts: Vec<(String, String)>,
 }
 
-impl Hidden {
-    fn of(material: &Material<'_>) -> Self {
+impl HiddenTexts {
+    fn collect(material: &Material<'_>) -> Self {
         let servers = material.config.map(|config| &config.servers[..]);
         let servers = servers.unwrap_or_default();
         let secrets = servers.iter().filter_map(Secrets::of).collect();
@@ -213,7 +218,7 @@ impl Hidden {
             texts.extend(
                 state::read_token(&state.path().join("token"))
                     .ok()
-                    .map(|it| it.expose().to_owned()),
+                    .map(|token| token.expose().to_owned()),
             );
         }
         Self {
@@ -236,15 +241,15 @@ impl Hidden {
     }
 }
 
-/// Every quoted text of a configuration that is wrong: nothing says which of them are secrets. The words
-/// that it is made of are no texts of interest.
+/// All quoted texts of an invalid configuration, because any of them may be a secret. Short texts are its
+/// keys, and are left out.
 fn quoted(text: &str) -> Vec<String> {
     let parts = text.split(['"', '\'']).skip(1);
     let is_text = |part: &&str| part.len() > LONGEST_WORD && !part.contains(['\n', '{', '}']);
     parts.filter(is_text).map(str::to_owned).collect()
 }
 
-/// Some providers put a key into the path of a server's URL.
+/// The path of a server's URL, unless it is common. Some providers put a key into it.
 fn path_of(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let path = &rest[rest.find('/')?..];
@@ -254,11 +259,11 @@ fn path_of(url: &str) -> Option<String> {
 
 fn replacements(texts: BTreeSet<String>) -> Vec<(String, String)> {
     let is_plain = |text: &str| {
-        text.len() < LEAST || matches!(text, "true" | "false") || text.parse::<f64>().is_ok()
+        text.len() < MIN_SECRET || matches!(text, "true" | "false") || text.parse::<f64>().is_ok()
     };
-    let texts = texts.into_iter().filter(|text| !is_plain(text));
-    let mut texts: Vec<_> = texts.map(|text| (text, HIDDEN.to_owned())).collect();
-    // A person's name is often that of the home folder.
+    let secrets = texts.into_iter().filter(|text| !is_plain(text));
+    let mut texts: Vec<_> = secrets.map(|text| (text, HIDDEN.to_owned())).collect();
+    // The name of the home folder is often the person's name.
     let home = env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
     let home = home.filter(|home| home.len() > 1);
     texts.extend(home.map(|home| (home, "~".to_owned())));
@@ -266,8 +271,8 @@ fn replacements(texts: BTreeSet<String>) -> Vec<(String, String)> {
     texts
 }
 
-/// Hides in every text and in every key.
-fn clean(value: Value, hidden: &Hidden) -> Value {
+/// Hides the secrets in all texts and keys of a value.
+fn clean(value: Value, hidden: &HiddenTexts) -> Value {
     match value {
         Value::String(text) => Value::String(hidden.hide(&text)),
         Value::Array(elements) => elements
@@ -275,9 +280,10 @@ fn clean(value: Value, hidden: &Hidden) -> Value {
             .map(|element| clean(element, hidden))
             .collect(),
         Value::Object(members) => {
-            let members = members.into_iter();
-            let members = members.map(|(key, value)| (hidden.hide(&key), clean(value, hidden)));
-            Value::Object(members.collect())
+            let cleaned = members
+                .into_iter()
+                .map(|(key, value)| (hidden.hide(&key), clean(value, hidden)));
+            Value::Object(cleaned.collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
@@ -295,9 +301,9 @@ mod tests {
             ("HOME_SECRET", "canary"),
         ];
         let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let shown = variables(all.into_iter());
+        let listed = variables(all.into_iter());
         assert_eq!(
-            Value::Object(shown),
+            Value::Object(listed),
             json!({"PATH": "/bin", "MAINSTAY_TOKEN": HIDDEN})
         );
     }

@@ -1,4 +1,4 @@
-//! The commands of servers: where they are, which version, and the PATH in which they are looked up.
+//! Checks the commands of servers: their paths, their versions, and the PATH of their lookup.
 
 use std::{
     collections::BTreeMap,
@@ -17,44 +17,44 @@ use tokio::{process::Command, time::timeout};
 
 use super::{
     super::programs::Program,
-    finding::{Finding, edit},
+    finding::{DoctorFinding, edit},
     install,
 };
 
-/// Programs that start servers, and that print their version and nothing else with `--version`. Other
-/// programs are never run to ask them: a server might take the option for an order.
+/// Programs that start servers, and that print only their version with `--version`. Other programs are never
+/// run with it, because a server may interpret the option.
 const LAUNCHERS: [&str; 15] = [
     "bun", "bunx", "deno", "docker", "node", "npm", "npx", "pipx", "pnpm", "podman", "python",
     "python3", "uv", "uvx", "yarn",
 ];
 
-/// `npx` starts Node, which takes a while on a busy machine.
+/// The time limit of a version. `npx` starts Node, which is slow on a busy machine.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Programs that run on Node.
 const ON_NODE: [&str; 4] = ["npm", "npx", "pnpm", "yarn"];
 
-/// The oldest Node that MCP servers run on.
-const LEAST_NODE: u32 = 18;
+/// The oldest major version of Node that MCP servers run on.
+const MIN_NODE: u32 = 18;
 
-/// Programs that are asked at once.
+/// The maximum number of programs that run at a time.
 const AT_ONCE: usize = 4;
 
-/// The longest line of a version.
-const LONGEST: usize = 120;
+/// The maximum length of the line with a version, in bytes.
+const MAX_LINE: usize = 120;
 
-/// Folders of a PATH that people are shown.
+/// The maximum number of folders of a PATH in the text for people.
 const SHOWN_FOLDERS: usize = 4;
 
-/// A server's command, looked up as its start does.
-struct Looked {
+/// A server's command and its program, found as at the start of the server.
+struct LookedUp {
     server: String,
     command: String,
     program: Program,
 }
 
-pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
-    let launches: Vec<(String, StdioLaunch)> = config
+pub async fn check(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
+    let stdio_launches: Vec<(String, StdioLaunch)> = config
         .servers
         .iter()
         .filter(|server| server.enabled)
@@ -63,42 +63,51 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<Finding> {
             Launch::Http(_) | Launch::Broken(_) | Launch::Unapproved => None,
         })
         .collect();
-    // A login shell may be asked, and folders are read.
-    let looked = try_off_the_runtime(|| launches.into_iter().map(look_up).collect::<Vec<_>>());
-    let looked = looked.await.unwrap_or_default();
-    let mut findings = paths(&looked, path);
-    let mut asked: BTreeMap<PathBuf, &Variables> = BTreeMap::new();
-    for it in &looked {
-        match it.program.place() {
-            None => findings.push(missing(it, path)),
-            Some(program) if is_launcher(&it.command) => {
-                asked.entry(program).or_insert(&it.program.variables);
-                if let Some(node) = node_of(it) {
-                    asked.entry(node).or_insert(&it.program.variables);
+    // The lookup reads folders, and may run a login shell.
+    let looked_up =
+        try_off_the_runtime(|| stdio_launches.into_iter().map(look_up).collect::<Vec<_>>());
+    let looked_up = looked_up.await.unwrap_or_default();
+    let mut findings = paths(&looked_up, path);
+    let mut launchers: BTreeMap<PathBuf, &Variables> = BTreeMap::new();
+    for command in &looked_up {
+        match command.program.place() {
+            None => findings.push(missing(command, path)),
+            Some(program) if is_launcher(&command.command) => {
+                launchers
+                    .entry(program)
+                    .or_insert(&command.program.variables);
+                if let Some(node) = node_of(command) {
+                    launchers.entry(node).or_insert(&command.program.variables);
                 }
             }
             Some(_) => {}
         }
     }
-    let versions = asked.into_iter().map(|(program, variables)| async move {
-        let version = version(&program, variables).await;
-        (program, version)
-    });
+    let versions = launchers
+        .into_iter()
+        .map(|(program, variables)| async move {
+            let version = version(&program, variables).await;
+            (program, version)
+        });
     let versions: BTreeMap<_, _> = stream::iter(versions)
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    findings.extend(looked.iter().filter_map(|it| old_node(it, &versions)));
-    findings.extend(silent_docker(&looked).await);
-    findings.extend(looked.iter().filter_map(|it| {
-        let program = it.program.place()?;
-        Some(found(it, &program, versions.get(&program)))
+    findings.extend(
+        looked_up
+            .iter()
+            .filter_map(|command| old_node(command, &versions)),
+    );
+    findings.extend(silent_docker(&looked_up).await);
+    findings.extend(looked_up.iter().filter_map(|command| {
+        let program = command.program.place()?;
+        Some(found(command, &program, versions.get(&program)))
     }));
     findings
 }
 
-fn look_up((server, launch): (String, StdioLaunch)) -> Looked {
-    Looked {
+fn look_up((server, launch): (String, StdioLaunch)) -> LookedUp {
+    LookedUp {
         server,
         program: Program::look_up(&launch),
         command: launch.command,
@@ -113,12 +122,12 @@ fn is_launcher(command: &str) -> bool {
     LAUNCHERS.iter().any(|launcher| stem(command) == *launcher)
 }
 
-/// The Node on which a server's command runs.
-fn node_of(looked: &Looked) -> Option<PathBuf> {
+/// The path of the Node that a server's command runs on.
+fn node_of(looked: &LookedUp) -> Option<PathBuf> {
     if stem(&looked.command) == "node" {
         return looked.program.place();
     }
-    if !ON_NODE.iter().any(|it| stem(&looked.command) == *it) {
+    if !ON_NODE.iter().any(|name| stem(&looked.command) == *name) {
         return None;
     }
     match transport::resolve("node", looked.program.search_path()) {
@@ -127,89 +136,91 @@ fn node_of(looked: &Looked) -> Option<PathBuf> {
     }
 }
 
-/// A Node that is too old for MCP servers.
+/// A finding about a Node that is too old for MCP servers.
 fn old_node(
-    looked: &Looked,
+    looked: &LookedUp,
     versions: &BTreeMap<PathBuf, Result<String, String>>,
-) -> Option<Finding> {
+) -> Option<DoctorFinding> {
     let node = node_of(looked)?;
     let version = versions.get(&node)?.as_ref().ok()?;
     let (major, _) = version.strip_prefix('v')?.split_once('.')?;
-    if major.parse::<u32>().ok()? >= LEAST_NODE {
+    if major.parse::<u32>().ok()? >= MIN_NODE {
         return None;
     }
-    let what = format!(
-        "Node at {} is {version}, and MCP servers need {LEAST_NODE} or later",
+    let message = format!(
+        "Node at {} is {version}, and MCP servers need {MIN_NODE} or later",
         node.display()
     );
     Some(
-        Finding::error("command.old", what)
-            .of(&looked.server)
-            .why("the server ends with a syntax error, or misses what it needs")
+        DoctorFinding::error("command.old", message)
+            .about(&looked.server)
+            .consequence("the server ends with a syntax error, or misses what it needs")
             .mend(format!(
-                "node --version  # install Node {LEAST_NODE} or later from https://nodejs.org, or put a newer one first in PATH"
+                "node --version  # install Node {MIN_NODE} or later from https://nodejs.org, or put a newer one first in PATH"
             )),
     )
 }
 
-/// Docker without its daemon, which the first server of it needs.
-async fn silent_docker(looked: &[Looked]) -> Option<Finding> {
-    let mut of_docker = looked.iter().filter(|it| stem(&it.command) == "docker");
-    let first = of_docker.find_map(|it| Some((it, it.program.place()?)));
+/// A finding about a Docker whose daemon does not run, which the server needs.
+async fn silent_docker(looked: &[LookedUp]) -> Option<DoctorFinding> {
+    let mut with_docker = looked
+        .iter()
+        .filter(|command| stem(&command.command) == "docker");
+    let first = with_docker.find_map(|command| Some((command, command.program.place()?)));
     let (looked, program) = first?;
-    let asked = Command::new(program)
+    let version = Command::new(program)
         .args(["version", "--format", "{{.Server.Version}}"])
         .env_clear()
         .envs(&looked.program.variables)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = timeout(LIMIT, asked).await.ok()?.ok()?;
+    let output = timeout(LIMIT, version).await.ok()?.ok()?;
     if output.status.success() {
         return None;
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     let line = stderr.lines().find(|line| !line.trim().is_empty());
     let line = line.unwrap_or("it says nothing").trim();
-    let end = line.floor_char_boundary(LONGEST.min(line.len()));
+    let end = line.floor_char_boundary(MAX_LINE.min(line.len()));
     let start = if cfg!(target_os = "linux") {
         "sudo systemctl start docker  # or start Docker Desktop"
     } else {
         "start Docker Desktop"
     };
     Some(
-        Finding::error(
+        DoctorFinding::error(
             "docker.stopped",
             format!("Docker's own daemon does not answer: {}", &line[..end]),
         )
-        .of(&looked.server)
-        .why("no server runs in a container without it")
+        .about(&looked.server)
+        .consequence("no server runs in a container without it")
         .mend(start),
     )
 }
 
-/// The PATHs, each with the servers that have it.
-fn paths(looked: &[Looked], file: Option<&Path>) -> Vec<Finding> {
+/// Findings about each PATH, with the servers that use it.
+fn paths(looked: &[LookedUp], file: Option<&Path>) -> Vec<DoctorFinding> {
     let mut paths: BTreeMap<&OsStr, Vec<&str>> = BTreeMap::new();
-    for it in looked {
+    for command in looked {
         paths
-            .entry(it.program.search_path())
+            .entry(command.program.search_path())
             .or_default()
-            .push(&it.server);
+            .push(&command.server);
     }
     let finding = |(path, servers): (&OsStr, Vec<&str>)| {
         let folders = env::split_paths(path).map(|folder| folder.display().to_string());
         let folders: Vec<String> = folders.filter(|folder| !folder.is_empty()).collect();
         let servers = servers.join(", ");
         if folders.is_empty() {
-            return Finding::warning("command.path", format!("PATH of {servers} is empty"))
-                .why("no program is found by its name")
+            return DoctorFinding::warning("command.path", format!("PATH of {servers} is empty"))
+                .consequence("no program is found by its name")
                 .mend(edit(
                     file,
                     "take PATH out of the servers' `env`, or name programs by their whole paths",
                 ));
         }
-        let finding = Finding::ok(
+        let finding = DoctorFinding::ok(
             "command.path",
             format!("PATH of {servers}: {}", folders.join(":")),
         );
@@ -224,14 +235,14 @@ fn paths(looked: &[Looked], file: Option<&Path>) -> Vec<Finding> {
     paths.into_iter().map(finding).collect()
 }
 
-fn missing(looked: &Looked, file: Option<&Path>) -> Finding {
-    let Looked {
+fn missing(looked: &LookedUp, file: Option<&Path>) -> DoctorFinding {
+    let LookedUp {
         server,
         command,
         program,
     } = looked;
     let finding = match &program.resolution {
-        Resolution::AsGiven(path) => Finding::error(
+        Resolution::AsGiven(path) => DoctorFinding::error(
             "command.missing",
             format!("there is no program {}", path.display()),
         )
@@ -240,40 +251,48 @@ fn missing(looked: &Looked, file: Option<&Path>) -> Finding {
             "correct `command` in its entry, or install the program",
         )),
         Resolution::Found(_) | Resolution::NotFound(_) => {
-            let looked = transport::looked_in(program.search_path(), 6);
-            Finding::error(
+            let searched = transport::looked_in(program.search_path(), 6);
+            DoctorFinding::error(
                 "command.missing",
-                format!("command not found: {command}; {looked}"),
+                format!("command not found: {command}; {searched}"),
             )
             .mend(install::command(command).unwrap_or_else(|| {
-                let what = format!(
+                let comment = format!(
                     "correct `command` in its entry, or {}",
                     transport::remedy(command)
                 );
-                edit(file, &what)
+                edit(file, &comment)
             }))
         }
     };
-    finding.of(server).why("the server cannot be started")
+    finding
+        .about(server)
+        .consequence("the server cannot be started")
 }
 
-fn found(looked: &Looked, program: &Path, version: Option<&Result<String, String>>) -> Finding {
+fn found(
+    looked: &LookedUp,
+    program: &Path,
+    version: Option<&Result<String, String>>,
+) -> DoctorFinding {
     let program = program.display();
-    let what = |rest: &str| format!("{} is {program}{rest}", looked.command);
+    let message = |rest: &str| format!("{} is {program}{rest}", looked.command);
     match version {
-        Some(Ok(version)) => Finding::ok("command.found", what(&format!(", {version}"))),
-        None => Finding::ok("command.found", what("")),
-        Some(Err(why)) => Finding::warning("command.broken", what(&format!(", and {why}")))
-            .why("the server is started by it")
-            .mend(format!(
-                "{program} --version  # {}",
-                transport::remedy(&looked.command)
-            )),
+        Some(Ok(version)) => DoctorFinding::ok("command.found", message(&format!(", {version}"))),
+        None => DoctorFinding::ok("command.found", message("")),
+        Some(Err(reason)) => {
+            DoctorFinding::warning("command.broken", message(&format!(", and {reason}")))
+                .consequence("the server is started by it")
+                .mend(format!(
+                    "{program} --version  # {}",
+                    transport::remedy(&looked.command)
+                ))
+        }
     }
-    .of(&looked.server)
+    .about(&looked.server)
 }
 
-/// The first line of `program --version`, with the variables that the server has.
+/// The first line that `program --version` prints, run with the server's variables.
 async fn version(program: &Path, variables: &Variables) -> Result<String, String> {
     let output = Command::new(program)
         .arg("--version")
@@ -296,7 +315,7 @@ async fn version(program: &Path, variables: &Variables) -> Result<String, String
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     match line {
         Some(line) if output.status.success() => {
-            let end = line.floor_char_boundary(LONGEST.min(line.len()));
+            let end = line.floor_char_boundary(MAX_LINE.min(line.len()));
             Ok(line[..end].to_owned())
         }
         _ => Err(format!("`--version` fails ({})", output.status)),

@@ -1,13 +1,13 @@
-//! The configuration: whether it can be read, what is odd in it, and who else can read it.
+//! Checks the configuration: its syntax, its warnings, and its permissions.
 
 use std::{io::ErrorKind, path::Path};
 
 use mainstay_command_line::output;
-use mainstay_config::{Syntax, Unreadable, edit::Document, masking::masked};
+use mainstay_config::{Syntax, UnreadableFile, edit::Document, masking::masked};
 use mainstay_core::config::ConfigError;
 use mainstay_platform::environment::{LoadError, Loaded};
 
-use super::finding::{Finding, Fix, quoted};
+use super::finding::{DoctorFinding, Fix, quoted};
 
 /// The permissions of a file that only its owner uses.
 const PRIVATE: u32 = 0o600;
@@ -16,10 +16,10 @@ pub fn check(
     loaded: &Result<Loaded, LoadError>,
     path: Option<&Path>,
     text: Option<&str>,
-) -> Vec<Finding> {
+) -> Vec<DoctorFinding> {
     let mut findings = match loaded {
-        Ok(loaded) => of_loaded(loaded),
-        Err(error) => of_error(error),
+        Ok(loaded) => findings_of_loaded(loaded),
+        Err(error) => findings_of_error(error),
     };
     if let (Some(path), Some(text)) = (path, text) {
         findings.extend(permissions(path, text));
@@ -27,16 +27,16 @@ pub fn check(
     findings
 }
 
-fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
+fn findings_of_loaded(loaded: &Loaded) -> Vec<DoctorFinding> {
     let Some(path) = &loaded.path else {
         return vec![
-            Finding::note("config.missing", "there is no configuration")
-                .why("there are no servers, but those of a daemon's command line")
+            DoctorFinding::note("config.missing", "there is no configuration")
+                .consequence("there are no servers, but those of a daemon's command line")
                 .mend("mainstay setup  # or `mainstay add NAME -- COMMAND`"),
         ];
     };
     let servers = &loaded.config.servers;
-    let mut findings = vec![Finding::ok(
+    let mut findings = vec![DoctorFinding::ok(
         "config.read",
         format!(
             "{}: {}",
@@ -45,9 +45,9 @@ fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
         ),
     )];
     for (name, problem) in loaded.config.problems() {
-        let finding = Finding::error("config.entry", problem.at(path.display()).to_string())
-            .of(name.as_str())
-            .why("the server is not started");
+        let finding = DoctorFinding::error("config.entry", problem.at(path.display()).to_string())
+            .about(name.as_str())
+            .consequence("the server is not started");
         findings.push(finding.mend(correct(path, problem)));
     }
     for warning in &loaded.warnings {
@@ -57,8 +57,8 @@ fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
         } else {
             "config.warning"
         };
-        let finding = Finding::warning(id, warning.at(path.display()).to_string());
-        let finding = finding.why(if is_unknown {
+        let finding = DoctorFinding::warning(id, warning.at(path.display()).to_string());
+        let finding = finding.consequence(if is_unknown {
             "the key has no effect"
         } else {
             "it may not be what you mean"
@@ -67,34 +67,34 @@ fn of_loaded(loaded: &Loaded) -> Vec<Finding> {
     }
     if servers.is_empty() {
         findings.push(
-            Finding::note("config.no_servers", "the configuration has no servers")
-                .why("clients get no tools")
+            DoctorFinding::note("config.no_servers", "the configuration has no servers")
+                .consequence("clients get no tools")
                 .mend("mainstay setup  # or `mainstay add NAME -- COMMAND`"),
         );
     }
     findings
 }
 
-fn of_error(error: &LoadError) -> Vec<Finding> {
-    let why = "no server is started";
+fn findings_of_error(error: &LoadError) -> Vec<DoctorFinding> {
+    let consequence = "no server is started";
     match error {
         LoadError::Invalid { path, errors } => {
             let finding = |error: &ConfigError| {
-                Finding::error("config.invalid", error.at(path.display()).to_string())
-                    .why(why)
+                DoctorFinding::error("config.invalid", error.at(path.display()).to_string())
+                    .consequence(consequence)
                     .mend(correct(path, error))
             };
             errors.0.iter().map(finding).collect()
         }
         LoadError::Unreadable {
             path,
-            source: Unreadable::Untrusted(_),
-        } => vec![of_untrusted(path, error)],
+            source: UnreadableFile::Untrusted(_),
+        } => vec![untrusted(path, error)],
         LoadError::Unreadable { path, source } => vec![
-            Finding::error("config.unreadable", format!("{error}: {source}"))
-                .why(why)
+            DoctorFinding::error("config.unreadable", format!("{error}: {source}"))
+                .consequence(consequence)
                 .mend(match source {
-                    Unreadable::System(ErrorKind::PermissionDenied) => {
+                    UnreadableFile::System(ErrorKind::PermissionDenied) => {
                         format!("chmod u+r {}", quoted(path))
                     }
                     _ => format!("ls -l {}  # {}", quoted(path), source.hint()),
@@ -102,15 +102,15 @@ fn of_error(error: &LoadError) -> Vec<Finding> {
         ],
         LoadError::Gone { .. } => {
             vec![
-                Finding::error("config.unreadable", error.to_string())
-                    .why(why)
+                DoctorFinding::error("config.unreadable", error.to_string())
+                    .consequence(consequence)
                     .mend("mainstay reload  # does without it; or bring the file back"),
             ]
         }
     }
 }
 
-/// Opens the file where the error stands, then checks it.
+/// A command that opens the file at the error, then checks it.
 fn correct(path: &Path, error: &ConfigError) -> String {
     let path = quoted(path);
     let place = error.position.map(|(line, _)| format!("+{line} "));
@@ -120,10 +120,10 @@ fn correct(path: &Path, error: &ConfigError) -> String {
     )
 }
 
-/// A configuration decides which programs are run.
-fn of_untrusted(path: &Path, error: &LoadError) -> Finding {
-    let finding = Finding::error("config.writable", error.findings().join("\n"))
-        .why("no server is started: they can have Mainstay run any program as you");
+/// A finding about a file that others can write. The configuration decides which programs run.
+fn untrusted(path: &Path, error: &LoadError) -> DoctorFinding {
+    let finding = DoctorFinding::error("config.writable", error.findings().join("\n"))
+        .consequence("no server is started: they can have Mainstay run any program as you");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -140,9 +140,9 @@ fn of_untrusted(path: &Path, error: &LoadError) -> Finding {
     finding.mend(format!("ls -ld {}  # whose is it?", quoted(path)))
 }
 
-/// A configuration may hold secrets.
+/// A finding about secrets in a file that others can read.
 #[cfg(unix)]
-fn permissions(path: &Path, text: &str) -> Option<Finding> {
+fn permissions(path: &Path, text: &str) -> Option<DoctorFinding> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o7777;
     let restrict = |mode| Fix::Restrict {
@@ -151,24 +151,24 @@ fn permissions(path: &Path, text: &str) -> Option<Finding> {
     };
     let has_secrets = has_secrets(path, text);
     (has_secrets && mode & 0o044 != 0).then(|| {
-        Finding::warning(
+        DoctorFinding::warning(
             "config.readable",
             format!("{} holds secrets and can be read by others", path.display()),
         )
-        .why("other users of this machine can use these secrets")
+        .consequence("other users of this machine can use these secrets")
         .fix(restrict(PRIVATE))
     })
 }
 
 #[cfg(not(unix))]
-fn permissions(_path: &Path, _text: &str) -> Option<Finding> {
+fn permissions(_path: &Path, _text: &str) -> Option<DoctorFinding> {
     None
 }
 
-/// Whether the file itself has secrets, and not only references to them.
+/// True if the file holds secrets, not only references to them.
 fn has_secrets(path: &Path, text: &str) -> bool {
-    let document = Document::read(text, Syntax::of(path));
+    let document = Document::read(text, Syntax::of_path(path));
     let value = document.and_then(|document| document.value());
-    // What cannot be read as JSON is reported elsewhere.
+    // Another check reports a file that is not JSON.
     value.is_ok_and(|value| masked(&value, "") != value)
 }

@@ -1,5 +1,5 @@
-//! Credentials that a server refuses: the setting that has them, where its value comes from, and the command
-//! that reads it again.
+//! Finds the setting with the credentials that a server refuses, the origin of its value, and the command
+//! that replaces it.
 
 use std::path::Path;
 
@@ -12,17 +12,17 @@ use serde_json::Value;
 
 use super::finding::{edit, quoted};
 
-/// The configuration's entries, as its file has them.
+/// The entries of the configuration's file.
 #[derive(Debug)]
 pub struct Credentials<'a> {
     path: Option<&'a Path>,
     entries: Vec<(ServerName, Entry)>,
 }
 
-/// Where a setting's value comes from.
+/// The origin of a setting's value.
 #[derive(Debug, PartialEq, Eq)]
-enum Origin {
-    /// It stands there.
+enum ValueOrigin {
+    /// The file holds the value.
     Literal,
     /// A variable of Mainstay's environment.
     Variable(String),
@@ -32,49 +32,53 @@ enum Origin {
 }
 
 impl<'a> Credentials<'a> {
-    /// `text` is that of the file at `path`.
-    pub fn of(path: Option<&'a Path>, text: Option<&str>) -> Self {
+    /// Reads the entries of `text`, the content of the file at `path`.
+    pub fn read(path: Option<&'a Path>, text: Option<&str>) -> Self {
         let document =
-            text.map(|text| Document::read(text, Syntax::of(path.unwrap_or(Path::new("")))));
+            text.map(|text| Document::read(text, Syntax::of_path(path.unwrap_or(Path::new("")))));
         let entries = document.and_then(Result::ok);
         Self {
             path,
-            entries: entries.map(|it| it.entries()).unwrap_or_default(),
+            entries: entries
+                .map(|document| document.entries())
+                .unwrap_or_default(),
         }
     }
 
-    /// The command that gives this server other credentials.
+    /// The command that replaces the credentials of this server.
     pub fn mend(&self, server: &str) -> String {
-        let mut entries = self.entries.iter();
-        let entry = entries.find(|(name, _)| name.as_str() == server);
+        let entry = self
+            .entries
+            .iter()
+            .find(|(name, _)| name.as_str() == server);
         let Some((_, entry)) = entry else {
-            // The daemon has it from its command line, or from a file of its own.
+            // The daemon has the server from its command line or from another file.
             return format!(
                 "mainstay add --replace --header 'Authorization: Bearer …' {server} URL  # its entry does not stand in a file that is known here; an --mcp-client of that name wins at the next start"
             );
         };
         let Some((setting, value)) = setting(entry) else {
-            let what =
+            let comment =
                 format!("{server} has no credentials: give its entry `bearerToken` or `headers`");
-            return edit(self.path, &what);
+            return edit(self.path, &comment);
         };
         match origin(entry, value) {
-            Origin::Literal => {
-                let what = format!(
+            ValueOrigin::Literal => {
+                let comment = format!(
                     "put valid credentials into `{setting}` of {server}; a daemon reads them at once"
                 );
-                edit(self.path, &what)
+                edit(self.path, &comment)
             }
-            Origin::Setting(other) => {
-                let what = format!(
+            ValueOrigin::Setting(other) => {
+                let comment = format!(
                     "put valid credentials into `{other}` of {server}, to which `{setting}` refers; a daemon reads them at once"
                 );
-                edit(self.path, &what)
+                edit(self.path, &comment)
             }
-            Origin::Variable(name) => format!(
+            ValueOrigin::Variable(name) => format!(
                 "export {name}=… && mainstay serve  # `{setting}` of {server} is this variable; a daemon has it from its own start"
             ),
-            Origin::File(file) => format!(
+            ValueOrigin::File(file) => format!(
                 "${{EDITOR:-vi}} {} && mainstay restart {server}  # `{setting}` of {server} is read from this file",
                 quoted(Path::new(&file))
             ),
@@ -82,18 +86,18 @@ impl<'a> Credentials<'a> {
     }
 }
 
-/// The setting that most probably has the credentials, and its value as it stands in the file.
+/// The setting that most likely holds the credentials, and its text in the file.
 fn setting(entry: &Entry) -> Option<(String, &str)> {
     let text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    if let Some(token) = entry.get("bearerToken").filter(|it| text(it)) {
+    if let Some(token) = entry.get("bearerToken").filter(|token| text(token)) {
         return Some(("bearerToken".to_owned(), token.as_str()?));
     }
-    let of_fetch = entry
+    let fetch_headers = entry
         .get("requestInit")
         .and_then(|init| init.get("headers"));
     let places = [
         ("headers", entry.get("headers")),
-        ("requestInit.headers", of_fetch),
+        ("requestInit.headers", fetch_headers),
     ];
     let mut headers: Vec<_> = places
         .iter()
@@ -106,30 +110,33 @@ fn setting(entry: &Entry) -> Option<(String, &str)> {
         })
         .filter(|(_, _, value)| text(value))
         .collect();
-    // Names of headers for credentials are many; that of the standard is the first to be looked at.
+    // Headers for credentials have many names. The standard one comes first.
     headers.sort_by_key(|(_, name, _)| !name.eq_ignore_ascii_case("authorization"));
     let (place, name, value) = headers.into_iter().next()?;
     Some((format!("{place}.{name}"), value.as_str()?))
 }
 
-/// Where a value comes from: its first reference, or itself.
-fn origin(entry: &Entry, value: &str) -> Origin {
+/// The origin of a value: its first reference, or the file itself.
+fn origin(entry: &Entry, value: &str) -> ValueOrigin {
     let Some(reference) = reference(value) else {
-        return Origin::Literal;
+        return ValueOrigin::Literal;
     };
     let name = match reference.split_once(':') {
         Some(("file", file)) => {
             let file = file.split_once(":-").map_or(file, |(file, _)| file);
-            return Origin::File(file.to_owned());
+            return ValueOrigin::File(file.to_owned());
         }
         Some(("env" | "input", rest)) => rest,
         _ => reference,
     };
     let name = name.split_once(":-").map_or(name, |(name, _)| name);
     for place in ["inputParams", "env"] {
-        if let Some(own) = entry.get(place).and_then(|it| it.get(name)?.as_str()) {
-            return match origin(&Entry::new(), own) {
-                Origin::Literal => Origin::Setting(format!("{place}.{name}")),
+        if let Some(text) = entry
+            .get(place)
+            .and_then(|settings| settings.get(name)?.as_str())
+        {
+            return match origin(&Entry::new(), text) {
+                ValueOrigin::Literal => ValueOrigin::Setting(format!("{place}.{name}")),
                 elsewhere => elsewhere,
             };
         }
@@ -145,12 +152,12 @@ fn origin(entry: &Entry, value: &str) -> Origin {
                 }
             })
             .collect();
-        return Origin::Variable(format!("INPUT_{name}"));
+        return ValueOrigin::Variable(format!("INPUT_{name}"));
     }
-    Origin::Variable(name.to_owned())
+    ValueOrigin::Variable(name.to_owned())
 }
 
-/// What stands between the braces of the first reference. `$${` is none.
+/// The text between the braces of the first reference. `$${` is no reference.
 fn reference(value: &str) -> Option<&str> {
     let mut rest = value;
     loop {
@@ -172,7 +179,7 @@ mod tests {
     fn mend(entry: &Value) -> String {
         let text = json!({"mcpServers": {"s": entry}}).to_string();
         let path = Path::new("/c.json");
-        Credentials::of(Some(path), Some(&text)).mend("s")
+        Credentials::read(Some(path), Some(&text)).mend("s")
     }
 
     #[test]
@@ -213,7 +220,7 @@ mod tests {
         ] {
             assert_eq!(mend(&entry), expected, "{entry}");
         }
-        let unknown = Credentials::of(None, None).mend("s");
+        let unknown = Credentials::read(None, None).mend("s");
         assert!(
             unknown.starts_with("mainstay add --replace --header"),
             "{unknown}"

@@ -1,4 +1,4 @@
-//! The daemon: whether one runs, and whether another Mainstay is in its way.
+//! Checks the daemon: whether one runs, and whether another program uses its port.
 
 use std::{
     io,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use mainstay_api::{Client, ClientError};
-use mainstay_command_line::{CommandError, connect, listen::Listen};
+use mainstay_command_line::{CommandError, connect, listen::ListenAddress};
 use mainstay_core::failure::with_causes;
 use mainstay_platform::{
     blocking::off_the_runtime,
@@ -15,28 +15,31 @@ use mainstay_platform::{
     state::{StateDir, StateError},
 };
 
-use super::finding::{Finding, quoted};
+use super::finding::{DoctorFinding, quoted};
 
-/// The daemon that can be asked, and what is found about it.
-pub async fn find(state: Option<&StateDir>, listen: Listen) -> (Option<Client>, Vec<Finding>) {
+/// A client of the daemon if it answers, and the findings about it.
+pub async fn find(
+    state: Option<&StateDir>,
+    listen: ListenAddress,
+) -> (Option<Client>, Vec<DoctorFinding>) {
     match connect::running(None) {
         Ok(client) => match client.servers().await {
             Ok(_) => {
-                let told = state.and_then(|state| state.daemon().ok().flatten());
-                let what = told.map_or_else(
+                let daemon_file = state.and_then(|state| state.daemon().ok().flatten());
+                let message = daemon_file.map_or_else(
                     || "a daemon answers".to_owned(),
                     |daemon| format!("a daemon runs: {}, pid {}", daemon.url, daemon.pid),
                 );
-                let mut findings = vec![Finding::ok("daemon.running", what)];
-                findings.extend(beside_running(&client).await);
+                let mut findings = vec![DoctorFinding::ok("daemon.running", message)];
+                findings.extend(other_family_of_running(&client).await);
                 (Some(client), findings)
             }
             Err(error) => (None, vec![silent(state, &error)]),
         },
         Err(CommandError::Client(ClientError::NotRunning { .. })) => {
             let mut findings = vec![
-                Finding::note("daemon.stopped", "no daemon runs")
-                    .why("clients cannot use its URL")
+                DoctorFinding::note("daemon.stopped", "no daemon runs")
+                    .consequence("clients cannot use its URL")
                     .mend("mainstay service install"),
             ];
             findings.extend(ports(listen).await);
@@ -46,15 +49,15 @@ pub async fn find(state: Option<&StateDir>, listen: Listen) -> (Option<Client>, 
         Err(error) => (
             None,
             vec![
-                Finding::error("daemon.not_believed", with_causes(&error))
-                    .why("the token is sent to no program that may not be the daemon")
+                DoctorFinding::error("daemon.not_believed", with_causes(&error))
+                    .consequence("the token is sent to no program that may not be the daemon")
                     .mend(forget(state)),
             ],
         ),
     }
 }
 
-/// Removes what is said of a daemon.
+/// A command that removes the address of a daemon.
 fn forget(state: Option<&StateDir>) -> String {
     match state {
         Some(state) => format!(
@@ -65,51 +68,53 @@ fn forget(state: Option<&StateDir>) -> String {
     }
 }
 
-fn silent(state: Option<&StateDir>, error: &ClientError) -> Finding {
-    let told = state.and_then(|state| state.daemon().ok().flatten());
-    let finding = Finding::error("daemon.silent", with_causes(error))
-        .why("it runs, and commands and clients do not reach it");
-    match told {
+fn silent(state: Option<&StateDir>, error: &ClientError) -> DoctorFinding {
+    let daemon_file = state.and_then(|state| state.daemon().ok().flatten());
+    let finding = DoctorFinding::error("daemon.silent", with_causes(error))
+        .consequence("it runs, and commands and clients do not reach it");
+    match daemon_file {
         Some(daemon) => finding.mend(format!("kill {} && mainstay serve", daemon.pid)),
         None => finding.mend("unset MAINSTAY_URL MAINSTAY_TOKEN"),
     }
 }
 
-/// Whether the daemon could listen there, and who listens beside it.
-async fn ports(listen: Listen) -> Vec<Finding> {
+/// Findings about the daemon's future addresses, and about a program on the other family of loopback.
+async fn ports(listen: ListenAddress) -> Vec<DoctorFinding> {
     let addresses = listen.addresses();
     let Some(first) = addresses.first().copied() else {
         return Vec::new();
     };
     match TcpListener::bind(first) {
         Err(error) => vec![port(listen, first, &error).await],
-        Ok(_) => beside(first).into_iter().collect(),
+        Ok(_) => other_family(first).into_iter().collect(),
     }
 }
 
-/// Why the daemon cannot listen at the first address of these.
-async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
+/// A finding with the reason that the daemon cannot listen on the first of these addresses.
+async fn port(listen: ListenAddress, first: SocketAddr, error: &io::Error) -> DoctorFinding {
     let other = listen.at_port(listen.port().wrapping_add(1).max(1024));
     let mend = format!("mainstay serve --listen {other}");
     if error.kind() != io::ErrorKind::AddrInUse {
-        return Finding::error(
+        return DoctorFinding::error(
             "port.unusable",
             format!("cannot listen on {listen}: {error}"),
         )
-        .why("the daemon cannot start")
+        .consequence("the daemon cannot start")
         .mend(mend);
     }
-    // Before it is asked: a program may serve one connection only.
+    // Find the holder before the request, because a program may serve one connection only.
     let holder = off_the_runtime(move || PortHolder::find(first)).await;
     if is_mainstay(first).await {
-        Finding::error(
+        DoctorFinding::error(
             "port.other_mainstay",
             format!("another Mainstay, with another state directory, listens on {first}"),
         )
-        .why("clients that use that address get its servers, and the daemon cannot start there")
+        .consequence(
+            "clients that use that address get its servers, and the daemon cannot start there",
+        )
         .mend(format!("{mend}  # or stop the other one"))
     } else {
-        let (who, mend) = match holder {
+        let (holder_words, mend) = match holder {
             Some(PortHolder { pid, program }) => (
                 format!("{program}, pid {pid},"),
                 format!("kill {pid}  # ends {program}; or {mend}, and that URL in the clients"),
@@ -119,36 +124,38 @@ async fn port(listen: Listen, first: SocketAddr, error: &io::Error) -> Finding {
                 format!("{mend}  # and that URL in the clients"),
             ),
         };
-        Finding::error("port.taken", format!("{who} listens on {first}"))
-            .why("the daemon cannot start there")
+        DoctorFinding::error("port.taken", format!("{holder_words} listens on {first}"))
+            .consequence("the daemon cannot start there")
             .mend(mend)
     }
 }
 
-/// Whether another program listens where `localhost` leads as well.
-fn beside(ours: SocketAddr) -> Option<Finding> {
-    let taken = loopback::taken_beside(ours)?;
-    let free = Listen::Localhost(ours.port().wrapping_add(1).max(1024));
+/// A finding about another program at the same port of the other family, where `localhost` also leads.
+fn other_family(ours: SocketAddr) -> Option<DoctorFinding> {
+    let other_address = loopback::taken_beside(ours)?;
+    let free = ListenAddress::Localhost(ours.port().wrapping_add(1).max(1024));
     Some(
-        Finding::warning("port.other_family", loopback::taken_words(taken))
-            .why("a client's programming language decides which of the two addresses localhost is")
+        DoctorFinding::warning("port.other_family", loopback::taken_words(other_address))
+            .consequence(
+                "a client's programming language decides which of the two addresses localhost is",
+            )
             .mend(format!(
                 "mainstay serve --listen {free}  # or write {ours} into the clients' URLs"
             )),
     )
 }
 
-/// Whether another program listens beside the daemon that runs.
-async fn beside_running(client: &Client) -> Option<Finding> {
-    // An older daemon may not tell.
+/// A finding about another program at the port of the running daemon, on the other family of loopback.
+async fn other_family_of_running(client: &Client) -> Option<DoctorFinding> {
+    // The daemon of an older version may not report its addresses.
     let about = client.about().await.ok()?;
     match about.listen.as_slice() {
-        [only] => beside(only.parse().ok()?),
+        [only] => other_family(only.parse().ok()?),
         _ => None,
     }
 }
 
-/// Only Mainstay refuses to show its servers in this way.
+/// True if Mainstay listens there. It shows its servers or refuses the request in its own way.
 async fn is_mainstay(listen: SocketAddr) -> bool {
     let Ok(client) = Client::new(&format!("http://{listen}"), None) else {
         return false;

@@ -1,4 +1,4 @@
-//! What the doctor finds: what it is, why it matters, and the command that mends it.
+//! Findings of the doctor: the message, the consequence, and the command that mends it.
 
 use std::{
     fmt::Write as _,
@@ -33,35 +33,36 @@ impl Level {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
-    /// The same in every version: `config.invalid`.
+pub struct DoctorFinding {
+    /// An identifier that stays the same in every version, such as `config.invalid`.
     pub id: &'static str,
     pub level: Level,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    pub what: String,
-    /// The same for people, where it is long.
+    #[serde(rename = "what")]
+    pub message: String,
+    /// A shorter message for people.
     #[serde(skip)]
     pub brief: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// What mends it: a command where there is one.
+    #[serde(rename = "why", skip_serializing_if = "Option::is_none")]
+    pub consequence: Option<String>,
+    /// A command, or advice, that mends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
     /// The last lines of a server's stderr.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
-    /// What `--fix` has done about it.
+    /// The command of the change that `--fix` has made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed: Option<String>,
     #[serde(skip)]
     pub fix: Option<Fix>,
 }
 
-/// What may be done without asking: nothing is lost by it, and no program behaves differently.
+/// A change that `--fix` may make without a question. It loses no data and changes no program's behaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
-    /// Takes these permissions from group and others.
+    /// Sets the permissions of a path.
     Restrict {
         path: PathBuf,
         mode: u32,
@@ -70,15 +71,15 @@ pub enum Fix {
     MakeFolder(PathBuf),
 }
 
-impl Finding {
-    pub fn new(level: Level, id: &'static str, what: impl Into<String>) -> Self {
+impl DoctorFinding {
+    pub fn new(level: Level, id: &'static str, message: impl Into<String>) -> Self {
         Self {
             id,
             level,
             server: None,
-            what: what.into(),
+            message: message.into(),
             brief: None,
-            why: None,
+            consequence: None,
             mend: None,
             stderr: Vec::new(),
             fixed: None,
@@ -86,24 +87,24 @@ impl Finding {
         }
     }
 
-    pub fn ok(id: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Level::Ok, id, what)
+    pub fn ok(id: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Level::Ok, id, message)
     }
 
-    pub fn note(id: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Level::Note, id, what)
+    pub fn note(id: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Level::Note, id, message)
     }
 
-    pub fn warning(id: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Level::Warning, id, what)
+    pub fn warning(id: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Level::Warning, id, message)
     }
 
-    pub fn error(id: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Level::Error, id, what)
+    pub fn error(id: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Level::Error, id, message)
     }
 
     #[must_use]
-    pub fn of(mut self, server: &str) -> Self {
+    pub fn about(mut self, server: &str) -> Self {
         self.server = Some(server.to_owned());
         self
     }
@@ -115,8 +116,8 @@ impl Finding {
     }
 
     #[must_use]
-    pub fn why(mut self, why: impl Into<String>) -> Self {
-        self.why = Some(why.into());
+    pub fn consequence(mut self, consequence: impl Into<String>) -> Self {
+        self.consequence = Some(consequence.into());
         self
     }
 
@@ -126,7 +127,7 @@ impl Finding {
         self
     }
 
-    /// What `--fix` does, and the same as a command.
+    /// Adds a change for `--fix`, and its command as advice.
     #[must_use]
     pub fn fix(mut self, fix: Fix) -> Self {
         self.mend = Some(fix.command());
@@ -134,53 +135,53 @@ impl Finding {
         self
     }
 
-    /// Does what mends it, where that is safe.
+    /// Makes the change, if there is one.
     pub fn apply_fix(&mut self) {
         let Some(fix) = self.fix.take() else { return };
         match fix.apply() {
             Ok(()) => self.fixed = Some(fix.command()),
-            Err(error) => self.why = Some(format!("--fix could not mend it: {error}")),
+            Err(error) => self.consequence = Some(format!("--fix could not mend it: {error}")),
         }
     }
 
-    /// Whether there is still something to be done.
+    /// True while the finding is a problem that `--fix` has not mended.
     pub fn is_open(&self) -> bool {
         self.level > Level::Ok && self.fixed.is_none()
     }
 
     /// The finding for people, on several lines.
-    pub fn shown(&self) -> String {
+    pub fn text(&self) -> String {
         let level = self.level.as_str();
         let server = self.server.as_ref();
         let server = server.map(|server| format!("{server}: "));
-        let mut shown = format!(
+        let mut text = format!(
             "{level:<8} {}{}",
             one_line(&server.unwrap_or_default()),
-            one_line(self.brief.as_ref().unwrap_or(&self.what))
+            one_line(self.brief.as_ref().unwrap_or(&self.message))
         );
         for line in &self.stderr {
-            let _ = write!(shown, "\n         | {}", one_line(line));
+            let _ = write!(text, "\n         | {}", one_line(line));
         }
         let rows = [
-            ("why", &self.why),
+            ("why", &self.consequence),
             ("mend", &self.mend),
             ("fixed", &self.fixed),
         ];
-        // What is mended needs no advice.
-        let rows = rows
+        // A mended finding needs no advice.
+        let visible = rows
             .into_iter()
             .filter(|(word, _)| *word != "mend" || self.fixed.is_none());
-        for (word, text) in rows {
-            if let Some(text) = text {
-                let _ = write!(shown, "\n         {word}: {}", one_line(text));
+        for (word, row) in visible {
+            if let Some(row) = row {
+                let _ = write!(text, "\n         {word}: {}", one_line(row));
             }
         }
-        shown
+        text
     }
 }
 
 impl Fix {
-    /// The same for a shell.
+    /// The change as a command for a shell.
     fn command(&self) -> String {
         match self {
             Self::Restrict { path, mode } => format!("chmod {mode:o} {}", quoted(path)),
@@ -209,10 +210,13 @@ fn restrict(_path: &Path, _mode: u32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Opens the configuration, to do this in it.
-pub fn edit(path: Option<&Path>, what: &str) -> String {
+/// A command that opens the configuration, with a comment about the change.
+pub fn edit(path: Option<&Path>, comment: &str) -> String {
     let file = path.map(|path| format!(" --config {}", quoted(path)));
-    format!("mainstay config edit{}  # {what}", file.unwrap_or_default())
+    format!(
+        "mainstay config edit{}  # {comment}",
+        file.unwrap_or_default()
+    )
 }
 
 /// A path as a word of a shell.

@@ -1,10 +1,10 @@
-//! The command that installs a program which starts servers.
+//! Finds the command that installs a program which starts servers.
 
 use std::{env, ffi::OsStr, path::Path};
 
 use mainstay_core::programs;
 
-/// A package manager, and what its command begins with.
+/// A package manager, and the beginning of its command.
 struct Manager {
     program: &'static str,
     command: &'static str,
@@ -14,7 +14,7 @@ const fn manager(program: &'static str, command: &'static str) -> Manager {
     Manager { program, command }
 }
 
-/// Those of a machine are looked for in this order.
+/// Package managers, in the order of preference.
 const MANAGERS: [Manager; 7] = [
     manager("brew", "brew install"),
     manager("winget", "winget install"),
@@ -25,7 +25,7 @@ const MANAGERS: [Manager; 7] = [
     manager("apk", "sudo apk add"),
 ];
 
-/// The command by which the program is installed here, where one is known.
+/// The command that installs the program on this machine, if one is known.
 pub fn command(program: &str) -> Option<String> {
     let path = env::var_os("PATH").unwrap_or_default();
     command_on(program, |manager| is_in(&path, manager))
@@ -39,7 +39,7 @@ fn is_in(path: &OsStr, program: &str) -> bool {
 fn command_on(program: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let program = Path::new(program).file_name()?.to_str()?;
     let package = programs::package_of(program)?.name;
-    // Their own scripts work everywhere, and few distributions have a package.
+    // The scripts of the publishers work everywhere, and few distributions have a package.
     let script = match package {
         "uv" => Some("curl -LsSf https://astral.sh/uv/install.sh | sh"),
         "Bun" => Some("curl -fsSL https://bun.com/install | bash"),
@@ -55,7 +55,7 @@ fn command_on(program: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     }
 }
 
-/// What a package manager calls a package.
+/// The name of a package in a package manager.
 fn name_of(package: &str, manager: &str) -> Option<&'static str> {
     Some(match (package, manager) {
         ("Node.js", "brew") => "node",
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_command_is_that_of_the_machine() {
-        let on = |program, manager: &str| command_on(program, |it| it == manager);
+        let on = |program, manager: &str| command_on(program, |name| name == manager);
         assert_eq!(
             on("npx", "apt-get").as_deref(),
             Some("sudo apt-get install npm")

@@ -1,4 +1,4 @@
-//! The machine: the state directory, the disk, the open files and the clock.
+//! Checks the machine: the state directory, the disk, the open files and the clock.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,9 +18,9 @@ use mainstay_platform::{
 use mainstay_transport::HealthUrl;
 use tokio::time::timeout;
 
-use super::finding::{Finding, Fix, quoted};
+use super::finding::{DoctorFinding, Fix, quoted};
 
-/// Files of the state directory that only their owner may read.
+/// Files of the state directory that are private to their owner.
 const PRIVATE: [&str; 7] = [
     "token",
     "tokens.json",
@@ -31,37 +31,38 @@ const PRIVATE: [&str; 7] = [
     "daemon.json",
 ];
 
-/// Another state directory.
+/// A command that names another state directory.
 const OTHER_HOME: &str = "export MAINSTAY_HOME=\"$HOME/.mainstay\"";
 
-/// Below this records and logs cannot be kept for long, and below that they cannot be kept.
+/// Free space that is too little for records and logs for long, and space that is too little for any, in
+/// bytes.
 const LITTLE_SPACE: u64 = 500 * MEGABYTE;
 const NO_SPACE: u64 = 50 * MEGABYTE;
 const MEGABYTE: u64 = 1_000_000;
 
-/// Files that a server and its client's connection take, with room for a restart.
+/// Number of open files for a server and its client's connection, with room for a restart.
 const FILES_OF_SERVER: usize = 8;
 
-/// Files beside those of servers: the journal, logs, doors, a few clients.
+/// Number of other open files: the journal, logs, doors and a few clients.
 const OTHER_FILES: usize = 512;
 
-/// A clock that differs by more makes tokens expire early, and times of records wrong.
+/// The maximum difference of clocks. With a larger one tokens expire early, and times of records are wrong.
 const SKEW: Duration = Duration::from_mins(1);
 
-/// How long an HTTP server may take to say its time.
+/// The time limit for an HTTP server's date.
 const DATE_LIMIT: Duration = Duration::from_secs(5);
 
-/// No clock is right that is before this: 2026-01-01.
+/// The time 2026-01-01, before which no clock is right.
 const BUILT_AFTER: Duration = Duration::from_secs(1_767_225_600);
 
-/// The state directory, and what lies in it.
-pub fn state(located: &Result<StateDir, StateError>) -> Vec<Finding> {
+/// Findings about the state directory and the files in it.
+pub fn state(located: &Result<StateDir, StateError>) -> Vec<DoctorFinding> {
     let state = match located {
         Ok(state) => state,
         Err(error) => {
             return vec![
-                Finding::error("state.nowhere", error.to_string())
-                    .why("no daemon can run")
+                DoctorFinding::error("state.nowhere", error.to_string())
+                    .consequence("no daemon can run")
                     .mend(OTHER_HOME),
             ];
         }
@@ -69,11 +70,11 @@ pub fn state(located: &Result<StateDir, StateError>) -> Vec<Finding> {
     let path = state.path();
     if !path.exists() {
         return vec![
-            Finding::note(
+            DoctorFinding::note(
                 "state.missing",
                 format!("the state directory {} is not there yet", path.display()),
             )
-            .why("`mainstay serve` makes it")
+            .consequence("`mainstay serve` makes it")
             .fix(Fix::MakeFolder(path.to_owned())),
         ];
     }
@@ -84,29 +85,29 @@ pub fn state(located: &Result<StateDir, StateError>) -> Vec<Finding> {
         findings.extend(readable(path));
     }
     findings.extend(PRIVATE.iter().filter_map(|name| readable(&path.join(name))));
-    // An error is reported where the daemon is asked.
+    // The check of the daemon reports an error.
     if let Ok(None) = state.daemon() {
         let left = path.join("daemon.json");
         findings.extend(left.exists().then(|| {
-            Finding::warning(
+            DoctorFinding::warning(
                 "state.stale_daemon",
                 "a daemon that was killed left its daemon.json",
             )
-            .why("programs that read it look for the daemon where none is")
+            .consequence("programs that read it look for the daemon where none is")
             .fix(Fix::Remove(left))
         }));
     }
     findings.extend(instances(state));
     if findings.is_empty() {
-        let what = format!("the state directory is {}", path.display());
-        findings.push(Finding::ok("state.usable", what));
+        let message = format!("the state directory is {}", path.display());
+        findings.push(DoctorFinding::ok("state.usable", message));
     }
     findings
 }
 
-fn untrusted(error: &StateError) -> Finding {
-    let finding = Finding::error("state.untrusted", with_causes(error))
-        .why("others could read your tokens, or present a false daemon to commands");
+fn untrusted(error: &StateError) -> DoctorFinding {
+    let finding = DoctorFinding::error("state.untrusted", with_causes(error))
+        .consequence("others could read your tokens, or present a false daemon to commands");
     let StateError::Untrusted { source, .. } = error else {
         return finding;
     };
@@ -129,16 +130,16 @@ fn untrusted(error: &StateError) -> Finding {
 }
 
 #[cfg(unix)]
-fn readable(path: &Path) -> Option<Finding> {
+fn readable(path: &Path) -> Option<DoctorFinding> {
     use std::os::unix::fs::PermissionsExt as _;
     let found = std::fs::symlink_metadata(path).ok()?;
     let mode = found.permissions().mode() & 0o777;
     (mode & 0o077 != 0 && !found.is_symlink()).then(|| {
-        Finding::warning(
+        DoctorFinding::warning(
             "state.readable",
             format!("others can use {} (mode {mode:04o})", path.display()),
         )
-        .why("it holds tokens and records of calls")
+        .consequence("it holds tokens and records of calls")
         .fix(Fix::Restrict {
             path: path.to_owned(),
             mode: if found.is_dir() { 0o700 } else { 0o600 },
@@ -147,12 +148,12 @@ fn readable(path: &Path) -> Option<Finding> {
 }
 
 #[cfg(not(unix))]
-fn readable(_path: &Path) -> Option<Finding> {
+fn readable(_path: &Path) -> Option<DoctorFinding> {
     None
 }
 
-/// Mainstays that run for one client each.
-fn instances(state: &StateDir) -> Option<Finding> {
+/// A finding about Mainstays that run for one client each.
+fn instances(state: &StateDir) -> Option<DoctorFinding> {
     let instances = state.instances().ok()?;
     let runs = |(_, path): &&(String, PathBuf)| {
         let lock = std::fs::File::open(path.join("lock"));
@@ -171,21 +172,21 @@ fn instances(state: &StateDir) -> Option<Finding> {
         _ => "mainstay service install  # then have the clients use its URL".to_owned(),
     };
     (!running.is_empty()).then(|| {
-        Finding::note(
+        DoctorFinding::note(
             "mainstay.instances",
             format!(
                 "Mainstays that serve one client each run, too: {}",
                 running.join(", ")
             ),
         )
-        .why("each has servers of its own")
+        .consequence("each has servers of its own")
         .mend(mend)
     })
 }
 
-/// What is free where the state lies.
+/// A finding about the free space of the state directory's disk.
 #[cfg(unix)]
-pub fn disk(state: &StateDir) -> Option<Finding> {
+pub fn disk(state: &StateDir) -> Option<DoctorFinding> {
     let there = state.path().ancestors().find(|path| path.exists())?;
     let found = rustix::fs::statvfs(there).ok()?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
@@ -194,83 +195,89 @@ pub fn disk(state: &StateDir) -> Option<Finding> {
 }
 
 #[cfg(not(unix))]
-pub fn disk(_state: &StateDir) -> Option<Finding> {
+pub fn disk(_state: &StateDir) -> Option<DoctorFinding> {
     None
 }
 
-fn space(path: &Path, free: u64, no_files: bool) -> Finding {
-    let what = format!("{} MB are free at {}", free / MEGABYTE, path.display());
-    let why = "records, logs and catalogs are kept there";
+fn space(path: &Path, free: u64, no_files: bool) -> DoctorFinding {
+    let message = format!("{} MB are free at {}", free / MEGABYTE, path.display());
+    let consequence = "records, logs and catalogs are kept there";
     let mend = format!(
         "df -h {}  # free space there, or set MAINSTAY_HOME to another disk",
         quoted(path)
     );
     if no_files {
-        let what = format!("no more files can be made at {}", path.display());
-        return Finding::error("disk.full", what).why(why).mend(mend);
+        let no_files_message = format!("no more files can be made at {}", path.display());
+        return DoctorFinding::error("disk.full", no_files_message)
+            .consequence(consequence)
+            .mend(mend);
     }
     match free {
-        0..NO_SPACE => Finding::error("disk.full", what).why(why).mend(mend),
-        NO_SPACE..LITTLE_SPACE => Finding::warning("disk.low", what).why(why).mend(mend),
-        _ => Finding::ok("disk.free", what),
+        0..NO_SPACE => DoctorFinding::error("disk.full", message)
+            .consequence(consequence)
+            .mend(mend),
+        NO_SPACE..LITTLE_SPACE => DoctorFinding::warning("disk.low", message)
+            .consequence(consequence)
+            .mend(mend),
+        _ => DoctorFinding::ok("disk.free", message),
     }
 }
 
-/// Whether the servers may open as many files as they need.
-pub fn files(config: Option<&Config>) -> Finding {
+/// A finding about the limit of open files.
+pub fn files(config: Option<&Config>) -> DoctorFinding {
     let servers = config.iter().flat_map(|config| &config.servers);
     let servers = servers.filter(|server| server.enabled).count();
     open_files(descriptors::limit(), servers)
 }
 
-fn open_files(limit: usize, servers: usize) -> Finding {
+fn open_files(limit: usize, servers: usize) -> DoctorFinding {
     let needed = OTHER_FILES + FILES_OF_SERVER * servers;
     if limit >= needed {
-        let what = if limit == usize::MAX {
+        let message = if limit == usize::MAX {
             "as many files as are needed may be open".to_owned()
         } else {
             format!("{limit} files may be open")
         };
-        return Finding::ok("files.limit", what);
+        return DoctorFinding::ok("files.limit", message);
     }
-    Finding::warning(
+    DoctorFinding::warning(
         "files.low",
         format!("{limit} files may be open, and {servers} servers and their clients need about {needed}"),
     )
-    .why("servers cannot be started, and clients are refused, once it is reached")
+    .consequence("servers cannot be started, and clients are refused, once it is reached")
     .mend(format!("ulimit -Hn {needed}  # for a service: LimitNOFILE={needed} by `systemctl --user edit mainstay`"))
 }
 
-/// Compares the clock with those of HTTP servers.
-pub async fn clock(config: Option<&Config>, may_ask: bool) -> Vec<Finding> {
+/// Compares the clock with the clocks of HTTP servers.
+pub async fn clock(config: Option<&Config>, may_ask: bool) -> Vec<DoctorFinding> {
     let now = SystemTime::now();
     if now < SystemTime::UNIX_EPOCH + BUILT_AFTER {
         return vec![skewed("the clock is before the year 2026".to_owned())];
     }
     let servers = config.map(|config| &config.servers[..]).unwrap_or_default();
-    let asked = servers.iter().filter(|server| server.enabled && may_ask);
-    let asked = asked.filter_map(|server| match &server.launch {
+    let enabled = servers.iter().filter(|server| server.enabled && may_ask);
+    let http_servers = enabled.filter_map(|server| match &server.launch {
         Launch::Http(http) => Some((server.name.as_str(), http)),
         Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => None,
     });
-    let dates = asked.map(|(name, http)| async move { (name, skew(http).await) });
+    let dates = http_servers.map(|(name, http)| async move { (name, skew(http).await) });
     let dates = join_all(dates).await;
-    let known = dates
+    let skews = dates
         .iter()
         .filter_map(|(name, skew)| Some((name, (*skew)?)));
-    let known: Vec<_> = known.collect();
-    let wrong = known.iter().filter(|(_, skew)| *skew > SKEW);
+    let skews: Vec<_> = skews.collect();
+    let wrong = skews.iter().filter(|(_, skew)| *skew > SKEW);
     let findings: Vec<_> = wrong
         .map(|(name, skew)| {
             skewed(format!(
                 "the clock differs by {} from that of its server",
                 output::span(*skew)
             ))
-            .of(name)
+            .about(name)
         })
         .collect();
-    if findings.is_empty() && !known.is_empty() {
-        return vec![Finding::ok(
+    if findings.is_empty() && !skews.is_empty() {
+        return vec![DoctorFinding::ok(
             "clock.right",
             "the clock agrees with those of HTTP servers",
         )];
@@ -278,7 +285,7 @@ pub async fn clock(config: Option<&Config>, may_ask: bool) -> Vec<Finding> {
     findings
 }
 
-fn skewed(what: String) -> Finding {
+fn skewed(message: String) -> DoctorFinding {
     let mend = if cfg!(target_os = "macos") {
         "sudo sntp -sS time.apple.com"
     } else if cfg!(windows) {
@@ -286,12 +293,13 @@ fn skewed(what: String) -> Finding {
     } else {
         "sudo timedatectl set-ntp true"
     };
-    Finding::warning("clock.skew", what)
-        .why("tokens seem expired or not valid yet, and certificates are refused")
+    DoctorFinding::warning("clock.skew", message)
+        .consequence("tokens seem expired or not valid yet, and certificates are refused")
         .mend(mend)
 }
 
-/// How far the server's clock is from ours. The request has none of its headers, which hold secrets.
+/// The difference between the server's clock and this one. The request has no headers of the server's entry,
+/// because they hold secrets.
 async fn skew(http: &HttpLaunch) -> Option<Duration> {
     let url = HealthUrl::new(&Secret::new(http.url.clone()), None)?;
     let date = timeout(DATE_LIMIT, url.date()).await.ok()?.ok()??;

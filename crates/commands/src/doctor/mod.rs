@@ -1,4 +1,4 @@
-//! `mainstay doctor`: looks for what is wrong, says why it matters and what mends it.
+//! `mainstay doctor`: looks for problems, and prints the consequence of each and the command that mends it.
 
 mod bundle;
 mod clients;
@@ -19,7 +19,7 @@ use clap::Args;
 use mainstay_command_line::{
     CommandError, Exit,
     host::Host,
-    listen::{self, Listen},
+    listen::{self, ListenAddress},
     output,
     run_command::{CommandFacts, Guard, RunCommand},
     stderr::complain,
@@ -34,8 +34,8 @@ use mainstay_platform::{
 use self::{
     bundle::Material,
     credentials::Credentials,
-    finding::{Finding, Level},
-    servers::Asked,
+    finding::{DoctorFinding, Level},
+    servers::ServerReport,
 };
 
 const EXAMPLES: &str = "\
@@ -62,12 +62,12 @@ pub struct Doctor {
     /// Start no server; without a daemon the servers are not examined
     #[arg(long)]
     no_start: bool,
-    /// How long each server may take to start
+    /// Time limit for the start of each server
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
-    /// Where the daemon is to listen
+    /// Address that the daemon is to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = listen::address)]
-    listen: Listen,
+    listen: ListenAddress,
     /// Print the findings as JSON on stdout
     #[arg(long)]
     pub json: bool,
@@ -97,8 +97,9 @@ impl RunCommand for Doctor {
         let mut findings = configuration::check(&loaded, path.as_deref(), text.as_deref());
         findings.extend(machine::state(&state));
         if self.fix {
-            // Before the daemon is looked for: a directory with wrong permissions is not believed.
-            findings.iter_mut().for_each(Finding::apply_fix);
+            // Fix before the search for the daemon, because a directory with wrong permissions is not
+            // trusted.
+            findings.iter_mut().for_each(DoctorFinding::apply_fix);
         }
         let state = state.ok();
         let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
@@ -106,34 +107,36 @@ impl RunCommand for Doctor {
         findings.push(machine::files(config));
         if let Some(config) = config {
             findings.extend(commands::check(config, path.as_deref()).await);
-            findings.extend(tokens::of_servers(config, path.as_deref()));
+            findings.extend(tokens::check_servers(config, path.as_deref()));
             findings.extend(network::unused_proxies(config, |name| Process.var(name)));
         }
         let (client, found) = daemon::find(state.as_ref(), self.listen).await;
         findings.extend(found);
-        findings.extend(tokens::of_clients(client.as_ref(), state.as_ref()).await);
+        findings.extend(tokens::check_clients(client.as_ref(), state.as_ref()).await);
         findings.extend(machine::clock(config, !self.no_start).await);
         findings.extend(clients::check());
-        let credentials = Credentials::of(path.as_deref(), text.as_deref());
-        let asked = match &client {
+        let credentials = Credentials::read(path.as_deref(), text.as_deref());
+        let report = match &client {
             Some(client) => servers::ask(client, &credentials).await,
             None => self.start(host, &loaded, &credentials).await,
         };
-        let asked = match asked {
-            Ok(asked) => asked,
+        let report = match report {
+            Ok(report) => report,
             Err(error @ CommandError::Interrupted { .. }) => return Err(error),
             Err(error) => {
-                let finding = Finding::error("server.unknown", with_causes(&error));
+                let finding = DoctorFinding::error("server.unknown", with_causes(&error));
                 findings.push(
                     finding
-                        .why("the servers could not be examined")
+                        .consequence("the servers could not be examined")
                         .mend("mainstay list  # shows what the daemon knows of them"),
                 );
-                Asked::default()
+                ServerReport::default()
             }
         };
-        let news = asked.findings.into_iter();
-        let news: Vec<_> = news.filter(|it| !is_known(it, &findings)).collect();
+        let news = report.findings.into_iter();
+        let news: Vec<_> = news
+            .filter(|finding| !is_known(finding, &findings))
+            .collect();
         findings.extend(news);
 
         if let Some(file) = &self.bundle {
@@ -144,7 +147,7 @@ impl RunCommand for Doctor {
                 text: text.as_deref(),
                 state: state.as_ref(),
                 client: client.as_ref(),
-                servers: &asked.servers,
+                servers: &report.servers,
             };
             bundle::write(file, &material).await?;
             complain(&format!(
@@ -152,7 +155,7 @@ impl RunCommand for Doctor {
                 file.display()
             ));
         }
-        self.tell(&findings)
+        self.print(&findings)
     }
 }
 
@@ -162,14 +165,14 @@ impl Doctor {
         host: &dyn Host,
         loaded: &Result<Loaded, LoadError>,
         credentials: &Credentials<'_>,
-    ) -> Result<Asked, CommandError> {
+    ) -> Result<ServerReport, CommandError> {
         let Ok(loaded) = loaded else {
-            return Ok(Asked::default());
+            return Ok(ServerReport::default());
         };
         let servers = &loaded.config.servers;
         let count = servers.iter().filter(|server| server.enabled).count();
         if self.no_start || count == 0 {
-            return Ok(Asked::default());
+            return Ok(ServerReport::default());
         }
         if !self.json {
             complain(&format!(
@@ -180,19 +183,19 @@ impl Doctor {
         servers::start(host, loaded, Duration::from_secs(self.timeout), credentials).await
     }
 
-    fn tell(&self, findings: &[Finding]) -> Result<Exit, CommandError> {
+    fn print(&self, findings: &[DoctorFinding]) -> Result<Exit, CommandError> {
         let open = findings.iter().filter(|finding| finding.is_open());
-        let of = |level| {
+        let count_of = |level| {
             open.clone()
                 .filter(|finding| finding.level == level)
                 .count()
         };
-        let [errors, warnings, notes] = [Level::Error, Level::Warning, Level::Note].map(of);
+        let [errors, warnings, notes] = [Level::Error, Level::Warning, Level::Note].map(count_of);
         if self.json {
             output::json(&findings)?;
         } else {
-            let shown: Vec<String> = findings.iter().map(Finding::shown).collect();
-            output::text(&shown.join("\n"))?;
+            let texts: Vec<String> = findings.iter().map(DoctorFinding::text).collect();
+            output::text(&texts.join("\n"))?;
             let fixed = findings
                 .iter()
                 .filter(|finding| finding.fixed.is_some())
@@ -219,15 +222,17 @@ impl Doctor {
     }
 }
 
-/// Whether a server is down for a reason that was found before.
-fn is_known(down: &Finding, findings: &[Finding]) -> bool {
+/// True if an earlier finding already gives the reason why a server is down.
+fn is_known(down: &DoctorFinding, findings: &[DoctorFinding]) -> bool {
     if down.id != "server.down" {
         return false;
     }
-    let mut of_server = findings.iter().filter(|it| it.server == down.server);
-    of_server.any(|it| match it.id {
+    let mut findings_of_server = findings
+        .iter()
+        .filter(|finding| finding.server == down.server);
+    findings_of_server.any(|finding| match finding.id {
         "config.entry" => true,
-        "command.missing" => down.what.contains("command not found"),
+        "command.missing" => down.message.contains("command not found"),
         _ => false,
     })
 }

@@ -1,4 +1,4 @@
-//! The network: proxies that the environment names, and which Mainstay does not use.
+//! Checks the network: proxies that the environment names and Mainstay does not use.
 
 use std::path::Path;
 
@@ -7,22 +7,25 @@ use mainstay_core::{
     proxy::{self, Place},
 };
 
-use super::finding::{Finding, quoted};
+use super::finding::{DoctorFinding, quoted};
 
 /// A finding for each server that other programs would reach through a proxy.
-pub fn unused_proxies(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
-    let servers = config.servers.iter().filter(|server| server.enabled);
+pub fn unused_proxies(
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<DoctorFinding> {
+    let enabled = config.servers.iter().filter(|server| server.enabled);
     let finding = |(name, url): (&str, &str)| {
         let place = Place::of(url)?;
         let variable = proxy::unused(place, &variable)?;
         Some(
-            Finding::note("network.proxy_unused", proxy::told(variable))
-                .of(name)
-                .why("where a firewall lets nothing through but the proxy, the server cannot be reached")
+            DoctorFinding::note("network.proxy_unused", proxy::told(variable))
+                .about(name)
+                .consequence("where a firewall lets nothing through but the proxy, the server cannot be reached")
                 .mend(format!("curl --noproxy '*' -sSI {}  # whether it can", quoted(Path::new(&origin(place))))),
         )
     };
-    servers
+    enabled
         .filter_map(|server| match &server.launch {
             Launch::Http(http) => Some((server.name.as_str(), http.url.as_str())),
             Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => None,
@@ -31,7 +34,7 @@ pub fn unused_proxies(config: &Config, variable: impl Fn(&str) -> Option<String>
         .collect()
 }
 
-/// The URL without its path and query, in which people put keys.
+/// The URL without its path and query, which may hold keys.
 fn origin(place: Place<'_>) -> String {
     let Place {
         is_encrypted,

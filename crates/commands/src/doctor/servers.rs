@@ -1,4 +1,4 @@
-//! The servers themselves: asked through the daemon that runs, or started once.
+//! Examines the servers: through the daemon that runs, or by starting each of them once.
 
 use std::time::Duration;
 
@@ -13,109 +13,118 @@ use mainstay_command_line::{
 use mainstay_core::programs::BrokenCache;
 use mainstay_platform::{environment::Loaded, lineage::Lineage};
 
-use super::{credentials::Credentials, finding::Finding};
+use super::{credentials::Credentials, finding::DoctorFinding};
 
-/// Lines of stderr that are shown of each server.
-const STDERR: usize = 5;
+/// The maximum number of lines from each server's stderr.
+const MAX_STDERR_LINES: usize = 5;
 
-/// Many clients give a server up that takes longer to start.
+/// Time of a start after which many clients give up.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// The servers as they are, and what is found of them.
+/// The servers and the findings about them.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct ServerReport {
     pub servers: Vec<Server>,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<DoctorFinding>,
 }
 
-/// Asks the daemon, which asks each server.
-pub async fn ask(client: &Client, credentials: &Credentials<'_>) -> Result<Asked, CommandError> {
+/// Examines the servers through the daemon, which asks each of them.
+pub async fn ask(
+    client: &Client,
+    credentials: &Credentials<'_>,
+) -> Result<ServerReport, CommandError> {
     let health = client.health(None).await?;
     let servers = client.servers().await?.servers;
     let findings = servers.iter().map(|server| {
         let mut health = health.servers.iter();
-        of_running(
+        running_server(
             server,
-            health.find(|it| it.name == server.name),
+            health.find(|health| health.name == server.name),
             credentials,
         )
     });
-    Ok(Asked {
+    Ok(ServerReport {
         findings: findings.collect(),
         servers,
     })
 }
 
-fn of_running(
+fn running_server(
     server: &Server,
     health: Option<&ServerHealth>,
     credentials: &Credentials<'_>,
-) -> Finding {
+) -> DoctorFinding {
     let name = &server.name;
-    if let Some(finding) = unwanted(server) {
+    if let Some(finding) = turned_off(server) {
         return finding;
     }
     match health {
         Some(health) if server.connected && health.status == HealthStatus::Healthy => {
             let answers = health.ping_ms.map(|ping| format!(", answers in {ping} ms"));
-            let what = format!(
+            let summary = format!(
                 "connected, {}{}: {}",
                 handshake(server),
                 answers.unwrap_or_default(),
                 offer(server)
             );
-            with_stderr(connected(server, what).of(name), server)
+            with_stderr(connected(server, summary).about(name), server)
         }
         Some(health) if server.connected => {
             let message = health.message.clone();
             let message = message.unwrap_or_else(|| "it does not answer".to_owned());
-            let what = format!("connected, and not well: {message}");
-            with_stderr(Finding::error("server.unwell", what).of(name), server)
-                .why("its calls may hang or fail")
-                .mend(format!("mainstay restart {name}"))
+            let message = format!("connected, and not well: {message}");
+            with_stderr(
+                DoctorFinding::error("server.unwell", message).about(name),
+                server,
+            )
+            .consequence("its calls may hang or fail")
+            .mend(format!("mainstay restart {name}"))
         }
         _ => down(server, credentials),
     }
 }
 
-/// A server that is well, with what to set in its entry nevertheless.
-fn connected(server: &Server, what: String) -> Finding {
+/// A finding about a server that is well, with advice about its entry if there is any.
+fn connected(server: &Server, message: String) -> DoctorFinding {
     match &server.advice {
-        Some(advice) => Finding::note("server.advice", format!("{what}; {advice}"))
-            .why("each start of Mainstay starts it twice until then")
+        Some(advice) => DoctorFinding::note("server.advice", format!("{message}; {advice}"))
+            .consequence("each start of Mainstay starts it twice until then")
             .mend(format!(
                 "mainstay config edit  # the entry of {}",
                 server.name
             )),
-        None => Finding::ok("server.connected", what),
+        None => DoctorFinding::ok("server.connected", message),
     }
 }
 
-/// Servers that are down because somebody wants it so.
-fn unwanted(server: &Server) -> Option<Finding> {
+/// A finding about a server that is down on purpose.
+fn turned_off(server: &Server) -> Option<DoctorFinding> {
     let name = &server.name;
     let finding = if server.pending.is_some() {
-        Finding::note("server.pending", "waits for your approval")
-            .why("an MCP client added it, and nothing of it runs before you have looked at it")
+        DoctorFinding::note("server.pending", "waits for your approval")
+            .consequence(
+                "an MCP client added it, and nothing of it runs before you have looked at it",
+            )
             .mend(format!("mainstay approve {name}"))
     } else if !server.enabled {
-        Finding::note("server.disabled", "is disabled")
-            .why("clients do not get its tools")
+        DoctorFinding::note("server.disabled", "is disabled")
+            .consequence("clients do not get its tools")
             .mend(format!("mainstay enable {name}"))
     } else if !server.wanted && !server.connected {
-        Finding::note("server.stopped", "is not started")
-            .why("clients do not get its tools")
+        DoctorFinding::note("server.stopped", "is not started")
+            .consequence("clients do not get its tools")
             .mend(format!("mainstay start {name}"))
     } else {
         return None;
     };
-    Some(finding.of(name))
+    Some(finding.about(name))
 }
 
-fn down(server: &Server, credentials: &Credentials<'_>) -> Finding {
+fn down(server: &Server, credentials: &Credentials<'_>) -> DoctorFinding {
     let name = &server.name;
-    let what = trouble::trouble(server).unwrap_or_else(|| server.status.clone());
-    let finding = Finding::error("server.down", format!("{}: {what}", server.status)).of(name);
+    let reason = trouble::trouble(server).unwrap_or_else(|| server.status.clone());
+    let finding =
+        DoctorFinding::error("server.down", format!("{}: {reason}", server.status)).about(name);
     mended(
         finding,
         server,
@@ -124,27 +133,27 @@ fn down(server: &Server, credentials: &Credentials<'_>) -> Finding {
     )
 }
 
-/// Whether the server accepts no credentials of its entry.
+/// True if the server refuses the credentials of its entry.
 fn is_refused(server: &Server) -> bool {
     server.next_action == Some(NextAction::SetCredentials)
 }
 
-/// A server that is down, with what mends it: its cache of packages where its stderr shows that it is broken, its
-/// credentials where they are refused, else `mend`.
+/// Adds advice to a finding about a server that is down: about its broken package cache if its stderr shows
+/// one, about its credentials if they are refused, or else `mend`.
 fn mended(
-    finding: Finding,
+    finding: DoctorFinding,
     server: &Server,
     credentials: &Credentials<'_>,
     mend: String,
-) -> Finding {
+) -> DoctorFinding {
     let finding = with_stderr(finding, server);
     if let Some(BrokenCache { folder, mend }) = BrokenCache::in_lines(&server.stderr) {
         return finding
-            .why(format!("its package is broken in the cache {folder}"))
+            .consequence(format!("its package is broken in the cache {folder}"))
             .mend(format!("{mend}  # then mainstay start {}", server.name));
     }
     finding
-        .why("clients do not get its tools")
+        .consequence("clients do not get its tools")
         .mend(if is_refused(server) {
             credentials.mend(&server.name)
         } else {
@@ -152,19 +161,19 @@ fn mended(
         })
 }
 
-fn with_stderr(mut finding: Finding, server: &Server) -> Finding {
+fn with_stderr(mut finding: DoctorFinding, server: &Server) -> DoctorFinding {
     let lines = &server.stderr;
-    finding.stderr = lines[lines.len().saturating_sub(STDERR)..].to_vec();
+    finding.stderr = lines[lines.len().saturating_sub(MAX_STDERR_LINES)..].to_vec();
     finding
 }
 
-/// How long the handshake of its session took, with the start of its process.
-fn took(server: &Server) -> Duration {
+/// Duration of the handshake of the server's session, including the start of its process.
+fn handshake_time(server: &Server) -> Duration {
     Duration::from_millis(server.handshake_ms.unwrap_or_default())
 }
 
 fn handshake(server: &Server) -> String {
-    format!("handshake done in {}", output::span(took(server)))
+    format!("handshake done in {}", output::span(handshake_time(server)))
 }
 
 /// `14 tools, 9 resources`
@@ -174,20 +183,20 @@ fn offer(server: &Server) -> String {
         (server.resource_count, "resource"),
         (server.prompt_count, "prompt"),
     ];
-    let others = others.iter().filter(|(count, _)| *count > 0);
-    offers.extend(others.map(|(count, what)| output::count(*count, what)));
+    let present = others.iter().filter(|(count, _)| *count > 0);
+    offers.extend(present.map(|(count, noun)| output::count(*count, noun)));
     offers.join(", ")
 }
 
-/// Starts each enabled server once, beside nothing that is kept, and stops it again.
+/// Starts each enabled server once in a daemon that stores nothing, and stops it again.
 pub async fn start(
     host: &dyn Host,
     loaded: &Loaded,
     limit: Duration,
     credentials: &Credentials<'_>,
-) -> Result<Asked, CommandError> {
+) -> Result<ServerReport, CommandError> {
     let mut config = loaded.config.clone();
-    // This is an examination: nobody is to be told, and nothing is to be sent.
+    // An examination sends no alert and no telemetry.
     config.alerts.clear();
     config.telemetry = None;
     for server in &mut config.servers {
@@ -204,49 +213,57 @@ pub async fn start(
         }),
     };
     let stopped = occasion.stop(&mut signals).await;
-    outcome.and_then(|asked| stopped.map(|_| asked))
+    outcome.and_then(|report| stopped.map(|_| report))
 }
 
-/// Waits for each server until it is up, or is known not to be.
+/// Waits for each server until it is up or has failed.
 async fn examined(
     occasion: &dyn Occasion,
     limit: Duration,
     credentials: &Credentials<'_>,
-) -> Result<Asked, CommandError> {
+) -> Result<ServerReport, CommandError> {
     occasion.examined(limit).await;
     let servers = occasion.client().servers().await?.servers;
     let findings = servers
         .iter()
-        .map(|server| of_started(server, limit, credentials));
-    Ok(Asked {
+        .map(|server| started_server(server, limit, credentials));
+    Ok(ServerReport {
         findings: findings.collect(),
         servers,
     })
 }
 
-fn of_started(server: &Server, limit: Duration, credentials: &Credentials<'_>) -> Finding {
+fn started_server(
+    server: &Server,
+    limit: Duration,
+    credentials: &Credentials<'_>,
+) -> DoctorFinding {
     let name = &server.name;
-    if let Some(finding) = unwanted(server) {
+    if let Some(finding) = turned_off(server) {
         return finding;
     }
     if server.connected {
-        let what = format!("{}: {}", handshake(server), offer(server));
-        let finding = if took(server) > SLOW {
-            Finding::warning("server.slow", what)
-                .why("clients that start it themselves may give it up")
+        let message = format!("{}: {}", handshake(server), offer(server));
+        let finding = if handshake_time(server) > SLOW {
+            DoctorFinding::warning("server.slow", message)
+                .consequence("clients that start it themselves may give it up")
                 .mend("mainstay service install  # a daemon keeps it running")
         } else {
-            connected(server, what)
+            connected(server, message)
         };
-        return with_stderr(finding.of(name), server);
+        return with_stderr(finding.about(name), server);
     }
     if server.last_error.is_none() && server.status == "connecting" {
-        let what = format!("no handshake within {}", output::span(limit));
-        return with_stderr(Finding::error("server.slow", what).of(name), server)
-            .why("clients do not get its tools")
-            .mend("mainstay doctor --timeout 120  # then set `connectTimeoutMs` in its entry");
+        let message = format!("no handshake within {}", output::span(limit));
+        return with_stderr(
+            DoctorFinding::error("server.slow", message).about(name),
+            server,
+        )
+        .consequence("clients do not get its tools")
+        .mend("mainstay doctor --timeout 120  # then set `connectTimeoutMs` in its entry");
     }
-    // There is no daemon whose logs could be read, and what it does next is of no interest.
+    // No daemon runs whose logs could be read. The next attempt does not matter, because the server is
+    // stopped now.
     let reason = mainstay_core::trouble::explained(
         server.last_error.as_deref().unwrap_or(&server.status),
         &server.stderr,
@@ -254,7 +271,7 @@ fn of_started(server: &Server, limit: Duration, credentials: &Credentials<'_>) -
     );
     let mend = format!("mainstay get {name}  # shows its entry; correct what the reason names");
     mended(
-        Finding::error("server.down", reason).of(name),
+        DoctorFinding::error("server.down", reason).about(name),
         server,
         credentials,
         mend,

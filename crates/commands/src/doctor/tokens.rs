@@ -1,4 +1,4 @@
-//! Tokens that have expired or soon will: those of clients, and those that servers are sent.
+//! Finds tokens that have expired or soon will: those of clients, and those in the headers of servers.
 
 use std::{
     path::Path,
@@ -14,18 +14,21 @@ use mainstay_platform::state::StateDir;
 use mainstay_tokens as tokens;
 use serde::Deserialize;
 
-use super::finding::{Finding, edit, quoted};
+use super::finding::{DoctorFinding, edit, quoted};
 
-/// So long before the end a token is near its expiry.
-const NEAR: Duration = Duration::from_hours(7 * 24);
+/// Time before the expiry of a token in which it is reported.
+const WARNING_PERIOD: Duration = Duration::from_hours(7 * 24);
 
-pub async fn of_clients(client: Option<&Client>, state: Option<&StateDir>) -> Vec<Finding> {
+pub async fn check_clients(
+    client: Option<&Client>,
+    state: Option<&StateDir>,
+) -> Vec<DoctorFinding> {
     let tokens: Vec<ClientToken> = match (client, state) {
         (Some(client), _) => match client.client_tokens().await {
             Ok(list) => list.tokens,
             Err(error) => return vec![unreadable(state, &error.to_string())],
         },
-        // A directory that cannot be used is reported elsewhere.
+        // Another check reports a directory that cannot be used.
         (None, Some(state)) if state.check().is_ok() => match tokens::read(state) {
             Ok(list) => list.iter().map(ClientToken::from).collect(),
             Err(error) => return vec![unreadable(Some(state), &error.to_string())],
@@ -35,62 +38,62 @@ pub async fn of_clients(client: Option<&Client>, state: Option<&StateDir>) -> Ve
     let now = SystemTime::now();
     tokens
         .iter()
-        .filter_map(|token| of_client(token, now))
+        .filter_map(|token| check_client(token, now))
         .collect()
 }
 
-fn unreadable(state: Option<&StateDir>, why: &str) -> Finding {
+fn unreadable(state: Option<&StateDir>, reason: &str) -> DoctorFinding {
     let mend = state.map(|state| {
         let path = quoted(&state.path().join("tokens.json"));
         format!("mv {path} {path}.broken  # then `mainstay token add` for each client")
     });
-    Finding::error(
+    DoctorFinding::error(
         "token.unreadable",
-        format!("the tokens of clients cannot be read: {why}"),
+        format!("the tokens of clients cannot be read: {reason}"),
     )
-    .why("no client with a token is let in")
+    .consequence("no client with a token is let in")
     .mend(mend.unwrap_or_else(|| "mainstay token list".to_owned()))
 }
 
-fn of_client(token: &ClientToken, now: SystemTime) -> Option<Finding> {
+fn check_client(token: &ClientToken, now: SystemTime) -> Option<DoctorFinding> {
     let end = DateTime::parse_from_rfc3339(token.expires_at.as_ref()?).ok()?;
     let name = &token.name;
     let mend = format!("mainstay token remove {name} && mainstay token add {name}");
-    let (left, what) = standing(end.into(), now, &format!("the token of client {name}"))?;
+    let (left, message) = standing(end.into(), now, &format!("the token of client {name}"))?;
     Some(if left.is_zero() {
-        Finding::warning("token.expired", what)
-            .why("the client is refused")
+        DoctorFinding::warning("token.expired", message)
+            .consequence("the client is refused")
             .mend(mend)
     } else {
-        Finding::warning("token.expiring", what)
-            .why("the client is refused then")
+        DoctorFinding::warning("token.expiring", message)
+            .consequence("the client is refused then")
             .mend(mend)
     })
 }
 
-/// What is left of a token that is near its end or past it, and how to say it.
-fn standing(end: SystemTime, now: SystemTime, what: &str) -> Option<(Duration, String)> {
+/// The remaining time of a token that expires soon or has expired, and a sentence about it.
+fn standing(end: SystemTime, now: SystemTime, token: &str) -> Option<(Duration, String)> {
     match end.duration_since(now) {
-        Ok(left) if left > NEAR => None,
-        Ok(left) => Some((left, format!("{what} expires in {}", output::span(left)))),
+        Ok(left) if left > WARNING_PERIOD => None,
+        Ok(left) => Some((left, format!("{token} expires in {}", output::span(left)))),
         Err(past) => {
             let past = output::span(past.duration());
-            Some((Duration::ZERO, format!("{what} expired {past} ago")))
+            Some((Duration::ZERO, format!("{token} expired {past} ago")))
         }
     }
 }
 
-/// The claim of a JSON Web Token that says when it ends.
+/// The expiry claim of a JSON Web Token.
 #[derive(Deserialize)]
 struct Claims {
     exp: u64,
 }
 
-/// Tokens in the headers of servers that say themselves when they end (JSON Web Tokens).
-pub fn of_servers(config: &Config, path: Option<&Path>) -> Vec<Finding> {
+/// Checks JSON Web Tokens in the headers of servers. Other tokens do not tell when they expire.
+pub fn check_servers(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
     let now = SystemTime::now();
-    let servers = config.servers.iter().filter(|server| server.enabled);
-    let findings = servers.filter_map(|server| {
+    let enabled = config.servers.iter().filter(|server| server.enabled);
+    let findings = enabled.filter_map(|server| {
         let Launch::Http(http) = &server.launch else {
             return None;
         };
@@ -98,19 +101,25 @@ pub fn of_servers(config: &Config, path: Option<&Path>) -> Vec<Finding> {
             .headers
             .iter()
             .filter_map(|(_, value)| end_of(value.expose()));
-        let (left, what) = standing(ends.min()?, now, "the token in its headers")?;
+        let (left, message) = standing(ends.min()?, now, "the token in its headers")?;
         let finding = if left.is_zero() {
-            Finding::error("token.server_expired", what).why("the server refuses it")
+            DoctorFinding::error("token.server_expired", message)
+                .consequence("the server refuses it")
         } else {
-            Finding::warning("token.server_expiring", what).why("the server refuses it then")
+            DoctorFinding::warning("token.server_expiring", message)
+                .consequence("the server refuses it then")
         };
-        let what = "put a new token into `headers` of its entry, or into what it refers to";
-        Some(finding.of(server.name.as_str()).mend(edit(path, what)))
+        let comment = "put a new token into `headers` of its entry, or into what it refers to";
+        Some(
+            finding
+                .about(server.name.as_str())
+                .mend(edit(path, comment)),
+        )
     });
     findings.collect()
 }
 
-/// When a header's token ends, where it is a JSON Web Token that says so.
+/// The time at which a header's token expires, if it is a JSON Web Token with a claim about it.
 fn end_of(header: &str) -> Option<SystemTime> {
     let token = header.rsplit(' ').next()?;
     let mut parts = token.split('.');
@@ -141,7 +150,7 @@ mod tests {
     #[test]
     fn tokens_are_near_their_end_for_a_week() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365);
-        let at = |end| standing(end, now, "it").map(|(_, what)| what);
+        let at = |end| standing(end, now, "it").map(|(_, message)| message);
         assert_eq!(at(now + Duration::from_hours(24 * 8)), None);
         assert_eq!(
             at(now + Duration::from_hours(48)),

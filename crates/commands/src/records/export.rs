@@ -1,5 +1,5 @@
-//! `mainstay records export`: calls as a table for other programs. Records are read page by page, so a million
-//! of them take no more memory than a thousand.
+//! `mainstay records export`: writes calls as a table for other programs. Reads records page by page, so that
+//! a million of them need no more memory than a thousand.
 
 use std::{
     cell::{Cell, RefCell},
@@ -24,7 +24,7 @@ use tempfile::{NamedTempFile, TempPath};
 use super::{Archive, Records, StoreHost, archive};
 use crate::store::CallTable;
 
-/// Records in a page: as many as the REST API gives.
+/// The maximum number of records in a page of the REST API.
 const PAGE: usize = 1000;
 
 const EXAMPLES: &str = "\
@@ -55,10 +55,10 @@ enum Format {
     Sqlite,
 }
 
-/// Where the rows go.
+/// The destination of the rows.
 enum Sink {
     Stdout,
-    /// A file beside the one that is wanted, until it is complete.
+    /// A file beside the requested one, until it is complete.
     File(BufWriter<NamedTempFile>),
     Table(Box<dyn CallTable>, TempPath),
 }
@@ -74,27 +74,27 @@ impl Export {
             {
                 return Ok(());
             }
-            let see = |mut calls: Vec<CallRecord>| {
+            let handle_page = |mut calls: Vec<CallRecord>| {
                 let left = records
                     .limit
                     .map_or(usize::MAX, |limit| limit - written.get());
                 calls.truncate(left);
                 written.set(written.get() + calls.len());
-                let goes_on = self.write(&mut sink.borrow_mut(), &calls)?;
+                let flow = self.write(&mut sink.borrow_mut(), &calls)?;
                 let is_full = records.limit == Some(written.get());
                 Ok(if is_full {
                     ControlFlow::Break(())
                 } else {
-                    goes_on
+                    flow
                 })
             };
-            records.pages(host, &total, see).await
+            records.pages(host, &total, handle_page).await
         };
         let show = |_| {
-            let of = total
+            let total_part = total
                 .get()
                 .map_or_else(String::new, |total: u64| format!(" of {total}"));
-            progress::show(&format!("exporting calls: {}{of}", written.get()));
+            progress::show(&format!("exporting calls: {}{total_part}", written.get()));
         };
         tokio::select! {
             done = progress::ticking(work, show) => done?,
@@ -121,11 +121,13 @@ impl Export {
             return Ok(Sink::Stdout);
         };
         if !self.force && path.symlink_metadata().is_ok() {
-            return Err(taken(path));
+            return Err(file_exists(path));
         }
-        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        // The error of a temporary file would name that file.
+        // Test the folder first, because the error of a temporary file would name that file.
         let file = fs::metadata(folder).and_then(|_| NamedTempFile::new_in(folder));
         let file = file.map_err(|source| self.unwritten(source))?;
         if self.format != Format::Sqlite {
@@ -135,7 +137,7 @@ impl Export {
         Ok(Sink::Table(host.call_table(&path)?, path))
     }
 
-    /// Breaks where the reader has gone.
+    /// Writes a page of calls. Breaks if the reader has closed the pipe.
     fn write(
         &self,
         sink: &mut Sink,
@@ -167,7 +169,7 @@ impl Export {
         }
     }
 
-    /// Gives the file its name, now that it is complete.
+    /// Renames the complete file to the requested name.
     fn finish(&self, sink: Sink) -> Result<(), CommandError> {
         let Some(path) = &self.output else {
             return Ok(());
@@ -192,7 +194,7 @@ impl Export {
             complete.persist_noclobber(path)
         };
         named.map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => taken(path),
+            io::ErrorKind::AlreadyExists => file_exists(path),
             _ => self.unwritten(error.error),
         })
     }
@@ -206,7 +208,7 @@ impl Export {
     }
 }
 
-fn taken(path: &Path) -> CommandError {
+fn file_exists(path: &Path) -> CommandError {
     CommandError::Cannot {
         code: "file_exists",
         message: format!("{} is there already", path.display()),
@@ -215,7 +217,7 @@ fn taken(path: &Path) -> CommandError {
 }
 
 impl Records {
-    /// Hands all calls that fit to `see`, the newest first, until it has seen enough.
+    /// Passes all matching calls to `see`, the newest first, until `see` breaks.
     async fn pages(
         &self,
         host: &dyn StoreHost,
@@ -229,7 +231,7 @@ impl Records {
             loop {
                 let mut query = self.query(before.as_deref());
                 query.push(("limit", PAGE.to_string()));
-                // One count is enough to show how far it is; a search has none.
+                // A single count is enough for the progress. A search has no count.
                 if total.get().is_some() || self.is_search() {
                     query.push(("count", "false".to_owned()));
                 }

@@ -1,6 +1,7 @@
-//! `mainstay records --follow`: calls as they end, and as they begin. The daemon is asked again and again for
-//! what is new. Where nothing is, that is one page of the calls of the last seconds, which the journal finds by
-//! their time; and while calls are open, a few of them by their numbers, or the list of all of them.
+//! `mainstay records --follow`: prints calls as they end, and with `--begun` as they begin. Polls the daemon
+//! for new calls. Without new calls a poll reads one page with the calls of the last seconds, which the
+//! journal finds by their time. While calls are open, it also reads a few of them by their numbers, or the
+//! list of all open calls.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +14,7 @@ use mainstay_command_line::{
     screen::{self, complain},
     style::Tone,
     time::local,
-    when::When,
+    when::TypedTime,
 };
 use mainstay_core::{
     display,
@@ -22,59 +23,59 @@ use mainstay_core::{
 use mainstay_platform::utc;
 use tokio::time::{interval, sleep};
 
-use super::{Records, StoreHost, by, follow_text::Searched, status, took};
+use super::{Records, StoreHost, by, duration_text, follow_text::TextFollowState, status};
 use crate::watch::is_gone;
 
-/// How often the daemon is asked.
-const LOOK: Duration = Duration::from_millis(300);
+/// The interval between two polls of the daemon.
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// A daemon that is gone is looked for so often.
+/// The interval between two attempts to reach a daemon that has stopped.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Calls begin in about the order of their numbers.
+/// Tolerance for calls whose numbers and start times have a different order.
 pub(super) const SLACK: Duration = Duration::from_secs(5);
 
-/// Records in a page.
+/// The number of records in a page.
 pub(super) const PAGE: usize = 200;
 
-/// So many open calls are asked for one by one, each by its number. Of more, the list of open calls tells which
-/// have ended.
-const FEW: usize = 8;
+/// The maximum number of open calls that are read one by one. With more of them, the list of open calls shows
+/// which have ended.
+const MAX_SINGLE_READS: usize = 8;
 
-/// What was seen so far.
+/// The state of the polls.
 #[derive(Default)]
-struct Seen {
+struct FollowState {
     /// The newest call.
     newest: Option<RecordId>,
-    /// Calls that have not ended, and when they began.
+    /// Calls that have not ended, with their start times.
     open: BTreeMap<i64, SystemTime>,
-    /// Those that were open before the first look are among them.
+    /// True if `open` holds the calls that were open before the first poll.
     has_earlier: bool,
-    /// When the calls began that are looked for.
+    /// Start time of the oldest calls to look for.
     since: Option<SystemTime>,
 }
 
 impl Records {
     pub(super) async fn follow(&self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
-        let mut seen = Seen {
-            since: Some(self.since.map_or_else(SystemTime::now, When::at)),
-            ..Seen::default()
+        let mut state = FollowState {
+            since: Some(self.since.map_or_else(SystemTime::now, TypedTime::at)),
+            ..FollowState::default()
         };
-        let mut searched = self.text.is_some().then(|| Searched::new(self));
+        let mut searched = self.text.is_some().then(|| TextFollowState::new(self));
         let (mut was_there, mut gone) = (false, false);
         loop {
-            let told = async |client: &Client| {
-                let mut looks = interval(LOOK);
+            let poll = async |client: &Client| {
+                let mut looks = interval(POLL_INTERVAL);
                 loop {
                     match &mut searched {
                         Some(searched) => self.look_for_text(client, searched).await?,
-                        None => self.look(client, &mut seen).await?,
+                        None => self.look(client, &mut state).await?,
                     }
                     (was_there, gone) = (true, false);
                     looks.tick().await;
                 }
             };
-            match self.daemon.with(host, told).await {
+            match self.daemon.with(host, poll).await {
                 Ok(()) => {}
                 Err(CommandError::Client(error)) if was_there && is_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -86,8 +87,12 @@ impl Records {
         }
     }
 
-    /// Notes the calls that began earlier, and have not ended.
-    async fn note_earlier(&self, client: &Client, seen: &mut Seen) -> Result<(), CommandError> {
+    /// Adds the calls that began earlier and have not ended to the state.
+    async fn add_earlier(
+        &self,
+        client: &Client,
+        state: &mut FollowState,
+    ) -> Result<(), CommandError> {
         let mut before = None;
         loop {
             let mut query = self.query(before.as_deref());
@@ -98,34 +103,36 @@ impl Records {
                 ("count", "false".to_owned()),
             ]);
             let page = client.call_records(&query).await?;
-            let calls = page.calls.iter();
-            let earlier = calls.filter(|call| utc::parse(&call.started_at) < seen.since);
-            seen.open.extend(earlier.filter_map(begun));
+            let earlier = page
+                .calls
+                .iter()
+                .filter(|call| utc::parse(&call.started_at) < state.since);
+            state.open.extend(earlier.filter_map(id_and_start));
             before = page.next;
             if before.is_none() {
-                seen.has_earlier = true;
+                state.has_earlier = true;
                 return Ok(());
             }
         }
     }
 
-    /// Shows what is new since the last look.
-    async fn look(&self, client: &Client, seen: &mut Seen) -> Result<(), CommandError> {
-        if !seen.has_earlier {
-            self.note_earlier(client, seen).await?;
+    /// Prints the calls that are new since the last poll.
+    async fn look(&self, client: &Client, state: &mut FollowState) -> Result<(), CommandError> {
+        if !state.has_earlier {
+            self.add_earlier(client, state).await?;
         }
-        let began = seen.since.and_then(|since| since.checked_sub(SLACK));
-        // Those that are asked for from the beginning are not older.
-        let since = if seen.newest.is_some() {
-            began
+        let earliest = state.since.and_then(|since| since.checked_sub(SLACK));
+        // The first poll reads exactly the requested period.
+        let since = if state.newest.is_some() {
+            earliest
         } else {
-            seen.since
+            state.since
         };
         let mut new = Vec::new();
         let mut before = None;
         loop {
             let mut query = self.query(before.as_deref());
-            // A call that is open has another status later.
+            // An open call gets another status later, so the filter by status comes at the end.
             query.retain(|(name, _)| !matches!(*name, "status" | "since"));
             query.extend(since.map(|since| ("since", utc::rfc3339(since))));
             query.push(("limit", PAGE.to_string()));
@@ -134,25 +141,25 @@ impl Records {
             let all = page.calls.len();
             let fresh = page.calls.into_iter().filter(|call| {
                 let id: Option<RecordId> = call.id.parse().ok();
-                id.is_some_and(|id| seen.newest.is_none_or(|newest| id.0 > newest.0))
+                id.is_some_and(|id| state.newest.is_none_or(|newest| id.0 > newest.0))
             });
-            let before_it = new.len();
+            let count_before = new.len();
             new.extend(fresh);
-            before = page.next.filter(|_| new.len() - before_it == all);
+            before = page.next.filter(|_| new.len() - count_before == all);
             if before.is_none() {
                 break;
             }
         }
-        for id in self.maybe_ended(client, &seen.open).await? {
+        for id in self.maybe_ended(client, &state.open).await? {
             match client.call_record(&id.to_string()).await {
                 Ok(record) if record.call.status == Status::Open.as_str() => {}
                 Ok(record) => {
-                    seen.open.remove(&id);
-                    self.tell(&record.call)?;
+                    state.open.remove(&id);
+                    self.print_call(&record.call)?;
                 }
-                // It was too old to be kept.
+                // The journal has deleted the old record.
                 Err(ClientError::Refused { status, .. }) if status.as_u16() == 404 => {
-                    seen.open.remove(&id);
+                    state.open.remove(&id);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -161,27 +168,30 @@ impl Records {
             let id: Option<RecordId> = call.id.parse().ok();
             let is_open = call.status == Status::Open.as_str();
             if let Some(id) = id {
-                seen.newest = Some(id);
+                state.newest = Some(id);
                 if is_open {
-                    seen.open.extend(begun(call));
+                    state.open.extend(id_and_start(call));
                 }
             }
-            seen.since = utc::parse(&call.started_at).or(seen.since);
-            if !is_open || self.begun {
-                self.tell(call)?;
+            state.since = utc::parse(&call.started_at).or(state.since);
+            if !is_open || self.prints_starts {
+                self.print_call(call)?;
             }
         }
         Ok(())
     }
 
-    /// Those of the open calls that may have ended.
+    /// The open calls that may have ended.
     async fn maybe_ended(
         &self,
         client: &Client,
         open: &BTreeMap<i64, SystemTime>,
     ) -> Result<Vec<i64>, CommandError> {
         let mut ended = open.clone();
-        let first = open.values().min().filter(|_| open.len() > FEW);
+        let first = open
+            .values()
+            .min()
+            .filter(|_| open.len() > MAX_SINGLE_READS);
         let Some(since) = first.and_then(|first| first.checked_sub(SLACK)) else {
             return Ok(ended.into_keys().collect());
         };
@@ -196,7 +206,7 @@ impl Records {
                 ("count", "false".to_owned()),
             ]);
             let page = client.call_records(&query).await?;
-            for (id, _) in page.calls.iter().filter_map(begun) {
+            for (id, _) in page.calls.iter().filter_map(id_and_start) {
                 ended.remove(&id);
             }
             before = page.next;
@@ -206,11 +216,11 @@ impl Records {
         }
     }
 
-    pub(super) fn tell(&self, call: &CallRecord) -> Result<(), CommandError> {
+    pub(super) fn print_call(&self, call: &CallRecord) -> Result<(), CommandError> {
         if self
             .status
             .as_deref()
-            .is_some_and(|wanted| wanted != call.status)
+            .is_some_and(|status| status != call.status)
         {
             return Ok(());
         }
@@ -221,8 +231,8 @@ impl Records {
     }
 }
 
-/// The number of a call, and when it began.
-pub(super) fn begun(call: &CallRecord) -> Option<(i64, SystemTime)> {
+/// The number of a call, and its start time.
+pub(super) fn id_and_start(call: &CallRecord) -> Option<(i64, SystemTime)> {
     let id: RecordId = call.id.parse().ok()?;
     Some((id.0, utc::parse(&call.started_at)?))
 }
@@ -235,14 +245,14 @@ fn line(call: &CallRecord) -> String {
         local(&call.started_at),
         part(&call.id),
         part(&call.name),
-        palette.paint(&part(&status(call)), Tone::of(&call.status)),
-        took(call.duration_ms),
+        palette.paint(&part(&status(call)), Tone::for_status(&call.status)),
+        duration_text(call.duration_ms),
         part(&by(call)),
     ];
-    let error = call.error.iter().map(|error| part(&error.message));
+    let error_message = call.error.iter().map(|error| part(&error.message));
     parts
         .into_iter()
-        .chain(error)
+        .chain(error_message)
         .collect::<Vec<_>>()
         .join("  ")
 }

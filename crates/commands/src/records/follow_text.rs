@@ -1,7 +1,7 @@
-//! `mainstay records --follow --text`. A call that fits by its error fits once it has ended, and others that began
-//! later may have been shown by then. So each look notes all calls that are open, and searches among those that
-//! have ended since, and among the new ones. Where nothing is new and nothing is open, a look is one question for
-//! the newest call.
+//! `mainstay records --follow --text`. A call that matches by its error matches only after its end, when
+//! later calls may already be printed. So each poll notes all open calls, and searches the calls that have
+//! ended since the last poll and the new calls. Without open or new calls, a poll is one request for the
+//! newest call.
 
 use std::{
     collections::BTreeMap,
@@ -9,99 +9,101 @@ use std::{
 };
 
 use mainstay_api::{CallRecord, Client};
-use mainstay_command_line::{CommandError, when::When};
+use mainstay_command_line::{CommandError, when::TypedTime};
 use mainstay_core::record::Status;
 use mainstay_platform::utc;
 
 use super::{
     Records,
-    follow::{PAGE, SLACK, begun},
+    follow::{PAGE, SLACK, id_and_start},
 };
 
-/// Times of records are written to the millisecond or finer.
+/// Records have times in milliseconds or finer.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// The calls that earlier looks found.
-pub(super) struct Searched {
-    /// Calls that began earlier are shown only if they were open at the first look.
+/// The state of the polls: calls that earlier polls found.
+pub(super) struct TextFollowState {
+    /// Start of the period. An earlier call is printed only if it was open at the first poll.
     from: SystemTime,
-    /// The newest call of all, as the last look found it.
+    /// The newest call of all at the last poll.
     newest: Option<String>,
-    /// When that call began.
+    /// Start time of that call.
     since: SystemTime,
-    /// Calls that had not ended, and when they began.
+    /// Calls that had not ended, with their start times.
     open: BTreeMap<i64, SystemTime>,
-    /// Calls that were shown and may be found again, when they began, and whether they had ended.
-    shown: BTreeMap<i64, (SystemTime, bool)>,
+    /// Printed calls that may be found again, with their start times. The flag is true if the call had ended.
+    printed: BTreeMap<i64, (SystemTime, bool)>,
 }
 
-impl Searched {
+impl TextFollowState {
     pub fn new(records: &Records) -> Self {
-        let from = records.since.map_or_else(SystemTime::now, When::at);
+        let from = records.since.map_or_else(SystemTime::now, TypedTime::at);
         Self {
             from,
             newest: None,
             since: from,
             open: BTreeMap::new(),
-            shown: BTreeMap::new(),
+            printed: BTreeMap::new(),
         }
     }
 }
 
 impl Records {
-    /// Shows what is new since the last look.
+    /// Prints the calls that are new since the last poll and contain the text.
     pub(super) async fn look_for_text(
         &self,
         client: &Client,
-        seen: &mut Searched,
+        state: &mut TextFollowState,
     ) -> Result<(), CommandError> {
         let one = [("limit", "1".to_owned())];
         let newest = self.pages_of(client, &one, false, |_| false).await?;
         let newest = newest.into_iter().next();
         let id = newest.as_ref().map(|call| call.id.clone());
-        let is_first = seen.newest.is_none();
-        if id.is_none() || id == seen.newest && seen.open.is_empty() {
+        let is_first = state.newest.is_none();
+        if id.is_none() || id == state.newest && state.open.is_empty() {
             return Ok(());
         }
-        // Before the search: what has ended by then is found by one of both.
-        let open = self.open_calls(client, seen).await?;
+        // Read the open calls before the search. Then either of them finds a call that ends in between.
+        let open = self.open_calls(client, state).await?;
         let since = if is_first {
-            seen.from
+            state.from
         } else {
-            back(seen.since, SLACK)
+            back(state.since, SLACK)
         };
         let query = [("since", utc::rfc3339(since)), ("limit", PAGE.to_string())];
-        let shown = &seen.shown;
-        let is_new = |call: &CallRecord| begun(call).is_none_or(|(id, _)| !shown.contains_key(&id));
+        let printed = &state.printed;
+        let is_new =
+            |call: &CallRecord| id_and_start(call).is_none_or(|(id, _)| !printed.contains_key(&id));
         let found = self
             .pages_of(client, &query, true, |page| page.iter().all(is_new))
             .await?;
         for call in found.iter().rev() {
-            let is_late = utc::parse(&call.started_at).is_none_or(|at| at >= seen.from);
+            let is_late = utc::parse(&call.started_at).is_none_or(|at| at >= state.from);
             if is_late {
-                self.show_found(call, seen)?;
+                self.print_found(call, state)?;
             }
         }
-        self.show_ended(client, seen, &open).await?;
+        self.print_ended(client, state, &open).await?;
 
         let started = newest.and_then(|call| utc::parse(&call.started_at));
-        seen.since = started.unwrap_or(seen.since).max(seen.since);
-        seen.newest = id;
-        let reach = back(seen.since, 2 * SLACK);
-        seen.shown
-            .retain(|id, (began, _)| *began >= reach || open.contains_key(id));
-        seen.open = open;
+        state.since = started.unwrap_or(state.since).max(state.since);
+        state.newest = id;
+        let reach = back(state.since, 2 * SLACK);
+        state
+            .printed
+            .retain(|id, (started_at, _)| *started_at >= reach || open.contains_key(id));
+        state.open = open;
         Ok(())
     }
 
-    /// Shows those of the calls that were open at the last look, are not any more, and fit.
-    async fn show_ended(
+    /// Prints the matching calls that were open at the last poll and have ended since.
+    async fn print_ended(
         &self,
         client: &Client,
-        seen: &mut Searched,
+        state: &mut TextFollowState,
         open: &BTreeMap<i64, SystemTime>,
     ) -> Result<(), CommandError> {
-        let mut ended = seen.open.clone();
+        let mut ended = state.open.clone();
         ended.retain(|id, _| !open.contains_key(id));
         let (Some(first), Some(last)) = (ended.values().min(), ended.values().max()) else {
             return Ok(());
@@ -112,69 +114,73 @@ impl Records {
             ("limit", PAGE.to_string()),
         ];
         let found = self.pages_of(client, &query, true, |_| true).await?;
-        let found = found.iter().rev();
-        for call in found.filter(|call| begun(call).is_some_and(|(id, _)| ended.contains_key(&id)))
-        {
-            self.show_found(call, seen)?;
+        let has_ended =
+            |call: &&CallRecord| id_and_start(call).is_some_and(|(id, _)| ended.contains_key(&id));
+        for call in found.iter().rev().filter(has_ended) {
+            self.print_found(call, state)?;
         }
         Ok(())
     }
 
-    /// Shows a call once when it ends, and once when it begins if that is wanted.
-    fn show_found(&self, call: &CallRecord, seen: &mut Searched) -> Result<(), CommandError> {
-        let Some((id, began)) = begun(call) else {
+    /// Prints a call once after its end, and with `--begun` once after its start.
+    fn print_found(
+        &self,
+        call: &CallRecord,
+        state: &mut TextFollowState,
+    ) -> Result<(), CommandError> {
+        let Some((id, started_at)) = id_and_start(call) else {
             return Ok(());
         };
         let is_over = call.status != Status::Open.as_str();
-        let before = seen.shown.get(&id).map(|(_, was_over)| *was_over);
+        let before = state.printed.get(&id).map(|(_, was_over)| *was_over);
         if before == Some(true) || before == Some(is_over) {
             return Ok(());
         }
-        seen.shown.insert(id, (began, is_over));
-        if is_over || self.begun {
-            self.tell(call)?;
+        state.printed.insert(id, (started_at, is_over));
+        if is_over || self.prints_starts {
+            self.print_call(call)?;
         }
         Ok(())
     }
 
-    /// All calls that are open, whatever they say.
+    /// All open calls, also those without the text.
     async fn open_calls(
         &self,
         client: &Client,
-        seen: &Searched,
+        state: &TextFollowState,
     ) -> Result<BTreeMap<i64, SystemTime>, CommandError> {
         let mut query = vec![
             ("status", Status::Open.as_str().to_owned()),
             ("limit", PAGE.to_string()),
         ];
-        if seen.newest.is_some() {
-            let first = seen.open.values().min().unwrap_or(&seen.since);
-            let first = back(*first.min(&seen.since), SLACK);
+        if state.newest.is_some() {
+            let first = state.open.values().min().unwrap_or(&state.since);
+            let first = back(*first.min(&state.since), SLACK);
             query.push(("since", utc::rfc3339(first)));
         }
         let calls = self.pages_of(client, &query, false, |_| true).await?;
-        Ok(calls.iter().filter_map(begun).collect())
+        Ok(calls.iter().filter_map(id_and_start).collect())
     }
 
-    /// The calls that fit, page by page, as long as the pages are `wanted`; whatever their status, and without
-    /// `is_searched` whatever they say.
+    /// The matching calls of any status, page by page while `continues` accepts the pages. Ignores the text
+    /// unless `is_searched`.
     async fn pages_of(
         &self,
         client: &Client,
         more: &[(&'static str, String)],
         is_searched: bool,
-        wanted: impl Fn(&[CallRecord]) -> bool,
+        continues: impl Fn(&[CallRecord]) -> bool,
     ) -> Result<Vec<CallRecord>, CommandError> {
         let (mut calls, mut before) = (Vec::new(), None);
         loop {
             let mut query = self.query(before.as_deref());
-            // A call that is open has another status later.
+            // An open call gets another status later.
             query.retain(|(name, _)| !matches!(*name, "status" | "since"));
             query.retain(|(name, _)| is_searched || *name != "text");
             query.extend_from_slice(more);
             query.push(("count", "false".to_owned()));
             let page = client.call_records(&query).await?;
-            before = page.next.filter(|_| wanted(&page.calls));
+            before = page.next.filter(|_| continues(&page.calls));
             calls.extend(page.calls);
             if before.is_none() {
                 return Ok(calls);

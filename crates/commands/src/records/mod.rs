@@ -1,4 +1,4 @@
-//! `mainstay records`: lists calls, follows them, exports them, or shows the record of one.
+//! `mainstay records`: lists, follows and exports calls, or prints one record.
 
 mod export;
 mod follow;
@@ -13,13 +13,13 @@ use mainstay_command_line::{
     connect::DaemonArgs,
     output,
     run_command::{CommandFacts, RunCommand},
-    shape::{Found, Shape, Tabular},
+    shape::{ItemList, OutputShape, Tabular},
     stderr::complain,
     style::Tone,
     suggest,
     table::{Cell, Column},
     time::local,
-    when::{self, When, when},
+    when::{self, TypedTime, when},
 };
 use mainstay_journal::{Filter, Whose};
 use mainstay_platform::utc;
@@ -89,11 +89,11 @@ pub struct Records {
     text: Option<String>,
     /// Calls since then: 14:03, "yesterday 23:50", 2026-11-25, 10m (ago), or 2026-11-25T14:03:00Z
     #[arg(long, global = true, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
-    since: Option<When>,
+    since: Option<TypedTime>,
     /// Calls until then
     #[arg(long, global = true, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
-    until: Option<When>,
-    /// How many at most [default: 50; all where they are exported]
+    until: Option<TypedTime>,
+    /// Show at most this many calls [default: 50; all in an export]
     #[arg(long, value_name = "N", global = true, value_parser = AtLeast::<usize>::new().range(1..))]
     limit: Option<usize>,
     /// Only what is older than this record: the next page
@@ -106,24 +106,24 @@ pub struct Records {
     #[arg(short, long, conflicts_with_all = ["id", "output", "format", "limit", "before", "until", "instance", "config"])]
     follow: bool,
     /// With --follow: show calls as they begin, too
-    #[arg(long, requires = "follow")]
-    begun: bool,
+    #[arg(long = "begun", requires = "follow")]
+    prints_starts: bool,
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(flatten)]
-    pub shape: Shape,
+    pub shape: OutputShape,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<RecordsAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum RecordsAction {
     /// Write all calls that fit as a table for other programs
     Export(Export),
 }
 
-/// Calls in a list.
-const LIMIT: usize = 50;
+/// The default number of calls in a list.
+const DEFAULT_CALLS: usize = 50;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected 32 hexadecimal digits that are not all 0")]
@@ -137,22 +137,22 @@ impl RunCommand for Records {
     type Host<'h> = dyn StoreHost + 'h;
 
     fn facts(&self) -> CommandFacts {
-        CommandFacts::asking(&self.daemon).shaped(&self.shape)
+        CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
     async fn run(mut self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
-        // Before anybody is asked.
-        self.wanted_status()?;
-        self.wanted_door()?;
+        // Check the filters before any request.
+        self.parsed_status()?;
+        self.parsed_door()?;
         self.until = when::end(self.since, self.until)?;
         match (&self.action, &self.id) {
-            (Some(Action::Export(_)), Some(id)) => Err(CommandError::Usage {
+            (Some(RecordsAction::Export(_)), Some(id)) => Err(CommandError::Usage {
                 message: format!("{id:?} is one record, and export is for many"),
                 hint: Some(
                     "filters such as --since and --server come before and after it".to_owned(),
                 ),
             }),
-            (Some(Action::Export(export)), None) => export.run(&self, host).await,
+            (Some(RecordsAction::Export(export)), None) => export.run(&self, host).await,
             (None, Some(id)) => self.show(host, id).await,
             (None, None) if self.follow => self.follow(host).await,
             (None, None) => self.list(host).await,
@@ -166,14 +166,14 @@ impl Records {
         let ask = async |client: &Client| Ok(client.call_record(number).await?);
         let read = async |archive: &mut Archive| archive.record(number);
         let record = self.look_up(host, instance, ask, read).await?;
-        let found = Found::one(&record, &["id"]);
+        let found = ItemList::one(&record, &["id"]);
         if self.shape.print(self.daemon.json, &found)?.is_some() {
             output::text(&described(&record))?;
         }
         Ok(Exit::DONE)
     }
 
-    /// Asks the daemon, or reads what is there without one; a journal that is named is read.
+    /// Asks the daemon, or reads the journals without one. Reads the journal of `instance` if one is named.
     async fn look_up<T>(
         &self,
         host: &dyn StoreHost,
@@ -182,34 +182,34 @@ impl Records {
         read: impl AsyncFnOnce(&mut Archive) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
         if let Some(instance) = instance.or(self.instance.as_deref()) {
-            return read(&mut Archive::of(host, instance)?).await;
+            return read(&mut Archive::of_instance(host, instance)?).await;
         }
         match self.daemon.with(host, ask).await {
             Err(CommandError::Client(ClientError::NotRunning { dir })) => {
                 let archive = Archive::all(host, &dir)?;
                 read(&mut archive.ok_or(ClientError::NotRunning { dir })?).await
             }
-            asked => asked,
+            answer => answer,
         }
     }
 
     async fn list(&self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let (instance, before) = self.before.as_deref().map(archive::split).unzip();
-        let limit = self.limit.unwrap_or(LIMIT);
+        let limit = self.limit.unwrap_or(DEFAULT_CALLS);
         let mut query = self.query(before);
         query.push(("limit", limit.to_string()));
         let ask = async |client: &Client| {
-            warnings::say(client).await;
+            warnings::print(client).await;
             let found = client.call_records(&query).await?;
             if let Some(server) = self.server.as_ref().filter(|_| found.calls.is_empty()) {
-                // An error if there is no such server and never was one.
+                // Fails if the server does not exist and never existed.
                 client.history(Some(server), &[]).await?;
             }
             Ok(found)
         };
         let read = async |archive: &mut Archive| archive.records(&self.filter(before)?, limit);
         let found = self.look_up(host, instance.flatten(), ask, read).await?;
-        let list = Found::list::<CallRecord>(&found, &["calls"], &["id"]);
+        let list = ItemList::list::<CallRecord>(&found, &["calls"], &["id"]);
         let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
             return Ok(Exit::DONE);
         };
@@ -233,12 +233,12 @@ impl Records {
         Ok(Exit::DONE)
     }
 
-    /// Whether calls are read to find those that fit: then they are not counted.
+    /// True if the daemon has to read records to find the calls. It does not count them then.
     fn is_search(&self) -> bool {
         self.text.is_some() || self.trace.is_some()
     }
 
-    /// In the words of the REST API.
+    /// The filters as a query of the REST API.
     fn query(&self, before: Option<&str>) -> Vec<(&'static str, String)> {
         let words = [
             ("server", self.server.as_deref()),
@@ -250,25 +250,25 @@ impl Records {
             ("text", self.text.as_deref()),
             ("before", before),
         ];
-        let words = words
+        let given_words = words
             .into_iter()
             .filter_map(|(name, word)| Some((name, word?.to_owned())));
         let times = [("since", self.since), ("until", self.until)];
-        let times = times
+        let given_times = times
             .into_iter()
             .filter_map(|(name, time)| Some((name, utc::rfc3339(time?.at()))));
         let trace = self.trace.map(|trace| ("trace_id", trace.to_string()));
-        words.chain(times).chain(trace).collect()
+        given_words.chain(given_times).chain(trace).collect()
     }
 
-    fn wanted_status(&self) -> Result<Option<Status>, CommandError> {
-        let words: Vec<&str> = Status::ALL.iter().map(|it| it.as_str()).collect();
-        known("status", self.status.as_deref(), &words, Status::parse)
+    fn parsed_status(&self) -> Result<Option<Status>, CommandError> {
+        let words: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+        parse_word("status", self.status.as_deref(), &words, Status::parse)
     }
 
-    fn wanted_door(&self) -> Result<Option<Door>, CommandError> {
-        let words: Vec<&str> = Door::ALL.iter().map(|it| it.as_str()).collect();
-        known("door", self.door.as_deref(), &words, Door::parse)
+    fn parsed_door(&self) -> Result<Option<Door>, CommandError> {
+        let words: Vec<&str> = Door::ALL.iter().map(|door| door.as_str()).collect();
+        parse_word("door", self.door.as_deref(), &words, Door::parse)
     }
 
     /// The filter for a journal.
@@ -276,37 +276,38 @@ impl Records {
         Ok(Filter {
             servers: self.server.iter().cloned().collect(),
             tools: self.tool.iter().cloned().collect(),
-            statuses: self.wanted_status()?.into_iter().collect(),
+            statuses: self.parsed_status()?.into_iter().collect(),
             states: Vec::new(),
-            door: self.wanted_door()?,
+            door: self.parsed_door()?,
             clients: self.client.iter().cloned().collect(),
             session: self.session.clone(),
             trace: self.trace,
             whose: Whose::Anybodys,
-            since: self.since.map(When::at),
-            until: self.until.map(When::at),
+            since: self.since.map(TypedTime::at),
+            until: self.until.map(TypedTime::at),
             text: self.text.clone(),
-            before: known("record", before, &[], |id| id.parse::<RecordId>().ok())?,
+            before: parse_word("record", before, &[], |id| id.parse::<RecordId>().ok())?,
             uncounted: false,
         })
     }
 }
 
-fn known<T>(
-    what: &str,
+/// Parses a word of a filter, with a hint about the words that there are.
+fn parse_word<T>(
+    noun: &str,
     word: Option<&str>,
     words: &[&str],
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, CommandError> {
     word.map(|word| {
         let unknown = || {
-            let meant = suggest::nearest(word, words.iter().copied());
-            let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+            let near = suggest::nearest(word, words.iter().copied());
+            let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
             CommandError::Usage {
-                message: format!("there is no {what} {word:?}"),
+                message: format!("there is no {noun} {word:?}"),
                 hint: Some(match words {
                     [] => "`mainstay records` shows which there are".to_owned(),
-                    words => format!("{meant}there are {}", words.join(", ")),
+                    words => format!("{near}there are {}", words.join(", ")),
                 }),
             }
         };
@@ -316,16 +317,16 @@ fn known<T>(
 }
 
 fn left_out(found: &CallRecords, is_search: bool) -> String {
-    let (shown, all) = (found.calls.len(), found.total_count);
+    let (count, all) = (found.calls.len(), found.total_count);
     match &found.next {
-        Some(next) if is_search => format!("the newest {shown}; the next page: --before {next}"),
-        Some(next) => format!("{shown} of {all}; the next page: --before {next}"),
-        None if is_search => format!("the newest {shown}; --limit and --until show more"),
-        None => format!("the newest {shown} of {all}; --limit and --until show more"),
+        Some(next) if is_search => format!("the newest {count}; the next page: --before {next}"),
+        Some(next) => format!("{count} of {all}; the next page: --before {next}"),
+        None if is_search => format!("the newest {count}; --limit and --until show more"),
+        None => format!("the newest {count} of {all}; --limit and --until show more"),
     }
 }
 
-/// How far a search got whose time was over.
+/// A sentence about a search that ended at its time limit.
 fn searched(found: &CallRecords) -> Option<String> {
     let back_to = local(found.searched_back_to.as_ref()?);
     Some(match &found.next {
@@ -350,14 +351,14 @@ fn row(record: &CallRecord) -> [Cell; 7] {
         record.id.clone().into(),
         local(&record.started_at).into(),
         record.name.clone().into(),
-        Cell::from(status(record)).tone(Tone::of(&record.status)),
-        took(record.duration_ms).into(),
+        Cell::from(status(record)).tone(Tone::for_status(&record.status)),
+        duration_text(record.duration_ms).into(),
         by(record).into(),
         error.unwrap_or_default().into(),
     ]
 }
 
-/// `ok`, or `timeout, sent`: how far the call got is left out where the status implies it.
+/// The status, such as `ok` or `timeout, sent`. Leaves out the state if the status implies it.
 fn status(record: &CallRecord) -> String {
     let implied = match &*record.status {
         "ok" | "error" => "answered",
@@ -371,7 +372,7 @@ fn status(record: &CallRecord) -> String {
     format!("{}, {}", record.status, record.state.replace('_', " "))
 }
 
-/// The client by its own name, or else by its door.
+/// The client's name, or else the door.
 fn by(record: &CallRecord) -> String {
     match &record.client {
         Some(client) => client.name.clone(),
@@ -379,7 +380,7 @@ fn by(record: &CallRecord) -> String {
     }
 }
 
-pub fn took(milliseconds: Option<f64>) -> String {
+pub fn duration_text(milliseconds: Option<f64>) -> String {
     match milliseconds {
         None => "-".to_owned(),
         Some(short) if short < 10.0 => format!("{short:.1} ms"),
@@ -394,9 +395,9 @@ fn described(record: &WholeCallRecord) -> String {
         format!("  started    {}", local(&call.started_at)),
         format!(
             "  took       {}, of which {} waiting and {} at the server",
-            took(call.duration_ms),
-            took(Some(call.queue_ms)),
-            took(Some(call.upstream_ms)),
+            duration_text(call.duration_ms),
+            duration_text(Some(call.queue_ms)),
+            duration_text(Some(call.upstream_ms)),
         ),
         format!("  status     {}", call.status),
         format!("  state      {}", call.state),
@@ -407,7 +408,7 @@ fn described(record: &WholeCallRecord) -> String {
         lines.push(format!(
             "  attempt {number}  {} after {}: {}: {}",
             attempt.state.replace('_', " "),
-            took(Some(attempt.ended_ms)),
+            duration_text(Some(attempt.ended_ms)),
             attempt.error.kind,
             attempt.error.message,
         ));
@@ -450,7 +451,7 @@ fn pretty(payload: &Raw) -> String {
 mod tests {
     use super::*;
 
-    /// A search whose time was over says so, whether or not it found anything.
+    /// A search that ends at its time limit reports that, with and without matches.
     #[test]
     fn a_search_says_how_far_it_got() {
         let mut found = CallRecords {
@@ -477,9 +478,9 @@ mod tests {
 
     #[test]
     fn short_calls_are_told_apart() {
-        assert_eq!(took(Some(0.25)), "0.2 ms");
-        assert_eq!(took(Some(12.9)), "12 ms");
-        assert_eq!(took(Some(1500.0)), "1.5 s");
-        assert_eq!(took(None), "-");
+        assert_eq!(duration_text(Some(0.25)), "0.2 ms");
+        assert_eq!(duration_text(Some(12.9)), "12 ms");
+        assert_eq!(duration_text(Some(1500.0)), "1.5 s");
+        assert_eq!(duration_text(None), "-");
     }
 }

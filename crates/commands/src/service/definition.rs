@@ -1,4 +1,4 @@
-//! What a service manager is told: the program, its arguments, its variables and the time it needs to
+//! The definition of the service: the program, its arguments, its variables and the time that it needs to
 //! stop.
 
 use std::{
@@ -9,39 +9,38 @@ use std::{
     time::Duration,
 };
 
-use mainstay_command_line::{CommandError, listen::Listen};
+use mainstay_command_line::{CommandError, listen::ListenAddress};
 use mainstay_config::Environment;
 use mainstay_gateway::SERVERS_LIMIT;
 use mainstay_platform::environment::Loaded;
 
-/// Stands in the files that Mainstay has written.
+/// A comment in the files that Mainstay writes.
 pub const WRITTEN_BY: &str = "Written by `mainstay service install`";
 
-/// What a stop may take beside the calls and the servers.
+/// Time of a stop in addition to that of the calls and the servers.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// Variables that decide where the configuration and the state lie. A service manager sets none of them
-/// by itself.
+/// Variables with the places of the configuration and the state. A service manager sets none of them.
 const PLACES: [&str; 3] = ["MAINSTAY_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
 
 /// The daemon as a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Absolute.
+    /// The absolute path of the program.
     pub program: String,
     pub arguments: Vec<String>,
-    /// In the order of the file.
+    /// Names and values, in the order of the file.
     pub variables: Vec<(String, String)>,
-    /// How long the service manager waits before it kills.
+    /// Time after which the service manager kills the process.
     pub stop_limit: Duration,
 }
 
 impl Definition {
-    /// The service that does what `mainstay serve` does here and now. Relative paths become absolute:
-    /// a service starts in another folder.
+    /// The service that runs `mainstay serve` as it would run here and now. Relative paths become absolute,
+    /// because a service starts in another folder.
     pub fn here(
         config: Option<&Path>,
-        listen: Option<Listen>,
+        listen: Option<ListenAddress>,
         loaded: &Loaded,
         environment: &dyn Environment,
     ) -> Result<Self, CommandError> {
@@ -59,7 +58,7 @@ impl Definition {
             arguments.extend(["--listen".to_owned(), listen.to_string()]);
         }
         let mut variables = Vec::new();
-        // Launchers such as npx and uvx are found where the user finds them.
+        // Launchers such as npx and uvx are found in the user's PATH.
         if let Some(path) = env::var_os("PATH").filter(|path| !path.is_empty()) {
             variables.push(("PATH".to_owned(), text(&path)?));
         }
@@ -85,11 +84,11 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
     text(absolute.as_os_str())
 }
 
-/// The files of service managers are text.
+/// The value as text without control characters, as files of service managers need it.
 fn text(value: &OsStr) -> Result<String, CommandError> {
-    let fault = |what: &str| CommandError::Read {
+    let fault = |fault_text: &str| CommandError::Read {
         path: value.to_string_lossy().into_owned(),
-        source: io::Error::new(io::ErrorKind::InvalidData, what.to_owned()),
+        source: io::Error::new(io::ErrorKind::InvalidData, fault_text.to_owned()),
     };
     let text = value.to_str().ok_or_else(|| fault("it is not UTF-8"))?;
     if text.chars().any(char::is_control) {

@@ -6,28 +6,29 @@ use mainstay_config::Environment;
 
 use super::{
     definition::{Definition, WRITTEN_BY},
-    steps::{Run, Step},
+    steps::{ProgramRun, Step},
 };
 
 pub const LABEL: &str = "mainstay.daemon";
 
-/// Where the agent's file lies. `None` where no home folder is known.
+/// The path of the agent's file. `None` if the home folder is unknown.
 pub fn place(environment: &dyn Environment) -> Option<PathBuf> {
     let folder = environment.home_dir()?.join("Library/LaunchAgents");
     Some(folder.join(format!("{LABEL}.plist")))
 }
 
-/// The text of the agent (launchd.plist(5)). launchd keeps what the daemon says in `log`.
+/// The text of the agent (launchd.plist(5)). launchd writes the daemon's stderr to `log`.
 pub fn text(definition: &Definition, log: &Path) -> String {
     let arguments = [&definition.program]
         .into_iter()
         .chain(&definition.arguments);
-    let arguments = arguments.map(|it| format!("\t\t{}\n", string(it)));
+    let arguments = arguments.map(|argument| format!("\t\t{}\n", string(argument)));
     let arguments = arguments.collect::<Vec<_>>().concat();
-    let variables = definition.variables.iter();
-    let variables = variables
+    let lines = definition
+        .variables
+        .iter()
         .map(|(name, value)| format!("\t\t<key>{}</key>\n\t\t{}\n", escaped(name), string(value)));
-    let variables = variables.collect::<Vec<_>>().concat();
+    let variables = lines.collect::<Vec<_>>().concat();
     let log = string(&log.to_string_lossy());
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -74,7 +75,7 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// The session of this user's screen.
+/// The domain of this user's graphical session.
 pub fn domain(user: u32) -> String {
     format!("gui/{user}")
 }
@@ -83,23 +84,23 @@ fn target(user: u32) -> String {
     format!("{}/{LABEL}", domain(user))
 }
 
-/// Asks whether the user's session can be reached, and changes nothing.
-pub fn ask(user: u32) -> Run {
-    Run::new("launchctl", &["print", &domain(user)])
+/// A command that checks that the user's session can be reached. It changes nothing.
+pub fn ask(user: u32) -> ProgramRun {
+    ProgramRun::new("launchctl", &["print", &domain(user)])
 }
 
-/// Asks how the service is; fails where it is not loaded.
-pub fn ask_status(user: u32) -> Run {
-    Run::new("launchctl", &["print", &target(user)])
+/// A command that prints the status of the service. It fails if the service is not loaded.
+pub fn ask_status(user: u32) -> ProgramRun {
+    ProgramRun::new("launchctl", &["print", &target(user)])
 }
 
-/// The process in what `launchctl print` says.
+/// The process id in the output of `launchctl print`.
 pub fn pid(output: &str) -> Option<u32> {
     let mut lines = output.lines();
     lines.find_map(|line| line.trim().strip_prefix("pid = ")?.parse().ok())
 }
 
-/// The steps that bring the service about, from how it is.
+/// The steps that install the service, given its file and its state.
 pub fn install(
     user: u32,
     place: &Path,
@@ -116,17 +117,20 @@ pub fn install(
         });
     }
     if has_changed && is_loaded {
-        steps.push(Step::Run(Run::new(
+        steps.push(Step::Run(ProgramRun::new(
             "launchctl",
             &["bootout", &target(user)],
         )));
-        // A stop takes its time, and nothing can be loaded meanwhile.
+        // A stop takes some time, in which no agent can be loaded.
         steps.push(Step::Until(ask_status(user)));
     }
     if has_changed || !is_loaded {
-        steps.push(Step::Run(Run::new("launchctl", &["enable", &target(user)])));
+        steps.push(Step::Run(ProgramRun::new(
+            "launchctl",
+            &["enable", &target(user)],
+        )));
         let place = place.to_string_lossy();
-        steps.push(Step::Run(Run::new(
+        steps.push(Step::Run(ProgramRun::new(
             "launchctl",
             &["bootstrap", &domain(user), &place],
         )));
@@ -134,11 +138,11 @@ pub fn install(
     steps
 }
 
-/// The steps that end the service and forget it.
+/// The steps that stop and remove the service.
 pub fn uninstall(user: u32, place: &Path, is_loaded: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     if is_loaded {
-        steps.push(Step::Run(Run::new(
+        steps.push(Step::Run(ProgramRun::new(
             "launchctl",
             &["bootout", &target(user)],
         )));
@@ -153,7 +157,7 @@ mod tests {
 
     use insta::assert_snapshot;
 
-    use super::{super::steps::told, *};
+    use super::{super::steps::step_texts, *};
 
     #[test]
     fn agents_hold_any_path() {
@@ -171,7 +175,7 @@ mod tests {
     #[test]
     fn what_is_as_it_should_be_is_left_alone() {
         let place = Path::new("/a/mainstay.daemon.plist");
-        assert_snapshot!(told::installations(|found, is_loaded| install(
+        assert_snapshot!(step_texts::installations(|found, is_loaded| install(
             501, place, "new", found, is_loaded
         )));
     }

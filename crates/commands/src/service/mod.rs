@@ -14,7 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use mainstay_command_line::{
     CommandError, Exit,
     host::Host,
-    listen::{self, Listen},
+    listen::{self, ListenAddress},
     output,
     run_command::{CommandFacts, RunCommand},
     starting,
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use self::{
     definition::{Definition, WRITTEN_BY},
-    steps::{Run, Step},
+    steps::{ProgramRun, Step},
 };
 use super::import;
 
@@ -46,7 +46,7 @@ macOS. It is started again when it fails.";
 #[command(after_help = EXAMPLES)]
 pub struct Service {
     #[command(subcommand)]
-    action: Action,
+    action: ServiceAction,
     /// Print the outcome as JSON on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     pub json: bool,
@@ -56,15 +56,15 @@ pub struct Service {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ServiceAction {
     /// Start the daemon now and whenever you log in
     Install {
         /// The configuration that the service reads [default: the one that `mainstay serve` reads]
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Where the service listens [default: 127.0.0.1:7420]
+        /// Address that the service listens on [default: 127.0.0.1:7420]
         #[arg(long, value_name = "ADDR", value_parser = listen::address)]
-        listen: Option<Listen>,
+        listen: Option<ListenAddress>,
         /// Write the file, and run nothing
         #[arg(long)]
         write_only: bool,
@@ -88,15 +88,15 @@ enum Manager {
     Launchd,
 }
 
-/// How the service is.
+/// The status of the service.
 #[derive(Debug)]
-struct Status {
+struct ServiceStatus {
     is_running: bool,
-    /// In the words of the service manager.
+    /// The state in the service manager's words.
     state: String,
     pid: Option<u32>,
     restarts: Option<u32>,
-    /// Whether it starts at login, in the words of the service manager.
+    /// The start at login, in the service manager's words.
     at_login: Option<String>,
 }
 
@@ -113,32 +113,32 @@ impl RunCommand for Service {
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let manager = self.manager.map_or_else(Manager::of_this_system, Ok)?;
         match &self.action {
-            Action::Install {
+            ServiceAction::Install {
                 config,
                 listen,
                 write_only,
                 dry_run,
             } => {
-                let wanted = Wanted {
+                let request = InstallRequest {
                     config: config.clone(),
                     listen: *listen,
                     write_only: *write_only,
                 };
-                let steps = manager.installation(&wanted).await?;
+                let steps = manager.installation(&request).await?;
                 if *dry_run {
                     return self.show(&steps);
                 }
                 carry_out(&steps, self.json).await?;
-                self.tell_installed(manager, &wanted, &steps)
+                self.report_installed(manager, &request, &steps)
             }
-            Action::Uninstall { dry_run } => {
+            ServiceAction::Uninstall { dry_run } => {
                 let steps = manager.removal().await?;
                 if *dry_run {
                     return self.show(&steps);
                 }
                 carry_out(&steps, self.json).await?;
                 if self.json {
-                    output::json(&json!({"success": true, "steps": told(&steps)}))?;
+                    output::json(&json!({"success": true, "steps": steps_as_json(&steps)}))?;
                 } else if steps.is_empty() {
                     complain("the service is not installed");
                 } else {
@@ -146,16 +146,16 @@ impl RunCommand for Service {
                 }
                 Ok(Exit::DONE)
             }
-            Action::Status => self.tell_status(manager).await,
+            ServiceAction::Status => self.report_status(manager).await,
         }
     }
 }
 
 impl Service {
-    /// What would be done, with the texts that would be written.
+    /// Prints the steps without running them, with the texts of files.
     fn show(&self, steps: &[Step]) -> Result<Exit, CommandError> {
         if self.json {
-            output::json(&json!({"dryRun": true, "steps": told(steps)}))?;
+            output::json(&json!({"dryRun": true, "steps": steps_as_json(steps)}))?;
             return Ok(Exit::DONE);
         }
         if steps.is_empty() {
@@ -172,17 +172,17 @@ impl Service {
         Ok(Exit::DONE)
     }
 
-    fn tell_installed(
+    fn report_installed(
         &self,
         manager: Manager,
-        wanted: &Wanted,
+        request: &InstallRequest,
         steps: &[Step],
     ) -> Result<Exit, CommandError> {
         if self.json {
-            output::json(&json!({"success": true, "steps": told(steps)}))?;
+            output::json(&json!({"success": true, "steps": steps_as_json(steps)}))?;
             return Ok(Exit::DONE);
         }
-        if wanted.write_only {
+        if request.write_only {
             let next = match manager {
                 Manager::Systemd => {
                     format!(
@@ -204,7 +204,7 @@ impl Service {
         Ok(Exit::DONE)
     }
 
-    async fn tell_status(&self, manager: Manager) -> Result<Exit, CommandError> {
+    async fn report_status(&self, manager: Manager) -> Result<Exit, CommandError> {
         let place = manager.place()?;
         let is_installed = import::read(&place)?.is_some();
         let status = if is_installed {
@@ -219,10 +219,10 @@ impl Service {
                 "running": is_running,
                 "manager": manager.name(),
                 "file": place,
-                "state": status.as_ref().map(|it| &it.state),
-                "pid": status.as_ref().and_then(|it| it.pid),
-                "restarts": status.as_ref().and_then(|it| it.restarts),
-                "atLogin": status.as_ref().and_then(|it| it.at_login.as_ref()),
+                "state": status.as_ref().map(|status| &status.state),
+                "pid": status.as_ref().and_then(|status| status.pid),
+                "restarts": status.as_ref().and_then(|status| status.restarts),
+                "atLogin": status.as_ref().and_then(|status| status.at_login.as_ref()),
             }))?;
         } else if let Some(status) = &status {
             let mut lines = vec![
@@ -246,23 +246,23 @@ impl Service {
 }
 
 /// Installs the service of this system.
-pub async fn install(wanted: &Wanted, json: bool) -> Result<(), CommandError> {
-    let steps = Manager::of_this_system()?.installation(wanted).await?;
+pub async fn install(request: &InstallRequest, json: bool) -> Result<(), CommandError> {
+    let steps = Manager::of_this_system()?.installation(request).await?;
     carry_out(&steps, json).await
 }
 
-/// Removes the service of this system, where there is one.
+/// Removes the service of this system, if it is installed.
 pub async fn uninstall(json: bool) -> Result<(), CommandError> {
     let steps = Manager::of_this_system()?.removal().await?;
     carry_out(&steps, json).await
 }
 
-/// What is to be installed.
+/// The options of an installation.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct InstallRequest {
     pub config: Option<PathBuf>,
-    pub listen: Option<Listen>,
-    /// Run nothing.
+    pub listen: Option<ListenAddress>,
+    /// True to write the file and run nothing.
     pub write_only: bool,
 }
 
@@ -306,56 +306,57 @@ impl Manager {
         place.ok_or_else(|| StateError::Nowhere.into())
     }
 
-    /// Asks the service manager something that changes nothing; an error where it cannot be reached.
+    /// Runs a command of the service manager that changes nothing. Fails if the service manager cannot be
+    /// reached.
     async fn reach(self) -> Result<(), CommandError> {
         let ask = match self {
             Self::Systemd => systemd::ask(),
             Self::Launchd => launchd::ask(user()),
         };
-        let why = match ask.output().await {
-            Ok(ran) if ran.success => return Ok(()),
-            Ok(ran) => ran.reason(),
+        let reason = match ask.output().await {
+            Ok(output) if output.success => return Ok(()),
+            Ok(output) => output.reason(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 "it is not installed".to_owned()
             }
             Err(error) => error.to_string(),
         };
-        Err(unreachable(self, &ask, &why))
+        Err(unreachable(self, &ask, &reason))
     }
 
-    async fn status(self) -> Result<Status, CommandError> {
+    async fn status(self) -> Result<ServiceStatus, CommandError> {
         self.reach().await?;
         let ask = match self {
             Self::Systemd => systemd::ask_status(),
             Self::Launchd => launchd::ask_status(user()),
         };
-        let ran = ask.output().await;
-        let ran = ran.map_err(|error| unreachable(self, &ask, &error.to_string()))?;
+        let output = ask.output().await;
+        let output = output.map_err(|error| unreachable(self, &ask, &error.to_string()))?;
         let status = match self {
             Self::Systemd => {
-                let of = |name| systemd::property(&ran.stdout, name);
-                let (active, sub) = (of("ActiveState"), of("SubState"));
-                let result = match of("Result") {
+                let property = |name| systemd::property(&output.stdout, name);
+                let (active, sub) = (property("ActiveState"), property("SubState"));
+                let result = match property("Result") {
                     "" | "success" => String::new(),
                     result => format!(", {result}"),
                 };
-                let word = |name| Some(of(name).to_owned()).filter(|word| !word.is_empty());
-                Status {
+                let word = |name| Some(property(name).to_owned()).filter(|word| !word.is_empty());
+                ServiceStatus {
                     is_running: active == "active",
                     state: format!("{active} ({sub}{result})"),
-                    pid: of("MainPID").parse().ok().filter(|pid| *pid != 0),
-                    restarts: of("NRestarts").parse().ok(),
+                    pid: property("MainPID").parse().ok().filter(|pid| *pid != 0),
+                    restarts: property("NRestarts").parse().ok(),
                     at_login: word("UnitFileState"),
                 }
             }
             Self::Launchd => {
-                let pid = launchd::pid(&ran.stdout).filter(|_| ran.success);
-                let state = match (ran.success, pid) {
+                let pid = launchd::pid(&output.stdout).filter(|_| output.success);
+                let state = match (output.success, pid) {
                     (true, Some(_)) => "running",
                     (true, None) => "loaded, not running",
                     (false, _) => "not loaded",
                 };
-                Status {
+                ServiceStatus {
                     is_running: pid.is_some(),
                     state: state.to_owned(),
                     pid,
@@ -367,7 +368,7 @@ impl Manager {
         Ok(status)
     }
 
-    /// Where to read why it does not run.
+    /// A hint about the log with the reason of a failure.
     fn log_hint(self) -> Result<String, CommandError> {
         Ok(match self {
             Self::Systemd => format!(
@@ -378,16 +379,16 @@ impl Manager {
         })
     }
 
-    /// The steps that install the service, after a look at whether they can succeed.
-    async fn installation(self, wanted: &Wanted) -> Result<Vec<Step>, CommandError> {
-        // A service that cannot read its configuration would only fail.
-        let mut loaded = environment::load(wanted.config.as_deref())?;
+    /// The steps that install the service. Fails early if they cannot succeed.
+    async fn installation(self, request: &InstallRequest) -> Result<Vec<Step>, CommandError> {
+        // A service with an unreadable configuration would fail.
+        let mut loaded = environment::load(request.config.as_deref())?;
         import::warn_of_unread_rules(&mut loaded);
-        starting::tell_findings(&loaded);
+        starting::print_findings(&loaded);
         let definition =
-            Definition::here(wanted.config.as_deref(), wanted.listen, &loaded, &Process)?;
+            Definition::here(request.config.as_deref(), request.listen, &loaded, &Process)?;
         let place = self.place()?;
-        let found = ours(&place)?;
+        let found = read_own_file(&place)?;
         let text = match self {
             Self::Systemd => {
                 if let Some(message) = systemd::refusal(&definition) {
@@ -401,7 +402,7 @@ impl Manager {
             }
             Self::Launchd => launchd::text(&definition, &log()?),
         };
-        if wanted.write_only {
+        if request.write_only {
             let write = Step::Write {
                 path: place,
                 text: text.clone(),
@@ -426,7 +427,7 @@ impl Manager {
         Ok(match self {
             Self::Systemd => systemd::install(&place, &text, found.as_deref(), status.is_running),
             Self::Launchd => {
-                // launchd writes the log there before we run.
+                // launchd opens the log before the daemon starts.
                 state::private_dir(state.path()).map_err(|error| CommandError::Cannot {
                     code: "state_unusable",
                     message: format!("cannot use {}: {error}", state.path().display()),
@@ -438,10 +439,10 @@ impl Manager {
         })
     }
 
-    /// The steps that remove the service; none where there is none.
+    /// The steps that remove the service. Empty if it is not installed.
     async fn removal(self) -> Result<Vec<Step>, CommandError> {
         let place = self.place()?;
-        if ours(&place)?.is_none() {
+        if read_own_file(&place)?.is_none() {
             return Ok(Vec::new());
         }
         let status = self.status().await?;
@@ -452,13 +453,13 @@ impl Manager {
     }
 }
 
-/// Where launchd keeps what the daemon says.
+/// The file to which launchd writes the daemon's stderr.
 fn log() -> Result<PathBuf, CommandError> {
     Ok(StateDir::locate(&Process)?.path().join("service.log"))
 }
 
-/// Says why there is no service manager to speak to, and how to run the daemon without one.
-fn unreachable(manager: Manager, ask: &Run, why: &str) -> CommandError {
+/// The error about a service manager that cannot be reached, with a hint to run the daemon without one.
+fn unreachable(manager: Manager, ask: &ProgramRun, reason: &str) -> CommandError {
     let program = std::env::current_exe().unwrap_or_else(|_| "mainstay".into());
     let program = program.display();
     let session = match manager {
@@ -470,7 +471,7 @@ fn unreachable(manager: Manager, ask: &Run, why: &str) -> CommandError {
     CommandError::Cannot {
         code: "no_service_manager",
         message: format!(
-            "{} cannot be reached in this session (`{ask}`: {why})",
+            "{} cannot be reached in this session (`{ask}`: {reason})",
             manager.name()
         ),
         hint: Some(format!(
@@ -489,8 +490,9 @@ fn user() -> u32 {
     0
 }
 
-/// The file that an earlier `mainstay service install` has written. A person's own file is refused.
-fn ours(path: &Path) -> Result<Option<String>, CommandError> {
+/// The text of the file, if an earlier `mainstay service install` has written it. Fails for a file of another
+/// author.
+fn read_own_file(path: &Path) -> Result<Option<String>, CommandError> {
     let found = import::read(path)?;
     match &found {
         Some(text) if !text.contains(WRITTEN_BY) => Err(CommandError::Cannot {
@@ -502,18 +504,18 @@ fn ours(path: &Path) -> Result<Option<String>, CommandError> {
     }
 }
 
-/// Each step as an object.
-fn told(steps: &[Step]) -> Vec<Value> {
-    let told = |step: &Step| match step {
+/// The steps as JSON objects.
+fn steps_as_json(steps: &[Step]) -> Vec<Value> {
+    let as_json = |step: &Step| match step {
         Step::Write { path, text } => json!({"write": path, "text": text}),
         Step::Remove(path) => json!({"remove": path}),
         Step::Run(run) => json!({"run": run.to_string()}),
         Step::Until(run) => json!({"until": run.to_string()}),
     };
-    steps.iter().map(told).collect()
+    steps.iter().map(as_json).collect()
 }
 
-/// Carries the steps out, and says which one is done.
+/// Runs the steps in order, and prints each after it is done.
 async fn carry_out(steps: &[Step], json: bool) -> Result<(), CommandError> {
     for step in steps {
         step.carry_out().await?;

@@ -1,4 +1,4 @@
-//! What is written, removed and run, one step after the other.
+//! The steps of an installation: files to write and remove, and programs to run, in order.
 
 use std::{
     fmt, fs, io,
@@ -13,15 +13,16 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// A service manager waits for the daemon that it stops, which may have calls at work.
+/// The time limit of a program. A service manager waits for a daemon that stops, and the daemon may wait for
+/// calls.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Between two looks at whether something has ended.
-const LOOK: Duration = Duration::from_millis(100);
+/// The interval between two runs of a program in [`Step::Until`].
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ProgramRun {
     program: &'static str,
     arguments: Vec<String>,
 }
@@ -33,20 +34,20 @@ pub enum Step {
         text: String,
     },
     Remove(PathBuf),
-    Run(Run),
-    /// Ask until the program says no.
-    Until(Run),
+    Run(ProgramRun),
+    /// Run the program until it fails.
+    Until(ProgramRun),
 }
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RunOutput {
     pub success: bool,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Run {
+impl ProgramRun {
     pub fn new(program: &'static str, arguments: &[&str]) -> Self {
         Self {
             program,
@@ -54,8 +55,8 @@ impl Run {
         }
     }
 
-    /// Runs the program, which is found along PATH.
-    pub async fn output(&self) -> io::Result<Ran> {
+    /// Runs the program, which is looked up in PATH.
+    pub async fn output(&self) -> io::Result<RunOutput> {
         let output = Command::new(self.program)
             .args(&self.arguments)
             .stdin(Stdio::null())
@@ -69,41 +70,41 @@ impl Run {
             )
         })??;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        Ok(Ran {
+        Ok(RunOutput {
             success: output.status.success(),
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         })
     }
 
-    /// Runs the program, whose failure is an error.
+    /// Runs the program. Fails if the program fails.
     async fn succeed(&self) -> Result<(), CommandError> {
-        let why = match self.output().await {
-            Ok(ran) if ran.success => return Ok(()),
-            Ok(ran) => ran.reason(),
+        let reason = match self.output().await {
+            Ok(output) if output.success => return Ok(()),
+            Ok(output) => output.reason(),
             Err(error) => error.to_string(),
         };
         Err(CommandError::Cannot {
             code: "service_failed",
-            message: format!("`{self}` failed: {why}"),
+            message: format!("`{self}` failed: {reason}"),
             hint: Some("`mainstay service status` shows what there is now".to_owned()),
         })
     }
 }
 
-impl Ran {
-    /// Why it failed, in its own words.
+impl RunOutput {
+    /// The reason of a failure, in the program's words.
     pub fn reason(&self) -> String {
-        let said = [&self.stderr, &self.stdout];
-        let said = said.into_iter().find(|text| !text.is_empty());
-        said.map_or_else(
+        let texts = [&self.stderr, &self.stdout];
+        let first = texts.into_iter().find(|text| !text.is_empty());
+        first.map_or_else(
             || "it says nothing".to_owned(),
             |text| text.replace('\n', "; "),
         )
     }
 }
 
-impl fmt::Display for Run {
+impl fmt::Display for ProgramRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.program)?;
         for argument in &self.arguments {
@@ -135,8 +136,9 @@ impl Step {
             Self::Run(run) => run.succeed().await,
             Self::Until(run) => {
                 let end = Instant::now() + LIMIT;
-                while run.output().await.is_ok_and(|ran| ran.success) && Instant::now() < end {
-                    sleep(LOOK).await;
+                while run.output().await.is_ok_and(|output| output.success) && Instant::now() < end
+                {
+                    sleep(POLL_INTERVAL).await;
                 }
                 Ok(())
             }
@@ -152,7 +154,7 @@ fn failed(path: &Path, source: &io::Error) -> CommandError {
     }
 }
 
-/// Replaces the file whole. A link that a person put there stays a link.
+/// Replaces the whole file. A link stays a link.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
@@ -165,11 +167,11 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 #[cfg(test)]
-pub mod told {
+pub mod step_texts {
     use super::Step;
 
-    /// The steps of an installation, where nothing is there, where an old text is active, where the
-    /// text is right and nothing runs, and where all is as it should be.
+    /// The steps of an installation in four cases: without a file, with an old file and an active service,
+    /// with the right file and an inactive service, and with the right file and an active service.
     pub fn installations(install: impl Fn(Option<&str>, bool) -> Vec<Step>) -> String {
         let cases = [
             (None, false),
@@ -177,11 +179,11 @@ pub mod told {
             (Some("new"), false),
             (Some("new"), true),
         ];
-        let told = cases.map(|(found, is_active)| {
+        let cases_as_text = cases.map(|(found, is_active)| {
             let steps = install(found, is_active);
             let lines: Vec<String> = steps.iter().map(ToString::to_string).collect();
             lines.join("\n")
         });
-        told.join("\n--\n")
+        cases_as_text.join("\n--\n")
     }
 }

@@ -6,18 +6,18 @@ use mainstay_config::Environment;
 
 use super::{
     definition::{Definition, WRITTEN_BY},
-    steps::{Run, Step},
+    steps::{ProgramRun, Step},
 };
 
 pub const UNIT: &str = "mainstay.service";
 
-/// Exit codes that no restart can mend: wrong usage or configuration.
+/// The exit code of a permanent failure, which a restart cannot mend: wrong usage or configuration.
 const PERMANENT: u8 = 2;
 
 /// Characters that systemd refuses in the path of a program.
 const REFUSED: [char; 3] = ['"', '\'', '\\'];
 
-/// Where the unit lies. `None` where no home folder is known.
+/// The path of the unit. `None` if the home folder is unknown.
 pub fn place(environment: &dyn Environment) -> Option<PathBuf> {
     let configured = environment.var("XDG_CONFIG_HOME").map(PathBuf::from);
     let configured = configured.filter(|path| path.is_absolute());
@@ -25,7 +25,7 @@ pub fn place(environment: &dyn Environment) -> Option<PathBuf> {
     Some(folder.join("systemd/user").join(UNIT))
 }
 
-/// Why systemd would not start the program, if it would not.
+/// The reason that systemd would refuse the program, or `None`.
 pub fn refusal(definition: &Definition) -> Option<String> {
     let program = &definition.program;
     let refused = program.contains(REFUSED);
@@ -36,14 +36,13 @@ pub fn refusal(definition: &Definition) -> Option<String> {
 
 /// The text of the unit (systemd.service(5), systemd.syntax(7)).
 pub fn text(definition: &Definition) -> String {
-    let arguments = definition.arguments.iter().map(|it| argument(it));
-    let arguments: Vec<String> = arguments.collect();
-    let variables = definition.variables.iter();
-    let variables = variables.map(|(name, value)| {
+    let words = definition.arguments.iter().map(|word| argument(word));
+    let arguments: Vec<String> = words.collect();
+    let lines = definition.variables.iter().map(|(name, value)| {
         let pair = quoted(&format!("{name}={value}"));
         format!("Environment={pair}\n")
     });
-    let variables = variables.collect::<Vec<_>>().concat();
+    let variables = lines.collect::<Vec<_>>().concat();
     format!(
         "# {WRITTEN_BY}, which writes it anew.\n\
          [Unit]\n\
@@ -69,7 +68,7 @@ pub fn text(definition: &Definition) -> String {
     )
 }
 
-/// In quotes, with escapes: blanks stay, and `%` begins no specifier.
+/// Quotes a text with escapes, so that blanks stay and `%` begins no specifier.
 fn quoted(text: &str) -> String {
     let text = text
         .replace('\\', "\\\\")
@@ -78,7 +77,7 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// An argument of the program. Here, and not in the program's path, `$` names a variable.
+/// An argument of the program. In an argument `$` would name a variable. In the program's path it would not.
 fn argument(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -87,17 +86,17 @@ fn argument(text: &str) -> String {
     quoted(&text.replace('$', "$$"))
 }
 
-fn systemctl(arguments: &[&str]) -> Run {
-    Run::new("systemctl", &[&["--user"], arguments].concat())
+fn systemctl(arguments: &[&str]) -> ProgramRun {
+    ProgramRun::new("systemctl", &[&["--user"], arguments].concat())
 }
 
-/// Asks whether the user's systemd can be reached, and changes nothing.
-pub fn ask() -> Run {
+/// A command that checks that the user's systemd can be reached. It changes nothing.
+pub fn ask() -> ProgramRun {
     systemctl(&["show", "--property=Version"])
 }
 
-/// Asks how the service is.
-pub fn ask_status() -> Run {
+/// A command that prints the status of the service.
+pub fn ask_status() -> ProgramRun {
     systemctl(&[
         "show",
         UNIT,
@@ -105,14 +104,14 @@ pub fn ask_status() -> Run {
     ])
 }
 
-/// What a property of `systemctl show` is.
+/// The value of a property in the output of `systemctl show`.
 pub fn property<'o>(output: &'o str, name: &str) -> &'o str {
     let mut lines = output.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     value.unwrap_or_default().trim()
 }
 
-/// The steps that bring the service about, from how it is.
+/// The steps that install the service, given its file and its state.
 pub fn install(place: &Path, text: &str, found: Option<&str>, is_active: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     let has_changed = found != Some(text);
@@ -125,13 +124,13 @@ pub fn install(place: &Path, text: &str, found: Option<&str>, is_active: bool) -
     }
     steps.push(Step::Run(systemctl(&["enable", UNIT])));
     if has_changed || !is_active {
-        // It also starts one that does not run.
+        // A restart also starts a service that does not run.
         steps.push(Step::Run(systemctl(&["restart", UNIT])));
     }
     steps
 }
 
-/// The steps that end the service and forget it.
+/// The steps that stop and remove the service.
 pub fn uninstall(place: &Path) -> Vec<Step> {
     vec![
         Step::Run(systemctl(&["disable", "--now", UNIT])),
@@ -146,7 +145,7 @@ mod tests {
 
     use insta::assert_snapshot;
 
-    use super::{super::steps::told, *};
+    use super::{super::steps::step_texts, *};
 
     fn plain() -> Definition {
         Definition {
@@ -197,7 +196,7 @@ mod tests {
         assert!(refusal(&quoted).is_some());
     }
 
-    /// systemd itself reads what was written, where it is installed.
+    /// systemd itself reads the unit, if it is installed.
     #[test]
     fn systemd_takes_the_unit() {
         use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
@@ -216,18 +215,18 @@ mod tests {
                 .arg(&unit)
                 .env("XDG_RUNTIME_DIR", folder.path())
                 .output();
-            // Not everywhere.
+            // systemd is not installed everywhere.
             let Ok(verified) = verify else { return };
-            let said = String::from_utf8_lossy(&verified.stderr);
-            assert!(verified.status.success(), "{said}");
-            assert!(!said.contains("mainstay"), "{said}");
+            let stderr = String::from_utf8_lossy(&verified.stderr);
+            assert!(verified.status.success(), "{stderr}");
+            assert!(!stderr.contains("mainstay"), "{stderr}");
         }
     }
 
     #[test]
     fn what_is_as_it_should_be_is_left_alone() {
         let place = Path::new("/u/mainstay.service");
-        assert_snapshot!(told::installations(|found, is_active| install(
+        assert_snapshot!(step_texts::installations(|found, is_active| install(
             place, "new", found, is_active
         )));
     }

@@ -1,5 +1,4 @@
-//! The copies of the files that `setup` changes. All files are changed, or none. [`super::undo`] is the way
-//! back.
+//! Copies the files that `setup` changes, and changes all of them or none. [`super::undo`] puts them back.
 
 use std::{
     fmt, fs, io,
@@ -20,34 +19,35 @@ use super::plan::FileChange;
 
 pub const MANIFEST: &str = "manifest.json";
 
-/// What was done to the files, in the order in which it was done.
+/// The changes of the files, in the order in which they were made.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    pub files: Vec<Kept>,
-    /// Whether the service was installed, too.
+    pub files: Vec<ChangedFile>,
+    /// True if the service was installed, too.
     #[serde(default)]
     pub service: bool,
 }
 
-/// One file.
+/// A file that setup changed.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Kept {
+pub struct ChangedFile {
     pub path: PathBuf,
-    /// The client whose file it is. `None` for our configuration.
+    /// The client whose file it is. `None` for Mainstay's configuration.
     pub client: Option<String>,
-    /// The content before. `None` where there was no file.
+    /// The content before the change. `None` if there was no file.
     pub before: Option<Copy>,
     pub after: Copy,
-    /// The folder that was made for the file.
-    pub made: Option<PathBuf>,
-    /// That of the file before.
+    /// The folder that setup made for the file.
+    #[serde(rename = "made")]
+    pub new_folder: Option<PathBuf>,
+    /// The encoding of the file before the change.
     #[serde(default)]
     pub encoding: Encoding,
 }
 
-/// A copy of a content, beside the manifest.
+/// A copy of a file's content, in the manifest's folder.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Copy {
@@ -80,10 +80,10 @@ impl Copy {
     }
 }
 
-/// Changes that can be undone.
-pub struct Done {
+/// A setup that can be undone.
+pub struct SetupRecord {
     pub state: StateDir,
-    /// Where the copies are.
+    /// The folder of the copies.
     pub folder: PathBuf,
     pub manifest: Manifest,
 }
@@ -97,7 +97,7 @@ fn digest(bytes: &[u8]) -> String {
         .concat()
 }
 
-/// The text of a file. `None` where there is no file.
+/// The text of a file. `None` if there is no file.
 pub fn current(path: &Path) -> io::Result<Option<String>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -116,13 +116,13 @@ pub fn failed(path: &Path) -> impl Fn(io::Error) -> CommandError {
     }
 }
 
-/// A copy, or what describes the copies, cannot be used.
-pub fn damaged(path: &Path, why: &dyn fmt::Display) -> CommandError {
+/// The error about a copy or a manifest that cannot be used.
+pub fn damaged(path: &Path, reason: &dyn fmt::Display) -> CommandError {
     let folder = path.parent().unwrap_or(path).display().to_string();
     CommandError::Cannot {
         code: "copy_damaged",
         message: format!(
-            "{} cannot be used, and nothing is put back: {why}",
+            "{} cannot be used, and nothing is put back: {reason}",
             path.display()
         ),
         hint: Some(format!(
@@ -135,7 +135,7 @@ pub fn folder(state: &StateDir) -> PathBuf {
     state.path().join("setup")
 }
 
-/// The folders of earlier setups that were not undone, the newest first.
+/// The folders of setups that can be undone, the newest first.
 pub fn earlier(state: &StateDir) -> io::Result<Vec<(u32, PathBuf)>> {
     let entries = match fs::read_dir(folder(state)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -158,8 +158,8 @@ pub fn earlier(state: &StateDir) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(earlier)
 }
 
-/// Copies the files, writes down what is about to be done, and does it. After an error nothing is changed.
-pub fn apply(state: &StateDir, changes: &[FileChange]) -> Result<Done, CommandError> {
+/// Copies the files, writes the manifest, and makes the changes. After an error no file is changed.
+pub fn apply(state: &StateDir, changes: &[FileChange]) -> Result<SetupRecord, CommandError> {
     state.check()?;
     let all = folder(state);
     let number = earlier(state)
@@ -174,21 +174,21 @@ pub fn apply(state: &StateDir, changes: &[FileChange]) -> Result<Done, CommandEr
         let before = change.before.as_ref();
         let before = before.map(|text| Copy::make(&folder, format!("{index}-before"), text));
         let parent = change.path.parent().filter(|parent| !parent.exists());
-        manifest.files.push(Kept {
+        manifest.files.push(ChangedFile {
             path: change.path.clone(),
             client: change.client.map(|client| client.id().to_owned()),
             before: before.transpose()?,
             after: Copy::make(&folder, format!("{index}-after"), &change.after)?,
-            made: parent.map(Path::to_owned),
+            new_folder: parent.map(Path::to_owned),
             encoding: Encoding::of_file(&change.path).map_err(failed(&change.path))?,
         });
     }
-    let done = Done {
+    let done = SetupRecord {
         state: state.clone(),
         folder,
         manifest,
     };
-    // Before the first change: what is interrupted can be undone.
+    // Save the manifest before the first change, so that an interrupted setup can be undone.
     done.save()?;
     for change in changes {
         if let Err(error) = put(state, change) {
@@ -212,7 +212,7 @@ fn put(state: &StateDir, change: &FileChange) -> Result<(), CommandError> {
     written.map_err(failed(&change.path))
 }
 
-/// A file was written between our reading and our writing.
+/// The error about a file that another program wrote after it was read.
 pub fn changed_meanwhile(path: &Path, command: &str) -> CommandError {
     CommandError::Cannot {
         code: "changed_meanwhile",
@@ -226,7 +226,7 @@ pub fn changed_meanwhile(path: &Path, command: &str) -> CommandError {
     }
 }
 
-impl Done {
+impl SetupRecord {
     fn save(&self) -> Result<(), CommandError> {
         let path = self.folder.join(MANIFEST);
         let text = serde_json::to_vec_pretty(&self.manifest)
@@ -234,24 +234,25 @@ impl Done {
         state::write_private(&path, &text).map_err(failed(&path))
     }
 
-    /// Notes that the service is part of it.
+    /// Notes in the manifest that the service is part of the setup.
     pub fn with_service(mut self) -> Result<(), CommandError> {
         self.manifest.service = true;
         self.save()
     }
 
-    /// Undoes what was done so far. Files that were not written yet are as they were.
+    /// Undoes the changes that were made. Skips files that were not written yet.
     pub fn back_out(&self) -> Result<(), CommandError> {
-        for kept in self.manifest.files.iter().rev() {
-            let found = current(&kept.path).map_err(failed(&kept.path))?;
-            if found.is_some_and(|text| kept.after.is_of(&text)) {
-                let before = kept.before.as_ref();
+        for file in self.manifest.files.iter().rev() {
+            let found = current(&file.path).map_err(failed(&file.path))?;
+            if found.is_some_and(|text| file.after.is_of(&text)) {
+                let before = file.before.as_ref();
                 let before = before.map(|copy| copy.text(&self.folder)).transpose()?;
-                let made = kept.made.as_deref();
-                let put_back = || write_back(&kept.path, before.as_deref(), made, kept.encoding);
-                match kept.client {
+                let new_folder = file.new_folder.as_deref();
+                let put_back =
+                    || write_back(&file.path, before.as_deref(), new_folder, file.encoding);
+                match file.client {
                     Some(_) => put_back(),
-                    None => ConfigHistory::of(&self.state, &kept.path)
+                    None => ConfigHistory::of(&self.state, &file.path)
                         .around(ChangedBy::Command, put_back),
                 }?;
             }
@@ -265,11 +266,11 @@ impl Done {
     }
 }
 
-/// Gives a file its old content; without one, removes it and the folder that was made for it.
+/// Writes the old content of a file. Without one, removes the file and the folder that setup made for it.
 pub fn write_back(
     path: &Path,
     content: Option<&str>,
-    made: Option<&Path>,
+    new_folder: Option<&Path>,
     encoding: Encoding,
 ) -> Result<(), CommandError> {
     if let Some(text) = content {
@@ -279,7 +280,7 @@ pub fn write_back(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(path)(error)),
         _ => {}
     }
-    // Other files may have come into it.
-    made.map(fs::remove_dir);
+    // Fails if the folder holds other files.
+    new_folder.map(fs::remove_dir);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Takes secrets out of the text of a configuration, so that its difference can be shown. The text may be of any
+//! Hides secrets in the text of a configuration before its difference is printed. The text may be of any
 //! client: JSON, TOML or YAML, with comments.
 
 use std::collections::BTreeSet;
@@ -6,19 +6,23 @@ use std::collections::BTreeSet;
 use mainstay_config::masked_text::in_comment;
 use mainstay_core::redact::HIDDEN;
 
-/// A shorter secret is hidden only where it is a whole literal or a whole word.
-const LEAST_PART: usize = 4;
-/// A shorter one only where it is a whole literal.
-const LEAST_WORD: usize = 3;
+/// The minimum length of a secret that is hidden in parts of words. A shorter one is hidden as a whole
+/// literal or a whole word.
+const MIN_PART: usize = 4;
+/// The minimum length of a secret that is hidden as a whole word. A shorter one is hidden as a whole literal.
+const MIN_WORD: usize = 3;
 
-/// The text without these secrets and without what looks like one in its comments.
+/// The text with these secrets hidden, and with probable secrets in comments hidden.
 pub fn without_secrets(text: &str, secrets: &BTreeSet<String>) -> String {
     let mut text = hide_in_literals(text, secrets);
-    // Of two that begin alike, the longer one first.
-    let mut spellings: Vec<String> = secrets.iter().flat_map(|it| spellings(it)).collect();
+    // Replace the longest spelling first, because one may be the beginning of another.
+    let mut spellings: Vec<String> = secrets
+        .iter()
+        .flat_map(|secret| spellings(secret))
+        .collect();
     spellings.sort_unstable_by_key(|spelling| std::cmp::Reverse(spelling.len()));
     for spelling in spellings {
-        text = if spelling.len() < LEAST_PART {
+        text = if spelling.len() < MIN_PART {
             hide_word(&text, &spelling)
         } else {
             text.replace(&spelling, HIDDEN)
@@ -27,46 +31,46 @@ pub fn without_secrets(text: &str, secrets: &BTreeSet<String>) -> String {
     text.split_inclusive('\n').map(hide_in_comment).collect()
 }
 
-/// A secret as it may stand in a text: as it is, with escapes, and each of its lines, as in blocks of YAML.
+/// The spellings of a secret in a text: unchanged, with escapes, and each of its lines, as in blocks of YAML.
 fn spellings(secret: &str) -> Vec<String> {
     let lines = secret.lines().map(|line| line.trim().to_owned());
     let mut all: Vec<String> = lines.collect();
     if let Ok(literal) = serde_json::to_string(secret) {
         all.push(literal[1..literal.len() - 1].to_owned());
     }
-    all.retain(|spelling| spelling.len() >= LEAST_WORD);
+    all.retain(|spelling| spelling.len() >= MIN_WORD);
     all
 }
 
-/// Reads each literal in double quotes, whatever escapes it has.
+/// Hides secrets in literals with double quotes, with any escapes.
 fn hide_in_literals(text: &str, secrets: &BTreeSet<String>) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut output = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find('"') {
-        shown.push_str(&rest[..start]);
+        output.push_str(&rest[..start]);
         rest = &rest[start..];
         let Some(length) = literal_length(rest) else {
-            shown.push('"');
+            output.push('"');
             rest = &rest[1..];
             continue;
         };
         let literal = &rest[..length];
         let value = serde_json::from_str::<String>(literal).unwrap_or_default();
-        let is_part = |secret: &String| secret.len() >= LEAST_PART && value.contains(secret);
+        let is_part = |secret: &String| secret.len() >= MIN_PART && value.contains(secret);
         if secrets.contains(&value) || literal.contains('\\') && secrets.iter().any(is_part) {
-            shown.push('"');
-            shown.push_str(HIDDEN);
-            shown.push('"');
+            output.push('"');
+            output.push_str(HIDDEN);
+            output.push('"');
         } else {
-            shown.push_str(literal);
+            output.push_str(literal);
         }
         rest = &rest[length..];
     }
-    shown.push_str(rest);
-    shown
+    output.push_str(rest);
+    output
 }
 
-/// How long the literal is with which the text begins, if it ends on its line.
+/// Length of the literal at the beginning of the text, in bytes. `None` if it does not end on its line.
 fn literal_length(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -83,22 +87,22 @@ fn literal_length(text: &str) -> Option<usize> {
 
 fn hide_word(text: &str, word: &str) -> String {
     let is_open = |c: Option<char>| !c.is_some_and(char::is_alphanumeric);
-    let mut shown = String::with_capacity(text.len());
-    let mut kept = 0;
+    let mut output = String::with_capacity(text.len());
+    let mut copied_to = 0;
     for (at, _) in text.match_indices(word) {
         let end = at + word.len();
         if is_open(text[..at].chars().next_back()) && is_open(text[end..].chars().next()) {
-            shown.push_str(&text[kept..at]);
-            shown.push_str(HIDDEN);
-            kept = end;
+            output.push_str(&text[copied_to..at]);
+            output.push_str(HIDDEN);
+            copied_to = end;
         }
     }
-    shown.push_str(&text[kept..]);
-    shown
+    output.push_str(&text[copied_to..]);
+    output
 }
 
 fn hide_in_comment(line: &str) -> String {
-    let begins = |mark: &str| {
+    let comment_start = |mark: &str| {
         line.match_indices(mark)
             .find(|(at, _)| {
                 line[..*at]
@@ -108,19 +112,23 @@ fn hide_in_comment(line: &str) -> String {
             })
             .map(|(at, _)| at + mark.len())
     };
-    let Some(from) = ["//", "/*", "#"].into_iter().filter_map(begins).min() else {
+    let Some(from) = ["//", "/*", "#"]
+        .into_iter()
+        .filter_map(comment_start)
+        .min()
+    else {
         return line.to_owned();
     };
     let (code, comment) = line.split_at(from);
-    let mut shown = code.to_owned();
-    let mut kept = 0;
+    let mut output = code.to_owned();
+    let mut copied_to = 0;
     for at in in_comment(comment) {
-        shown.push_str(&comment[kept..at.start]);
-        shown.push_str(HIDDEN);
-        kept = at.end;
+        output.push_str(&comment[copied_to..at.start]);
+        output.push_str(HIDDEN);
+        copied_to = at.end;
     }
-    shown.push_str(&comment[kept..]);
-    shown
+    output.push_str(&comment[copied_to..]);
+    output
 }
 
 #[cfg(test)]
@@ -149,11 +157,11 @@ mod tests {
             "  // TOKEN=of-a-comment-s3cret\n  # \"API_KEY\": \"of-a-comment-s3cret\"\n",
             "x: 1 # Authorization: Bearer of-a-comment-s3cret\n",
         ] {
-            let shown = without_secrets(text, &secrets);
+            let output = without_secrets(text, &secrets);
             for secret in ["s3cret", "MIIE", "BEGIN", "xyz", "\"9\""] {
-                assert!(!shown.contains(secret), "{secret} in {shown}");
+                assert!(!output.contains(secret), "{secret} in {output}");
             }
-            assert_eq!(shown.lines().count(), text.lines().count(), "{shown}");
+            assert_eq!(output.lines().count(), text.lines().count(), "{output}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `mainstay setup`: puts the servers of all clients behind Mainstay, and back.
+//! `mainstay setup`: moves the servers of all clients to Mainstay, or back.
 
 mod backup;
 mod hidden;
@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use mainstay_client_files::{Client, DEFAULT_URL, Front, Standing};
+use mainstay_client_files::{Client, DEFAULT_URL, Front, MergeStatus};
 use mainstay_command_line::{
     CommandError, Exit,
     host::Host,
@@ -27,10 +27,10 @@ use mainstay_platform::{
 };
 use serde_json::json;
 
-use self::plan::{Note, Plan};
+use self::plan::{SetupNote, SetupPlan};
 use super::{
-    asked, import, own_entry,
-    service::{self, Wanted},
+    import, own_entry, probe,
+    service::{self, InstallRequest},
 };
 
 const EXAMPLES: &str = "\
@@ -65,7 +65,7 @@ pub struct Setup {
     /// share [default: this folder]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".", conflicts_with = "undo")]
     project: Option<PathBuf>,
-    /// How clients reach Mainstay: `mainstay connect`, which needs no token, or its URL
+    /// Connect clients by `mainstay connect`, which needs no token, or by the URL (http)
     #[arg(long, value_name = "WAY", default_value = "connect")]
     via: Via,
     /// Do not install the service
@@ -107,15 +107,15 @@ impl RunCommand for Setup {
         let project = self.project.as_deref().map(import::absolute).transpose()?;
         let found = plan::clients(project);
         let front = self.front()?;
-        let is_named = |it| self.client.is_empty() || self.client.contains(&it);
-        let refusals = asked::refusals(&found, is_named).await;
+        let is_named = |client| self.client.is_empty() || self.client.contains(&client);
+        let refusals = probe::refusals(&found, is_named).await;
         let other = match origin.path() {
             Some(path) => import::other_configuration(&path).await,
             None => None,
         };
-        let made = |chosen: &[Client]| {
-            let mut plan = Plan::of(&found, &origin, &front, &refusals, |it| {
-                chosen.contains(&it)
+        let make_plan = |chosen: &[Client]| {
+            let mut plan = SetupPlan::for_clients(&found, &origin, &front, &refusals, |client| {
+                chosen.contains(&client)
             })?;
             plan.note_all(other.iter().cloned().collect());
             if self.project.is_none() {
@@ -123,19 +123,19 @@ impl RunCommand for Setup {
             }
             Ok(plan)
         };
-        let mut plan = made(match &*self.client {
+        let mut plan = make_plan(match &*self.client {
             [] => &Client::ALL,
             named => named,
         })?;
         if plan.changes.is_empty() {
-            return self.tell_unchanged(&plan);
+            return self.report_unchanged(&plan);
         }
         if self.dry_run {
-            self.show(&plan)?;
-            return self.tell(&plan, None);
+            self.print(&plan)?;
+            return self.report(&plan, None);
         }
         if !self.yes {
-            plan = match self.agreed(plan, &made)? {
+            plan = match self.confirm(plan, &make_plan)? {
                 Some(plan) => plan,
                 None => {
                     complain("nothing was changed");
@@ -143,20 +143,20 @@ impl RunCommand for Setup {
                 }
             };
         }
-        let wants_service = !self.no_service
+        let with_service = !self.no_service
             && (self.yes || answer("start Mainstay now and whenever you log in? [y/n]")? == 'y');
         let done = backup::apply(&state, &plan.changes)?;
-        let service = if wants_service {
-            let wanted = Wanted {
+        let service = if with_service {
+            let request = InstallRequest {
                 config: self.config.clone(),
-                ..Wanted::default()
+                ..InstallRequest::default()
             };
-            match service::install(&wanted, self.json).await {
+            match service::install(&request, self.json).await {
                 Ok(()) => {
                     done.with_service()?;
                     Some(true)
                 }
-                // There may be no service manager, or a daemon that runs already.
+                // There may be no service manager, or a daemon may already run.
                 Err(error @ CommandError::Cannot { code, .. }) if code != "service_failed" => {
                     plan.note(format!(
                         "no service is installed: {error}; without one start Mainstay by `mainstay serve`"
@@ -172,23 +172,23 @@ impl RunCommand for Setup {
         } else {
             None
         };
-        let told = self.tell(&plan, service);
+        let outcome = self.report(&plan, service);
         let new: Vec<&ServerName> = plan.new_servers().map(|server| &server.name).collect();
         let ours = plan.changes.iter().find(|change| change.client.is_none());
         if let Some(ours) = ours {
-            import::hand_over(&new, &ours.path).await;
+            import::reload_daemon(&new, &ours.path).await;
         }
-        told
+        outcome
     }
 }
 
 impl Setup {
-    /// Shows the plan to a person, who agrees, refuses or chooses among its clients.
-    fn agreed(
+    /// Prints the plan, and asks a person to accept it, refuse it, or choose its clients.
+    fn confirm(
         &self,
-        mut plan: Plan,
-        made: &dyn Fn(&[Client]) -> Result<Plan, CommandError>,
-    ) -> Result<Option<Plan>, CommandError> {
+        mut plan: SetupPlan,
+        make_plan: &dyn Fn(&[Client]) -> Result<SetupPlan, CommandError>,
+    ) -> Result<Option<SetupPlan>, CommandError> {
         if !io::stdin().is_terminal() || self.json {
             return Err(CommandError::Usage {
                 message: "nobody can be asked: stdin is no terminal".to_owned(),
@@ -199,8 +199,8 @@ impl Setup {
         }
         let clients = plan.clients.clone();
         loop {
-            self.show(&plan)?;
-            tell_notes(&plan);
+            self.print(&plan)?;
+            print_notes(&plan);
             match answer("go on? [y]es, [n]o, [c]hoose the clients")? {
                 'y' => break,
                 'c' => {}
@@ -212,12 +212,12 @@ impl Setup {
                     chosen.push(*client);
                 }
             }
-            plan = made(&chosen)?;
+            plan = make_plan(&chosen)?;
             if plan.changes.is_empty() {
                 return Ok(None);
             }
         }
-        // They are told.
+        // The notes are printed already.
         plan.notes.clear();
         Ok(Some(plan))
     }
@@ -228,8 +228,8 @@ impl Setup {
             service::uninstall(self.json).await?;
         }
         if !self.dry_run && undone.files.iter().any(|file| file.is_configuration) {
-            // The daemon forgets the servers that setup added.
-            import::hand_over(&[], Path::new("")).await;
+            // The daemon drops the servers that setup added.
+            import::reload_daemon(&[], Path::new("")).await;
         }
         if self.json {
             let merged = undone.files.iter().filter(|file| file.is_merged);
@@ -237,7 +237,7 @@ impl Setup {
             output::json(&json!({
                 "dryRun": self.dry_run,
                 "restored": restored.map(|file| &file.path).collect::<Vec<_>>(),
-                "merged": merged.map(|file| json!({"file": file.path, "kept": file.kept})).collect::<Vec<_>>(),
+                "merged": merged.map(|file| json!({"file": file.path, "kept": file.retained})).collect::<Vec<_>>(),
                 "service": undone.service,
             }))?;
             return Ok(Exit::DONE);
@@ -248,13 +248,13 @@ impl Setup {
         }
         for file in &undone.files {
             let path = file.path.display();
-            output::line(&file.told(self.dry_run))?;
+            output::line(&file.sentence(self.dry_run))?;
             if file.is_merged {
                 complain(&format!(
                     "note: {path} was changed since `mainstay setup`; these changes stay"
                 ));
             }
-            for server in &file.kept {
+            for server in &file.retained {
                 complain(&format!(
                     "note: {path}: {server} was changed since and stays as it is"
                 ));
@@ -272,19 +272,19 @@ impl Setup {
         }
     }
 
-    fn show(&self, plan: &Plan) -> Result<(), CommandError> {
+    fn print(&self, plan: &SetupPlan) -> Result<(), CommandError> {
         if self.json {
             return Ok(());
         }
         let rows = plan.servers.iter().map(|server| {
             let standing = match server.standing {
-                Standing::New => "new",
-                Standing::Present => "there already",
+                MergeStatus::New => "new",
+                MergeStatus::Present => "there already",
             };
             [
                 server.name.to_string(),
                 standing.to_owned(),
-                import::clients_of(server),
+                import::client_names(server),
             ]
         });
         output::table(["SERVER", "STANDING", "FROM"], rows)?;
@@ -294,11 +294,11 @@ impl Setup {
         Ok(())
     }
 
-    fn tell_unchanged(&self, plan: &Plan) -> Result<Exit, CommandError> {
+    fn report_unchanged(&self, plan: &SetupPlan) -> Result<Exit, CommandError> {
         if self.json {
-            return self.tell(plan, None);
+            return self.report(plan, None);
         }
-        tell_notes(plan);
+        print_notes(plan);
         output::line(if plan.clients.is_empty() {
             "no client was found whose servers Mainstay could take"
         } else {
@@ -307,26 +307,26 @@ impl Setup {
         Ok(Exit::DONE)
     }
 
-    fn tell(&self, plan: &Plan, service: Option<bool>) -> Result<Exit, CommandError> {
+    fn report(&self, plan: &SetupPlan, service: Option<bool>) -> Result<Exit, CommandError> {
         if self.json {
-            let servers = plan.servers.iter().map(|server| {
+            let views = plan.servers.iter().map(|server| {
                 json!({
                     "name": server.name.as_str(),
-                    "new": server.standing == Standing::New,
-                    "from": server.sources.iter().map(|it| it.client.id()).collect::<Vec<_>>(),
+                    "new": server.standing == MergeStatus::New,
+                    "from": server.sources.iter().map(|source| source.client.id()).collect::<Vec<_>>(),
                 })
             });
             output::json(&json!({
                 "dryRun": self.dry_run,
-                "servers": servers.collect::<Vec<_>>(),
+                "servers": views.collect::<Vec<_>>(),
                 "clients": plan.clients.iter().map(|client| client.id()).collect::<Vec<_>>(),
                 "changed": plan.changes.iter().map(|change| &change.path).collect::<Vec<_>>(),
-                "notes": plan.notes.iter().map(Note::to_string).collect::<Vec<_>>(),
+                "notes": plan.notes.iter().map(SetupNote::to_string).collect::<Vec<_>>(),
                 "service": service,
             }))?;
             return Ok(Exit::DONE);
         }
-        tell_notes(plan);
+        print_notes(plan);
         if self.dry_run {
             complain("nothing was changed; `mainstay setup` does it");
             return Ok(Exit::DONE);
@@ -351,14 +351,14 @@ impl Setup {
     }
 }
 
-fn tell_notes(plan: &Plan) {
+fn print_notes(plan: &SetupPlan) {
     for note in &plan.notes {
         complain(&format!("note: {}", note.sentence()));
         note.block().lines().for_each(complain);
     }
 }
 
-/// The first letter of a person's answer.
+/// Asks a question, and returns the first letter of the answer.
 fn answer(question: &str) -> Result<char, CommandError> {
     ask(question);
     let mut answer = String::new();

@@ -1,11 +1,10 @@
-//! What `setup` would do: the servers that it finds, and the new text of each file. Nothing is written
-//! here.
+//! Plans a setup: the servers to add, and the new text of each file. Writes no file.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
-    self as client_files, Change, Client, EditError, Found, FoundFile, Front, LeftOut, Merged,
-    NotReadable, Server, Standing,
+    self as client_files, Client, EditError, EntryChange, FoundClient, FoundFile, FoundServer,
+    Front, LeftOut, MergeStatus, Merged, NotReadable,
 };
 use mainstay_command_line::CommandError;
 use mainstay_config::{
@@ -14,7 +13,7 @@ use mainstay_config::{
     masking,
 };
 use mainstay_core::{
-    config::{ConfigError, Launch},
+    config::{ConfigError, Launch, ServerConfig},
     ids::ServerName,
 };
 use mainstay_platform::environment::Origin;
@@ -23,33 +22,34 @@ use similar::TextDiff;
 
 use super::{
     super::{
-        asked::{Refusals, plain_url},
-        import, programs,
+        import,
+        probe::{Refusals, plain_url},
+        programs,
     },
     hidden::without_secrets,
 };
 
-/// A file, and what it becomes.
+/// A file with its old and its new text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     pub path: PathBuf,
-    /// The client whose file it is. `None` for our configuration.
+    /// The client whose file it is. `None` for Mainstay's configuration.
     pub client: Option<Client>,
-    /// `None` where there is no file yet.
+    /// The old text. `None` if there is no file yet.
     pub before: Option<String>,
     pub after: String,
 }
 
 /// A sentence for a person, and the servers or files that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct SetupNote {
     about: Vec<String>,
     text: String,
-    /// Lines to paste into a file, as they stand.
+    /// Lines to paste into a file, unchanged.
     block: String,
 }
 
-impl Note {
+impl SetupNote {
     /// The sentence.
     pub fn sentence(&self) -> String {
         match &*self.about {
@@ -58,13 +58,13 @@ impl Note {
         }
     }
 
-    /// The lines to paste; empty where there are none.
+    /// The lines to paste. Empty if there are none.
     pub fn block(&self) -> &str {
         &self.block
     }
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for SetupNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence())?;
         if !self.block.is_empty() {
@@ -75,23 +75,23 @@ impl fmt::Display for Note {
 }
 
 #[derive(Debug, Default)]
-pub struct Plan {
-    /// Our configuration first, then the files of clients.
+pub struct SetupPlan {
+    /// The change of Mainstay's configuration first, then those of the clients' files.
     pub changes: Vec<FileChange>,
     pub servers: Vec<Merged>,
     /// The clients that would use Mainstay.
     pub clients: Vec<Client>,
-    /// What a person has to know.
-    pub notes: Vec<Note>,
+    /// Notes for the person.
+    pub notes: Vec<SetupNote>,
     /// Servers that stay with their clients.
-    staying: Vec<Server>,
+    staying: Vec<FoundServer>,
     secrets: BTreeSet<String>,
 }
 
-impl Plan {
-    /// The plan for these clients.
-    pub fn of(
-        found: &[Found],
+impl SetupPlan {
+    /// Makes the plan for the chosen clients.
+    pub fn for_clients(
+        found: &[FoundClient],
         origin: &Origin,
         front: &Front,
         refusals: &Refusals,
@@ -99,10 +99,12 @@ impl Plan {
     ) -> Result<Self, CommandError> {
         let mut plan = Self::default();
         let chosen = found.iter().filter(|found| is_chosen(found.client));
-        let reached: Vec<&Found> = chosen.filter(|it| plan.is_reached(it, front)).collect();
+        let reached: Vec<&FoundClient> = chosen
+            .filter(|found| plan.is_reached(found, front))
+            .collect();
         let mut servers = Vec::new();
-        for it in reached.iter().flat_map(|found| &found.files) {
-            plan.read(it, &mut servers);
+        for file in reached.iter().flat_map(|found| &found.files) {
+            plan.read(file, &mut servers);
         }
         let servers = plan.without_unsupported(servers, refusals);
         plan.configure(origin, &servers)?;
@@ -113,13 +115,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Adds a note that is about nothing in particular.
+    /// Adds a note without a server or a file.
     pub fn note(&mut self, text: String) {
         self.note_with_block(text, String::new());
     }
 
     fn note_with_block(&mut self, text: String, block: String) {
-        self.notes.push(Note {
+        self.notes.push(SetupNote {
             about: Vec::new(),
             text,
             block,
@@ -132,13 +134,13 @@ impl Plan {
         }
     }
 
-    /// Adds a note about something. Equal notes become one.
+    /// Adds a note about a server or a file. Equal notes become one.
     fn note_about(&mut self, about: String, text: String) {
-        let mut known = self.notes.iter_mut();
-        match known.find(|note| !note.about.is_empty() && note.text == text) {
+        let is_same = |note: &&mut SetupNote| !note.about.is_empty() && note.text == text;
+        match self.notes.iter_mut().find(is_same) {
             Some(note) if note.about.contains(&about) => {}
             Some(note) => note.about.push(about),
-            None => self.notes.push(Note {
+            None => self.notes.push(SetupNote {
                 about: vec![about],
                 text,
                 block: String::new(),
@@ -149,16 +151,19 @@ impl Plan {
     pub fn new_servers(&self) -> impl Iterator<Item = &Merged> {
         self.servers
             .iter()
-            .filter(|it| it.standing == Standing::New)
+            .filter(|server| server.standing == MergeStatus::New)
     }
 
-    /// Whether the client would have the tools of Mainstay. A client whose own list leaves Mainstay out would have none
-    /// at all without its servers: nothing of it is changed.
-    fn is_reached(&mut self, found: &Found, front: &Front) -> bool {
-        let left_out = main_files(found).into_iter().filter_map(|it| {
-            let text = it.text.as_ref().ok()?;
-            let pointed = client_files::point_at_mainstay(&it.file, text, front, |_| true);
-            Some((it.file.path.display().to_string(), pointed.ok()?.left_out?))
+    /// True if the client would get the tools of Mainstay. A client whose own list excludes Mainstay would
+    /// lose all its servers, so none of its files is changed.
+    fn is_reached(&mut self, found: &FoundClient, front: &Front) -> bool {
+        let left_out = main_files(found).into_iter().filter_map(|file| {
+            let text = file.text.as_ref().ok()?;
+            let pointed = client_files::point_at_mainstay(&file.file, text, front, |_| true);
+            Some((
+                file.file.path.display().to_string(),
+                pointed.ok()?.left_out?,
+            ))
         });
         let left_out: Vec<_> = left_out.collect();
         for (path, note) in &left_out {
@@ -171,22 +176,22 @@ impl Plan {
         left_out.is_empty()
     }
 
-    fn read(&mut self, it: &FoundFile, servers: &mut Vec<Server>) {
-        let path = it.file.path.display().to_string();
-        let text = match &it.text {
+    fn read(&mut self, file: &FoundFile, servers: &mut Vec<FoundServer>) {
+        let path = file.file.path.display().to_string();
+        let text = match &file.text {
             Ok(text) => text,
             Err(error) => {
                 let hint = error.hint();
                 return self.note_about(path, format!("left alone, for {error}; {hint}"));
             }
         };
-        if let Ok(value) = client_files::value(it.file.format, text) {
-            self.learn(&value);
+        if let Ok(value) = client_files::value(file.file.format, text) {
+            self.add_secrets(&value);
         }
-        match client_files::servers(&it.file, text) {
+        match client_files::servers(&file.file, text) {
             Ok(read) => {
                 for server in &read {
-                    self.learn(&Value::Object(server.entry.clone()));
+                    self.add_secrets(&Value::Object(server.entry.clone()));
                     self.note_unread(server);
                 }
                 servers.extend(read);
@@ -195,15 +200,20 @@ impl Plan {
         }
     }
 
-    /// The servers without those that need what Mainstay has not, or refuse it. They may work for their clients, and
-    /// stay there.
-    fn without_unsupported(&mut self, servers: Vec<Server>, refusals: &Refusals) -> Vec<Server> {
-        let refusal = |it: &Server| refusals.get(plain_url(&it.entry)?);
-        let stays =
-            |it: &Server| it.left_out.is_none() && (!it.is_movable() || refusal(it).is_some());
-        let (staying, others) = servers.into_iter().partition(stays);
+    /// The servers without those that Mainstay does not support, and those that refuse it. These may work in
+    /// their clients, and stay there.
+    fn without_unsupported(
+        &mut self,
+        servers: Vec<FoundServer>,
+        refusals: &Refusals,
+    ) -> Vec<FoundServer> {
+        let refusal = |server: &FoundServer| refusals.get(plain_url(&server.entry)?);
+        let cannot_move = |server: &FoundServer| {
+            server.left_out.is_none() && (!server.is_movable() || refusal(server).is_some())
+        };
+        let (staying, others) = servers.into_iter().partition(cannot_move);
         self.staying = staying;
-        let staying = self.staying.iter().map(|server| {
+        let notes = self.staying.iter().map(|server| {
             let reasons = server
                 .unsupported()
                 .map(|note| format!("`{}`: {}", note.key, note.text));
@@ -212,14 +222,14 @@ impl Plan {
             let text = format!("stays in {}, {}", server.client, reasons.join("; "));
             (server.label.clone(), text)
         });
-        for (about, text) in staying.collect::<Vec<_>>() {
+        for (about, text) in notes.collect::<Vec<_>>() {
             self.note_about(about, text);
         }
         others
     }
 
-    /// Says why an entry stays with its client that cannot be read.
-    fn note_unread(&mut self, server: &Server) {
+    /// Adds a note about an entry that cannot be read and stays with its client.
+    fn note_unread(&mut self, server: &FoundServer) {
         if let Some(LeftOut::NotUnderstood(reason)) = &server.left_out {
             let text = format!(
                 "stays in {}, for its entry cannot be read: {reason}",
@@ -229,19 +239,19 @@ impl Plan {
         }
     }
 
-    /// Notes which texts of a file are secrets, so that no difference shows them.
-    fn learn(&mut self, value: &Value) {
+    /// Adds the secrets of a file, so that no difference shows them.
+    fn add_secrets(&mut self, value: &Value) {
         let masked = masking::masked(value, "");
         gather(value, &masked, &mut self.secrets);
     }
 
-    /// Our own configuration, with the servers that it has not.
-    fn configure(&mut self, origin: &Origin, servers: &[Server]) -> Result<(), CommandError> {
+    /// Adds the new servers to Mainstay's configuration.
+    fn configure(&mut self, origin: &Origin, servers: &[FoundServer]) -> Result<(), CommandError> {
         let path = origin
             .path()
             .ok_or(mainstay_platform::state::StateError::Nowhere)?;
         let before = import::read(&path)?;
-        // What cannot be used is not built upon.
+        // Fail early if the configuration is invalid.
         origin.parse(before.as_deref())?;
         let text = before.as_deref().filter(|text| !text.trim().is_empty());
         let invalid = |error: edit::EditError| CommandError::Cannot {
@@ -250,13 +260,13 @@ impl Plan {
             hint: Some("correct it, or name another with --config".to_owned()),
         };
         let text = text.unwrap_or(edit::NEW);
-        let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
+        let document = Document::read(text, Syntax::of_path(&path)).map_err(invalid)?;
         if let Ok(value) = document.value() {
-            self.learn(&value);
+            self.add_secrets(&value);
         }
         self.servers = client_files::merge(servers, &document.entries());
         let with_new = |plan: &Self| {
-            let document = Document::read(text, Syntax::of(&path)).map_err(invalid)?;
+            let document = Document::read(text, Syntax::of_path(&path)).map_err(invalid)?;
             for server in plan.new_servers() {
                 document.put(&server.name, &server.entry).map_err(invalid)?;
             }
@@ -266,9 +276,12 @@ impl Plan {
         for (name, problem) in loaded.config.problems() {
             self.leave(name, &problem_words(name, problem));
         }
-        let new: BTreeSet<ServerName> = self.new_servers().map(|it| it.name.clone()).collect();
-        let servers = loaded.config.servers.iter();
-        for server in servers.filter(|it| it.enabled && new.contains(&it.name)) {
+        let new: BTreeSet<ServerName> = self
+            .new_servers()
+            .map(|server| server.name.clone())
+            .collect();
+        let is_enabled = |server: &&ServerConfig| server.enabled && new.contains(&server.name);
+        for server in loaded.config.servers.iter().filter(is_enabled) {
             if let Launch::Stdio(launch) = &server.launch
                 && let Some(obstacle) = programs::obstacle(launch)
             {
@@ -298,13 +311,17 @@ impl Plan {
         Ok(())
     }
 
-    /// A new server that cannot be started here stays where it may work.
+    /// Leaves a new server with its clients, because it cannot start here.
     fn leave(&mut self, name: &ServerName, problem: &str) {
-        let is_it = |it: &mut Merged| it.standing == Standing::New && it.name == *name;
-        let staying: Vec<Merged> = self.servers.extract_if(.., is_it).collect();
+        let is_named =
+            |server: &mut Merged| server.standing == MergeStatus::New && server.name == *name;
+        let staying: Vec<Merged> = self.servers.extract_if(.., is_named).collect();
         for server in staying {
-            let clients: BTreeSet<&str> =
-                server.sources.iter().map(|it| it.client.name()).collect();
+            let clients: BTreeSet<&str> = server
+                .sources
+                .iter()
+                .map(|source| source.client.name())
+                .collect();
             let clients: Vec<&str> = clients.into_iter().collect();
             let clients = clients.join(", ");
             self.note_about(
@@ -315,30 +332,31 @@ impl Plan {
         }
     }
 
-    /// Whether Mainstay has the server instead of its client.
-    fn takes(&self, server: &Server) -> bool {
+    /// True if Mainstay gets the server, and its client loses it.
+    fn moves(&self, server: &FoundServer) -> bool {
         !self.staying.contains(server)
     }
 
-    /// Has a client use Mainstay in place of the servers that Mainstay now has.
-    fn point(&mut self, found: &Found, front: &Front) {
+    /// Points a client at Mainstay in place of the servers that Mainstay gets.
+    fn point(&mut self, found: &FoundClient, front: &Front) {
         let main = main_files(found);
         let mut is_pointed = false;
-        for it in found.files.iter().filter(|it| is_readable(it)) {
-            let Ok(text) = &it.text else { continue };
-            let is_main = main.contains(&it);
+        for file in found.files.iter().filter(|file| is_readable(file)) {
+            let Ok(text) = &file.text else { continue };
+            let is_main = main.contains(&file);
             let after = if is_main {
-                let pointed =
-                    client_files::point_at_mainstay(&it.file, text, front, |it| self.takes(it));
+                let pointed = client_files::point_at_mainstay(&file.file, text, front, |server| {
+                    self.moves(server)
+                });
                 pointed.map(|pointed| pointed.text)
             } else {
-                self.without_servers(it, text)
+                self.without_servers(file, text)
             };
             match after {
                 Ok(after) => {
                     is_pointed |= is_main;
                     self.change(FileChange {
-                        path: it.file.path.clone(),
+                        path: file.file.path.clone(),
                         client: Some(found.client),
                         before: Some(text.clone()),
                         after,
@@ -349,7 +367,7 @@ impl Plan {
                     block,
                     remove,
                 }) => {
-                    let path = it.file.path.display();
+                    let path = file.file.path.display();
                     let remove = if remove.is_empty() {
                         String::new()
                     } else {
@@ -361,7 +379,7 @@ impl Plan {
                     self.note_with_block(text, block.trim_end().to_owned());
                 }
                 Err(EditError::NotReadable(error)) => {
-                    self.note_about(it.file.path.display().to_string(), left_alone(&error));
+                    self.note_about(file.file.path.display().to_string(), left_alone(&error));
                 }
             }
         }
@@ -370,15 +388,15 @@ impl Plan {
         }
     }
 
-    /// A file of a client beside its main one: its servers are in our configuration now.
-    fn without_servers(&self, it: &FoundFile, text: &str) -> Result<String, EditError> {
-        let servers = client_files::servers(&it.file, text)?.into_iter();
+    /// The text of a client's other file without the servers that Mainstay gets.
+    fn without_servers(&self, file: &FoundFile, text: &str) -> Result<String, EditError> {
+        let servers = client_files::servers(&file.file, text)?.into_iter();
         let ours = servers.filter(|server| match &server.left_out {
-            None => self.takes(server),
-            Some(reason) => !reason.stays(),
+            None => self.moves(server),
+            Some(reason) => !reason.stays_in_file(),
         });
-        let changes: Vec<Change> = ours
-            .map(|server| Change::Remove {
+        let changes: Vec<EntryChange> = ours
+            .map(|server| EntryChange::Remove {
                 section: server.section,
                 label: server.label,
             })
@@ -386,7 +404,7 @@ impl Plan {
         if changes.is_empty() {
             return Ok(text.to_owned());
         }
-        client_files::apply(&it.file, text, &changes)
+        client_files::apply(&file.file, text, &changes)
     }
 
     fn change(&mut self, change: FileChange) {
@@ -395,12 +413,12 @@ impl Plan {
         }
     }
 
-    /// What became of keys that are not wholly honoured.
+    /// Adds notes about keys that are honoured only in part.
     fn report(&mut self) {
         let notes = self.servers.iter().flat_map(|server| {
-            let of_sources = server.sources.iter().flat_map(Server::reports);
-            let notes = server.notes.iter().chain(of_sources);
-            notes.map(|note| {
+            let reports = server.sources.iter().flat_map(FoundServer::reports);
+            let all_notes = server.notes.iter().chain(reports);
+            all_notes.map(|note| {
                 (
                     server.name.to_string(),
                     format!("{}: {}", note.key, note.text),
@@ -412,9 +430,9 @@ impl Plan {
         }
     }
 
-    /// The difference of a file, without the secrets in it.
+    /// The difference of a file, with the secrets hidden.
     pub fn difference(&self, change: &FileChange) -> String {
-        // It is long, and nobody's own.
+        // The schema is long, and no person has written it.
         if change.path.ends_with(edit::SCHEMA_FILE) {
             let path = change.path.display();
             return format!("+++ {path}: the schema of the configuration, for editors\n");
@@ -438,15 +456,15 @@ impl Plan {
     }
 }
 
-fn is_readable(it: &FoundFile) -> bool {
-    let text = it.text.as_ref().ok();
-    text.is_some_and(|text| client_files::servers(&it.file, text).is_ok())
+fn is_readable(file: &FoundFile) -> bool {
+    let text = file.text.as_ref().ok();
+    text.is_some_and(|text| client_files::servers(&file.file, text).is_ok())
 }
 
-/// The files into which Mainstay is put: each installation of the client has a main one.
-fn main_files(found: &Found) -> Vec<&FoundFile> {
-    let readable = || found.files.iter().filter(|it| is_readable(it));
-    let main: Vec<&FoundFile> = readable().filter(|it| it.file.is_main).collect();
+/// The files that get an entry of Mainstay: the main file of each installation of the client.
+fn main_files(found: &FoundClient) -> Vec<&FoundFile> {
+    let readable = || found.files.iter().filter(|file| is_readable(file));
+    let main: Vec<&FoundFile> = readable().filter(|file| file.file.is_main).collect();
     if main.is_empty() {
         return readable().take(1).collect();
     }
@@ -457,7 +475,7 @@ fn left_alone(error: &NotReadable) -> String {
     format!("left alone, for it cannot be read: {error}")
 }
 
-/// The texts that masking changes.
+/// Collects the texts that masking changes.
 fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
     match (value, masked) {
         (Value::Object(members), Value::Object(masked)) => {
@@ -480,13 +498,13 @@ fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
 }
 
 /// The clients on this machine, with their files in a project.
-pub fn clients(project: Option<PathBuf>) -> Vec<Found> {
+pub fn clients(project: Option<PathBuf>) -> Vec<FoundClient> {
     import::this_machine()
         .map(|machine| client_files::find(&machine.with_project(project)))
         .unwrap_or_default()
 }
 
-/// A problem of a server's entry, and where in the entry. Nobody has written the entry yet.
+/// A problem of a server's entry, with its place in the entry. The entry is in no file yet.
 fn problem_words(name: &ServerName, problem: &ConfigError) -> String {
     let within = format!("{name}.");
     let place = problem.path.split_once(&within);

@@ -1,5 +1,4 @@
-//! `setup --undo`: every file as it was before. Where a file was changed since, only what setup did is
-//! undone.
+//! `setup --undo`: restores each file. In a file that was changed since, it undoes only the changes of setup.
 
 use std::path::{Path, PathBuf};
 
@@ -16,58 +15,61 @@ use mainstay_platform::{
     state::{self, StateDir},
 };
 
-use super::backup::{self, Done, Kept, MANIFEST, Manifest, damaged, failed};
+use super::backup::{self, ChangedFile, MANIFEST, Manifest, SetupRecord, damaged, failed};
 
-/// What undoing has done.
+/// The result of an undo.
 #[derive(Debug, Default)]
-pub struct Undone {
-    pub files: Vec<Restored>,
-    /// Whether the service is to be removed.
+pub struct UndoResult {
+    pub files: Vec<RestoredFile>,
+    /// True if the service has to be removed.
     pub service: bool,
 }
 
-/// A file that is put back.
+/// A file to restore.
 #[derive(Debug)]
-pub struct Restored {
+pub struct RestoredFile {
     pub path: PathBuf,
-    /// Whether it is our configuration, and not a client's file.
+    /// True for Mainstay's configuration, false for a client's file.
     pub is_configuration: bool,
-    /// What it holds now. `None` where there is no file.
+    /// The content now. `None` if there is no file.
     now: Option<String>,
-    /// What it is to hold.
+    /// The content after the undo. `None` if the file has to go.
     content: Option<String>,
-    /// The folder that was made for it.
-    made: Option<PathBuf>,
+    /// The folder that setup made for the file.
+    new_folder: Option<PathBuf>,
     encoding: Encoding,
-    /// Whether changes that others made since stay in it.
+    /// True if the file holds later changes of others, which stay.
     pub is_merged: bool,
-    /// Servers that others changed since. They stay as they are.
-    pub kept: Vec<String>,
+    /// Servers that others have changed since. They stay as they are.
+    pub retained: Vec<String>,
 }
 
-/// Puts everything back, the newest setup first. A file that was changed since keeps the changes of
-/// others; with `force` it becomes what it was. Nothing is done where one file cannot be put back.
-pub fn undo(state: &StateDir, force: bool, dry_run: bool) -> Result<Undone, CommandError> {
+/// Undoes all setups, the newest first. Changes of others stay, unless `force` restores the whole file.
+/// Restores no file if one of them cannot be restored.
+pub fn undo(state: &StateDir, force: bool, dry_run: bool) -> Result<UndoResult, CommandError> {
     state.check()?;
     let setups = setups(state)?;
-    let mut undone = Undone {
+    let mut undone = UndoResult {
         files: Vec::new(),
         service: setups.iter().any(|done| done.manifest.service),
     };
     let mut refused = Vec::new();
     for done in &setups {
-        for kept in done.manifest.files.iter().rev() {
-            let known = undone.files.iter().position(|it| it.path == kept.path);
-            let index = match known {
+        for changed in done.manifest.files.iter().rev() {
+            let position = undone
+                .files
+                .iter()
+                .position(|file| file.path == changed.path);
+            let index = match position {
                 Some(index) => index,
                 None => {
-                    undone.files.push(Restored::now(kept, force)?);
+                    undone.files.push(RestoredFile::read(changed, force)?);
                     undone.files.len() - 1
                 }
             };
             let file = &mut undone.files[index];
-            if let Err(reason) = file.step_back(kept, &done.folder, force)? {
-                refused.push(format!("{}: {reason}", kept.path.display()));
+            if let Err(reason) = file.step_back(changed, &done.folder, force)? {
+                refused.push(format!("{}: {reason}", changed.path.display()));
             }
         }
     }
@@ -90,15 +92,15 @@ pub fn undo(state: &StateDir, force: bool, dry_run: bool) -> Result<Undone, Comm
     for file in &undone.files {
         file.write(state, force)?;
     }
-    // Only when all is back: an error leaves the copies.
+    // Remove the copies last, so that they remain after an error.
     for done in &setups {
         done.forget()?;
     }
     Ok(undone)
 }
 
-/// The setups that were not undone, the newest first.
-fn setups(state: &StateDir) -> Result<Vec<Done>, CommandError> {
+/// The setups that can be undone, the newest first.
+fn setups(state: &StateDir) -> Result<Vec<SetupRecord>, CommandError> {
     let earlier = backup::earlier(state).map_err(failed(&backup::folder(state)))?;
     let setups = earlier.into_iter().map(|(_, folder)| {
         let path = folder.join(MANIFEST);
@@ -106,7 +108,7 @@ fn setups(state: &StateDir) -> Result<Vec<Done>, CommandError> {
         let manifest: Manifest =
             serde_json::from_slice(&text).map_err(|error| damaged(&path, &error))?;
         let state = state.clone();
-        Ok(Done {
+        Ok(SetupRecord {
             state,
             folder,
             manifest,
@@ -115,73 +117,76 @@ fn setups(state: &StateDir) -> Result<Vec<Done>, CommandError> {
     setups.collect()
 }
 
-impl Restored {
-    fn now(kept: &Kept, force: bool) -> Result<Self, CommandError> {
-        let path = &kept.path;
+impl RestoredFile {
+    fn read(changed: &ChangedFile, force: bool) -> Result<Self, CommandError> {
+        let path = &changed.path;
         let now = match backup::current(path) {
-            // What it holds does not count.
+            // With `force` the present content does not matter.
             Err(_) if force => None,
             read => read.map_err(failed(path))?,
         };
         Ok(Self {
             path: path.to_owned(),
-            is_configuration: kept.client.is_none(),
+            is_configuration: changed.client.is_none(),
             content: now.clone(),
             now,
-            made: None,
-            encoding: kept.encoding,
+            new_folder: None,
+            encoding: changed.encoding,
             is_merged: false,
-            kept: Vec::new(),
+            retained: Vec::new(),
         })
     }
 
-    /// Undoes one setup. The inner error says why it cannot be undone.
+    /// Undoes one setup in this file. The inner error is the reason that this is impossible.
     fn step_back(
         &mut self,
-        kept: &Kept,
+        changed: &ChangedFile,
         folder: &Path,
         force: bool,
     ) -> Result<Result<(), String>, CommandError> {
-        let before = kept.before.as_ref();
+        let before = changed.before.as_ref();
         let is_before = match (before, &self.content) {
             (Some(copy), Some(text)) => copy.is_of(text),
             (None, None) => true,
             _ => false,
         };
-        self.made.clone_from(&kept.made);
-        self.encoding = kept.encoding;
+        self.new_folder.clone_from(&changed.new_folder);
+        self.encoding = changed.encoding;
         if is_before {
             return Ok(Ok(()));
         }
         let before = before.map(|copy| copy.text(folder)).transpose()?;
-        let changed = self.content.take().filter(|text| !kept.after.is_of(text));
-        let Some(now) = changed.filter(|_| !force) else {
+        let edited = self
+            .content
+            .take()
+            .filter(|text| !changed.after.is_of(text));
+        let Some(now) = edited.filter(|_| !force) else {
             self.content = before;
             return Ok(Ok(()));
         };
-        let after = kept.after.text(folder)?;
+        let after = changed.after.text(folder)?;
         self.is_merged = true;
-        let reverted = match &kept.client {
-            Some(client) => match client_file(client, &kept.path) {
+        let reverted = match &changed.client {
+            Some(client) => match client_file(client, &changed.path) {
                 Some(file) => {
                     let before = before.as_deref().unwrap_or_default();
                     client_files::revert(&file, before, &after, &now)
-                        .map(|reverted| (Some(reverted.text), reverted.kept))
+                        .map(|reverted| (Some(reverted.text), reverted.changed_since))
                         .map_err(|error| error.to_string())
                 }
                 None => Err(format!("{client} is not known")),
             },
-            None => configuration(&kept.path, before.as_deref(), &after, &now)
+            None => configuration(&changed.path, before.as_deref(), &after, &now)
                 .map_err(|error| error.to_string()),
         };
         Ok(reverted.map(|(text, servers)| {
             self.content = text;
-            self.kept.extend(servers);
+            self.retained.extend(servers);
         }))
     }
 
-    /// What was done to it, or would be.
-    pub fn told(&self, dry_run: bool) -> String {
+    /// A sentence about the change of this file, or with `dry_run` about the change that would be made.
+    pub fn sentence(&self, dry_run: bool) -> String {
         let path = self.path.display();
         let would = if dry_run { "would be " } else { "" };
         if !self.is_merged {
@@ -204,8 +209,8 @@ impl Restored {
                 "mainstay setup --undo",
             ));
         }
-        let (content, made) = (self.content.as_deref(), self.made.as_deref());
-        let put_back = || backup::write_back(&self.path, content, made, self.encoding);
+        let (content, new_folder) = (self.content.as_deref(), self.new_folder.as_deref());
+        let put_back = || backup::write_back(&self.path, content, new_folder, self.encoding);
         if self.is_configuration {
             ConfigHistory::of(state, &self.path).around(ChangedBy::Command, put_back)
         } else {
@@ -215,42 +220,44 @@ impl Restored {
 }
 
 fn client_file(client: &str, path: &Path) -> Option<ClientFile> {
-    let machine = Machine::of(&Process)?;
+    let machine = Machine::from_environment(&Process)?;
     Some(ClientFile::of_client(client.parse().ok()?, path, &machine))
 }
 
-/// Our configuration without the servers that setup added, and those among them that were changed since.
+/// Mainstay's configuration without the servers that setup added, and the names of added servers that were
+/// changed since.
 fn configuration(
     path: &Path,
     before: Option<&str>,
     after: &str,
     now: &str,
 ) -> Result<(Option<String>, Vec<String>), edit::EditError> {
-    let read = |text: &str| Document::read(text, Syntax::of(path));
+    let read = |text: &str| Document::read(text, Syntax::of_path(path));
     let (old, new, document) = (
         read(before.unwrap_or(edit::EMPTY))?,
         read(after)?,
         read(now)?,
     );
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     for (name, entry) in new.entries() {
         if old.entry(&name).is_some() {
             continue;
         }
         match document.entry(&name) {
             Some(found) if found == entry => document.remove(&name)?,
-            Some(_) => kept.push(name.to_string()),
+            Some(_) => retained.push(name.to_string()),
             None => {}
         }
     }
     let text = document.to_string();
     let expected = document.value().ok();
     if before.is_none() && expected == read(edit::EMPTY)?.value().ok() {
-        return Ok((None, kept));
+        return Ok((None, retained));
     }
     let lines = client_files::unpatched(before.unwrap_or_default(), after, now);
-    let is_right = |text: &String| read(text).is_ok_and(|it| it.value().ok() == expected);
-    Ok((Some(lines.filter(is_right).unwrap_or(text)), kept))
+    let is_right =
+        |text: &String| read(text).is_ok_and(|document| document.value().ok() == expected);
+    Ok((Some(lines.filter(is_right).unwrap_or(text)), retained))
 }
 
 #[cfg(test)]
@@ -301,7 +308,7 @@ mod tests {
             apply(&self.state, changes).map(|_| ())
         }
 
-        fn undo(&self) -> Undone {
+        fn undo(&self) -> UndoResult {
             undo(&self.state, false, false).expect("undone")
         }
     }
@@ -342,8 +349,8 @@ mod tests {
             let changes = [world.change("a", Some(before), after)];
             world.apply(&changes).expect("done");
         }
-        let shown = undo(&world.state, false, true).expect("shown");
-        assert_eq!(shown.files[0].path, world.path("a"));
+        let preview = undo(&world.state, false, true).expect("shown");
+        assert_eq!(preview.files[0].path, world.path("a"));
         assert_eq!(world.text("a").as_deref(), Some("3"));
         world.write("a", "4");
         let error = undo(&world.state, false, false).expect_err("it is no JSON");
@@ -354,7 +361,7 @@ mod tests {
         assert!(world.undo().files.is_empty());
     }
 
-    /// A client writes to its file whenever it runs: between two setups, and after both.
+    /// A client writes its file at any time: between two setups, and after both.
     #[test]
     fn changes_of_others_stay() {
         let world = World::new();
@@ -367,7 +374,7 @@ mod tests {
         world.write("a", &cursor("mainstay", 3));
         let undone = world.undo();
         assert!(undone.files[0].is_merged);
-        assert_eq!(undone.files[0].kept, [""; 0]);
+        assert_eq!(undone.files[0].retained, [""; 0]);
         let text = world.text("a").expect("there");
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(value["other"], 3);
@@ -402,7 +409,7 @@ mod tests {
         assert!(folder.join("1-before").exists());
     }
 
-    /// A setup that was killed has changed some files and not the others.
+    /// A setup that is killed has changed some of the files.
     #[test]
     fn what_was_interrupted_can_be_undone() {
         let world = World::new();
@@ -446,22 +453,22 @@ mod tests {
         };
         let mine = text(&["mine"]);
         let names = |text: &str| {
-            let document = Document::read(text, Syntax::of(path)).expect("read");
+            let document = Document::read(text, Syntax::of_path(path)).expect("read");
             let entries = document.entries().into_iter();
             entries
                 .map(|(name, _)| name.to_string())
                 .collect::<Vec<_>>()
         };
-        // Another server came since.
-        let (left, kept) = check(Some(&mine), &text(&["mine", "added", "later"]));
+        // Another server was added since.
+        let (left, retained) = check(Some(&mine), &text(&["mine", "added", "later"]));
         assert_eq!(names(&left.expect("a file")), ["mine", "later"]);
-        assert!(kept.is_empty());
-        // One of those was changed since.
+        assert!(retained.is_empty());
+        // One of the added servers was changed since.
         let changed = text(&["mine", "added"]).replace("\"added\"}", "\"other\"}");
-        let (left, kept) = check(Some(&mine), &changed);
+        let (left, retained) = check(Some(&mine), &changed);
         assert_eq!(left.as_deref(), Some(changed.as_str()));
-        assert_eq!(kept, ["added"]);
-        // There was no file, and nothing of others is in it.
+        assert_eq!(retained, ["added"]);
+        // There was no file, and the present one holds only added servers.
         let (left, _) = check(None, &text(&["added", "mine"]));
         assert_eq!(left, None);
         let (left, _) = check(None, &text(&["added", "later"]));

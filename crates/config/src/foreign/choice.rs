@@ -1,12 +1,12 @@
-//! What a file of another program says beside its servers about which of them, and of their tools, it has: `mcp`
-//! of Gemini CLI, and `tools` of an agent of Amazon Q or Kiro.
+//! Reads the choice of servers and tools in files of other programs: `mcp` of Gemini CLI, and `tools` of an
+//! agent of Amazon Q or Kiro.
 
 use mainstay_core::{config::ServerConfig, ids::ServerName};
 
 use crate::read::{
     fields::Fields,
     node::Node,
-    report::{KeyPath, Report},
+    report::{FindingReport, KeyPath},
 };
 
 #[derive(Default)]
@@ -15,14 +15,14 @@ pub(crate) struct Choice {
     allowed: Option<Vec<String>>,
     /// `mcp.excluded`
     excluded: Vec<String>,
-    /// `tools`, and its place.
+    /// `tools` of an agent, and its place.
     of_agent: Option<(Vec<String>, KeyPath)>,
 }
 
 impl Choice {
-    pub fn take(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
+    pub fn take(fields: &mut Fields<'_>, report: &mut FindingReport<'_>) -> Self {
         let mut choice = Self::of_mcp(fields, report);
-        // Gemini CLI has an object there, with rules that are not read.
+        // Gemini CLI has an object there, with rules that Mainstay does not read.
         if fields.peek("tools").is_some_and(|node| !node.is_object()) {
             let tools = fields.take("tools");
             choice.of_agent = tools.map(|node| (node.strings(report), node.place));
@@ -30,8 +30,8 @@ impl Choice {
         choice
     }
 
-    fn of_mcp(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
-        let is_list = |node: &Node<'_>, key| node.member(key).is_some_and(|it| it.is_array());
+    fn of_mcp(fields: &mut Fields<'_>, report: &mut FindingReport<'_>) -> Self {
+        let is_list = |node: &Node<'_>, key| node.member(key).is_some_and(|list| list.is_array());
         let is_choice = |node: &Node<'_>| is_list(node, "allowed") || is_list(node, "excluded");
         if !fields.peek("mcp").is_some_and(is_choice) {
             return Self::default();
@@ -50,15 +50,18 @@ impl Choice {
         }
     }
 
-    /// Leaves the server what the file has of it. `label` is its name in the file.
-    pub fn restrict(&self, label: &str, server: &mut ServerConfig, report: &mut Report<'_>) {
+    /// Restricts a server to the tools that the file chooses, and disables a server that it does not
+    /// choose. `label` is the server's name in the file.
+    pub fn restrict(&self, label: &str, server: &mut ServerConfig, report: &mut FindingReport<'_>) {
         server.enabled &= self.has(label, &server.name);
         let Some((chosen, place)) = &self.of_agent else {
             return;
         };
         let mut tools = Vec::new();
         for text in chosen {
-            let rest = text.strip_prefix('@').and_then(|it| it.strip_prefix(label));
+            let rest = text
+                .strip_prefix('@')
+                .and_then(|name| name.strip_prefix(label));
             match rest.map(|rest| rest.strip_prefix('/').unwrap_or(rest)) {
                 _ if text == "*" => return,
                 Some("" | "*") => return,
@@ -78,10 +81,10 @@ impl Choice {
         server.withheld.allow(&tools);
     }
 
-    /// Whether Gemini CLI has the server, by its name in the file or the one that it goes by.
+    /// True if Gemini CLI starts the server. Its lists may have the name in the file or the adopted name.
     fn has(&self, label: &str, name: &ServerName) -> bool {
-        let is_it = |it: &String| it == label || it == name.as_str();
-        let is_allowed = |allowed: &Vec<String>| allowed.iter().any(is_it);
-        !self.excluded.iter().any(is_it) && self.allowed.as_ref().is_none_or(is_allowed)
+        let is_named = |listed: &String| listed == label || listed == name.as_str();
+        let is_allowed = |allowed: &Vec<String>| allowed.iter().any(is_named);
+        !self.excluded.iter().any(is_named) && self.allowed.as_ref().is_none_or(is_allowed)
     }
 }

@@ -1,19 +1,18 @@
-//! Tells which program a configuration file belongs to, by its place and its shape. Programs mean
-//! different things by the same words: `timeout` is in seconds for some, and each has its own names for
-//! folders.
+//! Tells which program a configuration file belongs to, by its place and its shape. Programs use the same
+//! words for different things: `timeout` is in seconds for some, and each has its own names for folders.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::{Environment, read::node::Node};
 
-/// Keys by which Cline, Roo Code and Kilo Code say what they need not ask for, or what to watch. No
-/// program that counts `timeout` in milliseconds has them.
+/// Keys of Cline, Roo Code and Kilo Code: tools that need no confirmation, files to watch. No program that
+/// counts `timeout` in milliseconds has them.
 const KEYS_WITH_SECONDS: [&str; 2] = ["alwaysAllow", "watchPaths"];
 
-/// A key that Cline has, which counts seconds, and Kiro and Amazon Q, which count milliseconds.
+/// A key of Cline, which counts seconds, and of Kiro and Amazon Q, which count milliseconds.
 const KEY_WITH_EITHER: &str = "autoApprove";
 
-/// Folders in which a project keeps what its editor reads.
+/// Folders of a project that its editor reads.
 const PROJECT_FOLDERS: [&str; 8] = [
     ".vscode",
     ".vs",
@@ -25,14 +24,14 @@ const PROJECT_FOLDERS: [&str; 8] = [
     ".gemini",
 ];
 
-/// What `timeout` is counted in.
+/// The unit of `timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Unit {
     Seconds,
     Milliseconds,
     /// Milliseconds, unless the number can only be one of seconds.
     Either,
-    /// Milliseconds, as here, but the file may come from elsewhere.
+    /// Milliseconds, as in our own file, but the file may come from elsewhere.
     #[default]
     Unknown,
 }
@@ -40,19 +39,20 @@ pub(crate) enum Unit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dialect {
     pub timeout: Unit,
-    /// Whether `$NAME` stands for a variable, as for Gemini CLI.
+    /// True if `$NAME` stands for a variable, as for Gemini CLI.
     pub has_plain_variables: bool,
     /// The project to which the file belongs: `${workspaceFolder}`, `$PROJECT_DIR$`.
     pub project: Option<PathBuf>,
 }
 
 impl Dialect {
-    /// The dialect of a file at this path; `servers` are its entries.
-    pub fn of(path: &Path, servers: &[Node<'_>], environment: &dyn Environment) -> Self {
+    /// Finds the dialect of a file at this path; `servers` are its entries.
+    pub fn of_file(path: &Path, servers: &[Node<'_>], environment: &dyn Environment) -> Self {
         let is_of_gemini = is_of_gemini(path);
         let has = |keys: &[&str]| {
-            let mut servers = servers.iter();
-            servers.any(|server| keys.iter().any(|key| server.member(key).is_some()))
+            servers
+                .iter()
+                .any(|server| keys.iter().any(|key| server.member(key).is_some()))
         };
         let timeout = match unit_by_place(path) {
             Some(unit) => unit,
@@ -83,22 +83,22 @@ fn unit_by_place(path: &Path) -> Option<Unit> {
 fn is_of_gemini(path: &Path) -> bool {
     let is_extension = path
         .file_name()
-        .is_some_and(|it| it == "gemini-extension.json");
+        .is_some_and(|name| name == "gemini-extension.json");
     is_extension || is_in(path, ".gemini") || is_in(path, ".qwen")
 }
 
 fn is_in(path: &Path, folder: &str) -> bool {
     let mut folders = path.parent().into_iter().flat_map(Path::components);
-    folders.any(|it| it == Component::Normal(folder.as_ref()))
+    folders.any(|component| component == Component::Normal(folder.as_ref()))
 }
 
-/// The folder above the one that an editor reads in each project.
+/// The parent of the folder that an editor reads in each project.
 fn project(path: &Path) -> Option<PathBuf> {
     let mut folders = path.ancestors().skip(1);
-    let own = folders.find(|folder| {
+    let editor_folder = folders.find(|folder| {
         let name = folder.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| PROJECT_FOLDERS.contains(&name))
     })?;
-    let project = own.parent()?;
+    let project = editor_folder.parent()?;
     project.is_absolute().then(|| project.to_owned())
 }

@@ -1,5 +1,5 @@
-//! Words of other MCP clients in a server's entry. The reader of our own file and `client-files`, which
-//! translates those of other clients, both know them from here.
+//! Words of other MCP clients in a server's entry. The reader of our own file and `client-files` both use
+//! them.
 
 /// Keys of other clients that change nothing here, whatever they hold, and that people keep: descriptions, and
 /// what a client may call without asking.
@@ -59,7 +59,7 @@ impl TransportWord {
             "stdio" | "local" => Self::Stdio,
             "sse" => Self::Sse,
             "http" | "streamablehttp" | "remotestreamable" => Self::StreamableHttp,
-            // As a `serverType` it means SSE; elsewhere it only says "not a process".
+            // As a `serverType` it means SSE; elsewhere it only means that the server is no process.
             "remote" if key == "serverType" => Self::Sse,
             "remote" => Self::Remote,
             _ => return None,

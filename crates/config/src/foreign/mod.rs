@@ -1,4 +1,4 @@
-//! Files of other programs that cannot be used as they are: what each is, and what to do with it.
+//! Recognises files of other programs that Mainstay cannot use as they are, and tells what to do with them.
 
 pub(crate) mod choice;
 pub(crate) mod dialect;
@@ -15,9 +15,9 @@ pub use self::entry_words::{KEPT_KEYS, TransportWord, UNUSED_KEYS};
 /// A file of another program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
-    /// What it is, as a whole sentence without its end.
+    /// The program and the place of its servers, as a sentence without its end.
     pub message: &'static str,
-    /// What to do.
+    /// The way to make a configuration of it.
     pub hint: &'static str,
 }
 
@@ -86,7 +86,7 @@ const YAML: Foreign = Foreign {
     hint: r#"write the servers as {"mcpServers": {NAME: {…}}}"#,
 };
 
-/// What a file is that has neither `mcpServers` nor `servers`.
+/// Recognises a JSON file that has neither `mcpServers` nor `servers`.
 pub(crate) fn in_json(fields: &Fields<'_>) -> Option<&'static Foreign> {
     let object = |key: &str| fields.peek(key).filter(|node| node.is_object());
     let schema = fields.peek("$schema").and_then(Node::as_str);
@@ -104,7 +104,7 @@ pub(crate) fn in_json(fields: &Fields<'_>) -> Option<&'static Foreign> {
         });
     }
     let experimental = object("experimental");
-    if experimental.is_some_and(|it| it.member("modelContextProtocolServers").is_some()) {
+    if experimental.is_some_and(|section| section.member("modelContextProtocolServers").is_some()) {
         return Some(&CONTINUE);
     }
     if object("context_servers").is_some() {
@@ -137,17 +137,19 @@ pub(crate) fn in_json(fields: &Fields<'_>) -> Option<&'static Foreign> {
         .then_some(&BARE_ENTRIES)
 }
 
-/// Its `command` is an array, its type one of opencode's, or it is switched off by `enabled`: Crush says
-/// `disabled`.
+/// True if `command` is an array, the type is one of opencode's, or the entry has `enabled`: Crush has
+/// `disabled` instead.
 fn is_of_opencode(entry: &Node<'_>) -> bool {
-    let is_array = entry.member("command").is_some_and(|it| it.is_array());
-    let word = entry.member("type").and_then(|it| it.as_str());
+    let is_array = entry
+        .member("command")
+        .is_some_and(|command| command.is_array());
+    let word = entry.member("type").and_then(|node| node.as_str());
     let is_switched = entry.member("enabled").is_some();
     is_array || is_switched || matches!(word, Some("local" | "remote"))
 }
 
-/// What a text is that is not JSON: its extension says so, or its first line. JSON begins with a bracket,
-/// and these do not, but for the head of a table in TOML.
+/// Recognises a text that is not JSON by its extension or its first line. JSON begins with a bracket, and
+/// the other formats do not, apart from the head of a table in TOML.
 pub(crate) fn in_text(text: &str, path: &Path) -> Option<&'static Foreign> {
     let lines = text.lines().map(without_comment);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -155,7 +157,7 @@ pub(crate) fn in_text(text: &str, path: &Path) -> Option<&'static Foreign> {
         .clone()
         .find(|line| *line != "---")
         .unwrap_or_default();
-    let extension = path.extension().and_then(|it| it.to_str());
+    let extension = path.extension().and_then(|extension| extension.to_str());
     let (is_toml, is_yaml) = match extension.map(str::to_ascii_lowercase).as_deref() {
         Some("toml") => (true, false),
         Some("yaml" | "yml") => (false, true),
@@ -182,10 +184,12 @@ pub(crate) fn in_text(text: &str, path: &Path) -> Option<&'static Foreign> {
     )
 }
 
-/// `[mcp_servers.fs]`, `[[profiles]]`
+/// True for `[mcp_servers.fs]` and `[[profiles]]`.
 fn is_toml_table(line: &str) -> bool {
-    let inside = line.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-    let inside = inside.map(|it| it.trim_start_matches('[').trim_end_matches(']'));
+    let inside = line
+        .strip_prefix('[')
+        .and_then(|line| line.strip_suffix(']'));
+    let inside = inside.map(|name| name.trim_start_matches('[').trim_end_matches(']'));
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"');
     inside.is_some_and(|name| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -193,24 +197,24 @@ fn is_toml_table(line: &str) -> bool {
     })
 }
 
-/// `model = "o3"`
+/// True for `model = "o3"`.
 fn is_toml_pair(line: &str) -> bool {
     let name = line.split_once('=').map(|(name, _)| name.trim_end());
     name.is_some_and(|name| is_word(unquoted(name)))
 }
 
-/// `- name: fs`
+/// True for `- name: fs`.
 fn is_yaml_element(line: &str) -> bool {
     line.strip_prefix("- ").is_some_and(is_yaml_key)
 }
 
-/// A comment begins with a blank and `#`.
+/// Returns the line without its comment, which begins with a blank and `#`.
 fn without_comment(line: &str) -> &str {
     let end = line.find(" #").unwrap_or(line.len());
     line[..end].trim_end()
 }
 
-/// A key may stand in quotes.
+/// Returns a key without its quotes.
 fn unquoted(name: &str) -> &str {
     ['"', '\'']
         .into_iter()
@@ -218,7 +222,7 @@ fn unquoted(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// `extensions:`, `name: Local`
+/// True for `extensions:` and `name: Local`.
 fn is_yaml_key(line: &str) -> bool {
     let key = line.split_once(':');
     key.is_some_and(|(name, rest)| {

@@ -1,4 +1,4 @@
-//! `alerts`: receivers that are told when a server goes down, flaps, loses its tools or recovers.
+//! `alerts`: receivers of a message when a server goes down, flaps, loses its tools or recovers.
 //!
 //! ```json
 //! {"on": ["server_down", "recovered"], "servers": ["prod-*"], "webhook": {"url": "${ALERT_URL}"}, "afterMs": 60000}
@@ -11,13 +11,13 @@ use mainstay_core::config::{
 };
 
 use crate::read::{
-    entry::{Context, Entry},
+    entry::{Context, EntryReader},
     fields::Fields,
     node::Node,
-    report::Report,
+    report::FindingReport,
 };
 
-/// Most outages end by themselves within this; a person need not hear of those.
+/// Most outages are over by then, and nobody needs to hear of them.
 const AFTER: Duration = Duration::from_secs(60);
 const FLAPPING: Flapping = Flapping {
     losses: 3,
@@ -30,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn read<'e>(
     node: &Node<'e>,
     context: &Context<'e>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> Vec<Alert> {
     let elements = node.array(report);
     elements
@@ -39,7 +39,11 @@ pub(crate) fn read<'e>(
         .collect()
 }
 
-fn alert<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) -> Option<Alert> {
+fn alert<'e>(
+    node: &Node<'e>,
+    context: &Context<'e>,
+    report: &mut FindingReport<'_>,
+) -> Option<Alert> {
     let mut fields = Fields::open(node, report)?;
     let on = fields.take("on").map(|node| kinds(&node, report));
     let servers = fields.take("servers").map(|node| node.strings(report));
@@ -79,7 +83,7 @@ fn alert<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) ->
     })
 }
 
-fn kinds(node: &Node<'_>, report: &mut Report<'_>) -> Vec<AlertKind> {
+fn kinds(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<AlertKind> {
     let words = AlertKind::ALL.map(|kind| (kind.as_str(), kind));
     let elements = node.array(report);
     if node.is_array() && elements.is_empty() {
@@ -88,11 +92,13 @@ fn kinds(node: &Node<'_>, report: &mut Report<'_>) -> Vec<AlertKind> {
             "an alert about nothing; leave `on` out for everything",
         );
     }
-    let kinds = elements.iter();
-    kinds.filter_map(|node| node.word(report, &words)).collect()
+    elements
+        .iter()
+        .filter_map(|node| node.word(report, &words))
+        .collect()
 }
 
-fn flapping(node: &Node<'_>, report: &mut Report<'_>) -> Flapping {
+fn flapping(node: &Node<'_>, report: &mut FindingReport<'_>) -> Flapping {
     let mut flapping = FLAPPING;
     let Some(mut fields) = Fields::open(node, report) else {
         return flapping;
@@ -111,9 +117,13 @@ fn flapping(node: &Node<'_>, report: &mut Report<'_>) -> Flapping {
     flapping
 }
 
-fn webhook<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) -> Option<Webhook> {
+fn webhook<'e>(
+    node: &Node<'e>,
+    context: &Context<'e>,
+    report: &mut FindingReport<'_>,
+) -> Option<Webhook> {
     let fields = Fields::open(node, report)?;
-    let mut entry = Entry::new("", fields, context, report);
+    let mut entry = EntryReader::new("", fields, context, report);
     let url = entry.fields.take("url");
     let url = entry
         .required(url, &["url"], "a webhook needs a `url`")
@@ -129,7 +139,7 @@ fn webhook<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) 
 fn command<'e>(
     node: &Node<'e>,
     context: &Context<'e>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> Option<AlertCommand> {
     let scope = context.scope();
     let mut words = Vec::new();
@@ -140,8 +150,8 @@ fn command<'e>(
             Err(fault) => report.error_about(&node.place, &fault, fault.hint()),
         }
     }
-    let mut words = words.into_iter();
-    let Some(program) = words.next().filter(|program| !program.trim().is_empty()) else {
+    let mut rest = words.into_iter();
+    let Some(program) = rest.next().filter(|program| !program.trim().is_empty()) else {
         if node.is_array() {
             report.error(&node.place, "a command needs the name of a program");
         }
@@ -149,6 +159,6 @@ fn command<'e>(
     };
     Some(AlertCommand {
         program,
-        args: words.collect(),
+        args: rest.collect(),
     })
 }

@@ -15,21 +15,21 @@ use mainstay_core::{
 };
 
 use crate::{
-    Environment, MAX_EXPANDED, References, Unreadable,
+    Environment, MAX_EXPANDED, References, UnreadableFile,
     foreign::dialect::Dialect,
     read::{
         env_file,
-        expand::{Scope, Unresolved},
+        expand::{ReferenceScope, Unresolved},
         fields::Fields,
         http,
         node::{Member, Node},
         policies::Policies,
         reach,
-        report::{KeyPath, Report},
+        report::{FindingReport, KeyPath},
     },
 };
 
-/// What all entries of a file share.
+/// The parts of a file that all of its entries share.
 pub(crate) struct Context<'e> {
     pub environment: &'e dyn Environment,
     pub references: References,
@@ -39,27 +39,27 @@ pub(crate) struct Context<'e> {
     pub dialect: &'e Dialect,
     pub inputs: &'e BTreeMap<String, String>,
     pub require_transport: bool,
-    /// What the top of the file says of policies.
+    /// The policies at the top of the file.
     pub policies: Policies,
 }
 
 /// An entry being read, or another object whose texts may have references.
-pub(crate) struct Entry<'e, 'r, 't> {
-    /// The server's name as the file has it.
+pub(crate) struct EntryReader<'e, 'r, 't> {
+    /// The server's name in the file.
     pub label: &'e str,
     pub fields: Fields<'e>,
-    pub report: &'r mut Report<'t>,
-    pub scope: Scope<'e>,
-    /// The file in which it stands.
+    pub report: &'r mut FindingReport<'t>,
+    pub scope: ReferenceScope<'e>,
+    /// The file of the entry.
     pub file: &'e Path,
     /// Variables of `env` that are `null`.
     pub unset: BTreeSet<String>,
 }
 
 impl<'e> Context<'e> {
-    /// What references may name outside any entry.
-    pub fn scope(&self) -> Scope<'e> {
-        Scope {
+    /// The names that references outside of any entry may have.
+    pub fn scope(&self) -> ReferenceScope<'e> {
+        ReferenceScope {
             environment: self.environment,
             references: self.references,
             folder: self.folder,
@@ -78,7 +78,7 @@ pub(crate) fn read<'e>(
     label: &'e str,
     node: &Node<'e>,
     context: &Context<'e>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> ServerConfig {
     let before = report.errors.len();
     let (mut server, transport) = match Fields::open(node, report) {
@@ -87,7 +87,7 @@ pub(crate) fn read<'e>(
             let transport = server.transport();
             (server, transport)
         }
-        // A stand-in, like all that is read from an entry with a problem.
+        // A placeholder: an entry with a problem is never launched.
         None => {
             let launch = Launch::Stdio(StdioLaunch::default());
             (ServerConfig::new(name, launch), "unknown")
@@ -95,10 +95,10 @@ pub(crate) fn read<'e>(
     };
     let mut problems = report.errors.split_off(before);
     problems.sort_by_key(|problem| problem.position);
-    let mut problems = problems.into_iter();
-    if let Some(problem) = problems.next() {
+    let mut sorted = problems.into_iter();
+    if let Some(problem) = sorted.next() {
         server.launch = Launch::Broken(Broken { problem, transport });
-        server.further_problems = problems.collect();
+        server.further_problems = sorted.collect();
     }
     server
 }
@@ -108,9 +108,9 @@ fn read_fields<'e>(
     label: &'e str,
     fields: Fields<'e>,
     context: &Context<'e>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> ServerConfig {
-    let mut entry = Entry::new(label, fields, context, report);
+    let mut entry = EntryReader::new(label, fields, context, report);
     entry.read_params();
     entry.read_env_file();
     entry.read_env();
@@ -123,12 +123,12 @@ fn read_fields<'e>(
     server
 }
 
-impl<'e, 'r, 't> Entry<'e, 'r, 't> {
+impl<'e, 'r, 't> EntryReader<'e, 'r, 't> {
     pub fn new(
         label: &'e str,
         fields: Fields<'e>,
         context: &Context<'e>,
-        report: &'r mut Report<'t>,
+        report: &'r mut FindingReport<'t>,
     ) -> Self {
         Self {
             label,
@@ -141,19 +141,19 @@ impl<'e, 'r, 't> Entry<'e, 'r, 't> {
     }
 }
 
-impl<'e> Entry<'e, '_, '_> {
-    /// `inputParams`: a text each, or an object that describes the parameter and has its value.
+impl<'e> EntryReader<'e, '_, '_> {
+    /// Reads `inputParams`. Each is a text, or an object that describes the parameter and has its value.
     fn read_params(&mut self) {
         for Member { key, node, .. } in self.members("inputParams") {
             let value = if node.is_object() {
                 let members = node.distinct_members(self.report).unwrap_or_default();
-                let given = |key| {
+                let value_of = |key| {
                     members
                         .iter()
                         .find(|member| member.key == key && !member.node.is_null())
                 };
-                given("value")
-                    .or_else(|| given("default"))
+                value_of("value")
+                    .or_else(|| value_of("default"))
                     .map(|member| member.node.clone())
             } else {
                 (!node.is_null()).then_some(node)
@@ -164,7 +164,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// `envFile`, over which `env` wins, as in VS Code.
+    /// Reads `envFile`. `env` overrides its variables, as in VS Code.
     fn read_env_file(&mut self) {
         let is_remote = reach::URL_KEYS.iter().any(|key| self.fields.has(key));
         if is_remote && !self.fields.has("command") {
@@ -181,7 +181,7 @@ impl<'e> Entry<'e, '_, '_> {
         let text = match self.scope.file(&path) {
             Err(
                 absent @ Unresolved::File {
-                    reason: Unreadable::Absent,
+                    reason: UnreadableFile::Absent,
                     ..
                 },
             ) => {
@@ -218,7 +218,7 @@ impl<'e> Entry<'e, '_, '_> {
                     "not a variable's name: empty, or with '=' or NUL",
                 );
             } else if node.is_null() {
-                // As VS Code has it: not even what is inherited.
+                // As in VS Code, `null` removes an inherited variable, too.
                 self.scope.env.remove(key);
                 self.unset.insert(key.to_owned());
             } else if let Some(value) = self.scalar(&node) {
@@ -227,8 +227,8 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// A text that must be there and not be empty, with its place; `absent` says that it is not. `keys` are those
-    /// by which it may be given.
+    /// Reads a text that must be there and not be empty. Returns it with its place. `absent` is the error
+    /// message, and `keys` are the keys that may hold the text.
     pub fn required(
         &mut self,
         node: Option<Node<'e>>,
@@ -236,9 +236,11 @@ impl<'e> Entry<'e, '_, '_> {
         absent: &str,
     ) -> Option<(KeyPath, String)> {
         let Some(node) = node else {
-            let mut keys = keys.iter();
-            let meant = keys.find_map(|key| Some((self.fields.misspelt(key)?, key)));
-            let hint = meant.map(|(key, meant)| format!("it has `{key}`; did you mean `{meant}`?"));
+            let misspelt = keys
+                .iter()
+                .find_map(|key| Some((self.fields.misspelt(key)?, key)));
+            let hint = misspelt
+                .map(|(key, legal_key)| format!("it has `{key}`; did you mean `{legal_key}`?"));
             self.report.error_about(&self.fields.place, &absent, hint);
             return None;
         };
@@ -256,7 +258,7 @@ impl<'e> Entry<'e, '_, '_> {
         Some((node.place, text))
     }
 
-    /// A URL whose references are still there is checked when they are replaced.
+    /// Checks a URL. One that still has references is checked when they are replaced.
     pub fn checked_url(&mut self, place: &KeyPath, url: String) -> Option<String> {
         if self.scope.is_open(&url) {
             return Some(url);
@@ -270,7 +272,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// A string with its references replaced.
+    /// Reads a string, and replaces its references.
     pub fn text(&mut self, node: &Node<'_>) -> Option<String> {
         let text = node.string(self.report)?;
         self.look_for_variable(&node.place, text);
@@ -288,7 +290,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// A text that clients also write as a number or a boolean.
+    /// Reads a text that clients also write as a number or a boolean.
     pub fn scalar(&mut self, node: &Node<'_>) -> Option<String> {
         let (text, converted) = node.scalar(self.report)?;
         if converted {
@@ -304,7 +306,7 @@ impl<'e> Entry<'e, '_, '_> {
     pub fn resolved<T>(&mut self, place: &KeyPath, resolved: Result<T, Unresolved>) -> Option<T> {
         match resolved {
             Ok(text) => Some(text),
-            // The entry is wrong already, and a long one would have as many findings as texts.
+            // The entry is reported already, and a long entry would have as many findings as texts.
             Err(Unresolved::NoRoom) => None,
             Err(fault @ Unresolved::File { .. }) => {
                 self.report.error_of_file(place, &fault, fault.hint());
@@ -323,10 +325,11 @@ impl<'e> Entry<'e, '_, '_> {
             .unwrap_or_default()
     }
 
-    /// Programs that write every key of every kind of server leave the others' empty.
-    pub fn unused(&mut self, key: &'static str, why: &str) {
+    /// Warns of a key that this kind of server does not use. Some programs write the keys of every kind,
+    /// and leave these empty.
+    pub fn unused(&mut self, key: &'static str, message: &str) {
         if let Some(node) = self.fields.take(key).filter(|node| !node.is_empty()) {
-            self.report.warn(&node.place, why);
+            self.report.warn(&node.place, message);
         }
     }
 }

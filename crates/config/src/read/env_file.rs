@@ -5,9 +5,9 @@
 #[error("line {0} is not NAME=VALUE")]
 pub(crate) struct NoVariable(pub usize);
 
-/// The variables of a file's text, in its order. Empty lines and those that begin with `#` are left out,
-/// and so is `export` before a name. A value may stand in quotes; in double ones `\n`, `\"` and `\\` are
-/// escapes. Behind one without quotes ` #` begins a comment.
+/// Reads the variables of a text, in its order. Leaves out empty lines, lines that begin with `#`, and
+/// `export` before a name. A value may stand in quotes; in double quotes `\n`, `\"` and `\\` are escapes.
+/// After a value without quotes, ` #` begins a comment.
 pub(crate) fn read(text: &str) -> Result<Vec<(&str, String)>, NoVariable> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().map(str::trim).enumerate();
@@ -27,7 +27,7 @@ fn variable(line: &str) -> Option<(&str, String)> {
     Some((name, unquoted(value.trim())?))
 }
 
-/// `None` where a quote is not closed.
+/// Removes the quotes and escapes of a value. Returns `None` if a quote is not closed.
 fn unquoted(value: &str) -> Option<String> {
     let Some(quote) = value.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
         let end = value.find(" #").unwrap_or(value.len());

@@ -1,6 +1,6 @@
-//! References in a text: `${VAR}`, `${env:VAR}`, `${VAR:-default}`, `${input:id}`, `${file:path}`;
-//! `$${` stands for `${`. What a reference yields is never expanded again, and references cannot be
-//! nested, so that a text is read once, from its beginning to its end.
+//! Expands references in a text: `${VAR}`, `${env:VAR}`, `${VAR:-default}`, `${input:id}`, `${file:path}`;
+//! `$${` stands for `${`. The value of a reference is never expanded again, and references cannot be
+//! nested, so a text is read once, from its beginning to its end.
 
 use std::{
     borrow::Cow,
@@ -14,60 +14,60 @@ use mainstay_core::{
     display::{LONGEST_NAME, shortened},
 };
 
-use crate::{Unreadable, foreign::dialect::Dialect};
+use crate::{UnreadableFile, foreign::dialect::Dialect};
 
-/// The most that the texts of one server's entry may come to, all fields together, in bytes: what
-/// stands there, references included, and what the references yield. No system starts a process with a
-/// longer command line and environment, and twelve lines that double each other would fill any memory.
+/// The most bytes in the texts of one server's entry, all fields together: the texts with their references,
+/// and the values of the references. No system starts a process with a longer command line and environment,
+/// and twelve lines that double each other would fill any memory.
 pub const MAX_EXPANDED: usize = 1024 * 1024;
 
-/// How much of a path is shown, in characters.
+/// The longest path in a message, in characters.
 const LONGEST_PATH: usize = 256;
 
-/// What parsing needs from the outside world, so that the core stays pure.
+/// The parts of the outside world that parsing needs, so that the core stays pure.
 pub trait Environment {
     /// A variable of the environment.
     fn var(&self, name: &str) -> Option<String>;
     /// The text of a file that `${file:…}` names. Returns in bounded time, whatever the path leads to.
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable>;
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile>;
     fn home_dir(&self) -> Option<PathBuf>;
-    /// Whether there is a folder at this path, as far as can be told in bounded time.
+    /// True if there is a folder at this path, or if that cannot be found out in bounded time.
     fn has_folder(&self, path: &Path) -> bool {
         let _ = path;
         true
     }
 }
 
-/// What becomes of references.
+/// Decides about references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum References {
-    /// Their values take their places.
+    /// Values take the places of references.
     Replaced,
-    /// They stay as they are, and nothing that they name is read: the entry is not approved yet.
+    /// References stay as they are, and nothing that they name is read: the entry is not approved yet.
     Kept,
 }
 
-/// What the references of one server's entry may name.
-pub(crate) struct Scope<'s> {
+/// The names that references in one server's entry may have.
+pub(crate) struct ReferenceScope<'s> {
     pub environment: &'s dyn Environment,
     pub references: References,
-    /// The configuration file's, against which relative paths are resolved.
+    /// The folder of the configuration file. Relative paths start there.
     pub folder: &'s Path,
     pub dialect: &'s Dialect,
     /// Defaults of the file's `inputs`, by id.
     pub inputs: &'s BTreeMap<String, String>,
     /// The entry's `inputParams`.
     pub params: BTreeMap<String, String>,
-    /// The entry's `env`. While it is being read it holds what stands above the current line, so that
-    /// `"PATH": "/opt/bin:${PATH}"` means the PATH that is inherited.
+    /// The entry's `env`. While it is being read it holds the variables above the current line, so that
+    /// `"PATH": "/opt/bin:${PATH}"` means the inherited PATH.
     pub env: BTreeMap<String, Secret>,
-    /// How many bytes of [`MAX_EXPANDED`] are left; `None` once a text had no room.
+    /// Number of bytes of [`MAX_EXPANDED`] that are left; `None` once a text had no room.
     pub room: Cell<Option<usize>>,
-    /// Whether a file was asked for.
+    /// True once a file was read.
     pub reads_files: Cell<bool>,
 }
 
-/// Why a text cannot be expanded.
+/// The reason that a text cannot be expanded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unresolved {
     #[error("variable {0:?} is not set")]
@@ -75,12 +75,15 @@ pub(crate) enum Unresolved {
     #[error("input {0:?} has no value")]
     Input(String),
     #[error("cannot read {path:?}: {reason}")]
-    File { path: String, reason: Unreadable },
+    File {
+        path: String,
+        reason: UnreadableFile,
+    },
     #[error("${{keyring:{0}}} is not supported yet")]
     Keyring(String),
     #[error("unknown kind of reference ${{{0}:…}}")]
     Kind(String),
-    /// Its name, and what it stands for elsewhere.
+    /// The name, and its meaning in other programs.
     #[error("{0:?} stands for {1}, which is not known here")]
     Elsewhere(String, &'static str),
     #[error("a reference without a name")]
@@ -91,7 +94,7 @@ pub(crate) enum Unresolved {
     Unclosed,
     #[error("the texts of this entry have more than 1 MiB, with what their references stand for")]
     TooLong,
-    /// There is no room for another text, which was reported already.
+    /// There is no room for another text. This was reported already.
     #[error("no room is left for this text")]
     NoRoom,
     #[error("the text contains a NUL character")]
@@ -111,7 +114,7 @@ impl Unresolved {
                 )
             }
             Self::File {
-                reason: Unreadable::Absent,
+                reason: UnreadableFile::Absent,
                 ..
             } => "create it, or give a default: ${file:…:-…}".to_owned(),
             Self::File { reason, .. } => reason.hint().to_owned(),
@@ -141,7 +144,7 @@ enum Piece<'t> {
 
 #[derive(Clone, Copy)]
 struct Reference<'t> {
-    kind: Kind,
+    kind: ReferenceKind,
     name: &'t str,
     default: Option<&'t str>,
     /// The reference as it is spelled, without `${` and `}`.
@@ -149,7 +152,7 @@ struct Reference<'t> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ReferenceKind {
     Any,
     Env,
     Input,
@@ -173,10 +176,10 @@ impl<'t> Reference<'t> {
             return Err(Unresolved::Nameless);
         }
         let kind = match kind {
-            None => Kind::Any,
-            Some("env") => Kind::Env,
-            Some("input") => Kind::Input,
-            Some("file") => Kind::File,
+            None => ReferenceKind::Any,
+            Some("env") => ReferenceKind::Env,
+            Some("input") => ReferenceKind::Input,
+            Some("file") => ReferenceKind::File,
             Some("keyring") => return Err(Unresolved::Keyring(shortened(name, LONGEST_NAME))),
             Some(other) => return Err(Unresolved::Kind(shortened(other, LONGEST_NAME))),
         };
@@ -189,10 +192,10 @@ impl<'t> Reference<'t> {
     }
 }
 
-/// Reads a text piece by piece; ends at the first that cannot be read.
+/// Reads a text piece by piece. Ends after the first piece that cannot be read.
 fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, Unresolved>> {
     let mut rest = text;
-    // A reference that was found behind the plain text before it.
+    // A reference after the plain text that is returned now.
     let mut next = None;
     std::iter::from_fn(move || {
         if let Some(piece) = next.take() {
@@ -225,8 +228,8 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, Unresolved>> {
     })
 }
 
-impl Scope<'_> {
-    /// The text with the values of its references in their places.
+impl ReferenceScope<'_> {
+    /// Returns the text with the values of its references.
     pub fn expand(&self, text: &str) -> Result<String, Unresolved> {
         let mut expanded = String::new();
         for piece in pieces(text) {
@@ -248,7 +251,7 @@ impl Scope<'_> {
             self.charge(text.len())?;
             expanded.push_str(text);
         }
-        // No command line, environment or header can carry it.
+        // No command line, environment or header can have a NUL.
         if expanded.contains('\0') {
             Err(Unresolved::Nul)
         } else {
@@ -256,7 +259,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether this text, which was expanded, still holds references.
+    /// True if this expanded text still has references.
     pub fn is_open(&self, expanded: &str) -> bool {
         self.references == References::Kept && expanded.contains("${")
     }
@@ -268,12 +271,13 @@ impl Scope<'_> {
         left.map(|_| ()).ok_or(Unresolved::TooLong)
     }
 
-    /// A path: `~/` is the home folder, a relative one starts at the configuration file.
+    /// Resolves a path: `~/` is the home folder, a relative path starts at the folder of the configuration
+    /// file.
     pub fn path(&self, text: &str) -> Result<PathBuf, Unresolved> {
         Ok(self.folder.join(self.under_home(text)?))
     }
 
-    /// The text with a leading `~` or `~/` replaced.
+    /// Replaces a leading `~` or `~/` by the home folder.
     pub fn under_home(&self, text: &str) -> Result<PathBuf, Unresolved> {
         match text.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with(std::path::is_separator) => {
@@ -292,37 +296,37 @@ impl Scope<'_> {
             ..
         } = reference;
         let value = match kind {
-            Kind::Any => match self.params.get(name) {
+            ReferenceKind::Any => match self.params.get(name) {
                 Some(value) => Some(Cow::from(value)),
                 None => self.variable(name),
             },
-            Kind::Env => self.variable(name),
-            Kind::Input => self.input(name),
-            Kind::File => match self.file(name) {
+            ReferenceKind::Env => self.variable(name),
+            ReferenceKind::Input => self.input(name),
+            ReferenceKind::File => match self.file(name) {
                 Err(Unresolved::File {
-                    reason: Unreadable::Absent,
+                    reason: UnreadableFile::Absent,
                     ..
                 }) if default.is_some() => None,
                 read => Some(read?.into()),
             },
         };
-        let value = value.or_else(|| self.place(name).filter(|_| kind == Kind::Any));
+        let value = value.or_else(|| self.place(name).filter(|_| kind == ReferenceKind::Any));
         match (value, default) {
-            // As in a shell, the default also stands in for an empty value.
+            // As in a shell, the default also replaces an empty value.
             (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
             (Some(value), _) => Ok(value),
             (None, Some(default)) => Ok(default.into()),
-            (None, None) if kind == Kind::Input => {
+            (None, None) if kind == ReferenceKind::Input => {
                 Err(Unresolved::Input(shortened(name, LONGEST_NAME)))
             }
-            (None, None) => Err(match meaning(name).filter(|_| kind == Kind::Any) {
+            (None, None) => Err(match meaning(name).filter(|_| kind == ReferenceKind::Any) {
                 Some(meaning) => Unresolved::Elsewhere(shortened(name, LONGEST_NAME), meaning),
                 None => Unresolved::Variable(shortened(name, LONGEST_NAME)),
             }),
         }
     }
 
-    /// What VS Code and its kin call by names of their own.
+    /// The folders that VS Code and its kin have their own names for.
     fn place(&self, name: &str) -> Option<Cow<'_, str>> {
         let project = || self.dialect.project.as_deref();
         let folder = match name {
@@ -335,7 +339,7 @@ impl Scope<'_> {
         Some(folder.into_os_string().into_string().ok()?.into())
     }
 
-    /// A text without references. It may hold names of other programs: `$PROJECT_DIR$` of JetBrains
+    /// Expands a text without references. It may have names of other programs: `$PROJECT_DIR$` of JetBrains
     /// and, in files of Gemini CLI, `$NAME`.
     fn plain<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Unresolved> {
         if !text.contains('$') {
@@ -352,14 +356,14 @@ impl Scope<'_> {
             match (macro_end, macro_meaning(name)) {
                 (Some(after), Some(meaning)) => {
                     let whole = || Unresolved::Elsewhere(format!("${name}$"), meaning);
-                    let known = match name {
+                    let value = match name {
                         "USER_HOME" => self.place("userHome"),
                         "PROJECT_DIR" => self.place("workspaceFolder"),
                         _ => None,
                     };
-                    let known = known.ok_or_else(whole)?;
-                    self.charge(known.len())?;
-                    done.push_str(&known);
+                    let value = value.ok_or_else(whole)?;
+                    self.charge(value.len())?;
+                    done.push_str(&value);
                     rest = after;
                 }
                 _ => {
@@ -369,7 +373,8 @@ impl Scope<'_> {
                             self.charge(value.len())?;
                             done.push_str(&value);
                         }
-                        // Gemini CLI keeps what is not set; a text that is nothing else was meant to be.
+                        // Gemini CLI leaves an unset variable as it is. A text that is only its name is
+                        // reported.
                         None if is_variable && text.len() == name.len() + 1 => {
                             return Err(Unresolved::Variable(shortened(name, LONGEST_NAME)));
                         }
@@ -386,47 +391,49 @@ impl Scope<'_> {
         Ok(done.into())
     }
 
-    /// Whether a text is `$NAME` or begins as `$NAME/`, which elsewhere stands for a variable.
+    /// True if a text is `$NAME` or begins with `$NAME/`, which stands for a variable in other programs.
     pub fn looks_like_a_variable(&self, text: &str) -> bool {
         let Some(from) = text.strip_prefix('$') else {
             return false;
         };
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let name = from.trim_start_matches(is_of_name);
-        let begins = from.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        !self.dialect.has_plain_variables && begins && (name.is_empty() || name.starts_with('/'))
+        let starts_name = from.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        !self.dialect.has_plain_variables
+            && starts_name
+            && (name.is_empty() || name.starts_with('/'))
     }
 
-    /// Whether `$` and a name stand behind a blank or an `=`, as in `Bearer $TOKEN` and `--t=$TOKEN`.
-    /// Only names in capitals count: a password may have any character.
+    /// True if `$` and a name follow a blank or an `=`, as in `Bearer $TOKEN` and `--t=$TOKEN`. Only names
+    /// in capitals count: a password may have any character.
     pub fn has_variable_within(&self, text: &str) -> bool {
         let is_variable = |(at, _): (usize, &str)| {
             let follows = text[..at].ends_with([' ', '=']);
             let from = &text[at + 1..];
             let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
             let rest = from.trim_start_matches(is_of_name);
-            let begins = from.starts_with(|c: char| c.is_ascii_uppercase() || c == '_');
+            let starts_name = from.starts_with(|c: char| c.is_ascii_uppercase() || c == '_');
             let ends = rest.is_empty() || rest.starts_with([' ', '/', '&', ',', ';', '"']);
-            follows && begins && ends
+            follows && starts_name && ends
         };
         !self.dialect.has_plain_variables && text.match_indices('$').any(is_variable)
     }
 
     fn variable(&self, name: &str) -> Option<Cow<'_, str>> {
         match self.env.get(name) {
-            Some(own) => Some(own.expose().into()),
+            Some(secret) => Some(secret.expose().into()),
             None => self.environment.var(name).map(Cow::from),
         }
     }
 
     fn input(&self, id: &str) -> Option<Cow<'_, str>> {
         match self.params.get(id).or_else(|| self.inputs.get(id)) {
-            Some(given) => Some(given.into()),
+            Some(value) => Some(value.into()),
             None => self.environment.var(&input_variable(id)).map(Cow::from),
         }
     }
 
-    /// A file's text without its last line break, which editors add.
+    /// Reads a file's text without its last line break, which editors add.
     pub fn file(&self, path: &str) -> Result<String, Unresolved> {
         let path = self.path(path)?;
         self.reads_files.set(true);
@@ -450,7 +457,7 @@ impl Scope<'_> {
 /// Kinds of references that only an editor can resolve.
 const EDITORS_KINDS: [&str; 3] = ["command", "config", "workspaceFolder"];
 
-/// What a name stands for in files of other programs.
+/// The meaning of a name in files of other programs.
 fn meaning(name: &str) -> Option<&'static str> {
     Some(match name {
         "workspaceFolder" | "workspaceRoot" | "workspaceFolderBasename" => {
@@ -474,7 +481,7 @@ fn meaning(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What JetBrains' name between two `$` stands for.
+/// The meaning of a JetBrains name between two `$`.
 fn macro_meaning(name: &str) -> Option<&'static str> {
     Some(match name {
         "PROJECT_DIR" | "ProjectFileDir" | "ContentRoot" => "the project's folder",
@@ -484,7 +491,7 @@ fn macro_meaning(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The variable that answers `${input:id}`, because Mainstay cannot ask a person.
+/// The variable for `${input:id}`, because Mainstay cannot ask a person.
 fn input_variable(id: &str) -> String {
     let tail = id.chars().map(|c| {
         if c.is_ascii_alphanumeric() {

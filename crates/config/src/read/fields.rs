@@ -1,56 +1,56 @@
-//! An object with known keys. Every key that no reader takes is reported, with the key that was
-//! probably meant.
+//! Reads an object with known keys. Reports every key that no reader takes, with the key that was probably
+//! meant.
 
 use mainstay_core::spelling::nearest;
 
 use crate::{
     read::{
         node::{Member, Node},
-        report::{KeyPath, Report},
+        report::{FindingReport, KeyPath},
     },
-    words::schema::{Key, Object, Shape},
+    words::schema::{KeyRow, ObjectShape, ValueShape},
 };
 
-/// An object whose keys are known by the schema. Keys that were not taken are reported at the end.
+/// An object whose keys stand in the schema. Keys that were not taken are reported at the end.
 pub(crate) struct Fields<'a> {
     pub place: KeyPath,
-    /// What the schema knows of it.
-    object: Option<&'static Object>,
+    /// The schema of the object.
+    object: Option<&'static ObjectShape>,
     members: Vec<Member<'a>>,
-    asked: Vec<&'static str>,
+    read_keys: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    pub fn open(node: &Node<'a>, report: &mut Report<'_>) -> Option<Self> {
+    pub fn open(node: &Node<'a>, report: &mut FindingReport<'_>) -> Option<Self> {
         let members = node.distinct_members(report)?;
         Some(Self {
             place: node.place.clone(),
-            object: node.shape().and_then(Shape::object),
+            object: node.shape().and_then(ValueShape::object),
             members,
-            asked: Vec::new(),
+            read_keys: Vec::new(),
         })
     }
 
-    /// The value of a key; `null` counts as absent.
+    /// Takes the value of a key; `null` counts as absent.
     pub fn take(&mut self, key: &'static str) -> Option<Node<'a>> {
         debug_assert!(
             self.object.is_some_and(|object| object.key(key).is_some()),
             "`{key}` at {:?} is read, and the schema does not have it",
             self.place.path
         );
-        self.asked.push(key);
+        self.read_keys.push(key);
         let index = self.members.iter().position(|member| member.key == key)?;
         let node = self.members.swap_remove(index).node;
         (!node.is_null()).then_some(node)
     }
 
-    /// A value that was not taken yet.
+    /// Returns a value that was not taken yet.
     pub fn peek(&self, key: &str) -> Option<&Node<'a>> {
         let member = self.members.iter().find(|member| member.key == key)?;
         (!member.node.is_null()).then_some(&member.node)
     }
 
-    /// Whether a key has a value that is not empty and was not taken yet.
+    /// True if a key has a value that is not empty and was not taken yet.
     pub fn has(&self, key: &str) -> bool {
         self.peek(key).is_some_and(|node| !node.is_empty())
     }
@@ -60,41 +60,41 @@ impl<'a> Fields<'a> {
         self.members.iter().map(|member| member.key)
     }
 
-    /// A key that nobody knows and by which this one was probably meant.
-    pub fn misspelt(&self, meant: &'static str) -> Option<&'a str> {
+    /// Finds an unknown key that is probably a misspelling of this one.
+    pub fn misspelt(&self, legal_key: &'static str) -> Option<&'a str> {
         let is_known = |key: &str| self.object.is_some_and(|object| object.key(key).is_some());
         self.left()
-            .find(|key| !is_known(key) && nearest(key, &[meant]).is_some())
+            .find(|key| !is_known(key) && nearest(key, &[legal_key]).is_some())
     }
 
-    /// Every key that the schema has here.
-    pub fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
-        self.object.into_iter().flat_map(Object::all_keys)
+    /// All keys of the schema.
+    pub fn keys(&self) -> impl Iterator<Item = &'static KeyRow> + use<> {
+        self.object.into_iter().flat_map(ObjectShape::all_keys)
     }
 
-    /// Reports what is left.
-    pub fn finish(mut self, report: &mut Report<'_>) {
+    /// Reports the keys that were not taken.
+    pub fn finish(mut self, report: &mut FindingReport<'_>) {
         let later = self.object.map(|object| object.later).unwrap_or_default();
         let foreign = self.object.map(|object| object.foreign).unwrap_or_default();
         let is_foreign = |key| foreign.iter().any(|keys| keys.contains(key));
         self.members.sort_by_key(|member| member.key_place.offset);
         for Member { key, key_place, .. } in &self.members {
-            // To find the key that was meant takes a while.
+            // The search for a similar key takes a while.
             if report.has_warnings_enough() {
                 break;
             }
             if later.contains(key) {
                 report.warn(key_place, "not supported by this version, and ignored");
             } else if !is_foreign(key) && !is_comment(key) {
-                let hint =
-                    nearest(key, &self.asked).map(|known| format!("did you mean `{known}`?"));
+                let hint = nearest(key, &self.read_keys)
+                    .map(|legal_key| format!("did you mean `{legal_key}`?"));
                 report.warn_with_hint(key_place, "unknown key", hint);
             }
         }
     }
 }
 
-/// Keys by which people write notes into JSON, and tools their schema.
+/// True for keys of notes that people write into JSON, and of schemas for tools.
 fn is_comment(key: &str) -> bool {
     key.starts_with(['$', '_']) || key.starts_with("//")
 }

@@ -1,8 +1,8 @@
 //! Checks URLs and headers before they are sent.
 
-use crate::read::{node::Node, report::Report};
+use crate::read::{node::Node, report::FindingReport};
 
-/// Why a text is no URL that we can connect to. Never shows the URL: it may hold a secret.
+/// The reason that Mainstay cannot connect to a URL. Never has the URL: it may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidUrl {
     #[error("the URL must begin with http:// or https://")]
@@ -42,7 +42,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), InvalidUrl> {
     match port.strip_prefix(':') {
         None if port.is_empty() => Ok(()),
         None => Err(InvalidUrl::Host),
-        // `parse` alone would take a sign, too.
+        // `parse` would also accept a sign.
         Some(digits) => match digits.parse::<u16>() {
             Ok(1..) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok(()),
             _ => Err(InvalidUrl::Port),
@@ -50,7 +50,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), InvalidUrl> {
     }
 }
 
-/// Why a header cannot be sent. Never shows the value.
+/// The reason that a header cannot be sent. Never has the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidHeader {
     #[error("not a header name: letters, digits and !#$%&'*+-.^_`|~ only")]
@@ -59,7 +59,7 @@ pub(crate) enum InvalidHeader {
     Value,
 }
 
-/// The name in lower case, both parts checked (RFC 9110, section 5).
+/// Checks a name and a value, and returns the name in lower case (RFC 9110, section 5).
 pub(crate) fn check_header(name: &str, value: &str) -> Result<String, InvalidHeader> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
@@ -74,7 +74,7 @@ pub(crate) fn check_header(name: &str, value: &str) -> Result<String, InvalidHea
     Ok(name.to_ascii_lowercase())
 }
 
-/// Headers that belong to the connection and the protocol, not to the operator.
+/// True for headers that belong to the connection and the protocol, not to the operator.
 pub(crate) fn is_ours(lowercase_name: &str) -> bool {
     matches!(
         lowercase_name,
@@ -96,8 +96,8 @@ pub(crate) fn is_ours(lowercase_name: &str) -> bool {
     )
 }
 
-/// The URL of an MCP registry.
-pub(crate) fn registry_url(node: &Node<'_>, report: &mut Report<'_>) -> Option<String> {
+/// Reads the URL of an MCP registry.
+pub(crate) fn registry_url(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<String> {
     let url = node.string(report)?;
     if ["http://", "https://"]
         .iter()

@@ -3,14 +3,14 @@
 use mainstay_core::ids::{InvalidServerName, ServerName};
 use serde_json::{Map, Value, json};
 
-/// A server's name, and its entry as a file would have it.
+/// A server's name, and its entry in the form of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inline {
     pub name: ServerName,
     pub entry: Map<String, Value>,
 }
 
-/// Why a text names no server.
+/// The reason that a text describes no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInline {
     #[error("a colon is missing: expected NAME:COMMAND or NAME:URL")]
@@ -26,8 +26,9 @@ pub enum InvalidInline {
 impl std::str::FromStr for Inline {
     type Err = InvalidInline;
 
-    /// What begins like a URL is one, to be tried as Streamable HTTP and then as HTTP+SSE, or at once
-    /// as the latter with `sse+` before it; anything else is a command and its arguments.
+    /// Reads `name:value`. A value that begins like a URL is one: it is tried as Streamable HTTP and then
+    /// as HTTP+SSE, or with `sse+` before it only as HTTP+SSE. Any other value is a command and its
+    /// arguments.
     fn from_str(text: &str) -> Result<Self, InvalidInline> {
         let (name, value) = text.split_once(':').ok_or(InvalidInline::Colon)?;
         if name.is_empty() {

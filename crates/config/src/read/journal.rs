@@ -1,4 +1,4 @@
-//! `journal`: what is recorded of calls, how surely, and how long it is kept.
+//! `journal`: the records of calls, their durability, and the time that they are kept.
 //!
 //! ```json
 //! {"durability": "strict", "payloads": "digest", "retentionDays": 90, "redact": {"keys": ["password"]}}
@@ -10,27 +10,28 @@ use mainstay_core::config::redact_pattern;
 use serde_json::Value;
 
 use crate::{
-    read::{node::Node, report::Report},
+    read::{node::Node, report::FindingReport},
     words::settings::SettingValue,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Below this the database's own pages would push out every record.
+/// A smaller limit would leave no room for records beside the database's own pages.
 pub(crate) const LEAST_BYTES: u32 = 16 * 1024 * 1024;
 /// No log of calls is kept for longer than a century.
 pub(crate) const MOST_DAYS: u32 = 36_500;
 
-pub(crate) fn days(node: &Node<'_>, report: &mut Report<'_>) -> Option<Duration> {
+pub(crate) fn days(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Duration> {
     u32::read(node, report).map(|days| days * DAY)
 }
 
-pub(crate) fn shown_days(retention: &Duration) -> Value {
+pub(crate) fn file_days(retention: &Duration) -> Value {
     (retention.as_secs() / DAY.as_secs()).into()
 }
 
-/// A pattern that hides nothing would be noticed too late, so a bad one fails the file.
+/// Reads patterns of secrets. A bad pattern fails the file: a pattern that hides nothing would be noticed
+/// too late.
 #[expect(clippy::unnecessary_wraps, reason = "readers of rows may read nothing")]
-pub(crate) fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Option<Vec<String>> {
+pub(crate) fn patterns(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Vec<String>> {
     let mut patterns = Vec::new();
     for node in node.array(report) {
         let Some(pattern) = node.string(report) else {

@@ -1,4 +1,4 @@
-//! The file as a whole: settings at the top, and the entries of the servers in any of their shapes.
+//! Reads the file as a whole: settings at the top, and the entries of the servers in any of their shapes.
 
 mod alerts;
 mod entry;
@@ -39,7 +39,7 @@ use self::{
     fields::Fields,
     node::Node,
     policies::Policies,
-    report::{KeyPath, Lines, Report},
+    report::{FindingReport, KeyPath, Lines},
 };
 pub use self::{
     expand::{Environment, MAX_EXPANDED, References},
@@ -47,7 +47,7 @@ pub use self::{
     server_name::adopt,
     syntax::Syntax,
     telemetry::telemetry_of_environment,
-    unreadable::Unreadable,
+    unreadable::UnreadableFile,
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 use crate::{
@@ -58,32 +58,32 @@ use crate::{
     },
 };
 
-/// What is known of the text that is parsed.
+/// Facts about the text that is parsed.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct ConfigSource<'a> {
     pub syntax: Syntax,
-    /// The file's path. `${file:…}` and `cwd` are resolved against its folder, and its place may tell
-    /// whose file it is.
+    /// The file's path. `${file:…}` and `cwd` are resolved against its folder, and it may tell which
+    /// program the file belongs to.
     pub path: &'a Path,
-    /// Whether the file was given by `--mcp-clients` or `--mcp-clients-config`. Then each server must say its
-    /// `transport`, and where the file is silent, preset `bounded` and the own tools [`CLIENTS_TOOLS`] hold.
+    /// True for a file of `--mcp-clients` or `--mcp-clients-config`. Then each server must have a
+    /// `transport`, and the defaults are preset `bounded` and the own tools [`CLIENTS_TOOLS`].
     pub is_of_clients: bool,
 }
 
-impl<'a> Source<'a> {
-    /// What a file's path tells.
+impl<'a> ConfigSource<'a> {
+    /// The source for a file at this path.
     pub fn file(path: &'a Path) -> Self {
         Self {
-            syntax: Syntax::of(path),
+            syntax: Syntax::of_path(path),
             path,
             is_of_clients: false,
         }
     }
 
-    /// What holds where the file is silent.
+    /// The policies where the file has none.
     fn policies(&self) -> Policies {
         if self.is_of_clients {
-            Policies::of(Preset::Bounded)
+            Policies::of_preset(Preset::Bounded)
         } else {
             Policies::default()
         }
@@ -94,30 +94,30 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A configuration, and what is odd about it without being wrong.
+/// A configuration, with warnings about oddities that are no errors.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     pub config: Config,
     pub warnings: Vec<ConfigError>,
 }
 
-/// The own tools at `/mcp` where a file given by `--mcp-clients` does not say which.
+/// The own tools at `/mcp` if a file of `--mcp-clients` does not list them.
 const CLIENTS_TOOLS: &[Group] = &[Group::External, Group::Records];
 
-/// Reads a configuration. What is wrong with one server's entry is found in
-/// [`Config::problems`]; an error means that the file cannot be used, and names those problems, too.
+/// Reads a configuration. Problems of one server's entry are in [`Config::problems`]. An error means that
+/// the file cannot be used; it includes those problems.
 pub fn parse(
     text: &str,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     environment: &dyn Environment,
 ) -> Result<Parsed, ConfigErrors> {
     parse_as(text, source, environment, References::Replaced)
 }
 
-/// Reads a configuration, and leaves references as they are where they are to be kept.
+/// Reads a configuration, and keeps or replaces its references.
 pub fn parse_as(
     text: &str,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     environment: &dyn Environment,
     references: References,
 ) -> Result<Parsed, ConfigErrors> {
@@ -130,7 +130,7 @@ pub fn parse_as(
         ])
     })?;
     let root = Node::root(&tree, &words::FILE_SHAPE);
-    let mut report = Report::new(lines);
+    let mut report = FindingReport::new(lines);
     let mut config = Config::default();
     if root.is_object() {
         read_root(
@@ -146,7 +146,7 @@ pub fn parse_as(
         report.error_with_hint(&root.place, "Config must be an object", hint);
     }
 
-    let Report {
+    let FindingReport {
         mut errors,
         mut warnings,
         ..
@@ -160,13 +160,13 @@ pub fn parse_as(
     Err(ConfigErrors(errors))
 }
 
-/// What a text is that cannot be read, if another program's.
+/// Recognises an unreadable text as another program's file.
 fn foreign_text(text: &str, path: &Path, lines: &Lines<'_>) -> Option<ConfigError> {
     let in_json = || {
         let tree = syntax::tree(text, Syntax::Jsonc, lines).ok()?;
         let root = Node::root(&tree, &words::FILE_SHAPE);
         let has_servers = ["mcpServers", "servers"].map(|key| root.member(key).is_some());
-        let fields = Fields::open(&root, &mut Report::new(Lines::new(text)))?;
+        let fields = Fields::open(&root, &mut FindingReport::new(Lines::new(text)))?;
         foreign::in_json(&fields).filter(|_| has_servers == [false, false])
     };
     let Foreign { message, hint } = foreign::in_text(text, path).or_else(in_json)?;
@@ -179,7 +179,7 @@ fn foreign_text(text: &str, path: &Path, lines: &Lines<'_>) -> Option<ConfigErro
     })
 }
 
-/// The entries of servers, whatever else is wrong.
+/// Finds the entries of servers, whatever else is wrong.
 fn entry_nodes<'a>(root: &Node<'a>) -> Vec<Node<'a>> {
     let lists = ["mcpServers", "servers"].into_iter();
     let lists = lists.filter_map(|key| root.member(key));
@@ -190,7 +190,7 @@ fn entry_nodes<'a>(root: &Node<'a>) -> Vec<Node<'a>> {
     entries.collect()
 }
 
-/// One server's entry beside a file.
+/// One server's entry that does not come from the file.
 #[derive(Clone, Debug)]
 pub struct ParsedEntry {
     /// May be [`Launch::Broken`].
@@ -198,13 +198,13 @@ pub struct ParsedEntry {
     pub warnings: Vec<ConfigError>,
 }
 
-/// Reads an entry as if it stood in this file: it has the file's inputs and policies. Findings have a
-/// path within the entry, and no place. An error means that the file cannot be used.
+/// Reads an entry as if it were in this file: it has the file's inputs and policies. Findings have a path
+/// within the entry, and no position. An error means that the file cannot be used.
 pub fn parse_entry(
     name: ServerName,
     entry: &serde_json::Map<String, serde_json::Value>,
     file: &str,
-    source: &Source<'_>,
+    source: &ConfigSource<'_>,
     environment: &dyn Environment,
     references: References,
 ) -> Result<ParsedEntry, ConfigErrors> {
@@ -226,21 +226,21 @@ pub fn parse_entry(
     let (lines, entry_lines) = (Lines::new(file), Lines::new(&entry));
     let tree = syntax::tree(file, source.syntax, &lines).map_err(unusable)?;
     let entry_tree = syntax::tree(&entry, Syntax::Json, &entry_lines).map_err(unusable)?;
-    // Reading the whole file reports what is wrong with it.
-    let mut unheard = Report::new(lines);
-    let mut fields = Fields::open(&Node::root(&tree, &words::FILE_SHAPE), &mut unheard);
-    let asked = fields.as_mut().and_then(|fields| fields.take("inputs"));
-    let inputs = asked
-        .map(|node| inputs(&node, &mut unheard))
+    // Findings about the file itself are ignored here: reading the whole file reports them.
+    let mut ignored = FindingReport::new(lines);
+    let mut fields = Fields::open(&Node::root(&tree, &words::FILE_SHAPE), &mut ignored);
+    let inputs_node = fields.as_mut().and_then(|fields| fields.take("inputs"));
+    let inputs = inputs_node
+        .map(|node| inputs(&node, &mut ignored))
         .unwrap_or_default();
     let policies = fields.map_or_else(
         || source.policies(),
-        |mut fields| Policies::read(&source.policies(), &mut fields, &mut unheard),
+        |mut fields| Policies::read(&source.policies(), &mut fields, &mut ignored),
     );
     let node = Node::root(&entry_tree, &words::ENTRY);
     let mut others = entry_nodes(&Node::root(&tree, &words::FILE_SHAPE));
     others.push(node.clone());
-    let dialect = Dialect::of(source.path, &others, environment);
+    let dialect = Dialect::of_file(source.path, &others, environment);
     let context = Context {
         environment,
         references,
@@ -248,11 +248,11 @@ pub fn parse_entry(
         folder: source.folder(),
         dialect: &dialect,
         inputs: &inputs,
-        // Only the file has to say it.
+        // Only entries in the file must have it.
         require_transport: false,
         policies,
     };
-    let mut report = Report::new(entry_lines);
+    let mut report = FindingReport::new(entry_lines);
     let label = name.clone();
     let mut config = entry::read(name, label.as_str(), &node, &context, &mut report);
     config.unplace();
@@ -263,7 +263,7 @@ pub fn parse_entry(
     Ok(ParsedEntry { config, warnings })
 }
 
-/// What is wrong with an entry that is longer than its texts may ever be.
+/// The problem of an entry that is longer than all of its texts may be.
 fn too_long() -> ConfigError {
     ConfigError {
         path: String::new(),
@@ -277,10 +277,10 @@ fn too_long() -> ConfigError {
 fn read_root<'a>(
     root: &Node<'a>,
     config: &mut Config,
-    source: &Source<'a>,
+    source: &ConfigSource<'a>,
     environment: &'a dyn Environment,
     references: References,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) {
     let Some(mut fields) = Fields::open(root, report) else {
         return;
@@ -291,7 +291,7 @@ fn read_root<'a>(
         .map(|node| inputs(&node, report))
         .unwrap_or_default();
     let isolation = fields.take("isolation");
-    let dialect = Dialect::of(source.path, &entry_nodes(root), environment);
+    let dialect = Dialect::of_file(source.path, &entry_nodes(root), environment);
     let context = Context {
         environment,
         references,
@@ -314,9 +314,9 @@ fn read_root<'a>(
     };
     let entries = entries(&mut fields, report);
     let choice = Choice::take(&mut fields, report);
-    let mut taken = HashSet::new();
-    for Written { label, place, node } in entries {
-        let Some(name) = claim(label, &place, &mut taken, report) else {
+    let mut used_names = HashSet::new();
+    for WrittenServer { label, place, node } in entries {
+        let Some(name) = claim(label, &place, &mut used_names, report) else {
             continue;
         };
         let mut server = entry::read(name, label, &node, &context, report);
@@ -332,9 +332,9 @@ fn read_root<'a>(
     fields.finish(report);
 }
 
-/// VS Code's questions to the user. Mainstay cannot ask, so only their defaults count. The other
-/// members belong to the question.
-fn inputs(node: &Node<'_>, report: &mut Report<'_>) -> BTreeMap<String, String> {
+/// Reads the defaults of VS Code's questions to the user. Mainstay cannot ask a person. The other members
+/// belong to the question.
+fn inputs(node: &Node<'_>, report: &mut FindingReport<'_>) -> BTreeMap<String, String> {
     let mut defaults = BTreeMap::new();
     for input in node.array(report) {
         let Some(mut fields) = Fields::open(&input, report) else {
@@ -353,16 +353,16 @@ fn inputs(node: &Node<'_>, report: &mut Report<'_>) -> BTreeMap<String, String> 
     defaults
 }
 
-/// A server as the file has it.
-struct Written<'a> {
+/// A server in the file.
+struct WrittenServer<'a> {
     label: &'a str,
-    /// Where its name stands.
+    /// The place of its name.
     place: KeyPath,
     node: Node<'a>,
 }
 
-/// The servers of `mcpServers` and `servers`, in the order of the file.
-fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<'a>> {
+/// Finds the servers of `mcpServers` and `servers`, in the order of the file.
+fn entries<'a>(fields: &mut Fields<'a>, report: &mut FindingReport<'_>) -> Vec<WrittenServer<'a>> {
     let (map, either) = (fields.take("mcpServers"), fields.take("servers"));
     if map.is_none() && either.is_none() {
         let near = fields
@@ -379,7 +379,7 @@ fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<
         };
         report.error_with_hint(&fields.place, message, hint);
     }
-    let mut written: Vec<Written<'a>> = Vec::new();
+    let mut written: Vec<WrittenServer<'a>> = Vec::new();
     for node in [
         map.as_ref(),
         either.as_ref().filter(|node| !node.is_array()),
@@ -388,7 +388,7 @@ fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<
     .flatten()
     {
         let members = node.members(report).unwrap_or_default().into_iter();
-        written.extend(members.map(|m| Written {
+        written.extend(members.map(|m| WrittenServer {
             label: m.key,
             place: m.key_place,
             node: m.node,
@@ -405,7 +405,7 @@ fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<
             None => report.error(&node.place, "a server in an array needs a `name`"),
             Some(name) => {
                 if let Some(label) = name.string(report) {
-                    written.push(Written {
+                    written.push(WrittenServer {
                         label,
                         place: name.place,
                         node,
@@ -418,17 +418,17 @@ fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<
     written
 }
 
-/// The name by which a server goes, if it is not taken.
+/// Adopts the name of a server. Returns `None` if it is illegal or used already.
 fn claim(
     label: &str,
     place: &KeyPath,
-    taken: &mut HashSet<ServerName>,
-    report: &mut Report<'_>,
+    used_names: &mut HashSet<ServerName>,
+    report: &mut FindingReport<'_>,
 ) -> Option<ServerName> {
     let (name, fault) = server_name::adopt(label)
         .map_err(|fault| report.error(place, fault.to_string()))
         .ok()?;
-    if !taken.insert(name.clone()) {
+    if !used_names.insert(name.clone()) {
         let hint = fault.map(|_| format!("{label:?} becomes \"{name}\""));
         report.error_about(place, &format!("duplicate server name \"{name}\""), hint);
         return None;

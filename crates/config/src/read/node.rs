@@ -1,4 +1,4 @@
-//! A walk over the file's tree in which every value knows its place.
+//! Walks over the file's tree. Each value knows its place.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -8,11 +8,11 @@ use jsonc_parser::{
 };
 
 use crate::{
-    read::report::{KeyPath, Report},
-    words::schema::Shape,
+    read::report::{FindingReport, KeyPath},
+    words::schema::ValueShape,
 };
 
-/// Up to here every whole number is an exact `f64`.
+/// The greatest number up to which every whole number is an exact `f64`.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A value and its place.
@@ -20,11 +20,11 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 pub(crate) struct Node<'a> {
     pub place: KeyPath,
     value: &'a Value<'a>,
-    /// What the schema says of it; unknown below keys that nobody reads.
-    shape: Option<&'static Shape>,
+    /// The shape that the schema gives it; `None` below keys that nobody reads.
+    shape: Option<&'static ValueShape>,
 }
 
-/// One member of an object; `key_place` is where its key stands.
+/// A member of an object, and the place of its key.
 pub(crate) struct Member<'a> {
     pub key: &'a str,
     pub key_place: KeyPath,
@@ -32,7 +32,7 @@ pub(crate) struct Member<'a> {
 }
 
 impl<'a> Node<'a> {
-    pub fn root(value: &'a Value<'a>, shape: &'static Shape) -> Self {
+    pub fn root(value: &'a Value<'a>, shape: &'static ValueShape) -> Self {
         let offset = value.range().start;
         Self {
             place: KeyPath {
@@ -44,12 +44,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub fn shape(&self) -> Option<&'static Shape> {
+    pub fn shape(&self) -> Option<&'static ValueShape> {
         self.shape
     }
 
-    /// Holds a reader against the schema, in debug builds: what is read in one way must be described so.
-    pub fn is_read(&self, is_such: impl Fn(&Shape) -> bool) {
+    /// Checks in debug builds that the schema describes the value as a reader reads it.
+    pub fn is_read(&self, is_such: impl Fn(&ValueShape) -> bool) {
         debug_assert!(
             self.shape.is_none_or(|shape| shape.admits(&is_such)),
             "{} is not read as the schema has it",
@@ -82,7 +82,7 @@ impl<'a> Node<'a> {
         self.value.as_string_lit().map(|text| text.value.as_ref())
     }
 
-    /// What the value is, for people.
+    /// The kind of the value, for people.
     pub fn kind(&self) -> &'static str {
         match self.value {
             Value::StringLit(_) => "a string",
@@ -94,15 +94,15 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn mismatch(&self, report: &mut Report<'_>, expected: &str) {
+    fn mismatch(&self, report: &mut FindingReport<'_>, expected: &str) {
         report.error(
             &self.place,
             format!("expected {expected}, found {}", self.kind()),
         );
     }
 
-    pub fn string(&self, report: &mut Report<'_>) -> Option<&'a str> {
-        self.is_read(|shape| matches!(shape, Shape::Text));
+    pub fn string(&self, report: &mut FindingReport<'_>) -> Option<&'a str> {
+        self.is_read(|shape| matches!(shape, ValueShape::Text));
         let text = self.as_str();
         if text.is_none() {
             self.mismatch(report, "a string");
@@ -110,9 +110,9 @@ impl<'a> Node<'a> {
         text
     }
 
-    /// A string, or the text of a number or boolean; the flag says that it was no string.
-    pub fn scalar(&self, report: &mut Report<'_>) -> Option<(Cow<'a, str>, bool)> {
-        self.is_read(|shape| matches!(shape, Shape::Scalar));
+    /// Reads a string, or the text of a number or boolean. The flag is true if it was no string.
+    pub fn scalar(&self, report: &mut FindingReport<'_>) -> Option<(Cow<'a, str>, bool)> {
+        self.is_read(|shape| matches!(shape, ValueShape::Scalar));
         match self.value {
             Value::StringLit(text) => Some((Cow::Borrowed(text.value.as_ref()), false)),
             Value::NumberLit(number) => Some((Cow::Borrowed(number.value), true)),
@@ -128,8 +128,8 @@ impl<'a> Node<'a> {
         self.value.as_boolean_lit().map(|flag| flag.value)
     }
 
-    pub fn boolean(&self, report: &mut Report<'_>) -> Option<bool> {
-        self.is_read(|shape| matches!(shape, Shape::Flag));
+    pub fn boolean(&self, report: &mut FindingReport<'_>) -> Option<bool> {
+        self.is_read(|shape| matches!(shape, ValueShape::Flag));
         let flag = self.as_bool();
         if flag.is_none() {
             self.mismatch(report, "true or false");
@@ -137,7 +137,7 @@ impl<'a> Node<'a> {
         flag
     }
 
-    /// A finite number; JSON5's hexadecimals included.
+    /// Reads a finite number, hexadecimals of JSON5 included.
     pub fn as_number(&self) -> Option<f64> {
         let text = self.value.as_number_lit()?.value;
         let (sign, digits) = match text.strip_prefix('-') {
@@ -154,9 +154,14 @@ impl<'a> Node<'a> {
         Some(sign * number).filter(|number| number.is_finite())
     }
 
-    /// A whole number from `least` up to `most`.
-    pub fn whole(&self, report: &mut Report<'_>, least: u32, most: Option<u32>) -> Option<usize> {
-        self.is_read(|shape| matches!(shape, Shape::Whole(l, m) if (*l, *m) == (least, most)));
+    /// Reads a whole number from `least` up to `most`.
+    pub fn whole(
+        &self,
+        report: &mut FindingReport<'_>,
+        least: u32,
+        most: Option<u32>,
+    ) -> Option<usize> {
+        self.is_read(|shape| matches!(shape, ValueShape::Whole(l, m) if (*l, *m) == (least, most)));
         let number = self.as_number().filter(|number| {
             number.fract() == 0.0
                 && *number >= f64::from(least)
@@ -177,10 +182,10 @@ impl<'a> Node<'a> {
         Some(number as usize)
     }
 
-    /// One of a few words.
-    pub fn word<T: Copy>(&self, report: &mut Report<'_>, words: &[(&str, T)]) -> Option<T> {
+    /// Reads one of a few words.
+    pub fn word<T: Copy>(&self, report: &mut FindingReport<'_>, words: &[(&str, T)]) -> Option<T> {
         self.is_read(|shape| match shape {
-            Shape::Words(known) => known.iter().eq(words.iter().map(|(word, _)| word)),
+            ValueShape::Words(allowed) => allowed.iter().eq(words.iter().map(|(word, _)| word)),
             _ => false,
         });
         let text = self.as_str();
@@ -203,7 +208,7 @@ impl<'a> Node<'a> {
 
     pub fn elements(&self) -> Option<impl Iterator<Item = Node<'a>> + use<'a>> {
         let array = self.value.as_array()?;
-        let shape = self.shape.and_then(Shape::element);
+        let shape = self.shape.and_then(ValueShape::element);
         let path = self.place.path.clone();
         Some(
             array
@@ -224,8 +229,8 @@ impl<'a> Node<'a> {
         )
     }
 
-    pub fn array(&self, report: &mut Report<'_>) -> Vec<Node<'a>> {
-        self.is_read(|shape| matches!(shape, Shape::List(_)));
+    pub fn array(&self, report: &mut FindingReport<'_>) -> Vec<Node<'a>> {
+        self.is_read(|shape| matches!(shape, ValueShape::List(_)));
         if let Some(elements) = self.elements() {
             return elements.collect();
         }
@@ -233,7 +238,7 @@ impl<'a> Node<'a> {
         Vec::new()
     }
 
-    pub fn strings(&self, report: &mut Report<'_>) -> Vec<String> {
+    pub fn strings(&self, report: &mut FindingReport<'_>) -> Vec<String> {
         let elements = self.array(report);
         elements
             .iter()
@@ -241,7 +246,7 @@ impl<'a> Node<'a> {
             .collect()
     }
 
-    /// One member of an object, if this is one and has it.
+    /// Finds a member of an object. `None` if this is no object, or has no such member.
     pub fn member(&self, key: &str) -> Option<Node<'a>> {
         let property = self
             .value
@@ -257,7 +262,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The values of an object's members; none where this is no object.
+    /// The values of an object's members; none if this is no object.
     pub fn values(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let (place, shape) = (self.place.clone(), self.shape);
         let properties = self.value.as_object().map(|object| &object.properties);
@@ -268,9 +273,9 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The members of an object as they stand, duplicates included.
-    pub fn members(&self, report: &mut Report<'_>) -> Option<Vec<Member<'a>>> {
-        self.is_read(|shape| matches!(shape, Shape::Map(_) | Shape::Object(_)));
+    /// The members of an object in their order, duplicates included.
+    pub fn members(&self, report: &mut FindingReport<'_>) -> Option<Vec<Member<'a>>> {
+        self.is_read(|shape| matches!(shape, ValueShape::Map(_) | ValueShape::Object(_)));
         let Some(object) = self.value.as_object() else {
             self.mismatch(report, "an object");
             return None;
@@ -295,12 +300,12 @@ impl<'a> Node<'a> {
         Some(object.properties.iter().map(member).collect())
     }
 
-    /// The members of an object; a key that comes twice is an error.
-    pub fn distinct_members(&self, report: &mut Report<'_>) -> Option<Vec<Member<'a>>> {
+    /// The members of an object; a duplicate key is an error.
+    pub fn distinct_members(&self, report: &mut FindingReport<'_>) -> Option<Vec<Member<'a>>> {
         let mut members = self.members(report)?;
-        let mut seen = HashSet::new();
+        let mut earlier_keys = HashSet::new();
         members.retain(|member| {
-            let first = seen.insert(member.key);
+            let first = earlier_keys.insert(member.key);
             if !first {
                 report.error(&member.key_place, "duplicate key");
             }

@@ -1,34 +1,35 @@
-//! Numbers with a unit or a range.
+//! Reads numbers with a unit or a range.
 
 use std::{ops::RangeInclusive, time::Duration};
 
 use crate::{
-    read::{node::Node, report::Report},
-    words::schema::{Least, Shape},
+    read::{node::Node, report::FindingReport},
+    words::schema::{Least, ValueShape},
 };
 
-/// No wait is meant to be longer, and clocks overflow somewhere beyond.
+/// The longest time. Nobody waits longer, and clocks overflow somewhere beyond.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A shorter limit for a call or a start is a number in the wrong unit, more often than not.
+/// The shortest limit without a warning. A shorter limit for a call or a start is most often in the wrong
+/// unit.
 const LEAST_LIMIT: Duration = Duration::from_secs(1);
 
 impl Node<'_> {
-    /// A time above zero.
-    pub fn milliseconds(&self, report: &mut Report<'_>) -> Option<Duration> {
-        self.is_read(|shape| matches!(shape, Shape::Time(Least::AboveZero)));
+    /// Reads a time above zero.
+    pub fn milliseconds(&self, report: &mut FindingReport<'_>) -> Option<Duration> {
+        self.is_read(|shape| matches!(shape, ValueShape::Time(Least::AboveZero)));
         self.above_zero(report)
     }
 
-    /// A limit for a call or a start, with a warning where it is too short to be meant.
-    pub fn limit(&self, report: &mut Report<'_>) -> Option<Duration> {
+    /// Reads a limit for a call or a start, and warns if it is implausibly short.
+    pub fn limit(&self, report: &mut FindingReport<'_>) -> Option<Duration> {
         let limit = self.milliseconds(report)?;
         self.warn_of_short_limit(limit, "milliseconds", report);
         Some(limit)
     }
 
     /// Warns of a limit below a second, which is likely a number in another unit than `unit`.
-    pub fn warn_of_short_limit(&self, limit: Duration, unit: &str, report: &mut Report<'_>) {
+    pub fn warn_of_short_limit(&self, limit: Duration, unit: &str, report: &mut FindingReport<'_>) {
         if limit < LEAST_LIMIT {
             let message = format!("{} ms is too short for most servers", limit.as_millis());
             let hint = format!("the number is in {unit}");
@@ -36,14 +37,14 @@ impl Node<'_> {
         }
     }
 
-    fn above_zero(&self, report: &mut Report<'_>) -> Option<Duration> {
+    fn above_zero(&self, report: &mut FindingReport<'_>) -> Option<Duration> {
         let milliseconds = self.written_milliseconds(report)?;
         self.seconds(milliseconds / 1000.0, report)
     }
 
-    /// A time, or zero.
-    pub fn milliseconds_or_zero(&self, report: &mut Report<'_>) -> Option<Duration> {
-        self.is_read(|shape| matches!(shape, Shape::Time(Least::Of(0))));
+    /// Reads a time that may be zero.
+    pub fn milliseconds_or_zero(&self, report: &mut FindingReport<'_>) -> Option<Duration> {
+        self.is_read(|shape| matches!(shape, ValueShape::Time(Least::Of(0))));
         let milliseconds = self.written_milliseconds(report)?;
         let time = Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
         let time = time.filter(|time| *time <= LONGEST);
@@ -54,10 +55,14 @@ impl Node<'_> {
         time
     }
 
-    /// A time of at least `least`.
-    pub fn milliseconds_from(&self, least: Duration, report: &mut Report<'_>) -> Option<Duration> {
-        let is_it = |of: u32| u128::from(of) == least.as_millis();
-        self.is_read(|shape| matches!(shape, Shape::Time(Least::Of(of)) if is_it(*of)));
+    /// Reads a time of at least `least`.
+    pub fn milliseconds_from(
+        &self,
+        least: Duration,
+        report: &mut FindingReport<'_>,
+    ) -> Option<Duration> {
+        let is_least = |milliseconds: u32| u128::from(milliseconds) == least.as_millis();
+        self.is_read(|shape| matches!(shape, ValueShape::Time(Least::Of(time)) if is_least(*time)));
         let time = self.above_zero(report)?;
         if time < least {
             let message = format!("expected at least {} ms", least.as_millis());
@@ -67,8 +72,8 @@ impl Node<'_> {
         Some(time)
     }
 
-    /// This many seconds, if a wait can be as long.
-    pub fn seconds(&self, seconds: f64, report: &mut Report<'_>) -> Option<Duration> {
+    /// Returns this many seconds. A time of zero or of more than a year is an error.
+    pub fn seconds(&self, seconds: f64, report: &mut FindingReport<'_>) -> Option<Duration> {
         let time = Duration::try_from_secs_f64(seconds).ok();
         let time = time.filter(|time| !time.is_zero() && *time <= LONGEST);
         if time.is_none() {
@@ -78,7 +83,7 @@ impl Node<'_> {
         time
     }
 
-    fn written_milliseconds(&self, report: &mut Report<'_>) -> Option<f64> {
+    fn written_milliseconds(&self, report: &mut FindingReport<'_>) -> Option<f64> {
         let number = self.as_number();
         if number.is_none() {
             let message = format!("expected milliseconds, found {}", self.kind());
@@ -87,23 +92,25 @@ impl Node<'_> {
         number
     }
 
-    /// A whole number; one too great for a counter is as good as the greatest.
-    pub fn count(&self, report: &mut Report<'_>, least: u32) -> Option<u32> {
+    /// Reads a whole number. One that is too great for a counter becomes the greatest.
+    pub fn count(&self, report: &mut FindingReport<'_>, least: u32) -> Option<u32> {
         let number = self.whole(report, least, None)?;
         Some(u32::try_from(number).unwrap_or(u32::MAX))
     }
 
-    /// A number within `range`, which `words` describe.
+    /// Reads a number within `range`; `words` describe the range in errors.
     pub fn number(
         &self,
         range: RangeInclusive<f64>,
         words: &str,
-        report: &mut Report<'_>,
+        report: &mut FindingReport<'_>,
     ) -> Option<f64> {
-        let is_it = |least: f64, most: f64| {
+        let is_range = |least: f64, most: f64| {
             range.start().total_cmp(&least).is_eq() && range.end().total_cmp(&most).is_eq()
         };
-        self.is_read(|shape| matches!(shape, Shape::Number(least, most) if is_it(*least, *most)));
+        self.is_read(
+            |shape| matches!(shape, ValueShape::Number(least, most) if is_range(*least, *most)),
+        );
         let number = self.as_number().filter(|number| range.contains(number));
         if number.is_none() {
             report.error(&self.place, format!("expected a number {words}"));

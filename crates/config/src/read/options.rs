@@ -15,17 +15,17 @@ use serde_json::Value;
 use crate::{
     foreign::dialect::Unit,
     read::{
-        entry::Entry,
+        entry::EntryReader,
         fields::Fields,
         node::Node,
         policies::Policies,
-        report::Report,
+        report::FindingReport,
         withheld::{ALLOWED_TOOLS, DISABLED_TOOLS, unmatched},
     },
     words::settings::{self, SettingValue},
 };
 
-impl<'e> Entry<'e, '_, '_> {
+impl<'e> EntryReader<'e, '_, '_> {
     pub fn options(&mut self, server: &mut ServerConfig, policies: Policies) {
         let desktop = policies.preset == Preset::Desktop;
         server.policy = policies.policy;
@@ -56,13 +56,15 @@ impl<'e> Entry<'e, '_, '_> {
             );
             self.report.warn(&node.place, message);
         }
-        // Warp's word.
+        // The key of Warp.
         if self.boolean("start_on_launch") == Some(false) {
             server.auto_start = false;
         }
         // AnythingLLM keeps its own keys in an object.
         let anythingllm = self.fields.take("anythingllm").filter(Node::is_object);
-        let starts = anythingllm.as_ref().and_then(|it| it.member("autoStart"));
+        let starts = anythingllm
+            .as_ref()
+            .and_then(|node| node.member("autoStart"));
         if starts.and_then(|node| node.boolean(self.report)) == Some(false) {
             server.auto_start = false;
         }
@@ -79,7 +81,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// Which tools clients get, in the words of all programs. Each list restricts.
+    /// Reads the lists of tools that clients get, under the keys of all programs. Each list restricts.
     fn tools(&mut self, server: &mut ServerConfig, anythingllm: Option<&Node<'_>>) {
         for key in [
             "disabled_prompts",
@@ -116,8 +118,8 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// Warns of names in a list of tools that fit no tool, whatever the server has. `all` is the text that the list
-    /// has for all tools.
+    /// Warns of names in a list of tools that fit no tool of any server. `all` is the text that stands for
+    /// all tools.
     fn warn_of_unmatched(&mut self, server: &ServerName, list: &Node<'_>, all: Option<&str>) {
         for node in list.elements().into_iter().flatten() {
             if let Some(name) = node.as_str().filter(|name| Some(*name) != all)
@@ -143,7 +145,7 @@ impl<'e> Entry<'e, '_, '_> {
         } else {
             server.enabled = enabled.unwrap_or(true);
         }
-        // Cherry Studio's word.
+        // The key of Cherry Studio.
         if self.boolean("isActive") == Some(false) {
             server.enabled = false;
         }
@@ -168,8 +170,8 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// `timeout` in milliseconds or `timeout_s` in seconds. The upper limit of preset `desktop` holds
-    /// for its own preset.
+    /// Reads `timeout` in milliseconds or `timeout_s` in seconds. The upper limit of preset `desktop`
+    /// applies to that preset only.
     fn call_timeout(&mut self, desktop: bool) -> Option<Duration> {
         let (milliseconds, seconds) = (self.fields.take("timeout"), self.fields.take("timeout_s"));
         match (milliseconds, seconds) {
@@ -216,17 +218,18 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// A limit in seconds.
+    /// Reads a limit in seconds.
     fn seconds(&mut self, node: &Node<'_>, number: f64) -> Option<Duration> {
         let limit = node.seconds(number, self.report)?;
         node.warn_of_short_limit(limit, "seconds", self.report);
         Some(limit)
     }
 
-    /// Whether a `timeout` is in seconds, as Cline and its kin have it.
+    /// True if a `timeout` is in seconds, as in Cline and its kin.
     fn is_in_seconds(&mut self, node: &Node<'_>, number: f64) -> bool {
         let is_short = (1.0..1000.0).contains(&number);
-        // Whole minutes up to two hours, and few would wait for so many milliseconds.
+        // The number is a whole number of minutes up to two hours. Few people would wait for so many
+        // milliseconds.
         let may_be_seconds = (1000.0..=7200.0).contains(&number) && number % 60.0 == 0.0;
         match self.scope.dialect.timeout {
             Unit::Seconds => true,
@@ -293,7 +296,7 @@ pub(crate) const PROTOCOLS: [&str; 8] = [
 ];
 
 impl SettingValue for Protocol {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         let revisions = Revision::ALL.map(|revision| (revision.as_str(), Self::At(revision)));
         let mut words = vec![
             ("auto", Self::Auto),

@@ -1,8 +1,8 @@
-//! How sessions are kept: `preset`, and the knobs beside it.
+//! Policies of sessions: `preset`, and the settings that change single parts of it.
 //!
 //! The same keys stand at the top of the file, for all servers, and in a server's entry. The nearer one
-//! wins, and a preset sets everything: an entry that names a preset starts from it, and the top's
-//! settings of these keys do not reach it. Any other entry starts from the top.
+//! wins, and a preset sets everything: an entry that names a preset starts from it, and the top's settings
+//! of these keys do not reach it. Any other entry starts from the top.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::{
     read::{
         fields::Fields,
         node::Node,
-        report::{KeyPath, Report},
+        report::{FindingReport, KeyPath},
     },
     words::settings::{self, SettingValue},
 };
 
-/// What holds at one level of the file.
+/// The policies at one level of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policies {
     pub preset: Preset,
@@ -31,17 +31,17 @@ pub(crate) struct Policies {
     pub call_retry: bool,
     pub list_changed: ListChanged,
     pub server_requests: Option<ServerRequests>,
-    /// What the top of the file says: an entry reads its own.
+    /// The setting at the top of the file. The setting of an entry is read elsewhere.
     pub isolation: Option<Isolation>,
-    /// Whether tools are kept from clients whose names are not plain ASCII words.
+    /// True if tools whose names are not plain ASCII words are hidden from clients.
     pub strict_tool_names: bool,
-    /// Whether the file says how often a server is asked.
+    /// True if the file sets the interval of health checks.
     pub health_interval_stated: bool,
 }
 
 impl Policies {
-    /// What a preset says.
-    pub fn of(preset: Preset) -> Self {
+    /// The policies of a preset.
+    pub fn of_preset(preset: Preset) -> Self {
         Self {
             preset,
             policy: preset.policy(),
@@ -50,25 +50,25 @@ impl Policies {
         }
     }
 
-    /// What holds where this object speaks; `above` holds where it is silent.
-    pub fn read(above: &Self, fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
+    /// Reads the policies of this object; `above` holds where it sets none.
+    pub fn read(above: &Self, fields: &mut Fields<'_>, report: &mut FindingReport<'_>) -> Self {
         let preset = fields.take("preset").and_then(|node| {
             let words = Preset::ALL.map(|preset| (preset.as_str(), preset));
             node.word(report, &words)
         });
         let mut this = match preset {
             Some(preset) => Self {
-                // These are no part of a preset.
+                // These do not belong to a preset.
                 server_requests: above.server_requests,
                 isolation: above.isolation,
-                ..Self::of(preset)
+                ..Self::of_preset(preset)
             },
             None => above.clone(),
         };
-        let stated = Stated::in_fields(fields);
+        let stated = StatedPolicies::in_fields(fields);
         if stated.is_off {
             this.policy.health.interval = None;
-            // It may be `false` or "off" in place of an object.
+            // `health` may be `false` or "off" instead of an object.
             if fields.peek("health").is_some_and(|node| !node.is_object()) {
                 fields.take("health");
             }
@@ -99,12 +99,12 @@ impl Policies {
         }
     }
 
-    /// Whether to reconnect by itself, in two spellings; what `reconnect.mode` says may say it more exactly.
+    /// Reads the switch for automatic reconnecting, in two spellings. `reconnect.mode` may be more exact.
     fn read_automatic(
         &mut self,
-        stated: &Stated,
+        stated: &StatedPolicies,
         fields: &mut Fields<'_>,
-        report: &mut Report<'_>,
+        report: &mut FindingReport<'_>,
     ) {
         let [snake, camel] = ["auto_reconnect", "autoReconnect"].map(|name| {
             let node = fields.take(name)?;
@@ -119,24 +119,32 @@ impl Policies {
         let Some((is_automatic, place)) = camel.or(snake) else {
             return;
         };
-        let own = stated.place("reconnect", "mode");
+        let mode_place = stated.place("reconnect", "mode");
         let mode = match is_automatic {
             true => ReconnectMode::Auto,
-            false if own.is_some() && self.policy.reconnect.mode == ReconnectMode::Manual => {
+            false
+                if mode_place.is_some() && self.policy.reconnect.mode == ReconnectMode::Manual =>
+            {
                 ReconnectMode::Manual
             }
             false => ReconnectMode::Off,
         };
-        match own {
-            Some(own) if self.policy.reconnect.mode != mode => {
-                report.error(&place, format!("contradicts {}", own.path));
+        match mode_place {
+            Some(mode_place) if self.policy.reconnect.mode != mode => {
+                report.error(&place, format!("contradicts {}", mode_place.path));
             }
             _ => self.policy.reconnect.mode = mode,
         }
     }
 
-    /// Other names of settings, beside the objects that have them. The two must not contradict each other.
-    fn read_aliases(&mut self, stated: &Stated, fields: &mut Fields<'_>, report: &mut Report<'_>) {
+    /// Reads other names of settings, outside of the objects that have them. The two must not contradict
+    /// each other.
+    fn read_aliases(
+        &mut self,
+        stated: &StatedPolicies,
+        fields: &mut Fields<'_>,
+        report: &mut FindingReport<'_>,
+    ) {
         for row in fields.keys() {
             let (Some((object, key)), Some(field)) = (row.alias_of, &row.field) else {
                 continue;
@@ -147,8 +155,8 @@ impl Policies {
             let mut other = self.clone();
             read(&mut other, &node, report);
             match stated.place(object, key) {
-                Some(own) if (field.differs)(self, &other) => {
-                    report.error(&node.place, format!("contradicts {}", own.path));
+                Some(stated_place) if (field.differs)(self, &other) => {
+                    report.error(&node.place, format!("contradicts {}", stated_place.path));
                 }
                 Some(_) => {}
                 None => *self = other,
@@ -157,17 +165,17 @@ impl Policies {
     }
 }
 
-/// Which settings a level of the file states.
-struct Stated {
-    /// Object and key, and where its value stands.
+/// The settings that a level of the file has.
+struct StatedPolicies {
+    /// Object and key, and the place of the value.
     places: Vec<(&'static str, &'static str, KeyPath)>,
-    /// Whether servers are never asked how they are.
+    /// True if health checks are off.
     is_off: bool,
-    /// Where it says how often they are.
+    /// The place of the interval of health checks.
     interval: Option<KeyPath>,
 }
 
-impl Stated {
+impl StatedPolicies {
     fn in_fields(fields: &Fields<'_>) -> Self {
         let mut places = Vec::new();
         for row in fields.keys() {
@@ -179,8 +187,8 @@ impl Stated {
                 continue;
             };
             places.extend(object.all_keys().filter_map(|key| {
-                let own = node.member(key.names[0]).filter(|own| !own.is_null())?;
-                Some((name, key.names[0], own.place))
+                let value = node.member(key.names[0]).filter(|value| !value.is_null())?;
+                Some((name, key.names[0], value.place))
             }));
         }
         let health = fields.peek("health");
@@ -195,32 +203,33 @@ impl Stated {
             interval: None,
         };
         let alias = fields.peek("healthCheckIntervalMs");
-        let own = stated.place("health", "intervalMs").cloned();
-        stated.interval = own.or(alias.map(|node| node.place.clone()));
+        let interval = stated.place("health", "intervalMs").cloned();
+        stated.interval = interval.or(alias.map(|node| node.place.clone()));
         stated
     }
 
     fn place(&self, object: &str, key: &str) -> Option<&KeyPath> {
-        let mut places = self.places.iter();
-        let stated = places.find(|(of, name, _)| (*of, *name) == (object, key));
-        stated.map(|(.., place)| place)
+        self.places
+            .iter()
+            .find(|(holder, name, _)| (*holder, *name) == (object, key))
+            .map(|(.., place)| place)
     }
 }
 
-/// Attempts or calls in a row, if there is a limit.
+/// The most attempts or calls in a row. `None` is no limit.
 pub(crate) type Limit = Option<u32>;
 
-/// Zero is no limit.
-pub(crate) fn attempts(node: &Node<'_>, report: &mut Report<'_>) -> Option<Limit> {
+/// Reads a limit; zero is no limit.
+pub(crate) fn attempts(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Limit> {
     let number = node.count(report, 0)?;
     Some((number > 0).then_some(number))
 }
 
-/// How often a server is asked, if it is.
+/// Time between two health checks. `None` means that there are none.
 pub(crate) type Interval = Option<Duration>;
 
-/// Zero is never.
-pub(crate) fn interval(node: &Node<'_>, report: &mut Report<'_>) -> Option<Interval> {
+/// Reads an interval; zero means that there are no health checks.
+pub(crate) fn interval(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Interval> {
     let time = node.milliseconds_or_zero(report)?;
     Some((!time.is_zero()).then_some(time))
 }
@@ -229,24 +238,24 @@ pub(crate) fn interval(node: &Node<'_>, report: &mut Report<'_>) -> Option<Inter
     clippy::trivially_copy_pass_by_ref,
     reason = "rows pass a reference to their field"
 )]
-pub(crate) fn shown_limit(limit: &Limit) -> Value {
+pub(crate) fn file_limit(limit: &Limit) -> Value {
     limit.unwrap_or_default().into()
 }
 
-pub(crate) fn shown_interval(interval: &Interval) -> Value {
+pub(crate) fn file_interval(interval: &Interval) -> Value {
     interval.unwrap_or_default().file_value()
 }
 
-/// At least one attempt: none is what `autoReconnect` says.
-pub(crate) fn retries(node: &Node<'_>, report: &mut Report<'_>) -> Option<Limit> {
+/// Reads a limit of at least one attempt: `autoReconnect` turns them off.
+pub(crate) fn retries(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Limit> {
     u32::read(node, report).map(Some)
 }
 
-/// In the place of an object or of an action: a server is never asked.
+/// The word, in place of an object or of an action, that turns health checks off.
 pub(crate) const OFF: &str = "off";
 
-/// "off" is an action in the file; here it is an interval that there is not.
-pub(crate) fn action(node: &Node<'_>, report: &mut Report<'_>) -> Option<Action> {
+/// Reads an action. "off" is an action in the file; here it is an absent interval.
+pub(crate) fn action(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Action> {
     let mut words: Vec<_> = Action::VALUES
         .iter()
         .map(|action| (action.word(), Some(*action)))

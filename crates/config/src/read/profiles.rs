@@ -15,17 +15,17 @@ use mainstay_core::{
 };
 
 use crate::{
-    read::{fields::Fields, node::Node, report::Report},
+    read::{fields::Fields, node::Node, report::FindingReport},
     words::settings::SettingValue,
 };
 
-/// Reads the top level's `ownTools`, which are these where it is silent, and `profiles`; the servers have been
-/// read.
+/// Reads the top level's `ownTools`, with the default `own_tools`, and `profiles`. The servers must have
+/// been read before.
 pub(crate) fn read(
     fields: &mut Fields<'_>,
     own_tools: &[Group],
     config: &mut Config,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) {
     config.profiles = Profile::built_in();
     config.profiles[0].own_tools = match fields.take("ownTools") {
@@ -43,15 +43,15 @@ pub(crate) fn read(
                 continue;
             }
         };
-        let known = config
+        let known_index = config
             .profiles
             .iter()
             .position(|profile| profile.name == name);
-        let base = match known {
+        let base = match known_index {
             Some(index) => config.profiles.swap_remove(index),
             None => Profile::everything(name),
         };
-        let index = known.unwrap_or(config.profiles.len());
+        let index = known_index.unwrap_or(config.profiles.len());
         let profile = profile(base, &member.node, config, report);
         config.profiles.push(profile);
         let last = config.profiles.len() - 1;
@@ -59,8 +59,13 @@ pub(crate) fn read(
     }
 }
 
-/// Reads one; what it does not say is as in `base`.
-fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Profile {
+/// Reads one profile. `base` holds where the profile sets nothing.
+fn profile(
+    base: Profile,
+    node: &Node<'_>,
+    config: &Config,
+    report: &mut FindingReport<'_>,
+) -> Profile {
     let mut profile = base;
     let Some(mut fields) = Fields::open(node, report) else {
         return profile;
@@ -112,7 +117,7 @@ fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<
     profile
 }
 
-fn servers(node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Vec<Glob> {
+fn servers(node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) -> Vec<Glob> {
     let elements = node.array(report);
     let globs = elements.iter().filter_map(|node| {
         let glob = Glob::new(node.string(report)?);
@@ -128,20 +133,21 @@ fn servers(node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Vec<Glo
     globs.collect()
 }
 
-/// A warning only: a server may come later.
-fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut Report<'_>) {
+/// Warns of an unknown server. It is no error: a server may be added later.
+fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) {
     let names: Vec<&str> = config
         .servers
         .iter()
         .map(|server| server.name.as_str())
         .collect();
-    let hint = nearest(name, &names).map(|known| format!("did you mean \"{known}\"?"));
+    let hint = nearest(name, &names).map(|similar| format!("did you mean \"{similar}\"?"));
     let message = format!("there is no server \"{name}\" in this file");
     report.warn_with_hint(&node.place, message, hint);
 }
 
-/// Patterns of `server/tool`. One that can match nothing is an error, because a denial is relied on.
-fn tool_globs(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Glob> {
+/// Reads patterns of `server/tool`. A pattern that can match nothing is an error, because people rely on a
+/// denial.
+fn tool_globs(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<Glob> {
     let elements = node.array(report);
     let globs = elements.iter().filter_map(|node| {
         let pattern = node.string(report)?;
@@ -158,13 +164,13 @@ fn tool_globs(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Glob> {
     globs.collect()
 }
 
-/// Reads an object of texts by `server/tool`, and applies each to what the profile says of that tool.
+/// Reads an object of texts by `server/tool`, and applies each to the edit of that tool in the profile.
 fn edits(
     profile: &mut Profile,
     node: &Node<'_>,
     config: &Config,
-    report: &mut Report<'_>,
-    mut apply: impl FnMut(&ServerName, &mut ToolEdit, &str, &Node<'_>, &mut Report<'_>),
+    report: &mut FindingReport<'_>,
+    mut apply: impl FnMut(&ServerName, &mut ToolEdit, &str, &Node<'_>, &mut FindingReport<'_>),
 ) {
     for member in node.distinct_members(report).into_iter().flatten() {
         let path = member.key.split_once('/');
@@ -174,7 +180,11 @@ fn edits(
             report.error(&member.key_place, message);
             continue;
         };
-        if !config.servers.iter().any(|known| known.name == server) {
+        if !config
+            .servers
+            .iter()
+            .any(|known_server| known_server.name == server)
+        {
             unknown_server(server.as_str(), &member.node, config, report);
         }
         if let Some(text) = member.node.string(report) {
@@ -184,9 +194,14 @@ fn edits(
     }
 }
 
-fn renames(profile: &mut Profile, node: &Node<'_>, config: &Config, report: &mut Report<'_>) {
+fn renames(
+    profile: &mut Profile,
+    node: &Node<'_>,
+    config: &Config,
+    report: &mut FindingReport<'_>,
+) {
     let longest = config.max_name_length;
-    let mut taken = HashSet::new();
+    let mut used_names = HashSet::new();
     let servers = ServerNames::new(config.servers.iter().map(|server| &server.name));
     edits(
         profile,
@@ -200,7 +215,7 @@ fn renames(profile: &mut Profile, node: &Node<'_>, config: &Config, report: &mut
                     "a tool's name has 1 to {longest} characters (maxNameLength): letters, digits, '_' and '-'"
                 );
                 report.error(&node.place, message);
-            } else if !taken.insert(name.to_owned()) {
+            } else if !used_names.insert(name.to_owned()) {
                 let message = format!("another tool is renamed to \"{name}\" already");
                 report.error(&node.place, message);
             } else if let NamedServer::Server(named) = servers.named_by(name)
@@ -216,7 +231,7 @@ fn renames(profile: &mut Profile, node: &Node<'_>, config: &Config, report: &mut
     );
 }
 
-fn groups(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Group> {
+fn groups(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<Group> {
     let words = Group::ALL.map(|group| (group.name(), group));
     let mut groups = Vec::new();
     for node in node.array(report) {

@@ -1,4 +1,4 @@
-//! Reads how a server is reached: its transport, and the settings of that transport.
+//! Reads a server's transport, and the settings of that transport.
 
 use std::{
     collections::HashSet,
@@ -11,12 +11,12 @@ use mainstay_core::{
 };
 
 use crate::{
-    Environment, References, Unreadable,
+    Environment, References, UnreadableFile,
     foreign::TransportWord,
     locate,
     read::{
-        entry::Entry,
-        expand::Scope,
+        entry::EntryReader,
+        expand::ReferenceScope,
         fields::Fields,
         http,
         node::{Member, Node},
@@ -26,31 +26,31 @@ use crate::{
 
 pub(crate) const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUrl"];
 
-/// What an entry without a word of its transport must have one of.
+/// The keys of which an entry without a transport must have one.
 pub(crate) const START_KEYS: [&str; 5] = ["command", "url", "serverUrl", "httpUrl", "remoteUrl"];
 
-/// Keys by which clients say how they get credentials.
+/// Keys for the way in which clients get credentials.
 const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];
 
-/// Whether nothing is asked for.
+/// True if the value of a key for signing in turns it off.
 fn is_off(node: &Node<'_>) -> bool {
-    let is_disabled = node.member("enabled").and_then(|it| it.as_bool()) == Some(false);
+    let is_disabled = node.member("enabled").and_then(|switch| switch.as_bool()) == Some(false);
     node.is_empty() || node.as_bool() == Some(false) || is_disabled
 }
 
-/// The world of a child: our own variables are not passed on to it.
-struct OfChild<'s>(&'s Scope<'s>);
+/// The environment of a child: our own variables are not passed on to it.
+struct ChildEnvironment<'s>(&'s ReferenceScope<'s>);
 
-impl Environment for OfChild<'_> {
+impl Environment for ChildEnvironment<'_> {
     fn var(&self, name: &str) -> Option<String> {
         match self.0.env.get(name) {
-            Some(own) => Some(own.expose().to_owned()),
+            Some(secret) => Some(secret.expose().to_owned()),
             None if name.starts_with("MAINSTAY_") => None,
             None => self.0.environment.var(name),
         }
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         self.0.environment.read_file(path)
     }
 
@@ -60,12 +60,12 @@ impl Environment for OfChild<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StatedTransport {
     Stdio,
     Http(HttpTransport),
 }
 
-impl Kind {
+impl StatedTransport {
     fn parse(word: &str, key: &str) -> Option<Self> {
         Some(match TransportWord::parse(word, key)? {
             TransportWord::Stdio => Self::Stdio,
@@ -75,8 +75,8 @@ impl Kind {
         })
     }
 
-    /// What two statements say together, unless they contradict each other.
-    fn and(self, other: Self) -> Option<Self> {
+    /// Combines two statements. Returns `None` if they contradict each other.
+    fn combined_with(self, other: Self) -> Option<Self> {
         match (self, other) {
             (one, other) if one == other => Some(one),
             (Self::Http(HttpTransport::Detect), pinned @ Self::Http(_))
@@ -86,7 +86,7 @@ impl Kind {
     }
 }
 
-impl<'e> Entry<'e, '_, '_> {
+impl<'e> EntryReader<'e, '_, '_> {
     pub fn launch(&mut self, require_transport: bool) -> Launch {
         // Errors about `serverType` name that key.
         let server_type = self.fields.peek("serverType").and_then(Node::as_str);
@@ -100,14 +100,14 @@ impl<'e> Entry<'e, '_, '_> {
             None => self.inferred(),
         };
         match kind {
-            Kind::Stdio => {
+            StatedTransport::Stdio => {
                 let absent = match server_type {
                     Some(_) => "command required for local server".to_owned(),
                     None => format!("Server {}: command is required", self.label),
                 };
                 Launch::Stdio(self.stdio(&absent))
             }
-            Kind::Http(transport) => {
+            StatedTransport::Http(transport) => {
                 let absent = match server_type {
                     Some(word) => format!("remoteUrl required for {word} server"),
                     None => format!("Server {}: url is required", self.label),
@@ -117,18 +117,18 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// What the entry says of its transport, if anything.
-    fn stated(&mut self) -> Option<Kind> {
-        let mut stated: Option<Kind> = None;
+    /// The transport that the entry states, if any.
+    fn stated(&mut self) -> Option<StatedTransport> {
+        let mut stated: Option<StatedTransport> = None;
         for key in ["type", "transport", "transportType", "serverType"] {
             let Some(node) = self.fields.take(key) else {
                 continue;
             };
-            // After an unknown word the rest of the entry is read by what it has.
+            // With an unknown word, the other keys decide.
             let kind = self
                 .known_word(&node, key)
                 .unwrap_or_else(|| self.inferred());
-            let together = stated.map_or(Some(kind), |stated| stated.and(kind));
+            let together = stated.map_or(Some(kind), |stated| stated.combined_with(kind));
             if together.is_none() {
                 let message = "contradicts what is said of the transport elsewhere in the entry";
                 self.report.error(&node.place, message);
@@ -138,9 +138,9 @@ impl<'e> Entry<'e, '_, '_> {
         stated
     }
 
-    fn known_word(&mut self, node: &Node<'_>, key: &str) -> Option<Kind> {
+    fn known_word(&mut self, node: &Node<'_>, key: &str) -> Option<StatedTransport> {
         let word = node.string(self.report)?;
-        let kind = Kind::parse(word, key);
+        let kind = StatedTransport::parse(word, key);
         if kind.is_none() && key == "serverType" {
             let message = format!("Unsupported server type: {word}");
             self.report.error(&node.place, message);
@@ -152,7 +152,7 @@ impl<'e> Entry<'e, '_, '_> {
         kind
     }
 
-    fn inferred(&mut self) -> Kind {
+    fn inferred(&mut self) -> StatedTransport {
         let remote = URL_KEYS.iter().any(|key| self.fields.has(key));
         if remote && self.fields.has("command") {
             let message = "`command` and a URL are both given";
@@ -161,10 +161,12 @@ impl<'e> Entry<'e, '_, '_> {
                 .error_with_hint(&self.fields.place, message, hint);
         }
         match remote {
-            // Gemini's key for what it does not call `url`, which is SSE there.
-            true if self.fields.has("httpUrl") => Kind::Http(HttpTransport::StreamableHttp),
-            true => Kind::Http(HttpTransport::Detect),
-            false => Kind::Stdio,
+            // Gemini CLI has `httpUrl` for Streamable HTTP, and `url` for SSE.
+            true if self.fields.has("httpUrl") => {
+                StatedTransport::Http(HttpTransport::StreamableHttp)
+            }
+            true => StatedTransport::Http(HttpTransport::Detect),
+            false => StatedTransport::Stdio,
         }
     }
 
@@ -195,8 +197,8 @@ impl<'e> Entry<'e, '_, '_> {
             let hint = "take the key out if the server may run without one";
             self.report.error_with_hint(&node.place, message, hint);
         }
-        let wants_sandbox = |node: &Node<'_>| node.as_bool() == Some(true);
-        if self.fields.peek("sandbox").is_some_and(wants_sandbox)
+        let is_sandboxed = |node: &Node<'_>| node.as_bool() == Some(true);
+        if self.fields.peek("sandbox").is_some_and(is_sandboxed)
             && let Some(node) = self.fields.take("sandbox")
         {
             let message = "Mainstay has no sandbox for servers";
@@ -210,12 +212,12 @@ impl<'e> Entry<'e, '_, '_> {
             unset: self.unset.clone(),
             cwd,
             inherit_env: inherit_env.unwrap_or_default(),
-            // The preset says it, which is read later.
+            // The preset, which is read later, decides it.
             path_order: PathOrder::default(),
         }
     }
 
-    /// A folder that is missing may come, so the server is still tried.
+    /// Reads `cwd`. A missing folder may be made later, so the server is still tried.
     fn cwd(&mut self) -> Option<PathBuf> {
         let node = self.fields.take("cwd")?;
         let text = self.text(&node)?;
@@ -271,17 +273,17 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// Whether this starts Mainstay, and if so, whether it would read this file.
+    /// Returns `None` if this does not start Mainstay, otherwise whether it would read this file.
     fn starts_mainstay(&self, command: &str, args: &[String], cwd: Option<&Path>) -> Option<bool> {
         if programs::name_of(command) != "mainstay" || self.scope.references == References::Kept {
             return None;
         }
-        let mut args = args.iter();
+        let mut rest = args.iter();
         let (mut serves, mut file) = (false, None);
-        while let Some(arg) = args.next() {
+        while let Some(arg) = rest.next() {
             match arg.split_once('=') {
                 Some(("--config", path)) => file = Some(path),
-                _ if arg == "--config" => file = args.next().map(String::as_str),
+                _ if arg == "--config" => file = rest.next().map(String::as_str),
                 _ => serves |= matches!(arg.as_str(), "mcp" | "serve"),
             }
         }
@@ -289,10 +291,10 @@ impl<'e> Entry<'e, '_, '_> {
             return None;
         }
         let read = match file {
-            // Where a relative path leads depends on where Mainstay was started.
+            // A relative path starts at Mainstay's working folder.
             Some(path) => cwd.map_or_else(|| path.into(), |cwd| cwd.join(path)),
             None => {
-                let world = OfChild(&self.scope);
+                let world = ChildEnvironment(&self.scope);
                 locate(None, &world)?.path().to_owned()
             }
         };
@@ -332,7 +334,7 @@ impl<'e> Entry<'e, '_, '_> {
             .into_iter()
             .filter_map(|key| self.fields.take(key))
             .collect();
-        // One file for several clients says the same thing under two keys; that is fine.
+        // A file for several clients may have the same URL under two keys.
         if let Some(other) = nodes.iter().find(|node| node.as_str() != nodes[0].as_str()) {
             let message = format!(
                 "differs from {}, and a server has one URL",
@@ -383,8 +385,8 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// Ways of signing in that Mainstay does not know. A server that is sent credentials of its own can
-    /// do without them.
+    /// Reports ways of signing in that Mainstay does not have. A server that gets credentials from its
+    /// entry can do without them.
     fn check_sign_in(&mut self, headers: &[(String, Secret)]) {
         let is_signed_in = headers.iter().any(|(name, _)| name == "authorization");
         for key in SIGN_IN_KEYS {
@@ -405,7 +407,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// The headers in `requestInit`, as the SDK for TypeScript has them.
+    /// The headers in `requestInit`, a key of the SDK for TypeScript.
     fn request_init(&mut self) -> Vec<Member<'e>> {
         let node = self.fields.take("requestInit");
         let Some(mut fields) = node.and_then(|node| Fields::open(&node, self.report)) else {
@@ -425,7 +427,7 @@ impl<'e> Entry<'e, '_, '_> {
 
     fn headers_of(&mut self, members: Vec<Member<'e>>) -> Vec<(String, Secret)> {
         let mut headers: Vec<(String, Secret)> = Vec::new();
-        let mut taken = HashSet::new();
+        let mut used_names = HashSet::new();
         for Member {
             key,
             key_place,
@@ -450,7 +452,7 @@ impl<'e> Entry<'e, '_, '_> {
             if http::is_ours(&name) {
                 self.report
                     .warn(&key_place, "Mainstay sets this header itself; ignored");
-            } else if !taken.insert(name.clone()) {
+            } else if !used_names.insert(name.clone()) {
                 self.report
                     .error(&key_place, "duplicate header; case does not count");
             } else {
@@ -460,7 +462,7 @@ impl<'e> Entry<'e, '_, '_> {
         headers
     }
 
-    /// An empty token means none.
+    /// Adds the bearer token to the headers. An empty token means none.
     fn add_bearer_token(&mut self, headers: &mut Vec<(String, Secret)>) {
         let Some(node) = self.fields.take("bearerToken") else {
             return;
@@ -471,7 +473,7 @@ impl<'e> Entry<'e, '_, '_> {
         let value = format!("Bearer {token}");
         match http::check_header("authorization", &value) {
             Err(fault) => self.report.error(&node.place, fault.to_string()),
-            Ok(name) if headers.iter().any(|(known, _)| *known == name) => {
+            Ok(name) if headers.iter().any(|(set, _)| *set == name) => {
                 self.report
                     .error(&node.place, "`headers` has an authorization already");
             }
@@ -480,8 +482,8 @@ impl<'e> Entry<'e, '_, '_> {
     }
 }
 
-/// Whether this is the whole path of one program, whose folders may have blanks in their names, as in
-/// `C:\Program Files\nodejs\node.exe`. No program of another system looks so.
+/// True if this is the whole path of one program, whose folders may have blanks in their names, such as
+/// `C:\Program Files\nodejs\node.exe`. No program of another system has such a path.
 fn is_program_of_windows(command: &str) -> bool {
     const ENDINGS: [&str; 4] = [".exe", ".cmd", ".bat", ".com"];
     let has_drive = matches!(command.as_bytes(), [drive, b':', b'\\' | b'/', ..] if drive.is_ascii_alphabetic());

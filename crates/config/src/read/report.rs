@@ -7,28 +7,28 @@ use mainstay_core::{
     display::{LONGEST_NAME, shortened},
 };
 
-/// The most errors, and the most warnings, that are kept of a file or an entry. No reader reads more.
+/// The most errors, and the most warnings, of a file or an entry. No reader reads more.
 const MAX_FINDINGS: usize = 10_000;
 
 /// Bytes of text between two counts of its characters.
 const BLOCK: usize = 1024;
 
-/// Where lines and characters are, so that a thousand findings in a large file cost no thousand scans of
+/// An index of lines and characters. With it a thousand findings in a large file cost no thousand scans of
 /// it, even if it is a single line.
 pub(crate) struct Lines<'t> {
     text: &'t str,
-    index: OnceCell<Index>,
+    index: OnceCell<LineIndex>,
 }
 
-struct Index {
+struct LineIndex {
     /// The byte at which each line begins.
     starts: Vec<usize>,
-    /// How many characters begin before each block of [`BLOCK`] bytes.
+    /// Number of characters that begin before each block of [`BLOCK`] bytes.
     before: Vec<usize>,
 }
 
-impl Index {
-    fn of(text: &str) -> Self {
+impl LineIndex {
+    fn new(text: &str) -> Self {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let starts = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1));
         let mut before = vec![0];
@@ -41,17 +41,17 @@ impl Index {
         }
     }
 
-    /// How many characters begin before a byte.
+    /// Number of characters that begin before a byte.
     fn characters(&self, text: &str, offset: usize) -> usize {
         let block = offset / BLOCK;
         self.before[block] + characters(&text.as_bytes()[block * BLOCK..offset])
     }
 }
 
-/// How many characters begin in a part of a text.
+/// Number of characters that begin in a part of a text.
 fn characters(bytes: &[u8]) -> usize {
-    let begins = |byte: &&u8| **byte & 0xc0 != 0x80;
-    bytes.iter().filter(begins).count()
+    let is_first = |byte: &&u8| **byte & 0xc0 != 0x80;
+    bytes.iter().filter(is_first).count()
 }
 
 impl<'t> Lines<'t> {
@@ -62,9 +62,9 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// 1-based line and column, the column in characters.
+    /// Returns the 1-based line and column of a byte, the column in characters.
     pub fn position(&self, offset: usize) -> (usize, usize) {
-        let index = self.index.get_or_init(|| Index::of(self.text));
+        let index = self.index.get_or_init(|| LineIndex::new(self.text));
         let line = index.starts.partition_point(|start| *start <= offset);
         let start = index.starts[line - 1];
         let characters = |offset| index.characters(self.text, offset);
@@ -72,7 +72,7 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// A key path and the byte it stands at.
+/// A key path, and the byte at which it begins.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyPath {
     pub path: String,
@@ -95,14 +95,14 @@ impl KeyPath {
     }
 }
 
-/// What was found while reading.
-pub(crate) struct Report<'t> {
+/// The findings of a reader.
+pub(crate) struct FindingReport<'t> {
     pub lines: Lines<'t>,
     pub errors: Vec<ConfigError>,
     pub warnings: Vec<ConfigError>,
 }
 
-impl<'t> Report<'t> {
+impl<'t> FindingReport<'t> {
     pub fn new(lines: Lines<'t>) -> Self {
         Self {
             lines,
@@ -124,12 +124,12 @@ impl<'t> Report<'t> {
         self.note_error(place, message.into(), Some(hint.into()));
     }
 
-    /// An error that may have a hint.
+    /// Adds an error that may have a hint.
     pub fn error_about(&mut self, place: &KeyPath, fault: &impl ToString, hint: Option<String>) {
         self.note_error(place, fault.to_string(), hint);
     }
 
-    /// A file that is referred to cannot be read: later it may be.
+    /// Adds an error about a referenced file that cannot be read. It may be readable later.
     pub fn error_of_file(&mut self, place: &KeyPath, fault: &impl ToString, hint: Option<String>) {
         let before = self.errors.len();
         self.error_about(place, fault, hint);
@@ -154,7 +154,7 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// Whether no further warning is kept.
+    /// True if no further warning is kept.
     pub fn has_warnings_enough(&self) -> bool {
         self.warnings.len() >= MAX_FINDINGS
     }

@@ -1,14 +1,14 @@
-//! Makes valid server names of the names in files.
+//! Makes valid server names from the names in files.
 
 use std::fmt::Write as _;
 
 use mainstay_core::ids::{InvalidServerName, ServerName};
 use sha2::{Digest as _, Sha256};
 
-/// The name of a server, and what was wrong with the file's spelling if it had to be changed.
+/// Returns the name of a server, and the fault of the file's spelling if it had to be changed.
 ///
-/// Fails for an empty name only: files are shared between clients with other rules, so an illegal
-/// name gets a slug.
+/// Fails for an empty name only: files are shared between clients with other rules, so an illegal name gets
+/// a slug.
 pub fn adopt(written: &str) -> Result<(ServerName, Option<InvalidServerName>), InvalidServerName> {
     match ServerName::new(written) {
         Ok(name) => Ok((name, None)),
@@ -18,8 +18,8 @@ pub fn adopt(written: &str) -> Result<(ServerName, Option<InvalidServerName>), I
     }
 }
 
-/// Runs of foreign characters become `-`, runs of `_` one `_`; neither stays at an end. A name with
-/// nothing of ours in it is called after its hash.
+/// Makes a legal name. Runs of illegal characters become `-`, and runs of `_` one `_`; neither stays at an
+/// end. A name without any legal character gets a name from its hash.
 fn slug(written: &str) -> String {
     let mut slug = String::with_capacity(written.len());
     for character in written.chars() {

@@ -13,19 +13,19 @@ use serde::de::IgnoredAny;
 
 use crate::read::report::Lines;
 
-/// How a file is written.
+/// The syntax of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
-    /// JSON and nothing else.
+    /// Plain JSON.
     Json,
     /// With comments, trailing commas and the liberties of JSON5.
     Jsonc,
 }
 
 impl Syntax {
-    /// `.jsonc` and `.json5` may have comments, and files of programs that read them so; every other
-    /// file is JSON.
-    pub fn of(path: &Path) -> Self {
+    /// The syntax of a file at this path. `.jsonc` and `.json5`, and files of programs that read comments,
+    /// are JSONC; every other file is JSON.
+    pub fn of_path(path: &Path) -> Self {
         let extension = path.extension().unwrap_or_default();
         let is_jsonc =
             extension.eq_ignore_ascii_case("jsonc") || extension.eq_ignore_ascii_case("json5");
@@ -42,7 +42,7 @@ impl Syntax {
             allow_comments: liberal,
             allow_loose_object_property_names: liberal,
             allow_trailing_commas: liberal,
-            // No dialect has this one: a missing comma is a slip.
+            // No dialect allows missing commas.
             allow_missing_commas: false,
             allow_single_quoted_strings: liberal,
             allow_hexadecimal_numbers: liberal,
@@ -60,18 +60,18 @@ const LENIENT_FOLDERS: [&str; 8] = [
     ".vscode", ".vs", ".cursor", ".gemini", ".qwen", ".zed", "zed", "opencode",
 ];
 
-/// Whether the file lies where one of those programs keeps its own: directly in its folder, or for the
-/// editors in their `User`.
+/// True if the file is in the folder in which one of those programs keeps its own files, or for the editors
+/// in the folder `User`.
 fn is_of_lenient_program(path: &Path) -> bool {
     let Some(folder) = path.parent() else {
         return false;
     };
-    let is_called = |name: &str| folder.file_name().is_some_and(|it| it == name);
-    let is_opencodes = path.file_name().is_some_and(|it| it == "opencode.json");
+    let is_called = |name: &str| folder.file_name().is_some_and(|last| last == name);
+    let is_opencodes = path.file_name().is_some_and(|file| file == "opencode.json");
     is_opencodes || is_called("User") || LENIENT_FOLDERS.into_iter().any(is_called)
 }
 
-/// The file's tree, with byte ranges.
+/// Parses a text into a tree with byte ranges.
 pub(crate) fn tree<'t>(
     text: &'t str,
     syntax: Syntax,
@@ -110,7 +110,7 @@ fn unreadable(error: &ParseError, lines: &Lines<'_>) -> ConfigError {
     }
 }
 
-/// What the lenient scanner lets through in spite of its options, such as raw control characters.
+/// Refuses what the lenient scanner accepts in spite of its options, such as raw control characters.
 fn strictly_json(text: &str) -> Result<(), ConfigError> {
     let Err(error) = serde_json::from_str::<IgnoredAny>(text) else {
         return Ok(());
@@ -118,7 +118,7 @@ fn strictly_json(text: &str) -> Result<(), ConfigError> {
     let message = error.to_string();
     let message = message
         .rsplit_once(" at line ")
-        .map_or(message.as_str(), |(what, _)| what);
+        .map_or(message.as_str(), |(fault, _)| fault);
     Err(ConfigError {
         path: String::new(),
         message: message.to_owned(),

@@ -1,4 +1,4 @@
-//! `telemetry`: where traces of calls are sent, over OTLP/HTTP (OpenTelemetry).
+//! `telemetry`: the collector for traces of calls, over OTLP/HTTP (OpenTelemetry).
 //!
 //! ```json
 //! {"endpoint": "http://127.0.0.1:4318", "headers": {"authorization": "${OTLP_AUTH}"}, "sampleRatio": 0.1}
@@ -11,23 +11,23 @@ use mainstay_core::config::{Secret, Telemetry, Webhook};
 use crate::{
     Environment,
     read::{
-        entry::{Context, Entry},
+        entry::{Context, EntryReader},
         fields::Fields,
         http,
         node::Node,
-        report::Report,
+        report::FindingReport,
     },
 };
 
 const SERVICE_NAME: &str = "mainstay";
-/// What an endpoint is completed with (OTLP specification, "OTLP/HTTP Request").
+/// The path that completes an endpoint (OTLP specification, "OTLP/HTTP Request").
 const TRACES: &str = "/v1/traces";
-/// What spans are sent in.
+/// The encoding of spans.
 const PROTOCOL: &str = "http/json";
-/// The attribute of a resource that has a variable of its own.
+/// The resource attribute that has its own variable.
 const NAME: &str = "service.name";
 
-/// The standard variables; one that is empty is not set.
+/// The standard variables. An empty variable counts as unset.
 #[derive(Clone, Copy)]
 struct Variables<'s>(&'s dyn Environment);
 
@@ -51,13 +51,13 @@ impl Variables<'_> {
         (!value.is_empty()).then_some(value)
     }
 
-    /// The variable for traces, or else the one for all exporters.
+    /// Returns the variable for traces, or else the one for all exporters.
     fn of_exporter(self, name: &str) -> Option<String> {
         let for_traces = self.get(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
         for_traces.or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
     }
 
-    /// The collector of traces, and the protocol that it expects if it is not ours.
+    /// Returns the collector of traces, and the protocol that it expects if it is not ours.
     fn collector(self) -> Option<(Webhook, Option<String>)> {
         let is_off = |value: String| value.eq_ignore_ascii_case("true");
         let exporters = self.get("OTEL_TRACES_EXPORTER");
@@ -86,12 +86,12 @@ impl Variables<'_> {
     }
 
     fn attributes(self) -> Vec<(String, String)> {
-        let said = self.get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
-        pairs(&said).filter(|(key, _)| key != NAME).collect()
+        let resource = self.get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+        pairs(&resource).filter(|(key, _)| key != NAME).collect()
     }
 
-    /// Which part of the traces that begin here is recorded: all, unless a usable setting says
-    /// otherwise. `None` records no traces at all, wherever they began.
+    /// The ratio of recorded traces among those that begin here: 1, unless a usable setting changes it.
+    /// `None` records no traces, wherever they began.
     fn sample_ratio(self) -> Option<f64> {
         match self.get("OTEL_TRACES_SAMPLER").as_deref() {
             Some("always_off") => None,
@@ -110,7 +110,7 @@ impl Variables<'_> {
     }
 }
 
-/// Where a collector takes traces, below its endpoint.
+/// The address for traces below an endpoint.
 fn traces_of(endpoint: &str) -> String {
     let endpoint = endpoint.trim().trim_end_matches('/');
     if endpoint.ends_with(TRACES) {
@@ -119,14 +119,15 @@ fn traces_of(endpoint: &str) -> String {
     format!("{endpoint}{TRACES}")
 }
 
-/// `name=value,name=value`, values percent-encoded (OpenTelemetry, "OTLP exporter" and "Resource SDK").
+/// Reads `name=value,name=value`, values percent-encoded (OpenTelemetry, "OTLP exporter" and "Resource
+/// SDK").
 fn pairs(text: &str) -> impl Iterator<Item = (String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), decoded(value.trim())));
     pairs.filter(|(name, _)| !name.is_empty())
 }
 
-/// What is no header is left out, as the SDKs do.
+/// Reads headers, and leaves out illegal ones, as the SDKs do.
 fn headers_of(text: &str) -> Vec<(String, Secret)> {
     pairs(text)
         .filter_map(|(name, value)| {
@@ -159,15 +160,15 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads `telemetry`; what it leaves out is the environment's, whose headers go to the environment's
-/// endpoint alone. `None` is no traces.
+/// Reads `telemetry`, with the environment's settings as defaults. Headers of the environment go to the
+/// environment's endpoint only. `None` sends no traces.
 pub(crate) fn read<'e>(
     node: &Node<'e>,
     context: &Context<'e>,
-    report: &mut Report<'_>,
+    report: &mut FindingReport<'_>,
 ) -> Option<Telemetry> {
     let fields = Fields::open(node, report)?;
-    let mut entry = Entry::new("", fields, context, report);
+    let mut entry = EntryReader::new("", fields, context, report);
     let enabled = entry.fields.take("enabled");
     let is_enabled = enabled.is_none_or(|node| node.boolean(entry.report) != Some(false));
     let has_headers = entry.fields.has("headers");
@@ -187,7 +188,7 @@ pub(crate) fn read<'e>(
             let url = inherited.url;
             (Some(Webhook { url, headers }), protocol)
         }
-        // Switched off, it need not say where.
+        // A disabled section needs no endpoint.
         (None, None) if !is_enabled => (None, None),
         (endpoint, _) => {
             let absent = "`telemetry` needs an `endpoint`: the URL of an OTLP/HTTP collector";

@@ -1,16 +1,16 @@
-//! Why a file that a configuration names cannot be read.
+//! Reasons that a file of a configuration cannot be read.
 
 use std::{io, time::Duration};
 
-/// What is wrong with the file, without its path.
+/// The fault of a file, without its path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum UnreadableFile {
     #[error("there is no such file")]
     Absent,
     /// A FIFO, a device, a socket or a folder.
     #[error("it is {0}, not a regular file")]
     NotRegular(&'static str),
-    /// Larger than so many MiB.
+    /// Larger than this number of MiB.
     #[error("it has more than {0} MiB")]
     TooLarge(u64),
     #[error("it is not UTF-8 text")]
@@ -21,15 +21,15 @@ pub enum Unreadable {
     /// Too many earlier reads still wait for their disks, so no further one begins.
     #[error("{0} other files that were to be read do not answer")]
     Congested(usize),
-    /// Somebody else could have written it; the text says who.
+    /// Other users could have written it; the text names them.
     #[error("{0}, so that others can have any program run as you")]
     Untrusted(String),
     #[error("{0}")]
     System(io::ErrorKind),
 }
 
-impl Unreadable {
-    /// What to do about it.
+impl UnreadableFile {
+    /// The way to mend it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Absent => "create it, or correct the path",
@@ -45,7 +45,7 @@ impl Unreadable {
     }
 }
 
-impl From<io::Error> for Unreadable {
+impl From<io::Error> for UnreadableFile {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Absent,

@@ -6,7 +6,7 @@ use mainstay_core::{
     ids::ServerName,
 };
 
-/// The keys of an entry that name tools to hide: ours, and those of other clients.
+/// The keys of an entry for tools to hide: ours, and those of other clients.
 pub const DISABLED_TOOLS: [&str; 4] = [
     "disabledTools",
     "disabled_tools",
@@ -14,7 +14,7 @@ pub const DISABLED_TOOLS: [&str; 4] = [
     "suppressedTools",
 ];
 
-/// The keys that name the only tools to show.
+/// The keys for the only tools to show.
 pub const ALLOWED_TOOLS: [&str; 6] = [
     "allowedTools",
     "allowed_tools",
@@ -24,26 +24,27 @@ pub const ALLOWED_TOOLS: [&str; 6] = [
     "tools",
 ];
 
-/// Why the name in a list fits no tool of the server, as far as the name itself tells, and what was probably meant.
+/// Checks a name in a list of tools. Returns the reason that it fits no tool of the server, as far as the
+/// name itself tells, and a hint.
 pub(crate) fn unmatched(server: &ServerName, name: &str) -> Option<(String, Option<String>)> {
-    let shown = shortened(name, LONGEST_NAME);
-    let meant = |name: &str| format!("did you mean {:?}?", shortened(name, LONGEST_NAME));
+    let short_name = shortened(name, LONGEST_NAME);
+    let hint_for = |name: &str| format!("did you mean {:?}?", shortened(name, LONGEST_NAME));
     if name.contains('*') {
-        return Some((format!("{shown:?} fits no tool: {NO_PATTERNS}"), None));
+        return Some((format!("{short_name:?} fits no tool: {NO_PATTERNS}"), None));
     }
     let trimmed = name.trim();
     if trimmed.is_empty() {
-        return Some((format!("{shown:?} fits no tool: it is blank"), None));
+        return Some((format!("{short_name:?} fits no tool: it is blank"), None));
     }
     if trimmed != name {
-        let message = format!("{shown:?} fits no tool: it has blanks around the name");
-        return Some((message, Some(meant(trimmed))));
+        let message = format!("{short_name:?} fits no tool: it has blanks around the name");
+        return Some((message, Some(hint_for(trimmed))));
     }
-    let own = name.strip_prefix("mcp__").unwrap_or(name);
-    let own = own.strip_prefix(server.as_str())?;
-    let own = own.strip_prefix("__").or_else(|| own.strip_prefix('/'))?;
+    let tool = name.strip_prefix("mcp__").unwrap_or(name);
+    let tool = tool.strip_prefix(server.as_str())?;
+    let tool = tool.strip_prefix("__").or_else(|| tool.strip_prefix('/'))?;
     let message = format!(
-        "{shown:?} is a name as clients see it, and this list has names as the server itself gives them"
+        "{short_name:?} is a name as clients see it, and this list has names as the server itself gives them"
     );
-    (!own.is_empty()).then(|| (message, Some(meant(own))))
+    (!tool.is_empty()).then(|| (message, Some(hint_for(tool))))
 }

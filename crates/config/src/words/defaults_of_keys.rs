@@ -6,26 +6,26 @@ use mainstay_core::{
 };
 use serde_json::Value;
 
-use crate::{read::policies::Policies, words::schema::Key};
+use crate::{read::policies::Policies, words::schema::KeyRow};
 
-/// `null` where there is none, or no single one.
-pub(crate) fn default_of(key: &Key) -> Value {
+/// Returns the default of a key in the words of the file. `null` if there is none, or no single one.
+pub(crate) fn default_of(key: &KeyRow) -> Value {
     let default = if key.default_words.is_some() {
         Value::Null
     } else if let Some(field) = key.field_of::<Config>() {
-        (field.shown)(&Config::default())
+        (field.write)(&Config::default())
     } else if let Some(field) = key.field_of::<Policies>() {
-        (field.shown)(&Policies::default())
+        (field.write)(&Policies::default())
     } else if let Some(field) = key.field_of::<Journal>() {
-        (field.shown)(&Journal::default())
+        (field.write)(&Journal::default())
     } else if let Some(field) = key.field_of::<ServerConfig>() {
         let name = ServerName::new("server").expect("a legal name");
         let launch = Launch::Stdio(StdioLaunch::default());
-        (field.shown)(&ServerConfig::new(name, launch))
+        (field.write)(&ServerConfig::new(name, launch))
     } else {
         Value::Null
     };
-    // The keys of an object have their own.
+    // The keys of an object have their own defaults.
     if default.is_object() {
         Value::Null
     } else {

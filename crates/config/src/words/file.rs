@@ -16,22 +16,22 @@ use crate::{
     plan::TakesEffect::{AtRestart, Now},
     read::http::registry_url,
     words::{
-        schema::{Key, Object, Shape},
+        schema::{KeyRow, ObjectShape, ValueShape},
         settings::field,
         values,
     },
 };
 
-/// The file.
-pub static FILE_SHAPE: Shape = Shape::Object(&FILE);
+/// The shape of the whole file.
+pub static FILE_SHAPE: ValueShape = ValueShape::Object(&FILE);
 
-// A reference to a shape that refers to an object needs a place of its own.
-static SERVERS: [Shape; 2] = [Shape::Map(&ENTRY), Shape::List(&ENTRY)];
-static INPUT_SHAPE: Shape = Shape::Object(&INPUT);
-static ALERT_SHAPE: Shape = Shape::Object(&ALERT);
-static PROFILE_SHAPE: Shape = Shape::Object(&PROFILE);
+// A reference to a shape that refers to an object must be to a static.
+static SERVERS: [ValueShape; 2] = [ValueShape::Map(&ENTRY), ValueShape::List(&ENTRY)];
+static INPUT_SHAPE: ValueShape = ValueShape::Object(&INPUT);
+static ALERT_SHAPE: ValueShape = ValueShape::Object(&ALERT);
+static PROFILE_SHAPE: ValueShape = ValueShape::Object(&PROFILE);
 
-pub static FILE: Object = Object {
+pub static FILE: ObjectShape = ObjectShape {
     later: &[
         "auth",
         "bridge",
@@ -45,27 +45,31 @@ pub static FILE: Object = Object {
     ..object("file", &[SETTINGS, POLICIES])
 };
 
-pub(crate) const SETTINGS: &[Key] = &[
+pub(crate) const SETTINGS: &[KeyRow] = &[
     key(
         &["$schema"],
         TEXT,
         "Where this schema is found, for editors. Mainstay does not look at it.",
     ),
-    key(&["mcpServers"], Shape::Map(&ENTRY), "The servers, by name."),
+    key(
+        &["mcpServers"],
+        ValueShape::Map(&ENTRY),
+        "The servers, by name.",
+    ),
     key(
         &["servers"],
-        Shape::Either(&SERVERS),
+        ValueShape::Either(&SERVERS),
         "The servers as VS Code has them; an array of them has names inside.",
     ),
     key(
         &["mcp"],
-        Shape::Object(&MCP),
+        ValueShape::Object(&MCP),
         "Which of the servers Gemini CLI starts.",
     ),
-    // Gemini CLI has an object there.
+    // Gemini CLI has an object there, which is ignored.
     key(
         &["tools"],
-        Shape::Any,
+        ValueShape::Any,
         "What an agent of Amazon Q or Kiro has of the servers: \"*\", \"@SERVER\", \"@SERVER/TOOL\".",
     ),
     setting_of_all(
@@ -77,7 +81,7 @@ pub(crate) const SETTINGS: &[Key] = &[
     ),
     setting_of_all(
         &["maxNameLength"],
-        Shape::Whole(16, Some(128)),
+        ValueShape::Whole(16, Some(128)),
         "The longest name on `/mcp`, in characters. With the `mcp__mainstay__` that clients put in front, 48 stay below the 64 that model APIs allow.",
         Now,
         field!(Config, max_name_length),
@@ -104,23 +108,23 @@ pub(crate) const SETTINGS: &[Key] = &[
     ),
     key(
         &["startup"],
-        Shape::Object(&STARTUP),
+        ValueShape::Object(&STARTUP),
         "How servers are started.",
     ),
     key(
         &["shutdown"],
-        Shape::Object(&SHUTDOWN),
+        ValueShape::Object(&SHUTDOWN),
         "How Mainstay stops.",
     ),
-    key(&["ui"], Shape::Object(&UI), "What the web page shows."),
+    key(&["ui"], ValueShape::Object(&UI), "What the web page shows."),
     key(
         &["http"],
-        Shape::Object(&HTTP),
+        ValueShape::Object(&HTTP),
         "Limits and guards of the HTTP endpoints.",
     ),
     key(
         &["inputs"],
-        Shape::List(&INPUT_SHAPE),
+        ValueShape::List(&INPUT_SHAPE),
         "VS Code's questions. Nobody is asked here: only the default counts.",
     ),
     key(
@@ -130,31 +134,31 @@ pub(crate) const SETTINGS: &[Key] = &[
     ),
     setting_of_all(
         &["alerts"],
-        Shape::List(&ALERT_SHAPE),
+        ValueShape::List(&ALERT_SHAPE),
         "Whom to tell of trouble; see [Alerts](#alerts).",
         Now,
-        field!(Config, alerts, shown: values::alerts),
+        field!(Config, alerts, write: values::alerts),
     ),
     setting_of_all(
         &["journal"],
-        Shape::Object(&JOURNAL),
+        ValueShape::Object(&JOURNAL),
         "What is recorded of calls; see [Journal](#journal).",
         AtRestart,
         field!(Config, journal),
     ),
     setting_of_all(
         &["telemetry"],
-        Shape::Object(&TELEMETRY),
+        ValueShape::Object(&TELEMETRY),
         "Where traces of calls are sent, over OTLP/HTTP; see [Telemetry](#telemetry).",
         AtRestart,
-        field!(Config, telemetry, shown: values::telemetry),
+        field!(Config, telemetry, write: values::telemetry),
     ),
     setting_of_all(
         &["profiles"],
-        Shape::Map(&PROFILE_SHAPE),
+        ValueShape::Map(&PROFILE_SHAPE),
         "Named endpoints that show some servers and tools: `/mcp/NAME`; see [Profiles](#profiles).",
         Now,
-        field!(Config, profiles, shown: values::elsewhere),
+        field!(Config, profiles, write: values::elsewhere),
     ),
     key(
         &["ownTools"],
@@ -163,7 +167,7 @@ pub(crate) const SETTINGS: &[Key] = &[
     ),
 ];
 
-static MCP: Object = Object {
+static MCP: ObjectShape = ObjectShape {
     open: true,
     ..object(
         "mcp",
@@ -174,12 +178,12 @@ static MCP: Object = Object {
     )
 };
 
-static STARTUP: Object = object(
+static STARTUP: ObjectShape = object(
     "startup",
     &[&[
         setting_of_all(
             &["waitMs"],
-            Shape::Whole(0, Some(86_400_000)),
+            ValueShape::Whole(0, Some(86_400_000)),
             "How long lists and `/readyz` wait for a server's first attempt, counted from its own start.",
             AtRestart,
             field!(Config, startup_wait),
@@ -194,18 +198,18 @@ static STARTUP: Object = object(
     ]],
 );
 
-static SHUTDOWN: Object = object(
+static SHUTDOWN: ObjectShape = object(
     "shutdown",
     &[&[setting_of_all(
         &["graceMs"],
-        Shape::Whole(0, Some(600_000)),
+        ValueShape::Whole(0, Some(600_000)),
         "How long calls at work may take when Mainstay [stops](cli.md#serve). With a longer time see that whoever stops Mainstay waits as long: it takes up to 5 s more.",
         AtRestart,
         field!(Config, shutdown_grace),
     )]],
 );
 
-static UI: Object = object(
+static UI: ObjectShape = object(
     "ui",
     &[&[setting_of_all(
         &["externalTools"],
@@ -216,12 +220,12 @@ static UI: Object = object(
     )]],
 );
 
-static HTTP: Object = Object {
+static HTTP: ObjectShape = ObjectShape {
     later: &["cors", "tls", "trustedProxies"],
     ..object("http", &[HTTP_KEYS])
 };
 
-const HTTP_KEYS: &[Key] = &[
+const HTTP_KEYS: &[KeyRow] = &[
     setting_of_all(
         &["maxBodyBytes"],
         AT_LEAST_ONE,
@@ -308,7 +312,7 @@ const HTTP_KEYS: &[Key] = &[
     ),
 ];
 
-static INPUT: Object = Object {
+static INPUT: ObjectShape = ObjectShape {
     open: true,
     required: &["id"],
     ..object(
@@ -317,7 +321,7 @@ static INPUT: Object = Object {
             key(&["id"], TEXT, "The name by which ${input:ID} refers to it."),
             key(
                 &["default"],
-                Shape::Scalar,
+                ValueShape::Scalar,
                 "What the reference stands for.",
             ),
         ]],

@@ -1,4 +1,4 @@
-//! The keys of a configuration, what may stand there, and what it means.
+//! The keys of a configuration, their values and their meaning.
 
 mod defaults_of_keys;
 mod file;
@@ -27,7 +27,7 @@ pub fn schema() -> Value {
     document(&file::FILE, defaults_of_keys::default_of)
 }
 
-/// The same as text, as docs/config.schema.json has it.
+/// The text of [`schema`], which docs/config.schema.json has.
 pub fn schema_text() -> String {
     format!("{:#}\n", schema())
 }

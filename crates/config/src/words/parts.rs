@@ -1,4 +1,4 @@
-//! What keys are made of.
+//! Parts of rows: shapes that many keys have, and functions that make a row.
 
 use mainstay_core::{
     config::{Isolation, Naming},
@@ -6,29 +6,29 @@ use mainstay_core::{
 };
 
 use crate::words::{
-    schema::{Key, Least, Object, Shape, TakesEffect},
+    schema::{KeyRow, Least, ObjectShape, TakesEffect, ValueShape},
     settings::Field,
 };
 
-pub const TEXT: Shape = Shape::Text;
-pub const FLAG: Shape = Shape::Flag;
-pub const TEXTS: Shape = Shape::List(&Shape::Text);
-pub const AT_LEAST_ONE: Shape = Shape::Whole(1, None);
-/// Zero is no limit.
-pub const LIMIT: Shape = Shape::Whole(0, None);
-pub const MS: Shape = Shape::Time(Least::AboveZero);
-pub const MS_OR_ZERO: Shape = Shape::Time(Least::Of(0));
-/// A server that dies at once shall not keep a core busy.
-pub const DELAY: Shape = Shape::Time(Least::Of(100));
-pub const FRACTION: Shape = Shape::Number(0.0, 1.0);
-pub const NAMING: Shape = Shape::Words(Naming::WORDS);
-pub const ISOLATION: Shape = Shape::Words(Isolation::WORDS);
-pub const OWN_TOOLS: Shape = Shape::List(&Shape::Words(&[
+pub const TEXT: ValueShape = ValueShape::Text;
+pub const FLAG: ValueShape = ValueShape::Flag;
+pub const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
+pub const AT_LEAST_ONE: ValueShape = ValueShape::Whole(1, None);
+/// A number whose zero means that there is no limit.
+pub const LIMIT: ValueShape = ValueShape::Whole(0, None);
+pub const MS: ValueShape = ValueShape::Time(Least::AboveZero);
+pub const MS_OR_ZERO: ValueShape = ValueShape::Time(Least::Of(0));
+/// A wait of at least 100 ms: a server that dies at once must not keep a core busy.
+pub const DELAY: ValueShape = ValueShape::Time(Least::Of(100));
+pub const FRACTION: ValueShape = ValueShape::Number(0.0, 1.0);
+pub const NAMING: ValueShape = ValueShape::Words(Naming::WORDS);
+pub const ISOLATION: ValueShape = ValueShape::Words(Isolation::WORDS);
+pub const OWN_TOOLS: ValueShape = ValueShape::List(&ValueShape::Words(&[
     "meta", "external", "activity", "records", "control",
 ]));
 
-pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static str) -> Key {
-    Key {
+pub const fn key(names: &'static [&'static str], shape: ValueShape, about: &'static str) -> KeyRow {
+    KeyRow {
         names,
         shape,
         about,
@@ -41,8 +41,8 @@ pub const fn key(names: &'static [&'static str], shape: Shape, about: &'static s
     }
 }
 
-impl Key {
-    /// A key that other clients have, too.
+impl KeyRow {
+    /// Marks a key that other clients have, too.
     pub const fn of_clients(self) -> Self {
         Self {
             is_of_clients: true,
@@ -50,7 +50,7 @@ impl Key {
         }
     }
 
-    /// What may stand there, in the words of the documents.
+    /// Sets the possible values, in the words of the documents.
     pub const fn value(self, words: &'static str) -> Self {
         Self {
             value_words: Some(words),
@@ -58,7 +58,7 @@ impl Key {
         }
     }
 
-    /// The default, in the words of the documents.
+    /// Sets the default, in the words of the documents.
     pub const fn default(self, words: &'static str) -> Self {
         Self {
             default_words: Some(words),
@@ -70,46 +70,46 @@ impl Key {
 /// A key that a field holds.
 pub const fn setting(
     names: &'static [&'static str],
-    shape: Shape,
+    shape: ValueShape,
     about: &'static str,
     field: Field,
-) -> Key {
-    Key {
+) -> KeyRow {
+    KeyRow {
         field: Some(field),
         ..key(names, shape, about)
     }
 }
 
-/// A setting of the whole of Mainstay.
+/// A setting of Mainstay as a whole.
 pub const fn setting_of_all(
     names: &'static [&'static str],
-    shape: Shape,
+    shape: ValueShape,
     about: &'static str,
     takes_effect: TakesEffect,
     field: Field,
-) -> Key {
-    Key {
+) -> KeyRow {
+    KeyRow {
         takes_effect: Some(takes_effect),
         ..setting(names, shape, about, field)
     }
 }
 
-/// Another name of the setting `key` of `object`, beside the object.
+/// Another name of the setting `key` of `object`, outside of the object.
 pub const fn alias(
     names: &'static [&'static str],
-    shape: Shape,
+    shape: ValueShape,
     (about, object, key): (&'static str, &'static str, &'static str),
     field: Field,
-) -> Key {
-    Key {
+) -> KeyRow {
+    KeyRow {
         alias_of: Some((object, key)),
         ..setting(names, shape, about, field)
     }
 }
 
 /// A closed object without foreign keys.
-pub const fn object(name: &'static str, keys: &'static [&'static [Key]]) -> Object {
-    Object {
+pub const fn object(name: &'static str, keys: &'static [&'static [KeyRow]]) -> ObjectShape {
+    ObjectShape {
         name,
         keys,
         foreign: &[],

@@ -1,4 +1,4 @@
-//! How sessions are kept: the keys of the file and of an entry.
+//! The keys of policies: how sessions are opened, probed and restarted.
 
 use mainstay_core::{
     config::{ListChanged, ServerRequests},
@@ -16,19 +16,23 @@ use crate::{
         policies::{self, Policies},
     },
     words::{
-        schema::{Key, Object, Shape},
+        schema::{KeyRow, ObjectShape, ValueShape},
         settings::field,
     },
 };
 
-// A reference to a shape that refers to an object needs a place of its own.
-static HEALTH_SHAPES: [Shape; 3] = [Shape::Object(&HEALTH), FLAG, Shape::Words(&["off"])];
+// A reference to a shape that refers to an object must be to a static.
+static HEALTH_SHAPES: [ValueShape; 3] = [
+    ValueShape::Object(&HEALTH),
+    FLAG,
+    ValueShape::Words(&["off"]),
+];
 
-/// How sessions are kept: at the top for all servers, and in an entry.
-pub const POLICIES: &[Key] = &[
+/// Policies at the top of the file, for all servers, or in an entry.
+pub const POLICIES: &[KeyRow] = &[
     key(
         &["preset"],
-        Shape::Words(&[
+        ValueShape::Words(&[
             "default",
             "persistent",
             "router",
@@ -37,7 +41,9 @@ pub const POLICIES: &[Key] = &[
             "manual",
         ]),
         "Where the other settings start from.",
-    ).value("a name of the table above").default("`\"default\"`"),
+    )
+    .value("a name of the table above")
+    .default("`\"default\"`"),
     setting(
         &["connectTimeoutMs"],
         MS,
@@ -58,7 +64,7 @@ pub const POLICIES: &[Key] = &[
     ),
     setting(
         &["listChanged"],
-        Shape::Words(ListChanged::WORDS),
+        ValueShape::Words(ListChanged::WORDS),
         "What a server's `list_changed` leads to: `propagate` reads the list again and tells clients (a list that is announced again and again while it is read, or within two seconds, is read ever less often, in the end once a minute); `ignore` leaves it until the next session.",
         field!(Policies, list_changed),
     ),
@@ -67,30 +73,33 @@ pub const POLICIES: &[Key] = &[
         FLAG,
         "Whether tools whose own names are not `^[a-zA-Z0-9_-]{1,64}$` are hidden: neither listed nor called, at any address; the log, `mainstay get NAME` and `hiddenTools` of `GET /api/servers` tell which. Otherwise they have a legal name on `/mcp` ([Names](#names)).",
         field!(Policies, strict_tool_names),
-    ).default("`false`; with preset `desktop` `true`"),
+    )
+    .default("`false`; with preset `desktop` `true`"),
     setting(
         &["serverRequests"],
-        Shape::Words(ServerRequests::WORDS), "What becomes of requests that the server makes of its clients; see [Requests that servers make](#requests-that-servers-make).",
+        ValueShape::Words(ServerRequests::WORDS),
+        "What becomes of requests that the server makes of its clients; see [Requests that servers make](#requests-that-servers-make).",
         field!(Policies, server_requests),
     ),
     key(
         &["reconnect"],
-        Shape::Object(&RECONNECT),
+        ValueShape::Object(&RECONNECT),
         "What follows when a session is lost.",
     ),
     key(
         &["restart"],
-        Shape::Object(&RESTART),
+        ValueShape::Object(&RESTART),
         "What follows when a process crashes.",
     ),
     key(
         &["health"],
-        Shape::Either(&HEALTH_SHAPES),
+        ValueShape::Either(&HEALTH_SHAPES),
         "How a server is asked whether it is well; false is never.",
     ),
     key(
         &["autoReconnect", "auto_reconnect"],
-        FLAG, "`reconnect.mode` `\"auto\"` or `\"off\"`.",
+        FLAG,
+        "`reconnect.mode` `\"auto\"` or `\"off\"`.",
     ),
     alias(
         &["maxRetries"],
@@ -120,7 +129,7 @@ pub const POLICIES: &[Key] = &[
         &["healthCheckIntervalMs"],
         MS_OR_ZERO,
         ("`health.intervalMs`.", "health", "intervalMs"),
-        field!(Policies, policy.health.interval, read: policies::interval, shown: policies::shown_interval),
+        field!(Policies, policy.health.interval, read: policies::interval, write: policies::file_interval),
     ),
     alias(
         &["hangAfterMs"],
@@ -130,12 +139,12 @@ pub const POLICIES: &[Key] = &[
     ),
 ];
 
-pub(crate) static RECONNECT: Object = object(
+pub(crate) static RECONNECT: ObjectShape = object(
     "reconnect",
     &[&[
         setting(
             &["mode"],
-            Shape::Words(ReconnectMode::WORDS),
+            ValueShape::Words(ReconnectMode::WORDS),
             "By itself after a wait; when someone asks for it, and on a call where `onCall` says so; only when its operator starts it.",
             field!(Policies, policy.reconnect.mode),
         ),
@@ -143,7 +152,7 @@ pub(crate) static RECONNECT: Object = object(
             &["maxAttempts"],
             LIMIT,
             "Attempts in a row, then the server is `failed` until someone starts it. 0 is no limit.",
-            field!(Policies, policy.reconnect.max_attempts, read: policies::attempts, shown: policies::shown_limit),
+            field!(Policies, policy.reconnect.max_attempts, read: policies::attempts, write: policies::file_limit),
         ),
         setting(
             &["initialDelayMs"],
@@ -165,7 +174,7 @@ pub(crate) static RECONNECT: Object = object(
         ),
         setting(
             &["multiplier"],
-            Shape::Number(1.0, 1000.0),
+            ValueShape::Number(1.0, 1000.0),
             "How each wait grows.",
             field!(Policies, policy.reconnect.multiplier),
         ),
@@ -183,7 +192,7 @@ pub(crate) static RECONNECT: Object = object(
         ),
         setting(
             &["initialFailure"],
-            Shape::Words(InitialFailure::WORDS),
+            ValueShape::Words(InitialFailure::WORDS),
             "What follows when the first attempt after a start fails. A wrong configuration is an error in any case.",
             field!(Policies, policy.reconnect.initial_failure),
         ),
@@ -196,12 +205,12 @@ pub(crate) static RECONNECT: Object = object(
     ]],
 );
 
-pub(crate) static RESTART: Object = object(
+pub(crate) static RESTART: ObjectShape = object(
     "restart",
     &[&[
         setting(
             &["mode"],
-            Shape::Words(RestartMode::WORDS),
+            ValueShape::Words(RestartMode::WORDS),
             "With a budget of its own and the waits of `reconnect`; as any other loss; not at all: the server is `crashed` until someone starts it.",
             field!(Policies, policy.restart.mode),
         ),
@@ -209,7 +218,7 @@ pub(crate) static RESTART: Object = object(
             &["maxAttempts"],
             LIMIT,
             "Crashes in a row, then the server is `failed`. 0 is no limit. Counts for `on_crash`.",
-            field!(Policies, policy.restart.max_attempts, read: policies::attempts, shown: policies::shown_limit),
+            field!(Policies, policy.restart.max_attempts, read: policies::attempts, write: policies::file_limit),
         ),
         setting(
             &["resetAfterMs"],
@@ -220,14 +229,14 @@ pub(crate) static RESTART: Object = object(
     ]],
 );
 
-pub(crate) static HEALTH: Object = object(
+pub(crate) static HEALTH: ObjectShape = object(
     "health",
     &[&[
         setting(
             &["intervalMs"],
             MS_OR_ZERO,
             "How long a server must be silent before it is asked. 0 is never. Each message of the protocol that it sends counts as an answer, so a busy server is never asked.",
-            field!(Policies, policy.health.interval, read: policies::interval, shown: policies::shown_interval),
+            field!(Policies, policy.health.interval, read: policies::interval, write: policies::file_interval),
         ),
         setting(
             &["jitter"],
@@ -243,7 +252,7 @@ pub(crate) static HEALTH: Object = object(
         ),
         setting(
             &["method"],
-            Shape::Words(Method::WORDS),
+            ValueShape::Words(Method::WORDS),
             "MCP's `ping` (any message of JSON-RPC will do as an answer, an error too), the list of tools, or GET of `healthCheckUrl`, and `ping` without one. While calls are refused (`unansweredCalls`), `http` is `ping`, too: a page does not show that calls are answered.",
             field!(Policies, policy.health.method),
         ),
@@ -255,7 +264,7 @@ pub(crate) static HEALTH: Object = object(
         ),
         setting(
             &["action"],
-            Shape::Words(&["verify", "reconnect", "event", "log", "off"]),
+            ValueShape::Words(&["verify", "reconnect", "event", "log", "off"]),
             "What follows: a new connection only on hard evidence, see below; a new connection; an event; a line in the log; the server is never asked.",
             field!(Policies, policy.health.action, read: policies::action),
         ),
@@ -269,7 +278,7 @@ pub(crate) static HEALTH: Object = object(
             &["unansweredCalls"],
             LIMIT,
             "Calls in a row without an answer, and with nothing else heard since the first, after which calls are refused; see below. 0 is off.",
-            field!(Policies, policy.health.unanswered_calls, read: policies::attempts, shown: policies::shown_limit),
+            field!(Policies, policy.health.unanswered_calls, read: policies::attempts, write: policies::file_limit),
         ),
     ]],
 );

@@ -1,24 +1,24 @@
-//! The tables of docs/configuration.md, made from the rows.
+//! Makes the tables of docs/configuration.md from the rows.
 
 use std::{fmt::Write as _, fs, path::Path};
 
 use serde_json::Value;
 
 use super::{defaults_of_keys::default_of, file, policies, profile, reports, server};
-use crate::words::schema::{Key, Shape};
+use crate::words::schema::{KeyRow, ValueShape};
 
-/// Keys of the file that have a chapter of their own, or are another program's.
+/// Keys of the file that have their own chapter, or belong to another program.
 const ELSEWHERE_IN_FILE: [&str; 6] = ["$schema", "mcpServers", "servers", "mcp", "tools", "inputs"];
 
-/// Objects of an entry that have a chapter of their own, or are another program's.
+/// Objects of an entry that have their own chapter, or belong to another program.
 const ELSEWHERE_IN_ENTRY: [&str; 4] = ["reconnect", "restart", "health", "requestInit"];
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// A default in the words of the file; of bytes also in larger units.
-fn default_words(key: &Key) -> String {
+/// Returns the default in the words of the file; a number of bytes also in larger units.
+fn default_words(key: &KeyRow) -> String {
     const MIB: u64 = 1 << 20;
     match default_of(key) {
         _ if key.default_words.is_some() => key.default_words.unwrap_or_default().to_owned(),
@@ -35,9 +35,9 @@ fn default_words(key: &Key) -> String {
     }
 }
 
-fn row(key: &Key, prefix: &str, has_default: bool, table: &mut String) {
-    let names = key.names.iter().map(|name| format!("`{prefix}{name}`"));
-    let names = names.collect::<Vec<_>>().join(", ");
+fn row(key: &KeyRow, prefix: &str, has_default: bool, table: &mut String) {
+    let quoted = key.names.iter().map(|name| format!("`{prefix}{name}`"));
+    let names = quoted.collect::<Vec<_>>().join(", ");
     let value = match key.value_words {
         Some(words) => cell(words),
         None => cell(&key.shape.words(key.names[0])),
@@ -49,13 +49,13 @@ fn row(key: &Key, prefix: &str, has_default: bool, table: &mut String) {
     let _ = writeln!(table, "{} |", cell(key.about));
 }
 
-/// A row for each key, those of objects inside with their whole path.
-fn rows(keys: &[&Key], prefix: &str, has_default: bool, table: &mut String) {
+/// Writes a row for each key; keys of inner objects have their whole path.
+fn rows(keys: &[&KeyRow], prefix: &str, has_default: bool, table: &mut String) {
     for key in keys {
         match &key.shape {
-            Shape::Object(inner) if key.field.is_none() && key.value_words.is_none() => {
+            ValueShape::Object(inner) if key.field.is_none() && key.value_words.is_none() => {
                 let prefix = format!("{prefix}{}.", key.names[0]);
-                let keys: Vec<&Key> = inner.all_keys().collect();
+                let keys: Vec<&KeyRow> = inner.all_keys().collect();
                 rows(&keys, &prefix, has_default, table);
             }
             _ => row(key, prefix, has_default, table),
@@ -68,7 +68,7 @@ fn table(name: &str) -> String {
         "reconnect" | "restart" | "health" => ("| Key | Value | |\n|---|---|---|\n", false),
         _ => ("| Key | Value | Default | |\n|---|---|---|---|\n", true),
     };
-    let keys: Vec<&Key> = match name {
+    let keys: Vec<&KeyRow> = match name {
         "file" => file::SETTINGS.iter().collect(),
         "process" => server::PROCESS.iter().collect(),
         "remote" => server::REMOTE.iter().collect(),
@@ -95,7 +95,7 @@ fn table(name: &str) -> String {
     table
 }
 
-/// Each table stands behind `<!-- settings: NAME -->`, up to the next empty line.
+/// Each table follows `<!-- settings: NAME -->`, up to the next empty line.
 #[test]
 fn the_tables_of_the_settings_are_current() {
     const MARK: &str = "<!-- settings: ";

@@ -1,4 +1,4 @@
-//! Whom Mainstay tells what it sees: the keys of alerts, the journal and traces.
+//! The keys of alerts, the journal and traces.
 
 use mainstay_core::{
     config::{Durability, Journal, Payloads},
@@ -8,54 +8,62 @@ use serde_json::Value;
 
 use super::parts::{FLAG, FRACTION, MS, MS_OR_ZERO, TEXT, TEXTS, key, object, setting};
 use crate::{
-    read::{fields::Fields, journal, node::Node, report::Report},
+    read::{fields::Fields, journal, node::Node, report::FindingReport},
     words::{
-        schema::{Object, Shape},
+        schema::{ObjectShape, ValueShape},
         settings::{self, SettingValue, field},
     },
 };
 
-pub static ALERT: Object = Object {
+pub static ALERT: ObjectShape = ObjectShape {
     required: &["webhook", "command"],
     ..object(
         "alert",
         &[&[
             key(
                 &["on"],
-                Shape::List(&Shape::Words(&[
+                ValueShape::List(&ValueShape::Words(&[
                     "server_down",
                     "flapping",
                     "tools_vanished",
                     "recovered",
-                ])), "What is told.",
-            ).value("an array of `\"server_down\"`, `\"flapping\"`, `\"tools_vanished\"`, `\"recovered\"`").default("all"),
+                ])),
+                "What is told.",
+            )
+            .value("an array of `\"server_down\"`, `\"flapping\"`, `\"tools_vanished\"`, `\"recovered\"`")
+            .default("all"),
+            key(&["servers"], TEXTS, "Which servers it is about.")
+                .value("names, in which `*` stands for any text")
+                .default("all"),
             key(
-                &["servers"],
-                TEXTS, "Which servers it is about.",
-            ).value("names, in which `*` stands for any text").default("all"),
-            key(&["webhook"], Shape::Object(&WEBHOOK), "Receives a POST. References are replaced; the URL is never shown.").value("`{\"url\": …, \"headers\": {…}}`"),
+                &["webhook"],
+                ValueShape::Object(&WEBHOOK),
+                "Receives a POST. References are replaced; the URL is never shown.",
+            )
+            .value("`{\"url\": …, \"headers\": {…}}`"),
             key(
                 &["command"],
-                TEXTS, "Run without a shell; it reads the alert from stdin. An alert has a webhook or a command.",
-            ).value("array of strings: program and arguments"),
+                TEXTS,
+                "Run without a shell; it reads the alert from stdin. An alert has a webhook or a command.",
+            )
+            .value("array of strings: program and arguments"),
             key(
                 &["afterMs"],
-                MS_OR_ZERO, "How long a server must be down before it is told.",
-            ).default("60000"),
+                MS_OR_ZERO,
+                "How long a server must be down before it is told.",
+            )
+            .default("60000"),
             key(
                 &["flapping"],
-                Shape::Object(&FLAPPING),
+                ValueShape::Object(&FLAPPING),
                 "When a server counts as flapping.",
             ),
-            key(
-                &["timeoutMs"],
-                MS, "What one delivery may take.",
-            ).default("10000"),
+            key(&["timeoutMs"], MS, "What one delivery may take.").default("10000"),
         ]],
     )
 };
 
-static WEBHOOK: Object = Object {
+static WEBHOOK: ObjectShape = ObjectShape {
     required: &["url"],
     ..object(
         "webhook",
@@ -67,19 +75,19 @@ static WEBHOOK: Object = Object {
             ),
             key(
                 &["headers"],
-                Shape::Map(&Shape::Scalar),
+                ValueShape::Map(&ValueShape::Scalar),
                 "Headers that are sent with every request.",
             ),
         ]],
     )
 };
 
-static FLAPPING: Object = object(
+static FLAPPING: ObjectShape = object(
     "flapping",
     &[&[
         key(
             &["losses"],
-            Shape::Whole(2, None),
+            ValueShape::Whole(2, None),
             "So many losses are flapping.",
         )
         .default("3"),
@@ -87,7 +95,7 @@ static FLAPPING: Object = object(
     ]],
 );
 
-pub static JOURNAL: Object = object(
+pub static JOURNAL: ObjectShape = object(
     "journal",
     &[&[
         setting(
@@ -98,37 +106,37 @@ pub static JOURNAL: Object = object(
         ),
         setting(
             &["durability"],
-            Shape::Words(Durability::WORDS),
+            ValueShape::Words(Durability::WORDS),
             "Whether a call waits until its record is on the disk; see below.",
             field!(Journal, durability),
         ),
         setting(
             &["payloads"],
-            Shape::Words(Payloads::WORDS),
+            ValueShape::Words(Payloads::WORDS),
             "What is kept of arguments and results: their bytes, their identifiers alone, or only their sizes. With the latter two the words of a server's error are not kept, either: its kind is.",
             field!(Journal, payloads),
         ),
         setting(
             &["retentionDays"],
-            Shape::Whole(1, Some(journal::MOST_DAYS)),
+            ValueShape::Whole(1, Some(journal::MOST_DAYS)),
             "How many days records are kept.",
-            field!(Journal, retention, read: journal::days, shown: journal::shown_days),
+            field!(Journal, retention, read: journal::days, write: journal::file_days),
         ),
         setting(
             &["maxBytes"],
-            Shape::Whole(journal::LEAST_BYTES, None),
+            ValueShape::Whole(journal::LEAST_BYTES, None),
             "What the journal may take on the disk. Beyond it the oldest calls go, with what only they name. All that lies on the disk is less than twice as much. Of an argument or a result that is larger than a quarter of it only the identifier is kept.",
             field!(Journal, max_bytes),
         ),
         key(
             &["redact"],
-            Shape::Object(&REDACT),
+            ValueShape::Object(&REDACT),
             "What is taken out of payloads.",
         ),
     ]],
 );
 
-static REDACT: Object = object(
+static REDACT: ObjectShape = object(
     "redact",
     &[&[
         setting(
@@ -152,7 +160,7 @@ static REDACT: Object = object(
     ]],
 );
 
-pub static TELEMETRY: Object = object(
+pub static TELEMETRY: ObjectShape = object(
     "telemetry",
     &[&[
         key(
@@ -170,7 +178,7 @@ pub static TELEMETRY: Object = object(
         .default("the environment's"),
         key(
             &["headers"],
-            Shape::Map(&Shape::Scalar),
+            ValueShape::Map(&ValueShape::Scalar),
             "Sent with every request. Secrets: the API shows placeholders.",
         )
         .value("object of strings")
@@ -191,7 +199,7 @@ pub static TELEMETRY: Object = object(
 );
 
 impl SettingValue for Journal {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         let mut journal = Self::default();
         if let Some(mut fields) = Fields::open(node, report) {
             settings::read(&mut journal, &mut fields, report);

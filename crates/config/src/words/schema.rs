@@ -1,8 +1,8 @@
-//! The shape of a configuration: which keys an object has and what may stand there.
+//! The shape of a configuration: the keys of each object, and their possible values.
 //!
-//! The parser and the JSON Schema share it. [`crate::read::fields::Fields`] takes no key that is not in it, and
-//! every reader of a value is held against the shape of its key, both in debug builds: a key that is
-//! parsed and not in the schema fails the first test that reads it.
+//! The parser and the JSON Schema share it. In debug builds [`crate::read::fields::Fields`] takes no key that is
+//! not in it, and each reader of a value is compared with the shape of its key: a key that is parsed and
+//! not in the schema fails the first test that reads it.
 
 use std::fmt::Write as _;
 
@@ -10,19 +10,19 @@ use serde_json::{Map, Value, json};
 
 use crate::words::settings::Field;
 
-/// The identifier of the schema. It leads nowhere: editors are given the file, by its path beside the
-/// configuration (`edit::SCHEMA_FILE`), which needs no network and is of the same version.
+/// The identifier of the schema. It leads nowhere: editors get the file by its path in the folder of the
+/// configuration (`edit::SCHEMA_FILE`), which needs no network and has the same version.
 const ID: &str = "urn:mainstay:config";
 
-/// What may stand at a place. A member that is `null` is as good as absent.
+/// The possible values at a place. A member that is `null` counts as absent.
 #[derive(Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Any,
-    /// Stated, to be taken away.
+    /// `null`, which removes an inherited value.
     Null,
     Text,
     Flag,
-    /// A text, or a number or boolean that is taken as one.
+    /// A text, or a number or boolean that is read as one.
     Scalar,
     /// A whole number from the first up to the second.
     Whole(u32, Option<u32>),
@@ -31,77 +31,78 @@ pub(crate) enum Shape {
     Time(Least),
     /// One of a few words.
     Words(&'static [&'static str]),
-    List(&'static Shape),
-    Map(&'static Shape),
-    Object(&'static Object),
+    List(&'static ValueShape),
+    Map(&'static ValueShape),
+    Object(&'static ObjectShape),
     /// One of several.
-    Either(&'static [Shape]),
+    Either(&'static [ValueShape]),
 }
 
-/// The shortest time that may stand at a place.
+/// The shortest time at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Least {
     AboveZero,
-    /// So many milliseconds.
+    /// This number of milliseconds.
     Of(u32),
 }
 
 /// An object with known keys.
 #[derive(Debug)]
-pub(crate) struct Object {
+pub(crate) struct ObjectShape {
     /// A name that no other object has, for references.
     pub name: &'static str,
-    pub keys: &'static [&'static [Key]],
+    pub keys: &'static [&'static [KeyRow]],
     /// Keys of other programs that change nothing here, whatever they hold.
     pub foreign: &'static [&'static [&'static str]],
-    /// Keys that would change something, if only this version knew them.
+    /// Keys that this version does not support, but that would have an effect.
     pub later: &'static [&'static str],
-    /// Keys one of which must be there.
+    /// Keys of which one is required.
     pub required: &'static [&'static str],
-    /// Whether other programs have keys of their own here, whatever they are.
+    /// True if other programs have any keys of their own here.
     pub open: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Key {
-    /// One name, or several for the same thing.
+pub(crate) struct KeyRow {
+    /// One name, or several with the same meaning.
     pub names: &'static [&'static str],
-    pub shape: Shape,
-    /// What it means, for people who write the file.
+    pub shape: ValueShape,
+    /// The meaning of the key, for people who write the file.
     pub about: &'static str,
-    /// Where a field holds it.
+    /// The field that holds the setting, if there is one.
     pub field: Option<Field>,
-    /// The object beside it and its key whose other name this is.
+    /// The object and its key that this key is another name of.
     pub alias_of: Option<(&'static str, &'static str)>,
-    /// When a change of it takes effect; `None` where it is read whenever it is needed, and of servers.
+    /// The time at which a change takes effect. `None` for keys of servers, and for keys that are read
+    /// whenever they are needed.
     pub takes_effect: Option<TakesEffect>,
     /// True if other MCP clients have the key in their files, too.
     pub is_of_clients: bool,
-    /// What may stand there, in the words of the documents, where the shape does not say all of it.
+    /// The possible values in the words of the documents, if the shape does not tell all.
     pub value_words: Option<&'static str>,
-    /// The default in the words of the documents, where no field has it.
+    /// The default in the words of the documents, if no field has it.
     pub default_words: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakesEffect {
     Now,
-    /// When Mainstay is started the next time.
+    /// At the next start of Mainstay.
     AtRestart,
 }
 
-impl Object {
-    pub fn all_keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+impl ObjectShape {
+    pub fn all_keys(&self) -> impl Iterator<Item = &'static KeyRow> + use<> {
         self.keys.iter().copied().flatten()
     }
 
-    pub fn key(&self, name: &str) -> Option<&'static Key> {
+    pub fn key(&self, name: &str) -> Option<&'static KeyRow> {
         self.all_keys().find(|key| key.names.contains(&name))
     }
 }
 
-impl Shape {
-    /// Whether this shape, or one of several that may stand here, is such a one.
+impl ValueShape {
+    /// True if this shape, or one of its alternatives, satisfies `is_such`.
     pub fn admits(&self, is_such: &dyn Fn(&Self) -> bool) -> bool {
         match self {
             Self::Either(shapes) => shapes.iter().any(|shape| shape.admits(is_such)),
@@ -109,7 +110,7 @@ impl Shape {
         }
     }
 
-    /// From where to where a whole number may be.
+    /// The least and the greatest value of a whole number.
     pub fn range(&self) -> Option<(u32, Option<u32>)> {
         match self {
             Self::Whole(least, most) => Some((*least, *most)),
@@ -134,8 +135,8 @@ impl Shape {
         })
     }
 
-    /// The object with known keys, if one may stand here.
-    pub fn object(&self) -> Option<&'static Object> {
+    /// The object with known keys, if a value may be one.
+    pub fn object(&self) -> Option<&'static ObjectShape> {
         match self {
             Self::Object(object) => Some(object),
             Self::Either(shapes) => shapes.iter().find_map(Self::object),
@@ -150,7 +151,7 @@ impl Shape {
         }
     }
 
-    /// The values that may stand here, in words. The name of the key tells the unit of a number.
+    /// The possible values, in words. The name of the key tells the unit of a number.
     pub fn words(&self, key: &str) -> String {
         let whole = match key {
             _ if key.ends_with("Bytes") => "bytes",
@@ -171,21 +172,21 @@ impl Shape {
             Self::Time(Least::Of(0)) => "milliseconds".to_owned(),
             Self::Time(Least::Of(least)) => format!("milliseconds, at least {least}"),
             Self::Words(words) => {
-                let words = words.iter().map(|word| format!("`\"{word}\"`"));
-                words.collect::<Vec<_>>().join(", ")
+                let quoted = words.iter().map(|word| format!("`\"{word}\"`"));
+                quoted.collect::<Vec<_>>().join(", ")
             }
             Self::List(Self::Text) => "an array of strings".to_owned(),
             Self::List(Self::Words(_)) => "an array of words".to_owned(),
             Self::List(_) => "an array".to_owned(),
             Self::Map(_) | Self::Object(_) => "an object".to_owned(),
             Self::Either(shapes) => {
-                let shapes = shapes.iter().map(|shape| shape.words(key));
-                shapes.collect::<Vec<_>>().join(", or ")
+                let alternatives = shapes.iter().map(|shape| shape.words(key));
+                alternatives.collect::<Vec<_>>().join(", or ")
             }
         }
     }
 
-    /// As JSON Schema; objects are referred to, and collected in `objects`.
+    /// The JSON Schema of the shape. It refers to objects, and collects them in `objects`.
     fn schema(&self, objects: &mut Objects) -> Value {
         match self {
             Self::Any => json!({}),
@@ -212,19 +213,19 @@ impl Shape {
                 json!({"$ref": format!("#/$defs/{}", object.name)})
             }
             Self::Either(shapes) => {
-                let shapes = shapes.iter().map(|shape| shape.schema(objects));
-                json!({"anyOf": shapes.collect::<Vec<_>>()})
+                let schemas = shapes.iter().map(|shape| shape.schema(objects));
+                json!({"anyOf": schemas.collect::<Vec<_>>()})
             }
         }
     }
 }
 
-impl Object {
+impl ObjectShape {
     fn collect(&self, objects: &mut Objects) {
         if objects.schemas.contains_key(self.name) {
             return;
         }
-        // An object may hold one of its kind.
+        // An object may have a member of its own kind.
         objects.schemas.insert(self.name.to_owned(), Value::Null);
         let schema = self.schema(objects);
         objects.schemas.insert(self.name.to_owned(), schema);
@@ -248,7 +249,7 @@ impl Object {
             "properties": properties,
         });
         if !self.open {
-            // By such keys people write notes into JSON, and tools their schema.
+            // People write notes into JSON under such keys, and tools their schema.
             schema["patternProperties"] = json!({"^([$_]|//)": true});
             schema["additionalProperties"] = false.into();
         }
@@ -260,18 +261,22 @@ impl Object {
     }
 }
 
-/// The objects of a schema, by name, as far as it has been written.
+/// The objects of a schema, by name, that are written so far.
 struct Objects {
     schemas: Map<String, Value>,
-    default_of: fn(&Key) -> Value,
+    default_of: fn(&KeyRow) -> Value,
 }
 
-impl Key {
+impl KeyRow {
     /// The meaning of the key, its unit and its default, without Markdown's links.
     fn description(&self, default: &Value) -> String {
         let mut text = without_links(self.about);
-        let is_number =
-            |shape: &Shape| matches!(shape, Shape::Whole(..) | Shape::Number(..) | Shape::Time(_));
+        let is_number = |shape: &ValueShape| {
+            matches!(
+                shape,
+                ValueShape::Whole(..) | ValueShape::Number(..) | ValueShape::Time(_)
+            )
+        };
         let value = match self.value_words {
             Some(words) => Some(without_links(words)),
             None => is_number(&self.shape).then(|| self.shape.words(self.names[0])),
@@ -289,7 +294,7 @@ impl Key {
     }
 }
 
-/// A text for places without links: what they lead to is left out, and that there is more elsewhere.
+/// Returns the text without links and their targets, for places that cannot follow a link.
 fn without_links(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -311,8 +316,8 @@ fn without_links(text: &str) -> String {
     plain.replace("; see below", "").replace(", see below", "")
 }
 
-/// The JSON Schema (draft 2020-12) of a file that is such an object.
-pub(crate) fn document(file: &Object, default_of: fn(&Key) -> Value) -> Value {
+/// The JSON Schema (draft 2020-12) of a file that is this object.
+pub(crate) fn document(file: &ObjectShape, default_of: fn(&KeyRow) -> Value) -> Value {
     let mut objects = Objects {
         schemas: Map::new(),
         default_of,
@@ -338,7 +343,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{Source, Syntax, Unreadable, parse, schema_text};
+    use crate::{ConfigSource, Syntax, UnreadableFile, parse, schema_text};
 
     struct Nowhere;
 
@@ -347,8 +352,8 @@ mod tests {
             None
         }
 
-        fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
-            Err(Unreadable::Absent)
+        fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
+            Err(UnreadableFile::Absent)
         }
 
         fn home_dir(&self) -> Option<std::path::PathBuf> {
@@ -356,33 +361,33 @@ mod tests {
         }
     }
 
-    /// A value that fits a shape. The last of several shapes is left out by `null` alone.
-    fn sample(shape: &Shape) -> Value {
+    /// Makes a value of this shape. Of several shapes, takes an object if there is one, else the first.
+    fn sample(shape: &ValueShape) -> Value {
         match shape {
-            Shape::Any | Shape::Text | Shape::Scalar => json!("x"),
-            Shape::Null => Value::Null,
-            Shape::Flag => json!(true),
-            Shape::Whole(least, _) => json!(least),
-            Shape::Number(least, _) => json!(least),
-            Shape::Time(_) => json!(1000),
-            Shape::Words(words) => json!(words[0]),
-            Shape::List(element) => json!([sample(element)]),
-            Shape::Map(value) => json!({"x": sample(value)}),
-            Shape::Object(object) => {
+            ValueShape::Any | ValueShape::Text | ValueShape::Scalar => json!("x"),
+            ValueShape::Null => Value::Null,
+            ValueShape::Flag => json!(true),
+            ValueShape::Whole(least, _) => json!(least),
+            ValueShape::Number(least, _) => json!(least),
+            ValueShape::Time(_) => json!(1000),
+            ValueShape::Words(words) => json!(words[0]),
+            ValueShape::List(element) => json!([sample(element)]),
+            ValueShape::Map(value) => json!({"x": sample(value)}),
+            ValueShape::Object(object) => {
                 let members = object
                     .all_keys()
                     .flat_map(|key| key.names.iter().map(|name| (name, &key.shape)));
                 let members = members.map(|(name, shape)| ((*name).to_owned(), sample(shape)));
                 Value::Object(members.collect())
             }
-            Shape::Either(shapes) => {
+            ValueShape::Either(shapes) => {
                 let objects = shapes.iter().find(|shape| shape.object().is_some());
                 sample(objects.unwrap_or(&shapes[0]))
             }
         }
     }
 
-    /// The other direction is checked by `Fields::take`, in every test that parses a file.
+    /// `Fields::take` checks the other direction, in every test that parses a file.
     #[test]
     fn every_key_of_the_schema_is_read() {
         let mut file = sample(&crate::words::FILE_SHAPE);
@@ -393,14 +398,14 @@ mod tests {
         }
         remote.remove("command");
         for entry in [&mut process, remote] {
-            // What is stated of the transport would win over what the entry has.
+            // A stated transport would override the other keys of the entry.
             for key in ["type", "transport", "transportType", "serverType"] {
                 entry.remove(key);
             }
         }
         file["mcpServers"]["y"] = process.into();
         let text = file.to_string();
-        let source = Source {
+        let source = ConfigSource {
             syntax: Syntax::Json,
             path: Path::new("/servers.json"),
             is_of_clients: false,
@@ -411,7 +416,7 @@ mod tests {
                 unread.push(path.to_owned());
             }
         };
-        // Warnings of a file with errors are not told: the errors are taken out one by one.
+        // A file with errors reports no warnings, so the errors are taken out one by one.
         let mut file = file;
         loop {
             match parse(&file.to_string(), &source, &Nowhere) {
@@ -419,7 +424,7 @@ mod tests {
                     parsed
                         .warnings
                         .iter()
-                        .for_each(|it| note(&it.path, &it.message));
+                        .for_each(|warning| note(&warning.path, &warning.message));
                     break;
                 }
                 Err(errors) => {
@@ -432,7 +437,7 @@ mod tests {
         assert_eq!(unread, Vec::<String>::new());
     }
 
-    /// Takes out what stands at a path such as `mcpServers.x.args[0]`.
+    /// Takes out the value at a path such as `mcpServers.x.args[0]`.
     fn remove(file: &mut Value, path: &str) {
         let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
         let (parent, last) = pointer.rsplit_once('/').expect("a path");

@@ -14,22 +14,26 @@ use crate::{
         withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
     },
     words::{
-        schema::{Key, Object, Shape},
+        schema::{KeyRow, ObjectShape, ValueShape},
         settings::{Field, SettingValue, field},
         values,
     },
 };
 
-/// A server's entry.
-pub static ENTRY: Shape = Shape::Object(&SERVER);
+/// The shape of a server's entry.
+pub static ENTRY: ValueShape = ValueShape::Object(&SERVER);
 
-// A reference to a shape that refers to an object needs a place of its own.
-static PARAM_SHAPES: [Shape; 3] = [Shape::Scalar, Shape::Object(&PARAM), Shape::Null];
-static PARAM_VALUE: Shape = Shape::Either(&PARAM_SHAPES);
-static ROOT_SHAPES: [Shape; 2] = [TEXT, Shape::Object(&ROOT)];
-static ROOT_SHAPE: Shape = Shape::Either(&ROOT_SHAPES);
+// A reference to a shape that refers to an object must be to a static.
+static PARAM_SHAPES: [ValueShape; 3] = [
+    ValueShape::Scalar,
+    ValueShape::Object(&PARAM),
+    ValueShape::Null,
+];
+static PARAM_VALUE: ValueShape = ValueShape::Either(&PARAM_SHAPES);
+static ROOT_SHAPES: [ValueShape; 2] = [TEXT, ValueShape::Object(&ROOT)];
+static ROOT_SHAPE: ValueShape = ValueShape::Either(&ROOT_SHAPES);
 
-pub static SERVER: Object = Object {
+pub static SERVER: ObjectShape = ObjectShape {
     foreign: &[&KEPT_KEYS, &UNUSED_KEYS],
     later: &["dev", "sandbox"],
     required: &START_KEYS,
@@ -39,81 +43,111 @@ pub static SERVER: Object = Object {
     )
 };
 
-/// The word for the transport.
-const TRANSPORT: &[Key] = &[key(
+/// The key of the transport.
+const TRANSPORT: &[KeyRow] = &[key(
     &["type", "transport", "transportType", "serverType"],
-    Shape::Either(&[
-        Shape::Words(&["stdio", "http", "sse", "streamable-http"]),
+    ValueShape::Either(&[
+        ValueShape::Words(&["stdio", "http", "sse", "streamable-http"]),
         TEXT,
     ]),
     "The transport; without it, command or URL tell. Other spellings are understood, too.",
 )
 .of_clients()];
 
-/// A process.
-pub const PROCESS: &[Key] = &[
+/// Keys of a server that is a process.
+pub const PROCESS: &[KeyRow] = &[
     key(
         &["command"],
-        TEXT, "The program, without its arguments.",
-    ).of_clients(),
-    key(&["args"], TEXTS, "The program's arguments.").default("`[]`").of_clients(),
+        TEXT,
+        "The program, without its arguments.",
+    )
+    .of_clients(),
+    key(&["args"], TEXTS, "The program's arguments.")
+        .default("`[]`")
+        .of_clients(),
     key(
         &["env"],
-        Shape::Map(&Shape::Either(&[Shape::Scalar, Shape::Null])), "Set in the process, over what it inherits. A number or boolean is taken as text, with a warning. `null` takes away what it inherits.",
-    ).value("object: name → string or `null`").default("`{}`").of_clients(),
+        ValueShape::Map(&ValueShape::Either(&[ValueShape::Scalar, ValueShape::Null])),
+        "Set in the process, over what it inherits. A number or boolean is taken as text, with a warning. `null` takes away what it inherits.",
+    )
+    .value("object: name → string or `null`")
+    .default("`{}`")
+    .of_clients(),
     key(
         &["envFile"],
-        TEXT, "A file of `NAME=VALUE` lines, set in the process as well; `env` wins. Values may stand in quotes. Read when the configuration is, and again before each attempt to start the server, like every file that `${file:…}` names ([rotated secrets](#references)). While one of them cannot be read, a server that runs goes on as it is; an attempt fails with a reason that names the file, and is made again.",
-    ).value("path").default("none").of_clients(),
+        TEXT,
+        "A file of `NAME=VALUE` lines, set in the process as well; `env` wins. Values may stand in quotes. Read when the configuration is, and again before each attempt to start the server, like every file that `${file:…}` names ([rotated secrets](#references)). While one of them cannot be read, a server that runs goes on as it is; an attempt fails with a reason that names the file, and is made again.",
+    )
+    .value("path")
+    .default("none")
+    .of_clients(),
     key(
         &["cwd"],
-        TEXT, "`~/` is the home folder; a relative path starts at the file's folder. A folder that is not there is a warning.",
-    ).value("path").default("Mainstay's own").of_clients(),
+        TEXT,
+        "`~/` is the home folder; a relative path starts at the file's folder. A folder that is not there is a warning.",
+    )
+    .value("path")
+    .default("Mainstay's own")
+    .of_clients(),
     key(
         &["inheritEnv"],
-        Shape::Either(&[Shape::Words(&["process", "loginShell", "none"]), FLAG]), "Which environment the process inherits: Mainstay's own, that of `$SHELL -l`, or nothing. Variables that begin with `MAINSTAY_` are never passed on; Mainstay sets `MAINSTAY_SERVER`, `MAINSTAY_INSTANCE` and `MAINSTAY_CHAIN`, by which it knows what belongs to it.",
-    ).value("`\"process\"`, `\"loginShell\"`, `\"none\"`, or `true` and `false` for the first and the last").default("`\"process\"`"),
+        ValueShape::Either(&[ValueShape::Words(&["process", "loginShell", "none"]), FLAG]),
+        "Which environment the process inherits: Mainstay's own, that of `$SHELL -l`, or nothing. Variables that begin with `MAINSTAY_` are never passed on; Mainstay sets `MAINSTAY_SERVER`, `MAINSTAY_INSTANCE` and `MAINSTAY_CHAIN`, by which it knows what belongs to it.",
+    )
+    .value("`\"process\"`, `\"loginShell\"`, `\"none\"`, or `true` and `false` for the first and the last")
+    .default("`\"process\"`"),
 ];
 
-/// A remote server.
-pub const REMOTE: &[Key] = &[
+/// Keys of a remote server.
+pub const REMOTE: &[KeyRow] = &[
     key(
         &URL_KEYS,
-        TEXT, "Where the server is. Several must say the same. Credentials inside (`https://me:secret@…`) are refused.",
-    ).value("`http://` or `https://` URL, one is required").of_clients(),
+        TEXT,
+        "Where the server is. Several must say the same. Credentials inside (`https://me:secret@…`) are refused.",
+    )
+    .value("`http://` or `https://` URL, one is required")
+    .of_clients(),
     key(
         &["headers"],
-        Shape::Map(&Shape::Scalar), "Sent with every request. Names are checked; case does not count.",
-    ).value("object: name → string").default("`{}`").of_clients(),
+        ValueShape::Map(&ValueShape::Scalar),
+        "Sent with every request. Names are checked; case does not count.",
+    )
+    .value("object: name → string")
+    .default("`{}`")
+    .of_clients(),
     key(
         &["requestInit"],
-        Shape::Object(&REQUEST_INIT),
+        ValueShape::Object(&REQUEST_INIT),
         "Headers, as the SDK for TypeScript has them.",
-    ).of_clients(),
+    )
+    .of_clients(),
     key(
         &["bearerToken"],
-        TEXT, "Sent as `Authorization: Bearer …`; empty is none. An error if `headers` has an `authorization` already.",
-    ).default("none").of_clients(),
+        TEXT,
+        "Sent as `Authorization: Bearer …`; empty is none. An error if `headers` has an `authorization` already.",
+    )
+    .default("none")
+    .of_clients(),
 ];
 
-static REQUEST_INIT: Object = object(
+static REQUEST_INIT: ObjectShape = object(
     "requestInit",
     &[&[key(
         &["headers"],
-        Shape::Map(&Shape::Scalar),
+        ValueShape::Map(&ValueShape::Scalar),
         "Headers that are sent with every request.",
     )]],
 );
 
-static PARAM: Object = Object {
+static PARAM: ObjectShape = ObjectShape {
     open: true,
     ..object(
         "inputParam",
         &[&[
-            key(&["value"], Shape::Scalar, "The value."),
+            key(&["value"], ValueShape::Scalar, "The value."),
             key(
                 &["default"],
-                Shape::Scalar,
+                ValueShape::Scalar,
                 "The value where there is no other.",
             ),
         ]],
@@ -121,106 +155,143 @@ static PARAM: Object = Object {
 };
 
 /// An entry's switches, limits and times.
-pub const OPTIONS: &[Key] = &[
+pub const OPTIONS: &[KeyRow] = &[
     setting(
         &["enabled"],
-        FLAG, "Whether the server is started and listed.",
-        field!(ServerConfig, enabled, shown: SettingValue::file_value),
-    ).of_clients(),
-    key(&["disabled"], FLAG, "The opposite of `enabled`. The two together must not contradict each other.").of_clients(),
+        FLAG,
+        "Whether the server is started and listed.",
+        field!(ServerConfig, enabled, write: SettingValue::file_value),
+    )
+    .of_clients(),
+    key(
+        &["disabled"],
+        FLAG,
+        "The opposite of `enabled`. The two together must not contradict each other.",
+    )
+    .of_clients(),
     setting(
         &["autoStart"],
-        FLAG, "Whether the server is started with Mainstay. If not, its own sessions on `/servers/NAME/mcp` work.",
+        FLAG,
+        "Whether the server is started with Mainstay. If not, its own sessions on `/servers/NAME/mcp` work.",
         field!(ServerConfig, auto_start),
     ),
     setting(
         &["timeout"],
-        Shape::Number(1.0, 31_536_000_000.0), "How long a call may take.",
-        field!(ServerConfig, call_timeout, shown: values::elsewhere),
-    ).value("milliseconds, at least 1000; with preset `desktop` at most 300000; in files of some clients [seconds](#files-of-other-clients)")
-    .default("30000").of_clients(),
+        ValueShape::Number(1.0, 31_536_000_000.0),
+        "How long a call may take.",
+        field!(ServerConfig, call_timeout, write: values::elsewhere),
+    )
+    .value("milliseconds, at least 1000; with preset `desktop` at most 300000; in files of some clients [seconds](#files-of-other-clients)")
+    .default("30000")
+    .of_clients(),
     setting(
         &["timeout_s"],
-        Shape::Number(0.0, 31_536_000.0), "The same in seconds; not together with `timeout`.",
+        ValueShape::Number(0.0, 31_536_000.0),
+        "The same in seconds; not together with `timeout`.",
         Field {
             differs: |_, _| false,
-            ..field!(ServerConfig, call_timeout, shown: values::seconds)
+            ..field!(ServerConfig, call_timeout, write: values::seconds)
         },
-    ).value("seconds, above 0")
+    )
+    .value("seconds, above 0")
     .default("30"),
     setting(
         &["maxTimeoutMs"],
-        MS, "Each progress notification whose number is higher than those before gives a call its `timeout` anew, up to this.",
-        field!(ServerConfig, max_call_timeout, shown: SettingValue::file_value),
-    ).value("milliseconds, at least `timeout`").default("10 × `timeout`, at least 600000"),
+        MS,
+        "Each progress notification whose number is higher than those before gives a call its `timeout` anew, up to this.",
+        field!(ServerConfig, max_call_timeout, write: SettingValue::file_value),
+    )
+    .value("milliseconds, at least `timeout`")
+    .default("10 × `timeout`, at least 600000"),
     setting(
         &["maxMessageBytes"],
-        AT_LEAST_ONE, "The largest message the server may send. Its lists and its handshake have [bounds of their own](#what-a-server-may-say-about-itself).",
+        AT_LEAST_ONE,
+        "The largest message the server may send. Its lists and its handshake have [bounds of their own](#what-a-server-may-say-about-itself).",
         field!(ServerConfig, max_message_bytes),
-    ).default("67108864 (64 MiB); with preset `desktop` 1048576"),
+    )
+    .default("67108864 (64 MiB); with preset `desktop` 1048576"),
     key(
         &["result"],
-        Shape::Object(&RESULT),
+        ValueShape::Object(&RESULT),
         "How results of tools are passed on.",
     ),
     setting(
         &["maxSessions"],
-        AT_LEAST_ONE, "How many upstream sessions clients may have for themselves; see [below](#shared-and-isolated-sessions).",
+        AT_LEAST_ONE,
+        "How many upstream sessions clients may have for themselves; see [below](#shared-and-isolated-sessions).",
         field!(ServerConfig, max_sessions),
-    ).default("8 for a process, 64 for a remote server"),
+    )
+    .default("8 for a process, 64 for a remote server"),
     setting(
         &["protocol"],
-        Shape::Words(&PROTOCOLS), "Which protocol revision is spoken with the server. `auto` finds out by `server/discover`; the others do not ask first. `legacy` is for servers that do not bear the question. A server that refuses the revision of `auto` or `legacy` is asked for another; a stated revision is the only one.",
+        ValueShape::Words(&PROTOCOLS),
+        "Which protocol revision is spoken with the server. `auto` finds out by `server/discover`; the others do not ask first. `legacy` is for servers that do not bear the question. A server that refuses the revision of `auto` or `legacy` is asked for another; a stated revision is the only one.",
         field!(ServerConfig, protocol),
-    ).value("`\"auto\"`, `\"legacy\"`, `\"modern\"`, or a revision such as `\"2025-06-18\"`"),
+    )
+    .value("`\"auto\"`, `\"legacy\"`, `\"modern\"`, or a revision such as `\"2025-06-18\"`"),
     setting(
         &["isolation"],
-        ISOLATION, "Whether clients share one upstream session, or each has its own; see [below](#shared-and-isolated-sessions).",
+        ISOLATION,
+        "Whether clients share one upstream session, or each has its own; see [below](#shared-and-isolated-sessions).",
         field!(ServerConfig, isolation),
-    ).default("by address"),
+    )
+    .default("by address"),
     setting(
         &["roots"],
-        Shape::List(&ROOT_SHAPE), "What answers `roots/list` where no client can.",
-        field!(ServerConfig, roots, shown: values::roots),
-    ).value("array of URIs, or of `{\"uri\": …, \"name\": …}`"),
+        ValueShape::List(&ROOT_SHAPE),
+        "What answers `roots/list` where no client can.",
+        field!(ServerConfig, roots, write: values::roots),
+    )
+    .value("array of URIs, or of `{\"uri\": …, \"name\": …}`"),
     setting(
         &["healthCheckUrl"],
-        TEXT, "What `health.method` `\"http\"` asks. The server's `headers` and `bearerToken` are sent along only if its scheme, host and port are those of `url`.",
-        field!(ServerConfig, health_check_url, shown: values::url),
-    ).value("`http://` or `https://` URL").default("none"),
+        TEXT,
+        "What `health.method` `\"http\"` asks. The server's `headers` and `bearerToken` are sent along only if its scheme, host and port are those of `url`.",
+        field!(ServerConfig, health_check_url, write: values::url),
+    )
+    .value("`http://` or `https://` URL")
+    .default("none"),
     setting(
         &DISABLED_TOOLS,
-        TEXTS, "Tools, by the server's own names, that are neither listed nor called. `get`, `list` and the log tell which names of this list and the next fit no tool.",
-        field!(ServerConfig, withheld.disabled, shown: values::tools),
-    ).of_clients(),
+        TEXTS,
+        "Tools, by the server's own names, that are neither listed nor called. `get`, `list` and the log tell which names of this list and the next fit no tool.",
+        field!(ServerConfig, withheld.disabled, write: values::tools),
+    )
+    .of_clients(),
     setting(
         &ALLOWED_TOOLS,
-        TEXTS, "The only tools that are listed and called, by the server's own names. `\"*\"` is all of them. Of several lists each restricts. `validate` warns of a name that can fit no tool: with `*`, with blanks around it, or with the server's name in front.",
-        field!(ServerConfig, withheld.allowed, shown: values::allowed_tools),
-    ).default("all").of_clients(),
+        TEXTS,
+        "The only tools that are listed and called, by the server's own names. `\"*\"` is all of them. Of several lists each restricts. `validate` warns of a name that can fit no tool: with `*`, with blanks around it, or with the server's name in front.",
+        field!(ServerConfig, withheld.allowed, write: values::allowed_tools),
+    )
+    .default("all")
+    .of_clients(),
     key(
         &["inputParams"],
-        Shape::Map(&PARAM_VALUE), "Values for `${NAME}` and `${input:NAME}`.",
-    ).value("object: name → value, or → `{\"value\": …, \"default\": …}`").default("`{}`"),
+        ValueShape::Map(&PARAM_VALUE),
+        "Values for `${NAME}` and `${input:NAME}`.",
+    )
+    .value("object: name → value, or → `{\"value\": …, \"default\": …}`")
+    .default("`{}`"),
 ];
 
-/// Words of other clients, for what has another word here or is not here.
-pub const OF_CLIENTS: &[Key] = &[
+/// Keys of other clients that Mainstay has another key for, or none.
+pub const OF_CLIENTS: &[KeyRow] = &[
     key(
         &["auth", "authProviderType", "headersHelper", "oauth"],
-        Shape::Any,
+        ValueShape::Any,
         "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
     )
     .of_clients(),
     key(
         &["sandboxEnabled"],
-        Shape::Any,
+        ValueShape::Any,
         "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
     )
     .of_clients(),
     key(
         &["sandbox"],
-        Shape::Any,
+        ValueShape::Any,
         "Other clients' sandbox. Mainstay has none, and does not start a server that asks for one.",
     )
     .of_clients(),
@@ -228,7 +299,7 @@ pub const OF_CLIENTS: &[Key] = &[
     key(&["start_on_launch"], FLAG, "Warp's word for autoStart.").of_clients(),
     key(
         &["anythingllm"],
-        Shape::Object(&ANYTHINGLLM),
+        ValueShape::Object(&ANYTHINGLLM),
         "AnythingLLM's own keys.",
     )
     .of_clients(),
@@ -240,13 +311,13 @@ pub const OF_CLIENTS: &[Key] = &[
             "include_tags",
             "exclude_tags",
         ],
-        Shape::Any,
+        ValueShape::Any,
         "Not supported: Mainstay hides tools only, by their names.",
     )
     .of_clients(),
 ];
 
-static ANYTHINGLLM: Object = Object {
+static ANYTHINGLLM: ObjectShape = ObjectShape {
     open: true,
     ..object(
         "anythingllm",
@@ -265,16 +336,18 @@ static ANYTHINGLLM: Object = Object {
     )
 };
 
-static RESULT: Object = object(
+static RESULT: ObjectShape = object(
     "result",
     &[&[setting(
         &["maxInlineBytes"],
-        Shape::Whole(defaults::LEAST_INLINE_BYTES, None), "A larger result of a tool reaches MCP clients as its beginning and a link to the whole; see [below](#large-results).",
+        ValueShape::Whole(defaults::LEAST_INLINE_BYTES, None),
+        "A larger result of a tool reaches MCP clients as its beginning and a link to the whole; see [below](#large-results).",
         field!(ServerConfig, max_inline_bytes),
-    ).default("never")]],
+    )
+    .default("never")]],
 );
 
-static ROOT: Object = Object {
+static ROOT: ObjectShape = ObjectShape {
     required: &["uri"],
     ..object(
         "root",

@@ -1,6 +1,6 @@
-//! Settings: keys of the file that a field holds. A row of `shapes` says all of one: its names, its shape
-//! and its text, the field, and when a change takes effect. From the rows follows how settings are read,
-//! shown and compared.
+//! Settings: keys of the file that a field holds. A row of `words` has all of one: its names, its shape and
+//! its text, the field, and the time at which a change takes effect. The rows decide how settings are read,
+//! written and compared.
 
 use std::{
     any::{Any, TypeId},
@@ -17,22 +17,22 @@ use mainstay_core::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    read::{fields::Fields, node::Node, report::Report},
-    words::schema::{Key, Least, Object, Shape},
+    read::{fields::Fields, node::Node, report::FindingReport},
+    words::schema::{KeyRow, Least, ObjectShape, ValueShape},
 };
 
 /// The field that holds a setting.
 pub(crate) struct Field {
     /// The type that has the field.
     pub holder: TypeId,
-    /// `None` where a reader of its own takes the key.
+    /// `None` if another reader takes the key.
     pub read: Option<ReadField>,
-    pub shown: fn(&dyn Any) -> Value,
+    pub write: fn(&dyn Any) -> Value,
     pub differs: fn(&dyn Any, &dyn Any) -> bool,
 }
 
 /// Reads a value into the field of the holder.
-pub(crate) type ReadField = fn(&mut dyn Any, &Node<'_>, &mut Report<'_>);
+pub(crate) type ReadField = fn(&mut dyn Any, &Node<'_>, &mut FindingReport<'_>);
 
 impl fmt::Debug for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,17 +40,17 @@ impl fmt::Debug for Field {
     }
 }
 
-/// `field!(Journal, redact.keys)`: the field of a type, read by the shape of its key and shown as a
-/// [`SettingValue`]. `read:` and `shown:` are functions in place of these; with `shown:` alone the key has
-/// a reader of its own elsewhere.
+/// `field!(Journal, redact.keys)`: the field of a type, read by the shape of its key and written as a
+/// [`SettingValue`]. `read:` and `write:` name other functions; with `write:` alone, another reader takes
+/// the key.
 macro_rules! field {
     ($holder:ty, $($path:ident).+) => {
         field!($holder, $($path).+, read: crate::words::settings::SettingValue::read)
     };
     ($holder:ty, $($path:ident).+, read: $read:expr) => {
-        field!($holder, $($path).+, read: $read, shown: crate::words::settings::SettingValue::file_value)
+        field!($holder, $($path).+, read: $read, write: crate::words::settings::SettingValue::file_value)
     };
-    ($holder:ty, $($path:ident).+, read: $read:expr, shown: $shown:expr) => {
+    ($holder:ty, $($path:ident).+, read: $read:expr, write: $write:expr) => {
         crate::words::settings::Field {
             read: Some(|holder, node, report| {
                 if let Some(value) = $read(node, report)
@@ -59,16 +59,16 @@ macro_rules! field {
                     holder.$($path).+ = value;
                 }
             }),
-            ..field!($holder, $($path).+, shown: $shown)
+            ..field!($holder, $($path).+, write: $write)
         }
     };
-    ($holder:ty, $($path:ident).+, shown: $shown:expr) => {
+    ($holder:ty, $($path:ident).+, write: $write:expr) => {
         crate::words::settings::Field {
             holder: std::any::TypeId::of::<$holder>(),
             read: None,
-            shown: |holder| {
+            write: |holder| {
                 let holder = holder.downcast_ref::<$holder>();
-                holder.map_or(serde_json::Value::Null, |holder| $shown(&holder.$($path).+))
+                holder.map_or(serde_json::Value::Null, |holder| $write(&holder.$($path).+))
             },
             differs: |one, other| {
                 let [one, other] = [one, other].map(|holder| holder.downcast_ref::<$holder>());
@@ -79,11 +79,11 @@ macro_rules! field {
 }
 pub(crate) use field;
 
-/// A value of a setting: read by the shape of its key, and shown in the words of the file.
+/// A value of a setting: read by the shape of its key, and written in the words of the file.
 pub(crate) trait SettingValue: Sized {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self>;
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self>;
 
-    /// `null` stands for what is not set.
+    /// Returns the value in the words of the file. `null` if it is not set.
     fn file_value(&self) -> Value;
 }
 
@@ -91,7 +91,7 @@ pub(crate) trait SettingValue: Sized {
 macro_rules! word_values {
     ($($type:ty),+ $(,)?) => {$(
         impl SettingValue for $type {
-            fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+            fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
                 let words = <$type>::WORDS.iter().copied();
                 let words: Vec<_> = words.zip(<$type>::VALUES.iter().copied()).collect();
                 node.word(report, &words)
@@ -119,7 +119,7 @@ word_values!(
 );
 
 impl SettingValue for bool {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         node.boolean(report)
     }
 
@@ -129,8 +129,8 @@ impl SettingValue for bool {
 }
 
 impl SettingValue for usize {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
-        let (least, most) = node.shape().and_then(Shape::range)?;
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
+        let (least, most) = node.shape().and_then(ValueShape::range)?;
         node.whole(report, least, most)
     }
 
@@ -139,9 +139,9 @@ impl SettingValue for usize {
     }
 }
 
-/// One too great for a counter is as good as the greatest.
+/// A number that is too great for a counter becomes the greatest.
 impl SettingValue for u32 {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         let number = usize::read(node, report)?;
         Some(Self::try_from(number).unwrap_or(Self::MAX))
     }
@@ -152,7 +152,7 @@ impl SettingValue for u32 {
 }
 
 impl SettingValue for u64 {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         usize::read(node, report).map(|number| number as Self)
     }
 
@@ -161,13 +161,13 @@ impl SettingValue for u64 {
     }
 }
 
-/// In milliseconds.
+/// A duration in milliseconds.
 impl SettingValue for Duration {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         match node.shape()? {
-            Shape::Time(Least::AboveZero) => node.milliseconds(report),
-            Shape::Time(Least::Of(0)) => node.milliseconds_or_zero(report),
-            Shape::Time(Least::Of(least)) => {
+            ValueShape::Time(Least::AboveZero) => node.milliseconds(report),
+            ValueShape::Time(Least::Of(0)) => node.milliseconds_or_zero(report),
+            ValueShape::Time(Least::Of(least)) => {
                 node.milliseconds_from(Self::from_millis(u64::from(*least)), report)
             }
             _ => u64::read(node, report).map(Self::from_millis),
@@ -183,8 +183,8 @@ impl SettingValue for Duration {
 }
 
 impl SettingValue for f64 {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
-        let Some(Shape::Number(least, most)) = node.shape() else {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
+        let Some(ValueShape::Number(least, most)) = node.shape() else {
             return None;
         };
         node.number(*least..=*most, &format!("from {least} to {most}"), report)
@@ -196,7 +196,7 @@ impl SettingValue for f64 {
 }
 
 impl SettingValue for String {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         node.string(report).map(str::to_owned)
     }
 
@@ -206,7 +206,7 @@ impl SettingValue for String {
 }
 
 impl SettingValue for Vec<String> {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         Some(node.strings(report))
     }
 
@@ -216,7 +216,7 @@ impl SettingValue for Vec<String> {
 }
 
 impl<T: SettingValue> SettingValue for Option<T> {
-    fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         T::read(node, report).map(Some)
     }
 
@@ -225,15 +225,15 @@ impl<T: SettingValue> SettingValue for Option<T> {
     }
 }
 
-impl Key {
-    /// The field of `T` that holds the setting. Of another name of it there is none.
+impl KeyRow {
+    /// The field of `T` that holds the setting. `None` for an alias of a setting.
     pub fn field_of<T: Any>(&self) -> Option<&Field> {
         let field = self.field.as_ref().filter(|_| self.alias_of.is_none())?;
         (field.holder == TypeId::of::<T>()).then_some(field)
     }
 
-    /// The object that stands here, if fields of `T` hold what it has.
-    pub fn object_of<T: Any>(&self) -> Option<&'static Object> {
+    /// The object that is the value, if fields of `T` hold its settings.
+    pub fn object_of<T: Any>(&self) -> Option<&'static ObjectShape> {
         let object = self.shape.object()?;
         let mut keys = object.all_keys();
         keys.any(|key| key.field_of::<T>().is_some())
@@ -241,8 +241,12 @@ impl Key {
     }
 }
 
-/// Reads the settings that fields of `holder` hold, those of objects inside, too.
-pub(crate) fn read<T: Any>(holder: &mut T, fields: &mut Fields<'_>, report: &mut Report<'_>) {
+/// Reads the settings that fields of `holder` hold, inner objects included.
+pub(crate) fn read<T: Any>(
+    holder: &mut T,
+    fields: &mut Fields<'_>,
+    report: &mut FindingReport<'_>,
+) {
     for key in fields.keys() {
         if let Some(field) = key.field_of::<T>() {
             let Some(read) = field.read else { continue };
@@ -261,11 +265,11 @@ pub(crate) fn read<T: Any>(holder: &mut T, fields: &mut Fields<'_>, report: &mut
     }
 }
 
-/// The settings that fields of `holder` hold, as a file would have them. What is not set is left out.
-pub(crate) fn file_values<T: Any>(holder: &T, object: &'static Object) -> Map<String, Value> {
+/// Returns the settings that fields of `holder` hold, in the words of the file, without unset ones.
+pub(crate) fn file_values<T: Any>(holder: &T, object: &'static ObjectShape) -> Map<String, Value> {
     let members = object.all_keys().filter_map(|key| {
         let value = match (key.field_of::<T>(), key.object_of::<T>()) {
-            (Some(field), _) => (field.shown)(holder),
+            (Some(field), _) => (field.write)(holder),
             (None, Some(object)) => match file_values(holder, object) {
                 nothing if nothing.is_empty() => Value::Null,
                 members => members.into(),
@@ -277,11 +281,11 @@ pub(crate) fn file_values<T: Any>(holder: &T, object: &'static Object) -> Map<St
     members.collect()
 }
 
-/// A setting, and its path in the file: the names of the objects that it stands in, and its own.
-pub(crate) type Placed = (Vec<&'static str>, &'static Key);
+/// A setting, and its path in the file: the names of its outer objects, and its own.
+pub(crate) type Placed = (Vec<&'static str>, &'static KeyRow);
 
-/// The settings in which two holders differ.
-pub(crate) fn differing<T: Any>(one: &T, other: &T, object: &'static Object) -> Vec<Placed> {
+/// Returns the settings in which two holders differ.
+pub(crate) fn differing<T: Any>(one: &T, other: &T, object: &'static ObjectShape) -> Vec<Placed> {
     let differing = object.all_keys().flat_map(|key| {
         let name = key.names[0];
         match (key.field_of::<T>(), key.object_of::<T>()) {

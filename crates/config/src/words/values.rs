@@ -1,4 +1,4 @@
-//! Values of settings, as the file would have them.
+//! Writes values of settings in the words of the file.
 
 #![expect(clippy::ref_option, reason = "rows pass a reference to their field")]
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::words::settings::SettingValue;
 
-/// An object without members that are `null`, which stand for what is not set.
+/// Makes an object without unset members, which are `null`.
 pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
     let set = members.into_iter().filter(|(_, value)| !value.is_null());
     set.map(|(key, value)| (key.to_owned(), value)).collect()
@@ -22,20 +22,21 @@ pub(crate) fn globs(globs: &[Glob]) -> Value {
 }
 
 pub(crate) fn headers(headers: &[(String, Secret)]) -> Value {
-    let headers = headers.iter();
-    let headers = headers.map(|(name, value)| (name.clone(), Value::from(value.expose())));
-    match headers.collect::<Map<_, _>>() {
+    let members = headers
+        .iter()
+        .map(|(name, value)| (name.clone(), Value::from(value.expose())));
+    match members.collect::<Map<_, _>>() {
         none if none.is_empty() => Value::Null,
-        headers => headers.into(),
+        members => members.into(),
     }
 }
 
-/// Of what is shown in another way, or by another key.
+/// The value of a setting that is written in another way, or by another key.
 pub(crate) fn elsewhere<T>(_: &T) -> Value {
     Value::Null
 }
 
-/// A duration in seconds, whole where it can be.
+/// A duration in seconds, a whole number if possible.
 pub(crate) fn seconds(time: &Duration) -> Value {
     if time.subsec_nanos() == 0 {
         time.as_secs().into()
@@ -45,11 +46,11 @@ pub(crate) fn seconds(time: &Duration) -> Value {
 }
 
 pub(crate) fn roots(roots: &[Root]) -> Value {
-    let roots = roots.iter().map(|root| match &root.name {
+    let values = roots.iter().map(|root| match &root.name {
         Some(name) => json!({"uri": root.uri, "name": name}),
         None => root.uri.as_str().into(),
     });
-    roots.collect()
+    values.collect()
 }
 
 pub(crate) fn url(url: &Option<Secret>) -> Value {
@@ -103,7 +104,7 @@ fn alert(alert: &Alert) -> Value {
 }
 
 pub(crate) fn telemetry(telemetry: &Option<Telemetry>) -> Value {
-    // The rest is the environment's.
+    // The environment sets the rest.
     let Some(Telemetry {
         collector,
         service_name,

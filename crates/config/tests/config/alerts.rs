@@ -14,7 +14,7 @@ fn text(alerts: &str) -> String {
     format!("{{\"mcpServers\": {{}}, \"alerts\":\n{alerts}}}")
 }
 
-/// The alerts of a file without a finding.
+/// The alerts of a file without findings.
 fn alerts(written: &str) -> Vec<Alert> {
     assert_eq!(findings(&text(written)), "", "{written}");
     read("c.json", &text(written)).unwrap().config.alerts

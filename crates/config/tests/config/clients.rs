@@ -1,4 +1,4 @@
-//! Files and keys of other clients: what they mean there, they mean here, or are named as what they are.
+//! Files and keys of other clients: they have the same meaning here, or a finding tells what they are.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use mainstay_core::config::{Launch, ServerConfig};
 
 use crate::world::{entry_findings, findings, findings_in, http, read, server, stdio};
 
-/// The entry `s` of a file at this path, and what is found in the file.
+/// The entry `s` of a file at this path, and the findings in the file.
 fn at(path: &str, entry: &str) -> (ServerConfig, String) {
     let text = format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#);
     let mut servers = read(path, &text).unwrap().config.servers;
     (servers.remove(0), findings_in(path, &text))
 }
 
-/// The arguments of the entry `s` of a file at this path, which is without a finding.
+/// The arguments of the entry `s` of a file at this path, which has no findings.
 fn args_at(path: &str, entry: &str) -> Vec<String> {
     let (server, findings) = at(path, entry);
     assert_eq!(findings, "", "{path} {entry}");
@@ -26,11 +26,14 @@ fn args_at(path: &str, entry: &str) -> Vec<String> {
 
 #[test]
 fn files_of_other_programs_are_named() {
-    let check = |file: &str, text: &str, says: &str| {
-        let said = findings_in(file, text);
-        let expected = format!("error {file}:1:1: {says}");
-        assert!(said.starts_with(&expected), "{text}: {said}");
-        assert!(said.ends_with(")\n") && said.lines().count() == 1, "{said}");
+    let check = |file: &str, text: &str, expected_text: &str| {
+        let found = findings_in(file, text);
+        let expected = format!("error {file}:1:1: {expected_text}");
+        assert!(found.starts_with(&expected), "{text}: {found}");
+        assert!(
+            found.ends_with(")\n") && found.lines().count() == 1,
+            "{found}"
+        );
     };
     let vs_code =
         r#"{"editor.fontSize": 12, "mcp": {"inputs": [], "servers": {"a": {"command": "x"}}}}"#;
@@ -156,7 +159,7 @@ fn timeouts_are_in_the_unit_of_the_files_program() {
     ] {
         check(path, r#"{"command": "x", "timeout": 3600}"#, ms(3600));
     }
-    // By its shape.
+    // The shape of the file decides.
     check(
         "a.json",
         r#"{"command": "x", "timeout": 3600, "alwaysAllow": []}"#,
@@ -181,10 +184,10 @@ fn timeouts_are_in_the_unit_of_the_files_program() {
 
 #[test]
 fn a_timeout_of_either_unit_is_warned_about() {
-    let said = |entry: &str| entry_findings(entry);
-    assert_snapshot!(said(r#"{"command": "x", "timeout": 3600}"#), @"warning config.json:2:29: mcpServers.s.timeout: taken as milliseconds, which is 3.6 s; Cline and Roo Code have seconds here (write `timeout_s`: 3600 for seconds)");
-    assert_snapshot!(said(r#"{"command": "x", "timeout": 1800, "autoApprove": []}"#), @"warning config.json:2:29: mcpServers.s.timeout: taken as milliseconds, which is 1.8 s; Cline and Roo Code have seconds here (write `timeout_s`: 1800 for seconds)");
-    assert_snapshot!(said(r#"{"command": "x", "timeout": 60}"#), @"problem config.json:2:29: mcpServers.s.timeout: Server s: timeout must be between 1000-300000ms (`timeout` is in milliseconds; `timeout_s` is in seconds)");
+    let findings_of = |entry: &str| entry_findings(entry);
+    assert_snapshot!(findings_of(r#"{"command": "x", "timeout": 3600}"#), @"warning config.json:2:29: mcpServers.s.timeout: taken as milliseconds, which is 3.6 s; Cline and Roo Code have seconds here (write `timeout_s`: 3600 for seconds)");
+    assert_snapshot!(findings_of(r#"{"command": "x", "timeout": 1800, "autoApprove": []}"#), @"warning config.json:2:29: mcpServers.s.timeout: taken as milliseconds, which is 1.8 s; Cline and Roo Code have seconds here (write `timeout_s`: 1800 for seconds)");
+    assert_snapshot!(findings_of(r#"{"command": "x", "timeout": 60}"#), @"problem config.json:2:29: mcpServers.s.timeout: Server s: timeout must be between 1000-300000ms (`timeout` is in milliseconds; `timeout_s` is in seconds)");
     let (server, _) = at("config.json", r#"{"command": "x", "timeout": 3600}"#);
     assert_eq!(server.call_timeout, Duration::from_millis(3600));
 }
@@ -192,11 +195,11 @@ fn a_timeout_of_either_unit_is_warned_about() {
 #[test]
 fn every_clients_filter_restricts() {
     let tools = ["read", "write", "delete"];
-    let check = |fields: &str, shown: &[&str]| {
+    let check = |fields: &str, visible: &[&str]| {
         let withheld = server(&format!(r#"{{"command": "x", {fields}}}"#)).withheld;
         let mut found = tools.to_vec();
         found.retain(|tool| !withheld.has(tool));
-        assert_eq!(found, shown, "{fields}");
+        assert_eq!(found, visible, "{fields}");
     };
     for key in [
         "includeTools",
@@ -236,8 +239,10 @@ fn a_file_of_variables_is_read() {
         let Launch::Stdio(launch) = server.launch else {
             panic!("not stdio: {entry}")
         };
-        let env = launch.env.iter();
-        env.map(|(name, value)| format!("{name}={}", value.expose()))
+        launch
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.expose()))
             .collect::<Vec<_>>()
             .join(" ")
     };
@@ -279,15 +284,15 @@ fn a_way_to_sign_in_that_is_not_there_is_an_error_of_the_server() {
         r#""authProviderType": "google_credentials""#,
         r#""headersHelper": "/bin/token""#,
     ] {
-        let said = entry_findings(&format!(r#"{{"url": "http://h", {fields}}}"#));
+        let found = entry_findings(&format!(r#"{{"url": "http://h", {fields}}}"#));
         assert!(
-            said.starts_with("problem ") && said.contains("`bearerToken`"),
-            "{said}"
+            found.starts_with("problem ") && found.contains("`bearerToken`"),
+            "{found}"
         );
-        let said = entry_findings(&format!(
+        let found = entry_findings(&format!(
             r#"{{"url": "http://h", "bearerToken": "t", {fields}}}"#
         ));
-        assert!(said.starts_with("warning "), "{said}");
+        assert!(found.starts_with("warning "), "{found}");
     }
     assert_snapshot!(entry_findings(r#"{"url": "http://h", "oauth": {"clientId": "me"}}"#), @"problem config.json:2:30: mcpServers.s.oauth: Mainstay cannot sign in to a server by OAuth (get a token in another way, and give it as `bearerToken` or in `headers`)");
     assert_snapshot!(entry_findings(r#"{"url": "http://h", "headersHelper": "/bin/token"}"#), @"problem config.json:2:38: mcpServers.s.headersHelper: Mainstay runs no command for a server's headers (get a token in another way, and give it as `bearerToken` or in `headers`)");
@@ -305,24 +310,25 @@ fn editors_names_for_folders_are_known_or_named() {
     for path in ["/srv/app/.vscode/mcp.json", "/srv/app/.cursor/mcp.json"] {
         assert_eq!(args_at(path, entry), expected, "{path}");
     }
-    let said = |text: &str| entry_findings(&format!(r#"{{"command": "x", "args": ["{text}"]}}"#));
-    assert_snapshot!(said("${workspaceFolder}/src"), @r#"problem config.json:2:27: mcpServers.s.args[0]: "workspaceFolder" stands for the folder that is open in an editor, which is not known here (write what it stands for, or give a default: ${workspaceFolder:-…})"#);
-    assert_snapshot!(said("${extensionPath}${/}x"), @r#"problem config.json:2:27: mcpServers.s.args[0]: "extensionPath" stands for the folder of an extension of Gemini CLI, which is not known here (write what it stands for, or give a default: ${extensionPath:-…})"#);
-    assert_snapshot!(said("${command:pick}"), @"problem config.json:2:27: mcpServers.s.args[0]: unknown kind of reference ${command:…} (only an editor knows what it stands for; write that itself)");
-    assert_snapshot!(said("$PROJECT_DIR$/src"), @r#"problem config.json:2:27: mcpServers.s.args[0]: "$PROJECT_DIR$" stands for the project's folder, which is not known here (write the path itself)"#);
-    // The user's own folder is no project.
-    let (_, said) = at(
+    let findings_of =
+        |text: &str| entry_findings(&format!(r#"{{"command": "x", "args": ["{text}"]}}"#));
+    assert_snapshot!(findings_of("${workspaceFolder}/src"), @r#"problem config.json:2:27: mcpServers.s.args[0]: "workspaceFolder" stands for the folder that is open in an editor, which is not known here (write what it stands for, or give a default: ${workspaceFolder:-…})"#);
+    assert_snapshot!(findings_of("${extensionPath}${/}x"), @r#"problem config.json:2:27: mcpServers.s.args[0]: "extensionPath" stands for the folder of an extension of Gemini CLI, which is not known here (write what it stands for, or give a default: ${extensionPath:-…})"#);
+    assert_snapshot!(findings_of("${command:pick}"), @"problem config.json:2:27: mcpServers.s.args[0]: unknown kind of reference ${command:…} (only an editor knows what it stands for; write that itself)");
+    assert_snapshot!(findings_of("$PROJECT_DIR$/src"), @r#"problem config.json:2:27: mcpServers.s.args[0]: "$PROJECT_DIR$" stands for the project's folder, which is not known here (write the path itself)"#);
+    // The home folder is no project.
+    let (_, found) = at(
         "/home/me/.cursor/mcp.json",
         r#"{"command": "x", "args": ["${workspaceFolder}"]}"#,
     );
-    assert!(said.starts_with("problem "), "{said}");
+    assert!(found.starts_with("problem "), "{found}");
     assert_eq!(
         stdio(r#"{"command": "x", "args": ["${workspaceFolder:-/srv}"]}"#).args,
         ["/srv"]
     );
-    let given =
+    let entry =
         r#"{"command": "x", "args": ["${workspaceFolder}"], "env": {"workspaceFolder": "/w"}}"#;
-    assert_eq!(stdio(given).args, ["/w"]);
+    assert_eq!(stdio(entry).args, ["/w"]);
     let jetbrains = r#"{"command": "x", "args": ["$PROJECT_DIR$/src", "$USER_HOME$"]}"#;
     for path in ["/srv/app/.idea/mcp.json", "/srv/app/.junie/mcp/mcp.json"] {
         assert_eq!(
@@ -344,11 +350,11 @@ fn a_plain_variable_is_one_for_gemini_only() {
         ),
         expected[..3]
     );
-    let (_, said) = at(
+    let (_, found) = at(
         "/home/me/.gemini/settings.json",
         r#"{"command": "x", "env": {"KEY": "$NOPE"}}"#,
     );
-    assert!(said.contains("variable \"NOPE\" is not set"), "{said}");
+    assert!(found.contains("variable \"NOPE\" is not set"), "{found}");
     assert_snapshot!(entry_findings(r#"{"command": "x", "env": {"KEY": "$TOKEN"}, "args": ["$HOME/src", "pa$word", "$5"]}"#), @"
     warning config.json:2:33: mcpServers.s.env.KEY: `$` and a name are taken as they stand here (${NAME} stands for a variable)
     warning config.json:2:53: mcpServers.s.args[0]: `$` and a name are taken as they stand here (${NAME} stands for a variable)
@@ -374,33 +380,33 @@ fn a_command_is_one_word_and_not_mainstay_itself() {
         r"C:\\a\\node.exe C:\\b\\x.exe",
         "C:server one.exe",
     ] {
-        let said = entry_findings(&format!(r#"{{"command": "{line}"}}"#));
-        assert!(said.contains("without its arguments"), "{line}: {said}");
+        let found = entry_findings(&format!(r#"{{"command": "{line}"}}"#));
+        assert!(found.contains("without its arguments"), "{line}: {found}");
     }
     assert_snapshot!(entry_findings(r#"{"command": "x", "cwd": "/missing/folder"}"#), @"warning config.json:2:25: mcpServers.s.cwd: there is no such folder; the server cannot start without it");
-    let own = "problem config.json:2:13: mcpServers.s.command: this starts Mainstay on this same file, which would start it again (take the entry out: clients have it, Mainstay does not)\n";
+    let same_file = "problem config.json:2:13: mcpServers.s.command: this starts Mainstay on this same file, which would start it again (take the entry out: clients have it, Mainstay does not)\n";
     let other = "warning config.json:2:13: mcpServers.s.command: this starts another Mainstay (it is refused if that one reads this file)\n";
     let check = |fields: &str, expected: &str| {
-        let said = entry_findings(&format!(r#"{{"command": "mainstay", {fields}}}"#));
-        assert_eq!(said, expected, "{fields}");
+        let found = entry_findings(&format!(r#"{{"command": "mainstay", {fields}}}"#));
+        assert_eq!(found, expected, "{fields}");
     };
     check(
         r#""args": ["mcp", "--config", "/etc/mainstay/config.json"]"#,
-        own,
+        same_file,
     );
     check(
         r#""args": ["serve", "--config=/etc/mainstay/config.json"]"#,
-        own,
+        same_file,
     );
     check(
         r#""args": ["mcp", "--config", "config.json"], "cwd": "/etc/mainstay""#,
-        own,
+        same_file,
     );
     check(
         r#""args": ["mcp"], "env": {"MAINSTAY_CONFIG": "/etc/mainstay/config.json"}"#,
-        own,
+        same_file,
     );
-    // The variable of this Mainstay is not passed on.
+    // A child does not get the variables of this Mainstay.
     check(r#""args": ["mcp"]"#, other);
     check(r#""args": ["mcp", "--config", "/srv/other.json"]"#, other);
     check(r#""args": ["--version"]"#, "");
@@ -413,7 +419,7 @@ fn a_command_is_one_word_and_not_mainstay_itself() {
     assert_snapshot!(entry_findings(r#"{"url": "http://localhost:7420/mcp"}"#), @"warning config.json:2:9: mcpServers.s.url: Mainstay itself listens at this address, unless it is told otherwise (a Mainstay that is led back to itself refuses the server)");
 }
 
-/// What restricts a server elsewhere restricts it here, or keeps it from running.
+/// A key that restricts a server in another client restricts it here, or keeps it from running.
 #[test]
 fn keys_that_restrict_are_never_ignored() {
     let off = |entry: &str| {
@@ -436,15 +442,15 @@ fn keys_that_restrict_are_never_ignored() {
         "include_tags",
         "exclude_tags",
     ] {
-        let said = entry_findings(&format!(r#"{{"command": "x", "{key}": ["a"]}}"#));
-        assert!(said.contains("problem ") && said.contains(key), "{said}");
+        let found = entry_findings(&format!(r#"{{"command": "x", "{key}": ["a"]}}"#));
+        assert!(found.contains("problem ") && found.contains(key), "{found}");
         let nothing = format!(r#"{{"command": "x", "{key}": []}}"#);
         assert_eq!(entry_findings(&nothing), "");
     }
-    let said = entry_findings(r#"{"command": "x", "sandbox": true}"#);
+    let found = entry_findings(r#"{"command": "x", "sandbox": true}"#);
     assert!(
-        said.contains("Mainstay has no sandbox for servers"),
-        "{said}"
+        found.contains("Mainstay has no sandbox for servers"),
+        "{found}"
     );
 
     let chosen = |choice: &str| {
@@ -452,7 +458,10 @@ fn keys_that_restrict_are_never_ignored() {
             r#"{{"mcpServers": {{"a": {{"command": "x"}}, "b c": {{"command": "x"}}}}, "mcp": {choice}}}"#
         );
         let servers = read("config.json", &text).unwrap().config.servers;
-        servers.iter().map(|it| it.enabled).collect::<Vec<_>>()
+        servers
+            .iter()
+            .map(|server| server.enabled)
+            .collect::<Vec<_>>()
     };
     assert_eq!(chosen(r#"{"excluded": ["a"]}"#), [false, true]);
     assert_eq!(chosen(r#"{"excluded": ["b c"]}"#), [true, false]);
@@ -474,9 +483,9 @@ fn a_variable_that_is_null_is_not_inherited() {
 #[test]
 fn a_variable_inside_a_text_is_named_as_what_it_is() {
     let warns = |entry: &str| {
-        let said = entry_findings(entry);
-        said.contains("taken as they stand here") || {
-            assert_eq!(said, "", "{entry}");
+        let found = entry_findings(entry);
+        found.contains("taken as they stand here") || {
+            assert_eq!(found, "", "{entry}");
             false
         }
     };
@@ -515,7 +524,7 @@ fn files_whose_programs_read_comments_may_have_them() {
 
 #[test]
 fn yaml_and_toml_are_known_by_extension_and_first_line() {
-    for (file, text, says) in [
+    for (file, text, expected) in [
         ("a.json", "- name: x\n  command: y\n", "this is YAML"),
         (
             "a.json",
@@ -555,22 +564,22 @@ fn yaml_and_toml_are_known_by_extension_and_first_line() {
             "the servers stand in `mcp`, as Crush",
         ),
     ] {
-        let said = findings_in(file, text);
-        assert!(said.contains(says), "{text}: {said}");
+        let found = findings_in(file, text);
+        assert!(found.contains(expected), "{text}: {found}");
     }
 }
 
 /// `tools` of an agent of Amazon Q or Kiro.
 #[test]
 fn an_agent_has_what_it_names_of_its_servers() {
-    let check = |tools: &str, enabled: bool, shown: &[&str]| {
+    let check = |tools: &str, enabled: bool, visible: &[&str]| {
         let text =
             format!(r#"{{"mcpServers": {{"my files": {{"command": "x"}}}}, "tools": {tools}}}"#);
         let server = read("agent.json", &text).unwrap().config.servers.remove(0);
         assert_eq!(server.enabled, enabled, "{tools}");
         let mut found = vec!["read", "write"];
         found.retain(|tool| !server.withheld.has(tool));
-        assert_eq!(found, shown, "{tools}");
+        assert_eq!(found, visible, "{tools}");
     };
     check(r#"["*"]"#, true, &["read", "write"]);
     check(r#"["fs_read", "@my files"]"#, true, &["read", "write"]);
@@ -580,6 +589,6 @@ fn an_agent_has_what_it_names_of_its_servers() {
     check(r#"["fs_read", "@builtin"]"#, false, &[]);
     check(r#"["@my files/re*"]"#, false, &[]);
     check("[]", false, &[]);
-    // That of Gemini CLI.
+    // Gemini CLI has an object there.
     check(r#"{"core": ["read"]}"#, true, &["read", "write"]);
 }

@@ -145,7 +145,7 @@ fn a13_y13_every_spelling_of_the_transport() {
         r#""url": "http://h", "type": "http", "transport": "streamable-http""#,
         "StreamableHttp",
     );
-    // Both are given, but it is said which is meant; what is left empty needs no warning.
+    // Both are there, and `type` decides; empty keys need no warning.
     check(
         r#""command": "x", "type": "stdio", "url": "", "headers": {}, "bearerToken": """#,
         "stdio",
@@ -156,7 +156,7 @@ fn a13_y13_every_spelling_of_the_transport() {
     );
     check(r#""url": "http://h", "command": """#, "Detect");
     check(r#""command": "x", "url": """#, "stdio");
-    // One file for several clients.
+    // A file for several clients may have both keys.
     check(r#""url": "http://h", "serverUrl": "http://h""#, "Detect");
 }
 
@@ -259,7 +259,7 @@ fn a16_a17_y9_timeouts() {
     assert_eq!(server(r#"{"url": "http://h"}"#).longest_start(), s(30));
 }
 
-/// Such a number is one of another unit, more often than not.
+/// A number below a second is most often in another unit.
 #[test]
 fn limits_below_a_second_are_warned_of() {
     assert_snapshot!(findings(r#"{"command": "x", "timeout_s": 0.06}"#), @"warning config.json:2:31: mcpServers.s.timeout_s: 60 ms is too short for most servers (the number is in seconds)");
@@ -413,7 +413,7 @@ fn a31_limits_roots_and_health() {
     "#);
 }
 
-/// An entry's word wins over that at the top, and one without effect is told of.
+/// The entry's key overrides that at the top, and a key without effect is reported.
 #[test]
 fn isolation_at_the_top_and_in_an_entry() {
     let text = r#"{"isolation": "session", "mcpServers": {
@@ -515,8 +515,8 @@ fn secrets_are_not_shown() {
         r#"{"url": "http://h/", "bearerToken": "${TOKEN}"}"#,
     ];
     for entry in entries {
-        let shown = format!("{:?}", server(entry));
-        assert!(!shown.contains("t0ken"), "{shown}");
+        let debug = format!("{:?}", server(entry));
+        assert!(!debug.contains("t0ken"), "{debug}");
     }
     for entry in [
         r#"{"url": "${TOKEN}"}"#,
@@ -530,7 +530,7 @@ fn secrets_are_not_shown() {
     );
 }
 
-/// The daemon tells of the others when the server has listed its tools.
+/// The daemon reports the others when the server has listed its tools.
 #[test]
 fn names_of_tools_that_can_fit_none_are_told() {
     assert_snapshot!(

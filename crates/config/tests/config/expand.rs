@@ -5,7 +5,7 @@ use mainstay_core::config::Launch;
 
 use crate::world::{entry_findings, findings, http, read, stdio};
 
-/// What the text becomes as an argument.
+/// The expanded text of an argument.
 fn check(text: &str, expected: &str) {
     let launch = stdio(&format!(
         r#"{{"command": "x", "args": ["{text}"], "env": {{"OWN": "own", "TOKEN": "own ${{TOKEN}}"}},
@@ -111,18 +111,18 @@ fn vs_codes_inputs_have_defaults() {
 
 #[test]
 fn what_cannot_be_resolved_breaks_the_server_and_says_where() {
-    let said =
+    let findings_of =
         |text: &str| entry_findings(&format!(r#"{{"command": "x", "args": ["-y", "{text}"]}}"#));
-    assert_snapshot!(said("${NOPE}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: variable "NOPE" is not set (set it, or give a default: ${NOPE:-…})"#);
-    assert_snapshot!(said("${env:NOPE}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: variable "NOPE" is not set (set it, or give a default: ${NOPE:-…})"#);
-    assert_snapshot!(said("${file:nope.txt}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: cannot read "/etc/mainstay/nope.txt": there is no such file (create it, or give a default: ${file:…:-…})"#);
-    assert_snapshot!(said("${keyring:github}"), @"problem config.json:2:33: mcpServers.s.args[1]: ${keyring:github} is not supported yet (use ${env:NAME} or ${file:PATH})");
-    assert_snapshot!(said("${vault:x}"), @"problem config.json:2:33: mcpServers.s.args[1]: unknown kind of reference ${vault:…} (known are env, input and file; $${ stands for a literal ${)");
-    assert_snapshot!(said("${}"), @"problem config.json:2:33: mcpServers.s.args[1]: a reference without a name ($${ stands for a literal ${)");
-    assert_snapshot!(said("${env:}"), @"problem config.json:2:33: mcpServers.s.args[1]: a reference without a name ($${ stands for a literal ${)");
-    assert_snapshot!(said("${PATH"), @r#"problem config.json:2:33: mcpServers.s.args[1]: "${" without a closing "}" ($${ stands for a literal ${)"#);
-    assert_snapshot!(said("${NONE:-${PATH}}"), @"problem config.json:2:33: mcpServers.s.args[1]: references cannot be nested");
-    assert_snapshot!(said("a\\u0000b"), @"problem config.json:2:33: mcpServers.s.args[1]: the text contains a NUL character");
+    assert_snapshot!(findings_of("${NOPE}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: variable "NOPE" is not set (set it, or give a default: ${NOPE:-…})"#);
+    assert_snapshot!(findings_of("${env:NOPE}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: variable "NOPE" is not set (set it, or give a default: ${NOPE:-…})"#);
+    assert_snapshot!(findings_of("${file:nope.txt}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: cannot read "/etc/mainstay/nope.txt": there is no such file (create it, or give a default: ${file:…:-…})"#);
+    assert_snapshot!(findings_of("${keyring:github}"), @"problem config.json:2:33: mcpServers.s.args[1]: ${keyring:github} is not supported yet (use ${env:NAME} or ${file:PATH})");
+    assert_snapshot!(findings_of("${vault:x}"), @"problem config.json:2:33: mcpServers.s.args[1]: unknown kind of reference ${vault:…} (known are env, input and file; $${ stands for a literal ${)");
+    assert_snapshot!(findings_of("${}"), @"problem config.json:2:33: mcpServers.s.args[1]: a reference without a name ($${ stands for a literal ${)");
+    assert_snapshot!(findings_of("${env:}"), @"problem config.json:2:33: mcpServers.s.args[1]: a reference without a name ($${ stands for a literal ${)");
+    assert_snapshot!(findings_of("${PATH"), @r#"problem config.json:2:33: mcpServers.s.args[1]: "${" without a closing "}" ($${ stands for a literal ${)"#);
+    assert_snapshot!(findings_of("${NONE:-${PATH}}"), @"problem config.json:2:33: mcpServers.s.args[1]: references cannot be nested");
+    assert_snapshot!(findings_of("a\\u0000b"), @"problem config.json:2:33: mcpServers.s.args[1]: the text contains a NUL character");
     assert_snapshot!(entry_findings(r#"{"url": "http://${HOST}/", "headers": {"x": "${KEY}"}, "bearerToken": "${T}"}"#), @r#"
     problem config.json:2:9: mcpServers.s.url: variable "HOST" is not set (set it, or give a default: ${HOST:-…})
     problem config.json:2:45: mcpServers.s.headers.x: variable "KEY" is not set (set it, or give a default: ${KEY:-…})

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
-use mainstay_config::{References, Source, Syntax, parse, parse_entry};
+use mainstay_config::{ConfigSource, References, Syntax, parse, parse_entry};
 use mainstay_core::{
     builtin::Group,
     config::{Config, Launch, Naming, StdioLaunch},
@@ -11,9 +11,9 @@ use mainstay_core::{
     lifecycle::Preset,
 };
 
-use crate::world::{World, findings, findings_in, read};
+use crate::world::{ConfigWorld, findings, findings_in, read};
 
-/// The servers' names, of a file without errors.
+/// The servers' names in a file without errors.
 fn names(text: &str) -> Vec<String> {
     let config = read("config.json", text).unwrap().config;
     assert_eq!(config.problems().count(), 0, "{text}");
@@ -45,7 +45,8 @@ fn a1_json5_in_full() {
 
 #[test]
 fn a1_syntax_goes_by_the_extension() {
-    let check = |path: &str, expected| assert_eq!(Syntax::of(Path::new(path)), expected, "{path}");
+    let check =
+        |path: &str, expected| assert_eq!(Syntax::of_path(Path::new(path)), expected, "{path}");
     check("a.json", Syntax::Json);
     check("a.jsonc", Syntax::Jsonc);
     check("a.JSON5", Syntax::Jsonc);
@@ -152,7 +153,7 @@ fn a26_duplicate_names() {
 #[test]
 fn duplicate_keys() {
     assert_snapshot!(findings(r#"{"mcpServers": {}, "naming": "none", "naming": "slash"}"#), @"error config.json:1:38: naming: duplicate key");
-    // In an entry it is that server's trouble.
+    // In an entry it is a problem of that server only.
     assert_snapshot!(findings(r#"{"mcpServers": {"s": {"command": "x", "command": "y"}}}"#), @"problem config.json:1:39: mcpServers.s.command: duplicate key");
     assert_snapshot!(findings(r#"{"mcpServers": {"s": {"command": "x", "env": {"A": "1", "A": "2"}}}}"#), @"problem config.json:1:57: mcpServers.s.env.A: duplicate key");
 }
@@ -290,15 +291,15 @@ fn unknown_keys_are_warned_about_with_their_path() {
     "#);
 }
 
-/// Document 002 knows neither `preset` nor `ownTools`: its behaviour holds where its file is silent.
+/// Document 002 has neither `preset` nor `ownTools`: its behaviour is the default of its files.
 #[test]
 fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
-    let source = Source {
+    let source = ConfigSource {
         syntax: Syntax::Json,
         path: Path::new(""),
         is_of_clients: true,
     };
-    let read = |text: &str| parse(text, &source, &World::usual()).unwrap().config;
+    let read = |text: &str| parse(text, &source, &ConfigWorld::usual()).unwrap().config;
     let silent = read(r#"{"servers": {"_x": {"transport": "stdio", "command": "x"}}}"#);
     assert_eq!(silent.servers[0].policy, Preset::Bounded.policy());
     assert_eq!(silent.servers[0].name.as_str(), "_x");
@@ -314,7 +315,7 @@ fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
     assert_eq!(stated.servers[0].policy, Preset::Persistent.policy());
     assert_eq!(stated.servers[1].policy, Preset::Manual.policy());
     assert_eq!(stated.profiles[0].own_tools, []);
-    // An entry beside the file is read as if it stood there.
+    // An entry outside of the file is read as if it were in it.
     let entry = serde_json::from_str(r#"{"command": "x"}"#).unwrap();
     let name = ServerName::new("late").unwrap();
     let text = r#"{"servers": {}}"#;
@@ -323,7 +324,7 @@ fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
         &entry,
         text,
         &source,
-        &World::usual(),
+        &ConfigWorld::usual(),
         References::Replaced,
     );
     assert_eq!(late.unwrap().config.policy, Preset::Bounded.policy());
@@ -331,14 +332,14 @@ fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
 
 #[test]
 fn a13_002s_files_must_say_their_transport() {
-    let source = Source {
+    let source = ConfigSource {
         syntax: Syntax::Json,
         path: Path::new(""),
         is_of_clients: true,
     };
     let text =
         r#"{"servers": {"a": {"command": "x"}, "b": {"transport": "sse", "url": "http://h"}}}"#;
-    let config = parse(text, &source, &World::usual()).unwrap().config;
+    let config = parse(text, &source, &ConfigWorld::usual()).unwrap().config;
     let problems: Vec<_> = config
         .problems()
         .map(|(name, problem)| format!("{name}: {problem}"))
@@ -350,8 +351,8 @@ fn a13_002s_files_must_say_their_transport() {
 fn errors_of_a_file_print_a_line_each() {
     let errors = parse(
         r#"{"naming": 1}"#,
-        &Source::file(Path::new("c.json")),
-        &World::default(),
+        &ConfigSource::file(Path::new("c.json")),
+        &ConfigWorld::default(),
     )
     .unwrap_err();
     assert_snapshot!(errors, @r#"

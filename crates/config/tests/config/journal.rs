@@ -1,4 +1,4 @@
-//! `journal`: what is recorded of calls.
+//! `journal`: the settings of recorded calls.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn what_is_not_said_is_recorded_in_full_for_a_month() {
 
 #[test]
 fn all_of_it_can_be_said() {
-    let said = journal(
+    let found = journal(
         r#"{"enabled": false, "durability": "strict", "payloads": "digest", "retentionDays": 7,
             "maxBytes": 100000000, "redact": {"defaults": false, "keys": ["password"], "patterns": ["ghp_\\w+"]}}"#,
     );
@@ -43,7 +43,7 @@ fn all_of_it_can_be_said() {
             patterns: vec![r"ghp_\w+".to_owned()],
         },
     };
-    assert_eq!(said, expected);
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -1,19 +1,19 @@
-//! Which file is read (A5–A8).
+//! Finding the configuration (A5–A8).
 
 use std::path::{Path, PathBuf};
 
 use mainstay_config::{Location, locate, locate_clients};
 
-use crate::world::World;
+use crate::world::ConfigWorld;
 
 #[test]
 fn a5_the_first_that_is_named_wins() {
     type Vars<'a> = &'a [(&'static str, &'static str)];
     let check = |flag: Option<&str>, vars: Vars, expected: Location| {
-        let world = World {
+        let world = ConfigWorld {
             vars: vars.iter().copied().collect(),
             home: Some("/home/me"),
-            ..World::default()
+            ..ConfigWorld::default()
         };
         assert_eq!(
             locate(flag.map(Path::new), &world),
@@ -32,7 +32,7 @@ fn a5_the_first_that_is_named_wins() {
     check(None, &[home, xdg], usual("/m/config.json"));
     check(None, &[xdg], usual("/xdg/mainstay/config.json"));
     check(None, &[], usual("/home/me/.config/mainstay/config.json"));
-    // Empty is unset, and a relative folder would be one of the current folder.
+    // An empty variable counts as unset, and a relative folder would be in the current folder.
     check(
         None,
         &[("MAINSTAY_CONFIG", ""), ("MAINSTAY_HOME", "")],
@@ -47,17 +47,17 @@ fn a5_the_first_that_is_named_wins() {
 
 #[test]
 fn a5_without_a_home_there_is_no_usual_place() {
-    assert_eq!(locate(None, &World::default()), None);
+    assert_eq!(locate(None, &ConfigWorld::default()), None);
 }
 
-/// Document 002's t81–t83: its own places, for its own flag.
+/// Document 002's t81–t83: other places, for its own flag.
 #[test]
 fn a5_the_clients_file_has_places_of_its_own() {
     let check = |vars: &[(&'static str, &'static str)], expected: Location| {
-        let world = World {
+        let world = ConfigWorld {
             vars: vars.iter().copied().collect(),
             home: Some("/home/me"),
-            ..World::default()
+            ..ConfigWorld::default()
         };
         assert_eq!(locate_clients(&world), Some(expected), "{vars:?}");
     };
@@ -69,5 +69,5 @@ fn a5_the_clients_file_has_places_of_its_own() {
         &[home, ("CIDELDILL_MCP_CLIENTS_CONFIG", "/x.json")],
         Location::Named(PathBuf::from("/x.json")),
     );
-    assert_eq!(locate_clients(&World::default()), None);
+    assert_eq!(locate_clients(&ConfigWorld::default()), None);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
-use mainstay_config::{Plan, plan::Action};
+use mainstay_config::{ReloadPlan, plan::ServerAction};
 use mainstay_core::{
     config::{Config, ServerConfig},
     ids::ServerName,
@@ -21,11 +21,11 @@ fn servers(servers: &str) -> Config {
     config(&format!(r#"{{"mcpServers": {{{servers}}}}}"#))
 }
 
-/// From one entry of a server to another.
+/// The plan from one entry of a server to another.
 fn entry(old: &str, new: &str) -> String {
     let old = servers(&format!(r#""s": {old}"#));
     let new = servers(&format!(r#""s": {new}"#));
-    Plan::between(&old, &new).to_string()
+    ReloadPlan::between(&old, &new).to_string()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a28_every_action() {
         "on": {"command": "x"}
     }, "naming": "slash", "http": {"maxBodyBytes": 1}, "alerts": [{"command": ["notify"]}]}"#,
     );
-    let plan = Plan::between(&old, &new);
+    let plan = ReloadPlan::between(&old, &new);
     assert!(!plan.is_empty());
     assert_snapshot!(plan, @"
     + new    is added and started
@@ -82,7 +82,7 @@ fn what_restarts_a_server_and_what_does_not() {
     assert_snapshot!(entry(r#"{"command": "x", "disabled": true}"#, r#"{"command": "y", "disabled": true}"#), @"~ s  changes without a restart (command)");
 }
 
-/// D6: a process has its PATH from its start.
+/// D6: a process keeps the PATH with which it was started.
 #[test]
 fn a_preset_that_orders_path_otherwise_restarts_processes() {
     let (desktop, strict) = (
@@ -140,57 +140,60 @@ fn any_config() -> impl Strategy<Value = Config> {
 }
 
 fn named<'c>(config: &'c Config, name: &ServerName) -> &'c ServerConfig {
-    let mut servers = config.servers.iter();
-    servers.find(|server| server.name == *name).unwrap()
+    config
+        .servers
+        .iter()
+        .find(|server| server.name == *name)
+        .unwrap()
 }
 
 /// The servers that are up by default.
-fn wanted(config: &Config) -> BTreeSet<ServerName> {
-    let wanted = config.servers.iter().filter(|s| s.connects_at_start());
-    wanted.map(|server| server.name.clone()).collect()
+fn started_servers(config: &Config) -> BTreeSet<ServerName> {
+    let started = config.servers.iter().filter(|s| s.connects_at_start());
+    started.map(|server| server.name.clone()).collect()
 }
 
 proptest! {
     #[test]
     fn the_plan_leads_from_the_old_servers_to_the_new(old in any_config(), new in any_config()) {
-        let plan = Plan::between(&old, &new);
-        let (mut servers, mut up) = (Vec::new(), wanted(&old));
+        let plan = ReloadPlan::between(&old, &new);
+        let (mut servers, mut up) = (Vec::new(), started_servers(&old));
         for change in &plan.servers {
             match change.action {
-                Action::Unchanged => servers.push(named(&old, &change.name).clone()),
-                Action::Removed => {}
-                Action::Added | Action::AddedIdle => {
+                ServerAction::Unchanged => servers.push(named(&old, &change.name).clone()),
+                ServerAction::Removed => {}
+                ServerAction::Added | ServerAction::AddedIdle => {
                     prop_assert!(old.servers.iter().all(|server| server.name != change.name));
                     servers.push(named(&new, &change.name).clone());
                 }
-                Action::Changed => {
+                ServerAction::Changed => {
                     let (old, new) = (named(&old, &change.name), named(&new, &change.name));
                     prop_assert!(old != new && (old.launch == new.launch || !new.enabled));
                     servers.push(new.clone());
                 }
-                Action::Started | Action::Stopped | Action::Relaunched => {
+                ServerAction::Started | ServerAction::Stopped | ServerAction::Relaunched => {
                     servers.push(named(&new, &change.name).clone());
                 }
             }
             match change.action {
-                Action::Added | Action::Started => drop(up.insert(change.name.clone())),
-                Action::Removed | Action::Stopped => drop(up.remove(&change.name)),
-                Action::AddedIdle | Action::Relaunched | Action::Changed | Action::Unchanged => {}
+                ServerAction::Added | ServerAction::Started => drop(up.insert(change.name.clone())),
+                ServerAction::Removed | ServerAction::Stopped => drop(up.remove(&change.name)),
+                ServerAction::AddedIdle | ServerAction::Relaunched | ServerAction::Changed | ServerAction::Unchanged => {}
             }
         }
         prop_assert_eq!(&servers, &new.servers);
-        // One that runs goes on when it is only not to be started by itself any more.
-        let mut expected = wanted(&new);
-        let running = wanted(&old);
-        let kept = new.servers.iter().filter(|server| server.enabled);
-        expected.extend(kept.map(|server| server.name.clone()).filter(|name| running.contains(name)));
+        // A running server goes on if it only lost `autoStart`.
+        let mut expected = started_servers(&new);
+        let running = started_servers(&old);
+        let enabled = new.servers.iter().filter(|server| server.enabled);
+        expected.extend(enabled.map(|server| server.name.clone()).filter(|name| running.contains(name)));
         prop_assert_eq!(up, expected);
         prop_assert_eq!(plan.is_empty(), old == new);
     }
 
     #[test]
     fn there_is_no_way_from_a_configuration_to_itself(config in any_config()) {
-        let plan = Plan::between(&config, &config);
+        let plan = ReloadPlan::between(&config, &config);
         prop_assert!(plan.is_empty());
         prop_assert_eq!(plan.to_string(), "nothing changes");
     }

@@ -14,12 +14,12 @@ use crate::world::{entry_findings, findings, read, server};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// The policy of an entry that also says this.
+/// The policy of an entry with these keys.
 fn policy(fields: &str) -> Policy {
     server(&format!(r#"{{"command": "x", {fields}}}"#)).policy
 }
 
-/// A file whose top says this, and whose only server says that.
+/// A file with these keys at the top, and these in its only server.
 fn config(top: &str, entry: &str) -> Config {
     let text = format!(r#"{{{top}, "mcpServers": {{"s": {{"command": "x"{entry}}}}}}}"#);
     assert_eq!(findings(&text), "", "{text}");
@@ -37,9 +37,9 @@ fn y_every_preset_has_its_word() {
         Preset::Default.policy()
     );
     for preset in Preset::ALL {
-        let said = format!(r#""preset": "{}""#, preset.as_str());
-        assert_eq!(policy(&said), preset.policy());
-        assert_eq!(under(&said, "").policy, preset.policy());
+        let statement = format!(r#""preset": "{}""#, preset.as_str());
+        assert_eq!(policy(&statement), preset.policy());
+        assert_eq!(under(&statement, "").policy, preset.policy());
     }
 }
 
@@ -132,7 +132,8 @@ fn y_every_knob_of_restart() {
     assert_eq!(forever.restart.max_attempts, None);
 }
 
-/// A30, A31: the names of documents 000 and 001 stand beside the objects, and may say the same as they.
+/// A30, A31: the names of documents 000 and 001 stand outside of the objects, and may repeat what is in
+/// them.
 #[test]
 fn a30_a31_older_names() {
     let found = policy(
@@ -160,7 +161,7 @@ fn a18_whether_to_reconnect() {
         ReconnectMode::Auto,
     );
     check(r#""reconnect": {"mode": "off"}"#, ReconnectMode::Off);
-    // It says more exactly what the boolean says.
+    // `mode` is more exact than the boolean.
     check(
         r#""autoReconnect": false, "reconnect": {"mode": "manual"}"#,
         ReconnectMode::Manual,
@@ -192,7 +193,7 @@ fn list_changed_may_stand_at_the_top() {
     check(ignored, r#", "preset": "default""#, ListChanged::Propagate);
 }
 
-/// The nearer statement wins, and a preset says everything.
+/// The nearer statement wins, and a preset sets everything.
 #[test]
 fn y_which_statement_wins() {
     let top = r#""preset": "router", "reconnect": {"maxAttempts": 9}, "health": {"intervalMs": 5000}, "connectTimeoutMs": 1000"#;
@@ -220,7 +221,7 @@ fn y_which_statement_wins() {
     );
 }
 
-/// B13: the flag says what the file does not; a preset alone does not say it.
+/// B13: the flag is the default of the file; a preset alone does not count as a setting of the file.
 #[test]
 fn b13_the_health_interval_of_the_command_line() {
     let check = |top: &str, entry: &str, expected: Option<u64>| {
@@ -270,11 +271,11 @@ fn y4_strict_tool_names() {
         assert_eq!(strict, expected, "{top} and {entry}");
     };
     for preset in Preset::ALL {
-        let said = format!(r#""preset": "{}""#, preset.as_str());
-        check(&said, "", preset == Preset::Desktop);
+        let statement = format!(r#""preset": "{}""#, preset.as_str());
+        check(&statement, "", preset == Preset::Desktop);
         check(
             r#""strictToolNames": true"#,
-            &format!(", {said}"),
+            &format!(", {statement}"),
             preset == Preset::Desktop,
         );
     }
@@ -296,12 +297,12 @@ fn y4_strict_tool_names() {
 #[test]
 fn d6_the_standard_places_come_first_under_desktop() {
     for preset in Preset::ALL {
-        let said = format!(r#""preset": "{}""#, preset.as_str());
-        let Launch::Stdio(launch) = under(&said, "").launch else {
+        let statement = format!(r#""preset": "{}""#, preset.as_str());
+        let Launch::Stdio(launch) = under(&statement, "").launch else {
             panic!("not stdio")
         };
         let first = launch.path_order == PathOrder::StandardFirst;
-        assert_eq!(first, preset == Preset::Desktop, "{said}");
+        assert_eq!(first, preset == Preset::Desktop, "{statement}");
     }
 }
 
@@ -367,7 +368,7 @@ fn what_contradicts_itself() {
     assert_snapshot!(entry_findings(r#"{"command": "x", "health": {"intervalMs": 5000}, "healthCheckIntervalMs": 6000}"#), @"problem config.json:2:75: mcpServers.s.healthCheckIntervalMs: contradicts mcpServers.s.health.intervalMs");
 }
 
-/// What is wrong at the top is wrong with the file, and said once.
+/// A wrong policy at the top is an error of the file, reported once.
 #[test]
 fn a_wrong_policy_at_the_top_fails_the_file() {
     assert_snapshot!(findings(r#"{
@@ -394,7 +395,7 @@ fn settings_of_the_fleet() {
     assert_eq!(Config::default().max_concurrent_starts, None);
 }
 
-/// The table of the user's guide is true.
+/// The table of the user's guide is current.
 #[test]
 fn y_the_guide_shows_the_presets() {
     let guide = include_str!("../../../../docs/configuration.md");
@@ -421,9 +422,9 @@ fn y_the_guide_shows_the_presets() {
                 }
                 word => format!("\"{word}\""),
             };
-            let said = format!(r#""preset": "{}""#, preset.as_str());
-            let explicit = format!(r#"{said}, "{group}": {{"{knob}": {value}}}"#);
-            assert_eq!(policy(&explicit), preset.policy(), "{said} {key}");
+            let statement = format!(r#""preset": "{}""#, preset.as_str());
+            let explicit = format!(r#"{statement}, "{group}": {{"{knob}": {value}}}"#);
+            assert_eq!(policy(&explicit), preset.policy(), "{statement} {key}");
         }
     }
 }

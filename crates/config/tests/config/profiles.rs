@@ -1,7 +1,7 @@
-//! `profiles`: what each endpoint shows.
+//! `profiles`: the servers and tools of each endpoint.
 
 use insta::assert_snapshot;
-use mainstay_config::Plan;
+use mainstay_config::ReloadPlan;
 use mainstay_core::{
     builtin::Group,
     config::{Expose, Naming, Profile},
@@ -16,21 +16,24 @@ fn text(settings: &str) -> String {
     format!("{{{servers}{comma}\n{settings}}}")
 }
 
-/// The profiles of a file without a finding.
+/// The profiles of a file without findings.
 fn profiles(settings: &str) -> Vec<Profile> {
     assert_eq!(findings(&text(settings)), "", "{settings}");
     read("c.json", &text(settings)).unwrap().config.profiles
 }
 
 fn names(profiles: &[Profile]) -> Vec<&str> {
-    profiles.iter().map(|it| it.name.as_str()).collect()
+    profiles
+        .iter()
+        .map(|profile| profile.name.as_str())
+        .collect()
 }
 
 fn server(name: &str) -> ServerName {
     ServerName::new(name).unwrap()
 }
 
-/// Issue 5, "Profiles": the one at `/mcp`, and `meta`.
+/// Issue 5, "Profiles": the profile at `/mcp`, and `meta`.
 #[test]
 fn two_are_there_without_a_word() {
     let found = profiles("");
@@ -100,7 +103,7 @@ fn those_that_are_built_in_can_be_said_otherwise() {
     assert!(!found[1].has_server(&server("fs")));
 }
 
-/// A file with a bad profile is not used: a tool that was meant to be denied must not be there.
+/// A file with a bad profile is not used: a tool that somebody wanted to deny must not be listed.
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
     let errors = text(
@@ -144,7 +147,7 @@ fn what_is_wrong_is_said_with_its_place() {
     "#);
 }
 
-/// Such a name is not given, since calls of it are another server's.
+/// A name of another server has no effect, since calls of it go to that server.
 #[test]
 fn a_given_name_that_names_another_server_is_warned_of() {
     let found = text(
@@ -158,11 +161,11 @@ fn a_given_name_that_names_another_server_is_warned_of() {
     "#);
 }
 
-/// A28: no restart for what a profile shows.
+/// A28: a change of a profile needs no restart.
 #[test]
 fn a_reload_carries_profiles_out() {
     let config = |settings: &str| read("c.json", &text(settings)).unwrap().config;
-    let plan = |old: &str, new: &str| Plan::between(&config(old), &config(new)).to_string();
+    let plan = |old: &str, new: &str| ReloadPlan::between(&config(old), &config(new)).to_string();
     assert_snapshot!(plan("", r#""profiles": {"one": {}}"#), @"
     = 2 unchanged
     settings that change: profiles

@@ -1,21 +1,21 @@
-//! What holds of any text.
+//! Properties of any text.
 
 use std::path::Path;
 
-use mainstay_config::{Source, Syntax, parse};
+use mainstay_config::{ConfigSource, Syntax, parse};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-use crate::world::World;
+use crate::world::ConfigWorld;
 
 fn parse_both(text: &str) {
     for syntax in [Syntax::Json, Syntax::Jsonc] {
-        let source = Source {
+        let source = ConfigSource {
             syntax,
             path: Path::new("/etc/mainstay/config.json"),
             is_of_clients: false,
         };
-        if let Err(errors) = parse(text, &source, &World::usual()) {
+        if let Err(errors) = parse(text, &source, &ConfigWorld::usual()) {
             assert!(!errors.0.is_empty());
             assert!(
                 errors.0.iter().all(|error| error.position.is_some()),
@@ -25,7 +25,7 @@ fn parse_both(text: &str) {
     }
 }
 
-/// Any value, with strings that look like what a configuration holds.
+/// Any value, with strings that look like those of a configuration.
 fn value() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         ".{0,12}",
@@ -129,8 +129,8 @@ proptest! {
             _ => serde_json::json!({"command": "x", "env": {"KEY": secret}, "args": ["${KEY}", "${NOPE}"]}),
         };
         let text = serde_json::json!({"mcpServers": {"s": entry}}).to_string();
-        let parsed = parse(&text, &Source::file(Path::new("c.json")), &World::default()).unwrap();
-        let shown = format!("{parsed:?}");
-        prop_assert!(!shown.contains(&*secret));
+        let parsed = parse(&text, &ConfigSource::file(Path::new("c.json")), &ConfigWorld::default()).unwrap();
+        let debug = format!("{parsed:?}");
+        prop_assert!(!debug.contains(&*secret));
     }
 }

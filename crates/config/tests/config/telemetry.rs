@@ -1,22 +1,22 @@
-//! `telemetry`: where traces are sent.
+//! `telemetry`: the collector of traces.
 
 use insta::assert_snapshot;
-use mainstay_config::{Source, parse, telemetry_of_environment};
+use mainstay_config::{ConfigSource, parse, telemetry_of_environment};
 use mainstay_core::config::{Secret, Telemetry, Webhook};
 
-use crate::world::{World, findings, read};
+use crate::world::{ConfigWorld, findings, read};
 
 fn text(telemetry: &str) -> String {
     format!("{{\"mcpServers\": {{}}, \"telemetry\":\n{telemetry}}}")
 }
 
-/// What becomes of a file where these variables are set.
-fn among(vars: &[(&'static str, &'static str)], file: &str) -> Option<Telemetry> {
-    let world = World {
+/// The telemetry of a file, with these variables in the environment.
+fn with_variables(vars: &[(&'static str, &'static str)], file: &str) -> Option<Telemetry> {
+    let world = ConfigWorld {
         vars: vars.iter().copied().collect(),
-        ..World::default()
+        ..ConfigWorld::default()
     };
-    let source = Source::file("/etc/mainstay/c.json".as_ref());
+    let source = ConfigSource::file("/etc/mainstay/c.json".as_ref());
     parse(file, &source, &world).unwrap().config.telemetry
 }
 
@@ -26,11 +26,11 @@ fn telemetry(
     service_name: &str,
     sample_ratio: f64,
 ) -> Telemetry {
-    let headers = headers.iter();
     Telemetry {
         collector: Webhook {
             url: Secret::new(url),
             headers: headers
+                .iter()
                 .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
                 .collect(),
         },
@@ -45,10 +45,10 @@ const NOTHING: &str = r#"{"mcpServers": {}}"#;
 
 #[test]
 fn there_are_no_traces_unless_somebody_says_where() {
-    assert_eq!(among(&[], NOTHING), None);
-    assert_eq!(among(&[], &text(r#"{"enabled": false}"#)), None);
+    assert_eq!(with_variables(&[], NOTHING), None);
+    assert_eq!(with_variables(&[], &text(r#"{"enabled": false}"#)), None);
     let off = r#"{"enabled": false, "endpoint": "http://h:4318"}"#;
-    assert_eq!(among(&[], &text(off)), None);
+    assert_eq!(with_variables(&[], &text(off)), None);
 }
 
 #[test]
@@ -58,12 +58,12 @@ fn all_of_it_can_be_said() {
             "serviceName": "gate", "sampleRatio": 0.25}"#,
     );
     assert_eq!(findings(&written), "");
-    let said = read("c.json", &written).unwrap().config.telemetry;
+    let found = read("c.json", &written).unwrap().config.telemetry;
     let url = "http://127.0.0.1:4318/v1/traces";
     let expected = telemetry(url, &[("authorization", "Bearer t0ken")], "gate", 0.25);
-    assert_eq!(said, Some(expected));
-    let shown = format!("{said:?}");
-    assert!(!shown.contains("t0ken"), "{shown}");
+    assert_eq!(found, Some(expected));
+    let debug = format!("{found:?}");
+    assert!(!debug.contains("t0ken"), "{debug}");
 }
 
 #[test]
@@ -81,16 +81,16 @@ fn the_standard_variables_say_it_where_the_file_does_not() {
     let url = "https://c:4318/otlp/v1/traces";
     let headers = [("api-key", "a b"), ("x", "y")];
     let expected = telemetry(url, &headers, "here", 0.5);
-    assert_eq!(among(&vars, NOTHING), Some(expected.clone()));
-    assert_eq!(among(&vars, &text("{}")), Some(expected));
-    // What is meant for one collector goes to no other.
+    assert_eq!(with_variables(&vars, NOTHING), Some(expected.clone()));
+    assert_eq!(with_variables(&vars, &text("{}")), Some(expected));
+    // Settings for one collector are not used for another.
     let elsewhere = text(r#"{"endpoint": "http://d:4318", "sampleRatio": 1}"#);
     let expected = telemetry("http://d:4318/v1/traces", &[], "here", 1.0);
-    assert_eq!(among(&vars, &elsewhere), Some(expected));
+    assert_eq!(with_variables(&vars, &elsewhere), Some(expected));
     let other = text(r#"{"headers": {"x": "z"}}"#);
     let expected = telemetry(url, &[("x", "z")], "here", 0.5);
-    assert_eq!(among(&vars, &other), Some(expected));
-    assert_eq!(among(&vars, &text(r#"{"enabled": false}"#)), None);
+    assert_eq!(with_variables(&vars, &other), Some(expected));
+    assert_eq!(with_variables(&vars, &text(r#"{"enabled": false}"#)), None);
 }
 
 /// The variables that are heeded, each beside an endpoint; what they leave as it is reads
@@ -147,7 +147,7 @@ fn each_standard_variable_says_what_it_says_elsewhere() {
             &[(SAMPLER, "parentbased_traceidratio")],
             "http://c/v1/traces [] mainstay 1 [] -",
         ),
-        // No ratio was asked for.
+        // The sampler takes no ratio.
         (&[(ARG, "0.5")], "http://c/v1/traces [] mainstay 1 [] -"),
         (
             &[(HEADERS, "a=b,c=d%20e")],
@@ -186,22 +186,22 @@ fn each_standard_variable_says_what_it_says_elsewhere() {
         ),
     ];
     for (vars, expected) in cases {
-        let world = World {
+        let world = ConfigWorld {
             vars: vars
                 .iter()
                 .copied()
                 .chain([(ENDPOINT, "http://c")])
                 .collect(),
-            ..World::default()
+            ..ConfigWorld::default()
         };
         assert_eq!(
-            shown(telemetry_of_environment(&world)),
+            summary(telemetry_of_environment(&world)),
             *expected,
             "{vars:?}"
         );
     }
-    // The sampler counts for a collector of the file's, too; the protocol and whether the
-    // environment's own is used do not.
+    // The sampler also counts for a collector of the file; the protocol and the switch of the environment
+    // do not.
     let file = text(r#"{"endpoint": "http://f"}"#);
     for (var, expected) in [
         ((SAMPLER, "always_off"), "none"),
@@ -212,26 +212,28 @@ fn each_standard_variable_says_what_it_says_elsewhere() {
             "http://f/v1/traces [] mainstay 1 [a=b] -",
         ),
     ] {
-        assert_eq!(shown(among(&[var], &file)), expected, "{var:?}");
+        assert_eq!(summary(with_variables(&[var], &file)), expected, "{var:?}");
     }
 }
 
-fn shown(telemetry: Option<Telemetry>) -> String {
+fn summary(telemetry: Option<Telemetry>) -> String {
     let Some(telemetry) = telemetry else {
         return "none".to_owned();
     };
     let pair = |(name, value): (&String, &str)| format!("{name}={value}");
-    let headers = telemetry.collector.headers.iter();
-    let headers = headers.map(|(name, value)| pair((name, value.expose())));
-    let attributes = telemetry.attributes.iter();
-    let attributes = attributes.map(|(name, value)| pair((name, value)));
+    let headers = &telemetry.collector.headers;
+    let header_pairs = headers
+        .iter()
+        .map(|(name, value)| pair((name, value.expose())));
+    let attributes = &telemetry.attributes;
+    let attribute_pairs = attributes.iter().map(|(name, value)| pair((name, value)));
     format!(
         "{} [{}] {} {} [{}] {}",
         telemetry.collector.url.expose(),
-        headers.collect::<Vec<_>>().join(" "),
+        header_pairs.collect::<Vec<_>>().join(" "),
         telemetry.service_name,
         telemetry.sample_ratio,
-        attributes.collect::<Vec<_>>().join(" "),
+        attribute_pairs.collect::<Vec<_>>().join(" "),
         telemetry.other_protocol.as_deref().unwrap_or("-"),
     )
 }

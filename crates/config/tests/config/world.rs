@@ -1,4 +1,4 @@
-//! A small world around the file, and ways to ask what became of it.
+//! A small world around the file, and functions that show the result.
 
 use std::{
     collections::HashMap,
@@ -6,18 +6,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_config::{Environment, Parsed, Source, Unreadable, parse};
+use mainstay_config::{ConfigSource, Environment, Parsed, UnreadableFile, parse};
 use mainstay_core::config::{ConfigError, HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
 /// An environment, a home and files that exist only here.
 #[derive(Default)]
-pub struct World {
+pub struct ConfigWorld {
     pub vars: HashMap<&'static str, &'static str>,
     pub files: HashMap<&'static str, &'static str>,
     pub home: Option<&'static str>,
 }
 
-impl World {
+impl ConfigWorld {
     pub fn usual() -> Self {
         Self {
             vars: [
@@ -43,14 +43,14 @@ impl World {
     }
 }
 
-impl Environment for World {
+impl Environment for ConfigWorld {
     fn var(&self, name: &str) -> Option<String> {
         self.vars.get(name).map(ToString::to_string)
     }
 
-    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+    fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         let text = path.to_str().and_then(|path| self.files.get(path));
-        text.map(ToString::to_string).ok_or(Unreadable::Absent)
+        text.map(ToString::to_string).ok_or(UnreadableFile::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
@@ -65,42 +65,42 @@ impl Environment for World {
 /// Parses a file of this name in `/etc/mainstay`, or at this path.
 pub fn read(file: &str, text: &str) -> Result<Parsed, Vec<ConfigError>> {
     let path = Path::new("/etc/mainstay").join(file);
-    parse(text, &Source::file(&path), &World::usual()).map_err(|errors| errors.0)
+    parse(text, &ConfigSource::file(&path), &ConfigWorld::usual()).map_err(|errors| errors.0)
 }
 
-/// Every finding in `config.json`, a line each, as the command line prints it.
+/// Every finding in `config.json`, one a line, as the command line prints it.
 pub fn findings(text: &str) -> String {
     findings_in("config.json", text)
 }
 
 pub fn findings_in(file: &str, text: &str) -> String {
-    let mut said = String::new();
-    let mut say =
-        |kind, finding: &ConfigError| writeln!(said, "{kind} {}", finding.at(file)).unwrap();
+    let mut lines = String::new();
+    let mut add =
+        |kind, finding: &ConfigError| writeln!(lines, "{kind} {}", finding.at(file)).unwrap();
     match read(file, text) {
-        Err(errors) => errors.iter().for_each(|error| say("error", error)),
+        Err(errors) => errors.iter().for_each(|error| add("error", error)),
         Ok(parsed) => {
             parsed
                 .config
                 .problems()
-                .for_each(|(_, problem)| say("problem", problem));
+                .for_each(|(_, problem)| add("problem", problem));
             parsed
                 .warnings
                 .iter()
-                .for_each(|warning| say("warning", warning));
+                .for_each(|warning| add("warning", warning));
         }
     }
-    said
+    lines
 }
 
-/// The only server of a file without a finding.
+/// The only server of a file without findings.
 pub fn server(entry: &str) -> ServerConfig {
     let text = format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#);
     assert_eq!(findings(&text), "", "{entry}");
     read("config.json", &text).unwrap().config.servers.remove(0)
 }
 
-/// What is found in an entry called `s`.
+/// The findings in an entry called `s`.
 pub fn entry_findings(entry: &str) -> String {
     findings(&format!("{{\"mcpServers\": {{\"s\":\n{entry}}}}}"))
 }

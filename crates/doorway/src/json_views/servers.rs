@@ -6,7 +6,7 @@ use std::{
 };
 
 use mainstay_api as api;
-use mainstay_config::{Requested, Runtime, Standing, Target, edit::Entry};
+use mainstay_config::{Requested, Runtime, ServerStanding, ServerTarget, edit::Entry};
 use mainstay_core::{
     catalog::ListKind, config::Launch, event::told_names, lifecycle::State, principal::Principal,
     redact, trouble::NextStep,
@@ -35,8 +35,8 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
     let view = server.view();
     let standing = registry.standing(&server.name);
     let pending = match &standing {
-        Standing::Pending(runtime) => Some(Arc::clone(runtime)),
-        Standing::Configured | Standing::Ephemeral(_) => None,
+        ServerStanding::Pending(runtime) => Some(Arc::clone(runtime)),
+        ServerStanding::Configured | ServerStanding::Ephemeral(_) => None,
     };
     let stored = server.config();
     let config = pending
@@ -78,7 +78,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         url,
         enabled: config.enabled,
         auto_start: config.auto_start,
-        ephemeral: standing != Standing::Configured,
+        ephemeral: standing != ServerStanding::Configured,
         pending: pending
             .as_deref()
             .map(|runtime| pending_entry(runtime, disclosure)),
@@ -281,8 +281,8 @@ fn unix_millis(at: SystemTime) -> u64 {
     at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
 }
 
-fn formerly(target: Target) -> api::Formerly {
-    let Target {
+fn formerly(target: ServerTarget) -> api::Formerly {
+    let ServerTarget {
         command,
         url,
         env,

@@ -1,7 +1,7 @@
 //! Additional items of a fake that is pinned to revisions, for the differences between them. An unpinned fake
 //! does not list them, because other tests know the lengths of its lists.
 
-use crate::questions::{Question, Rounds};
+use crate::questions::{ClientQuestion, Rounds};
 use crate::script::Script;
 
 /// The first revision with a tool, and its definition. The name comes first in each.
@@ -76,10 +76,11 @@ const TOOLS: [(&str, &str); 17] = [
     ),
 ];
 
-/// With `--tasks`.
+/// The tool of `--tasks`.
 const TASK: &str = r#"{"name":"task","description":"becomes a task","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"ask":{"type":"boolean"},"fail":{"type":"boolean"},"optional":{"type":"boolean"}}}}"#;
 
-/// With `--bad-tool`: clients of Streamable HTTP must leave it out, because a number has several spellings.
+/// The tool of `--bad-tool`. Clients of Streamable HTTP must leave it out, because a number has several
+/// spellings.
 const BAD: &str = r#"{"name":"misrouted","description":"no client may offer this over HTTP","inputSchema":{"type":"object","properties":{"size":{"type":"number","x-mcp-header":"Size"}}}}"#;
 
 pub(super) const RESOURCE: &str =
@@ -87,17 +88,17 @@ pub(super) const RESOURCE: &str =
 
 pub(super) const PROMPT: &str = r#"{"name":"ask_name","description":"asks the user first"}"#;
 
-/// The definitions of this revision.
+/// Returns the definitions of the tools of this revision.
 pub(super) fn tools(script: &Script, revision: &str) -> impl Iterator<Item = &'static str> {
     let is_modern = revision >= "2026-07-28";
     let task = (script.tasks && is_modern).then_some(TASK);
     let bad = (script.bad_tool && is_modern).then_some(BAD);
-    let known = TOOLS
+    let defined = TOOLS
         .into_iter()
         .filter(move |(since, _)| *since <= revision)
         .map(|(_, tool)| tool);
     let pinned = script.is_pinned();
-    known.chain(task).chain(bad).filter(move |_| pinned)
+    defined.chain(task).chain(bad).filter(move |_| pinned)
 }
 
 pub(super) fn name(tool: &str) -> &str {
@@ -105,14 +106,14 @@ pub(super) fn name(tool: &str) -> &str {
     name.split('"').next().unwrap_or_default()
 }
 
-/// The questions before a resource can be read.
+/// Returns the questions to ask before a resource can be read.
 pub(crate) fn questions_of_resource(script: &Script, uri: &str) -> Option<Rounds> {
-    let asks = script.is_pinned() && uri == "fake://asked";
-    asks.then(|| vec![vec![Question::roots()]])
+    let is_asking = script.is_pinned() && uri == "fake://asked";
+    is_asking.then(|| vec![vec![ClientQuestion::roots()]])
 }
 
-/// The questions before a prompt can be read.
+/// Returns the questions to ask before a prompt can be read.
 pub(crate) fn questions_of_prompt(script: &Script, name: &str) -> Option<Rounds> {
-    let asks = script.is_pinned() && name == "ask_name";
-    asks.then(|| vec![vec![Question::form()]])
+    let is_asking = script.is_pinned() && name == "ask_name";
+    is_asking.then(|| vec![vec![ClientQuestion::form()]])
 }

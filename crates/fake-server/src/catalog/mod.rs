@@ -27,7 +27,7 @@ pub(crate) const LEVELS: [&str; 8] = [
 pub(crate) fn level_index(level: &str) -> Result<usize, RpcError> {
     LEVELS
         .iter()
-        .position(|known| *known == level)
+        .position(|candidate| *candidate == level)
         .ok_or_else(|| RpcError::invalid_params(format!("unknown level: {level}")))
 }
 
@@ -37,7 +37,7 @@ pub const WEIRD_RESULT: &str = r#"{"zeta":{"b":1,"a":2},"content":[{"type":"holo
 /// The definition of tool `weird`, byte for byte.
 pub const WEIRD_TOOL: &str = r#"{"x-vendor":{"z":1e3,"a":[1.0,null]},"name":"weird","inputSchema":{"type":"object","properties":{"\u0061":{"type":"integer","maximum":12345678901234567890123}},"$defs":{}},"description":"a result no typed model can hold"}"#;
 
-/// Name, description, properties of the input.
+/// Names, descriptions and input properties of the tools.
 const TOOLS: [(&str, &str, &str); 34] = [
     (
         "echo",
@@ -171,7 +171,7 @@ const TOOLS: [(&str, &str, &str); 34] = [
     ),
 ];
 
-/// The tools as a client of this revision sees them.
+/// Returns the definitions of the tools for a client of this revision.
 pub(crate) fn tools(script: &Script, extra: bool, revision: &str) -> Vec<String> {
     let annotations = script.hint.as_ref().map_or_else(String::new, |hint| {
         format!(r#","annotations":{{"{hint}":true}}"#)
@@ -206,7 +206,7 @@ pub(crate) fn has_tool(name: &str, script: &Script, extra: bool, revision: &str)
         "weird" => true,
         "extra" => extra,
         _ => {
-            TOOLS.iter().any(|(known, ..)| *known == name)
+            TOOLS.iter().any(|(tool, ..)| *tool == name)
                 || eras::tools(script, revision).any(|tool| eras::name(tool) == name)
                 || script
                     .defined_tools
@@ -233,7 +233,9 @@ pub(crate) fn templates(script: &Script) -> Vec<String> {
         r#"{"uriTemplate":"fake://item/{id}","name":"item","mimeType":"text/plain"}"#.to_owned(),
     ];
     let defined = script.defined_templates.iter();
-    templates.extend(defined.map(|it| json!({"uriTemplate": it, "name": "defined"}).to_string()));
+    templates.extend(
+        defined.map(|template| json!({"uriTemplate": template, "name": "defined"}).to_string()),
+    );
     templates
 }
 
@@ -255,7 +257,11 @@ pub(crate) fn read(script: &Script, uri: &str) -> Result<Value, RpcError> {
         "fake://blob" => {
             json!({"uri": uri, "mimeType": "application/octet-stream", "blob": "AAECAwQ="})
         }
-        _ if script.defined_resources.iter().any(|known| known == uri) => {
+        _ if script
+            .defined_resources
+            .iter()
+            .any(|defined| defined == uri) =>
+        {
             json!({"uri": uri, "mimeType": "text/plain", "text": uri})
         }
         _ => match uri.strip_prefix("fake://item/") {
@@ -283,7 +289,7 @@ pub(crate) fn prompt(script: &Script, name: &str, arguments: &Value) -> Result<V
         _ if script
             .defined_prompts
             .iter()
-            .any(|known| eras::name(known) == name) =>
+            .any(|prompt| eras::name(prompt) == name) =>
         {
             "Say something plain.".to_owned()
         }
@@ -313,7 +319,7 @@ pub(crate) fn complete(params: &Value) -> Result<Value, RpcError> {
     Ok(json!({"completion": {"total": values.len(), "hasMore": false, "values": values}}))
 }
 
-/// The page of a list at a cursor, as a result.
+/// Returns a result with the page of a list at a cursor.
 pub(crate) fn page(
     key: &str,
     items: &[String],

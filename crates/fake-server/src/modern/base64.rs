@@ -1,4 +1,4 @@
-//! Strict base64: the standard alphabet, with padding, and nothing left over.
+//! Strict base64 in the standard alphabet, with padding and without unused bits.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -10,7 +10,7 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     }
     let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
     for symbol in body.bytes() {
-        let value = ALPHABET.iter().position(|it| *it == symbol)?;
+        let value = ALPHABET.iter().position(|letter| *letter == symbol)?;
         held = (held << 6) | u32::try_from(value).ok()?;
         bits += 6;
         if bits >= 8 {
@@ -19,6 +19,6 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
             held &= (1 << bits) - 1;
         }
     }
-    // Bits of no byte must be zero, or two texts would mean the same.
+    // The unused bits must be zero, or two texts would decode to the same bytes.
     (held == 0).then_some(bytes)
 }

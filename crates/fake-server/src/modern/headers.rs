@@ -1,4 +1,4 @@
-//! The headers that repeat what the body says, and must repeat it exactly.
+//! The headers that repeat parts of the body, and must repeat them exactly.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ struct Params<'a> {
     task: Option<Cow<'a, str>>,
 }
 
-/// The headers every request has.
+/// Checks the headers that every request has.
 pub(super) fn check(
     headers: &HeaderMap,
     revision: &str,
@@ -34,7 +34,7 @@ pub(super) fn check(
 ) -> Result<(), RpcError> {
     same(headers, VERSION, Some(revision), plain)?;
     same(headers, METHOD, Some(method), plain)?;
-    // Params of another shape are the method's to refuse.
+    // The method refuses params of another shape.
     let params: Params = serde_json::from_str(params).unwrap_or_default();
     let name = match method {
         "tools/call" | "prompts/get" => params.name,
@@ -45,7 +45,7 @@ pub(super) fn check(
     same(headers, NAME, name.as_deref(), decoded)
 }
 
-/// The headers of a call, as the definition of its tool says.
+/// Checks the headers of a call against the definition of its tool.
 pub(super) fn check_call(
     headers: &HeaderMap,
     tools: &[String],
@@ -61,12 +61,14 @@ pub(super) fn check_call(
         // The tool itself refuses it.
         return Ok(());
     };
-    let mut definitions = tools.iter().filter_map(|it| serde_json::from_str(it).ok());
-    let Some(tool) = definitions.find(|it: &Value| it["name"] == *name) else {
+    let mut definitions = tools
+        .iter()
+        .filter_map(|tool| serde_json::from_str(tool).ok());
+    let Some(tool) = definitions.find(|tool: &Value| tool["name"] == *name) else {
         return Ok(());
     };
     let arguments = arguments.map_or("null", RawValue::get);
-    // What no `Value` can hold has no header either.
+    // A value that no `Value` can hold has no header either.
     let arguments = serde_json::from_str(arguments).unwrap_or_default();
     parameters(headers, &tool["inputSchema"], &arguments)
 }
@@ -81,27 +83,27 @@ fn parameters(headers: &HeaderMap, schema: &Value, arguments: &Value) -> Result<
                 Value::String(text) => Some(text.clone()),
                 other => Some(other.to_string()),
             };
-            let means = if value.is_number() { number } else { decoded };
-            same(headers, &name, text.as_deref(), means)?;
+            let is_equal = if value.is_number() { number } else { decoded };
+            same(headers, &name, text.as_deref(), is_equal)?;
         }
         parameters(headers, property, value)?;
     }
     Ok(())
 }
 
-/// Whether the header says what the body says; neither may say more.
+/// Checks that the header says what the body says. Neither may say more.
 fn same(
     headers: &HeaderMap,
     name: &str,
     body: Option<&str>,
-    means: fn(&str, &str) -> bool,
+    is_equal: fn(&str, &str) -> bool,
 ) -> Result<(), RpcError> {
     if headers.get_all(name).iter().count() > 1 {
         return Err(mismatch(&format!("{name} comes twice")));
     }
     // A value of other bytes than visible ASCII says nothing.
     match (header(headers, name), body) {
-        (Some(value), Some(body)) if means(value, body) => Ok(()),
+        (Some(value), Some(body)) if is_equal(value, body) => Ok(()),
         (None, None) if !headers.contains_key(name) => Ok(()),
         (value, body) => Err(mismatch(&format!(
             "{name} is {value:?}, and the body says {body:?}"
@@ -124,11 +126,11 @@ fn decoded(header: &str, body: &str) -> bool {
         .strip_prefix("=?base64?")
         .and_then(|rest| rest.strip_suffix("?="));
     match encoded {
-        Some(encoded) => base64::decode(encoded).is_some_and(|it| it == body.as_bytes()),
+        Some(encoded) => base64::decode(encoded).is_some_and(|bytes| bytes == body.as_bytes()),
         None => header == body,
     }
 }
 
-fn mismatch(what: &str) -> RpcError {
-    RpcError::new(-32020, format!("header mismatch: {what}"))
+fn mismatch(reason: &str) -> RpcError {
+    RpcError::new(-32020, format!("header mismatch: {reason}"))
 }

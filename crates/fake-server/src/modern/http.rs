@@ -1,4 +1,4 @@
-//! The modern era over Streamable HTTP: one POST is one request, and its stream is its life.
+//! The modern era over Streamable HTTP. One POST is one request, which lives as long as its stream.
 
 use std::sync::Arc;
 
@@ -6,48 +6,48 @@ use hyper::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
 
 use super::{admit, answer, headers, meta};
-use crate::message::{self, Message, RpcError};
-use crate::reply::{Reply, header, json, plain, respond};
-use crate::request::Request;
+use crate::message::{self, RpcError, RpcMessage};
+use crate::reply::{HttpReply, header, json, plain, respond};
+use crate::request::ReceivedRequest;
 use crate::revision::REVISIONS;
 use crate::run::run;
 use crate::script::Script;
 use crate::service::{Service, Turn};
-use crate::session::Session;
+use crate::session::FakeSession;
 
-/// Whether a POST is to be taken as one of this era.
-pub(crate) fn claims(script: &Script, message: &Message, headers: &HeaderMap) -> bool {
-    let said = || {
+/// Returns true if a POST belongs to this era.
+pub(crate) fn claims(script: &Script, message: &RpcMessage, headers: &HeaderMap) -> bool {
+    let by_header = || {
         let version = header(headers, "mcp-protocol-version");
-        version.is_some_and(|it| !REVISIONS.contains(&it))
+        version.is_some_and(|version| !REVISIONS.contains(&version))
     };
-    let meant = || match message {
-        Message::Request { params, .. } => meta::is_modern(params),
-        Message::Notification { .. } | Message::Response { .. } => false,
+    let by_body = || match message {
+        RpcMessage::Request { params, .. } => meta::is_modern(params),
+        RpcMessage::Notification { .. } | RpcMessage::Response { .. } => false,
     };
-    script.is_modern() && (!script.is_legacy() || said() || meant())
+    script.is_modern() && (!script.is_legacy() || by_header() || by_body())
 }
 
 pub(crate) async fn post(
     service: &Arc<Service>,
     script: &Script,
-    message: Message<'_>,
+    message: RpcMessage<'_>,
     headers: &HeaderMap,
     turn: Turn,
-) -> Reply {
+) -> HttpReply {
     let (id, method, params) = match message {
-        Message::Request { id, method, params } => (id, method, params),
-        // None is defined, none is refused.
-        Message::Notification { .. } => return plain(StatusCode::ACCEPTED, ""),
-        Message::Response { .. } => return plain(StatusCode::BAD_REQUEST, "no responses"),
+        RpcMessage::Request { id, method, params } => (id, method, params),
+        // No notification is defined, and none is refused.
+        RpcMessage::Notification { .. } => return plain(StatusCode::ACCEPTED, ""),
+        RpcMessage::Response { .. } => return plain(StatusCode::BAD_REQUEST, "no responses"),
     };
     let refuse = |status, error| json(status, message::error(id, &error));
     let client = match admit(script, &method, params, Some(headers)) {
         Ok(client) => client,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, error),
     };
-    let session = Session::of_request();
-    let request = Request {
+    let session = FakeSession::of_request();
+    let request = ReceivedRequest {
         service,
         session: &session,
         script,
@@ -70,7 +70,7 @@ pub(crate) async fn post(
     respond(script, &session, answers).await
 }
 
-/// Codes that say what is wrong with the request as such have a status of their own.
+/// Returns the status of an error. Only errors about the request itself have a status of their own.
 fn status(error: &RpcError) -> StatusCode {
     match error.code {
         -32601 => StatusCode::NOT_FOUND,

@@ -1,23 +1,23 @@
-//! The open subscriptions: which stream wants to hear of which changes.
+//! The open subscriptions, and the changes that each stream asks for.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::action::Heard;
+use crate::action::SubscriptionEvent;
 use crate::message;
 
-/// One open subscription. It ends when it is dropped, or its request is cancelled.
-pub(crate) struct Listen {
+/// One open subscription. It ends when it is dropped, or when its request is cancelled.
+pub(crate) struct ListenStream {
     /// Raw id of its request.
     pub(super) id: String,
-    pub(super) wanted: Filter,
-    pub(super) events: mpsc::UnboundedSender<Heard>,
+    pub(super) filter: ListenFilter,
+    pub(super) events: mpsc::UnboundedSender<SubscriptionEvent>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Filter {
+pub(super) struct ListenFilter {
     #[serde(skip_serializing_if = "is_false")]
     pub tools_list_changed: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -35,7 +35,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-impl Listen {
+impl ListenStream {
     pub fn is_open(&self) -> bool {
         !self.events.is_closed()
     }
@@ -43,66 +43,71 @@ impl Listen {
     fn tell(&self, method: &str, params: &Value) {
         let text = notification(&self.id, method, params);
         // It may have been cancelled just now.
-        let _ = self.events.send(Heard::Message(text));
+        let _ = self.events.send(SubscriptionEvent::Message(text));
     }
 }
 
-pub(crate) fn list_changed(listens: &[Listen], list: &str) {
+pub(crate) fn list_changed(listens: &[ListenStream], list: &str) {
     let method = format!("notifications/{list}/list_changed");
     for listen in listens {
-        let wanted = match list {
-            "tools" => listen.wanted.tools_list_changed,
-            "prompts" => listen.wanted.prompts_list_changed,
-            _ => listen.wanted.resources_list_changed,
+        let is_subscribed = match list {
+            "tools" => listen.filter.tools_list_changed,
+            "prompts" => listen.filter.prompts_list_changed,
+            _ => listen.filter.resources_list_changed,
         };
-        if wanted {
+        if is_subscribed {
             listen.tell(&method, &json!({}));
         }
     }
 }
 
-/// Tells of a resource; returns how many are told.
-pub(crate) fn updated(listens: &[Listen], uri: &str) -> usize {
-    let mut told = 0;
-    for listen in listens.iter().filter(|it| it.is_open()) {
+/// Reports a change of a resource. Returns the number of streams that hear of it.
+pub(crate) fn updated(listens: &[ListenStream], uri: &str) -> usize {
+    let mut count = 0;
+    for listen in listens.iter().filter(|listen| listen.is_open()) {
         if listen
-            .wanted
+            .filter
             .resource_subscriptions
             .iter()
-            .any(|it| it == uri)
+            .any(|subscribed| subscribed == uri)
         {
             listen.tell("notifications/resources/updated", &json!({"uri": uri}));
-            told += 1;
+            count += 1;
         }
     }
-    told
+    count
 }
 
-pub(crate) fn task_changed(listens: &[Listen], id: &str, task: &Value) {
+pub(crate) fn task_changed(listens: &[ListenStream], id: &str, task: &Value) {
     for listen in listens {
-        if listen.wanted.task_ids.iter().any(|it| it == id) {
+        if listen
+            .filter
+            .task_ids
+            .iter()
+            .any(|subscribed| subscribed == id)
+        {
             listen.tell("notifications/tasks", task);
         }
     }
 }
 
-/// The resources that are listened to, each as often as it is.
-pub(crate) fn resources(listens: &[Listen]) -> Vec<String> {
-    let open = listens.iter().filter(|it| it.is_open());
-    open.flat_map(|it| it.wanted.resource_subscriptions.clone())
+/// Returns the subscribed resources. Each is repeated for each of its subscriptions.
+pub(crate) fn resources(listens: &[ListenStream]) -> Vec<String> {
+    let open = listens.iter().filter(|listen| listen.is_open());
+    open.flat_map(|listen| listen.filter.resource_subscriptions.clone())
         .collect()
 }
 
-/// Ends all in good order: with a response.
-pub(crate) fn end(listens: &mut Vec<Listen>) {
+/// Ends all streams in good order, with a response.
+pub(crate) fn end(listens: &mut Vec<ListenStream>) {
     listens.clear();
 }
 
-/// Breaks the streams of all that have one of their own.
-pub(crate) fn cut(listens: &mut Vec<Listen>) {
+/// Breaks the streams of all subscriptions that have their own.
+pub(crate) fn cut(listens: &mut Vec<ListenStream>) {
     for listen in listens.drain(..) {
-        // Cancelled already.
-        let _ = listen.events.send(Heard::Cut);
+        // The subscription may have been cancelled already.
+        let _ = listen.events.send(SubscriptionEvent::Cut);
     }
 }
 

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::catalog;
 use crate::message::RpcError;
-use crate::request::Client;
-use crate::revision::Era;
+use crate::request::ClientDescription;
+use crate::revision::RevisionEra;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -20,7 +20,7 @@ struct Params<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// The raw `_meta` and what is in it.
+/// Returns the raw `_meta` and its value.
 fn parse(params: &str) -> Option<(&str, Value)> {
     let raw = serde_json::from_str(params)
         .ok()
@@ -29,7 +29,7 @@ fn parse(params: &str) -> Option<(&str, Value)> {
     Some((raw, serde_json::from_str(raw).ok()?))
 }
 
-/// Whether some key of this era is there.
+/// Returns true if a key of this era is present.
 pub(super) fn is_modern(params: &str) -> bool {
     parse(params).is_some_and(|(_, meta)| {
         [VERSION, CAPABILITIES, CLIENT]
@@ -38,22 +38,25 @@ pub(super) fn is_modern(params: &str) -> bool {
     })
 }
 
-pub(super) fn read(params: &str) -> Result<Client, RpcError> {
+pub(super) fn read(params: &str) -> Result<ClientDescription, RpcError> {
     let (words, meta) = parse(params).ok_or_else(|| missing("_meta"))?;
     let revision = meta[VERSION].as_str().ok_or_else(|| missing(VERSION))?;
     let capabilities = &meta[CAPABILITIES];
     if !capabilities.is_object() {
         return Err(missing(CAPABILITIES));
     }
-    if meta.get(CLIENT).is_some_and(|it| !it["name"].is_string()) {
+    if meta
+        .get(CLIENT)
+        .is_some_and(|client| !client["name"].is_string())
+    {
         return Err(RpcError::invalid_params(format!("malformed: {CLIENT}")));
     }
     let level = match &meta[LEVEL] {
         Value::Null => None,
         level => Some(catalog::level_index(level.as_str().unwrap_or_default())?),
     };
-    Ok(Client {
-        era: Era::Modern,
+    Ok(ClientDescription {
+        era: RevisionEra::Modern,
         revision: revision.to_owned(),
         capabilities: capabilities.clone(),
         level,

@@ -1,4 +1,4 @@
-//! The modern era (2026-07-28): every request describes its client, and stands alone.
+//! The modern era (2026-07-28). Every request describes its client, and stands alone.
 
 mod base64;
 mod headers;
@@ -18,32 +18,32 @@ use hyper::HeaderMap;
 use serde_json::{Value, json};
 
 use self::task::EXTENSION;
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::catalog;
 use crate::message::{RpcError, error};
 use crate::methods;
-use crate::request::{Client, Request};
-use crate::revision::{Era, Revision};
+use crate::request::{ClientDescription, ReceivedRequest};
+use crate::revision::{Revision, RevisionEra};
 use crate::script::Script;
 use crate::service::Service;
-use crate::session::Session;
+use crate::session::FakeSession;
 
-/// Whether a request over a pipe is to be taken as one of this era.
+/// Returns true if a request over a pipe belongs to this era.
 pub(crate) fn claims(script: &Script, params: &str) -> bool {
     script.is_modern() && (!script.is_legacy() || meta::is_modern(params))
 }
 
-/// Decides what one request over a pipe leads to.
+/// Returns the actions for one request over a pipe.
 pub(crate) fn receive(
     service: &Arc<Service>,
-    session: &Arc<Session>,
+    session: &Arc<FakeSession>,
     id: &str,
     method: &str,
     params: &str,
-) -> Vec<Action> {
+) -> Vec<ServiceAction> {
     let script = service.script();
     let outcome = admit(&script, method, params, None).and_then(|client| {
-        answer(&Request {
+        answer(&ReceivedRequest {
             service,
             session,
             script: &script,
@@ -53,37 +53,35 @@ pub(crate) fn receive(
             client: &client,
         })
     });
-    outcome.unwrap_or_else(|refused| vec![Action::Send(error(id, &refused))])
+    outcome.unwrap_or_else(|refused| vec![ServiceAction::Send(error(id, &refused))])
 }
 
-/// Reads the client of a request, and refuses what is wrong, in this order: `_meta`, the headers, the
-/// version.
+/// Reads the client of a request. Checks in this order: `_meta`, the headers, the version.
 fn admit(
     script: &Script,
     method: &str,
     params: &str,
     headers: Option<&HeaderMap>,
-) -> Result<Client, RpcError> {
+) -> Result<ClientDescription, RpcError> {
     if method == "initialize" && !meta::is_modern(params) {
-        let asked: Value = serde_json::from_str(params).unwrap_or_default();
-        return Err(unsupported(script, &asked["protocolVersion"]));
+        let body: Value = serde_json::from_str(params).unwrap_or_default();
+        return Err(unsupported(script, &body["protocolVersion"]));
     }
     let client = meta::read(params)?;
     if let Some(headers) = headers {
         headers::check(headers, &client.revision, method, params)?;
     }
-    let spoken = script
-        .revisions
-        .iter()
-        .any(|it| it.era() == Era::Modern && it.as_str() == client.revision);
-    if spoken {
+    let is_supported = script.revisions.iter().any(|revision| {
+        revision.era() == RevisionEra::Modern && revision.as_str() == client.revision
+    });
+    if is_supported {
         Ok(client)
     } else {
         Err(unsupported(script, &json!(client.revision)))
     }
 }
 
-fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
+fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     let (script, method) = (request.script, request.method);
     let unknown = || RpcError {
         data: Some(json!({"supported": versions(script)})),
@@ -115,7 +113,7 @@ fn discover(script: &Script) -> Value {
     result
 }
 
-/// All the fake is pinned to, newest first.
+/// Returns the revisions the fake is pinned to, newest first.
 fn versions(script: &Script) -> Vec<&'static str> {
     script
         .pinned()

@@ -1,15 +1,15 @@
-//! What the server remembers between two rounds of questions.
+//! Requests that wait for the next round of answers.
 
 use serde_json::Value;
 
-/// What one `requestState` stands for.
+/// The request behind one `requestState`.
 #[derive(Clone)]
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     /// Raw id of the request that was answered with it.
     pub(super) id: String,
     /// Method and params of that request, without what each retry may change.
-    pub(super) asked: (String, Value),
+    pub(super) request: (String, Value),
     pub(super) round: usize,
-    /// By key, raw.
+    /// Answers by key, raw.
     pub(super) answers: Vec<(&'static str, String)>,
 }

@@ -1,4 +1,4 @@
-//! What this era adds to a result, and its refusal of a client that declares too little.
+//! The members this era adds to a result, and its refusal of a client that declares too little.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -24,12 +24,12 @@ pub(crate) fn missing_capability(required: &Value) -> RpcError {
     }
 }
 
-/// A result with what this era asks for in front; the rest keeps its bytes.
+/// Returns a result with the members of this era in front. The rest keeps its bytes.
 pub(crate) fn complete(script: &Script, method: &str, result: &str) -> String {
     typed("complete", script, method, result)
 }
 
-/// The same, of another `resultType`.
+/// Does the same for another `resultType`.
 pub(super) fn typed(kind: &str, script: &Script, method: &str, result: &str) -> String {
     let mut members = vec![format!(r#""resultType":"{kind}""#)];
     if CACHEABLE.contains(&method) && kind == "complete" {
@@ -59,5 +59,5 @@ fn has_meta(result: &str) -> bool {
         #[serde(borrow, rename = "_meta")]
         meta: Option<&'a RawValue>,
     }
-    serde_json::from_str(result).is_ok_and(|it: Meta| it.meta.is_some())
+    serde_json::from_str(result).is_ok_and(|result: Meta| result.meta.is_some())
 }

@@ -1,5 +1,5 @@
-//! Multi round-trip requests: what a question becomes where the server may send
-//! no requests. The state is remembered only to tell what became of it on its way.
+//! Multi round-trip requests: the questions of a server that may send no requests. The state is remembered
+//! only to check that it comes back unchanged.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::pending::Pending;
+use super::pending::PendingRequest;
 use super::result::typed;
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::message::{self, RpcError, quote};
-use crate::questions::{Question, Rounds, Subject, object};
-use crate::request::Request;
+use crate::questions::{ClientQuestion, Rounds, Subject, object};
+use crate::request::ReceivedRequest;
 
 #[derive(Deserialize)]
 struct Retry<'a> {
@@ -22,17 +22,17 @@ struct Retry<'a> {
     state: Option<String>,
 }
 
-/// Asks the next round, or what is missing of it; in the end answers with all.
+/// Asks the next round, or the open questions of this one. Answers in the end.
 pub(crate) fn interview(
-    request: &Request,
+    request: &ReceivedRequest,
     subject: &Subject,
     rounds: &Rounds,
-) -> Result<Vec<Action>, RpcError> {
+) -> Result<Vec<ServiceAction>, RpcError> {
     let retry: Retry = request.read()?;
     let has_state = subject.name() != "ask_without_state";
-    let fresh = Pending {
+    let fresh = PendingRequest {
         id: request.id.to_owned(),
-        asked: asked(request)?,
+        request: request_key(request)?,
         round: 0,
         answers: Vec::new(),
     };
@@ -44,16 +44,16 @@ pub(crate) fn interview(
         (Some(state), _) => resume(request, &fresh, state)?,
     };
     let responses = retry.responses.unwrap_or_default();
-    let known = rounds.iter().flatten().map(|it| it.key);
-    let answers = known.filter_map(|key| Some((key, responses.get(key)?.get().to_owned())));
+    let keys = rounds.iter().flatten().map(|question| question.key);
+    let answers = keys.filter_map(|key| Some((key, responses.get(key)?.get().to_owned())));
     for (key, answer) in answers {
-        if !pending.answers.iter().any(|(known, _)| *known == key) {
+        if !pending.answers.iter().any(|(earlier, _)| *earlier == key) {
             pending.answers.push((key, answer));
         }
     }
-    let open: Vec<Question> = rounds[pending.round]
+    let open: Vec<ClientQuestion> = rounds[pending.round]
         .iter()
-        .filter(|it| !pending.answers.iter().any(|(key, _)| *key == it.key))
+        .filter(|question| !pending.answers.iter().any(|(key, _)| *key == question.key))
         .cloned()
         .collect();
     if !open.is_empty() {
@@ -61,10 +61,10 @@ pub(crate) fn interview(
     }
     pending.round += 1;
     if let Some(next) = rounds.get(pending.round) {
-        // A round may ask what an earlier one asked.
+        // A round may repeat a question of an earlier one.
         pending
             .answers
-            .retain(|(key, _)| next.iter().all(|it| it.key != *key));
+            .retain(|(key, _)| next.iter().all(|question| question.key != *key));
         return Ok(vec![ask(request, pending, next, has_state)]);
     }
     let answers: Vec<_> = pending
@@ -73,31 +73,39 @@ pub(crate) fn interview(
         .map(|(key, answer)| (*key, answer.as_str()))
         .collect();
     let answer = request.answer(&subject.result(&object(&answers)));
-    Ok(vec![Action::Finish(subject.name().to_owned()), answer])
+    Ok(vec![
+        ServiceAction::Finish(subject.name().to_owned()),
+        answer,
+    ])
 }
 
 /// Answers `input_required`.
-fn ask(request: &Request, pending: Pending, questions: &[Question], has_state: bool) -> Action {
+fn ask(
+    request: &ReceivedRequest,
+    pending: PendingRequest,
+    questions: &[ClientQuestion],
+    has_state: bool,
+) -> ServiceAction {
     let mut members = Vec::new();
     if !questions.is_empty() {
         let questions: Vec<(&str, String)> = questions
             .iter()
-            .map(|it| {
-                let (method, params) = (quote(&it.method), &it.params);
+            .map(|question| {
+                let (method, params) = (quote(&question.method), &question.params);
                 (
-                    it.key,
+                    question.key,
                     format!(r#"{{"method":{method},"params":{params}}}"#),
                 )
             })
             .collect();
         let questions: Vec<_> = questions
             .iter()
-            .map(|(key, it)| (*key, it.as_str()))
+            .map(|(key, text)| (*key, text.as_str()))
             .collect();
         members.push(format!(r#""inputRequests":{}"#, object(&questions)));
     }
     if has_state {
-        // Everything that is easily lost on the way.
+        // Characters that are easily lost on the way.
         let serial = request.service.serial();
         let state = format!(" {serial}/{:x}\t\"\\/\u{1}é🦀%2B+= ", std::process::id());
         members.push(format!(r#""requestState":{}"#, quote(&state)));
@@ -105,14 +113,18 @@ fn ask(request: &Request, pending: Pending, questions: &[Question], has_state: b
     }
     let result = format!("{{{}}}", members.join(","));
     let result = typed("input_required", request.script, request.method, &result);
-    Action::Send(message::result(request.id, &result))
+    ServiceAction::Send(message::result(request.id, &result))
 }
 
-/// Finds out what the state stands for, and that the request is otherwise the one that got it.
-fn resume(request: &Request, retry: &Pending, state: &str) -> Result<Pending, RpcError> {
-    let known = request.service.shared().pending.get(state).cloned();
-    let mut pending = known.ok_or_else(|| lost(request, "requestState is not what was given"))?;
-    if pending.asked != retry.asked {
+/// Finds the request behind the state. The retry must repeat its method and params under another id.
+fn resume(
+    request: &ReceivedRequest,
+    retry: &PendingRequest,
+    state: &str,
+) -> Result<PendingRequest, RpcError> {
+    let earlier = request.service.shared().pending.get(state).cloned();
+    let mut pending = earlier.ok_or_else(|| lost(request, "requestState is not what was given"))?;
+    if pending.request != retry.request {
         return Err(lost(
             request,
             "method or params are not those of the request",
@@ -125,7 +137,7 @@ fn resume(request: &Request, retry: &Pending, state: &str) -> Result<Pending, Rp
     Ok(pending)
 }
 
-fn asked(request: &Request) -> Result<(String, Value), RpcError> {
+fn request_key(request: &ReceivedRequest) -> Result<(String, Value), RpcError> {
     let mut params: Value = request.read()?;
     if let Some(params) = params.as_object_mut() {
         params
@@ -134,12 +146,12 @@ fn asked(request: &Request) -> Result<(String, Value), RpcError> {
     Ok((request.method.to_owned(), params))
 }
 
-/// Fails loudly, with what came.
-fn lost(request: &Request, why: &str) -> RpcError {
-    let came: Value = serde_json::from_str(request.params).unwrap_or_default();
-    let given: Vec<_> = request.service.shared().pending.keys().cloned().collect();
+/// Fails loudly, with the received state and all states given out.
+fn lost(request: &ReceivedRequest, reason: &str) -> RpcError {
+    let params: Value = serde_json::from_str(request.params).unwrap_or_default();
+    let states: Vec<_> = request.service.shared().pending.keys().cloned().collect();
     RpcError {
-        data: Some(json!({"came": came["requestState"], "given": given})),
-        ..RpcError::invalid_params(format!("broken retry: {why}"))
+        data: Some(json!({"came": params["requestState"], "given": states})),
+        ..RpcError::invalid_params(format!("broken retry: {reason}"))
     }
 }

@@ -1,22 +1,22 @@
-//! `subscriptions/listen`: opens a subscription.
+//! The method `subscriptions/listen`, which opens a subscription.
 
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::listen::{Filter, Listen, SUBSCRIPTION, notification, raw};
+use super::listen::{ListenFilter, ListenStream, SUBSCRIPTION, notification, raw};
 use super::result::{missing_capability, typed};
 use super::{task, tasks};
-use crate::action::Action;
+use crate::action::ServiceAction;
 use crate::catalog;
 use crate::message::{self, RpcError};
-use crate::request::Request;
+use crate::request::ReceivedRequest;
 
-/// Acknowledges what the fake can tell of what is wanted, then tells it.
-pub(super) fn open(request: &Request) -> Result<Vec<Action>, RpcError> {
+/// Acknowledges the part of the filter that the fake can serve, then sends its events.
+pub(super) fn open(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     #[derive(Deserialize)]
     struct Params {
-        notifications: Filter,
+        notifications: ListenFilter,
     }
     let Params { notifications } = request.read()?;
     let script = request.script;
@@ -24,31 +24,31 @@ pub(super) fn open(request: &Request) -> Result<Vec<Action>, RpcError> {
         return Err(missing_capability(&task::capability()));
     }
     let mut shared = request.service.shared();
-    let mut wanted = notifications;
-    wanted.tools_list_changed &= !script.no_tools;
-    wanted.prompts_list_changed &= !script.no_prompts;
-    wanted.resources_list_changed &= !script.no_resources;
-    wanted
+    let mut filter = notifications;
+    filter.tools_list_changed &= !script.no_tools;
+    filter.prompts_list_changed &= !script.no_prompts;
+    filter.resources_list_changed &= !script.no_resources;
+    filter
         .resource_subscriptions
         .retain(|uri| !script.no_resources && catalog::read(script, uri).is_ok());
-    wanted.task_ids.retain(|id| shared.tasks.contains_key(id));
+    filter.task_ids.retain(|id| shared.tasks.contains_key(id));
 
     let acknowledged = notification(
         request.id,
         "notifications/subscriptions/acknowledged",
-        &json!({"notifications": wanted}),
+        &json!({"notifications": filter}),
     );
     let meta = json!({"_meta": {SUBSCRIPTION: raw(request.id)}});
     let end = typed("complete", script, request.method, &meta.to_string());
-    let (events, heard) = mpsc::unbounded_channel();
-    shared.listens.retain(Listen::is_open);
-    shared.listens.push(Listen {
+    let (events, receiver) = mpsc::unbounded_channel();
+    shared.listens.retain(ListenStream::is_open);
+    shared.listens.push(ListenStream {
         id: request.id.to_owned(),
-        wanted,
+        filter,
         events,
     });
     Ok(vec![
-        Action::Send(acknowledged),
-        Action::Listen(heard, message::result(request.id, &end)),
+        ServiceAction::Send(acknowledged),
+        ServiceAction::Listen(receiver, message::result(request.id, &end)),
     ])
 }

@@ -1,4 +1,4 @@
-//! A task: a call that is answered before it is done.
+//! A task is a call that is answered before it is done.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use chrono::{SecondsFormat, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::questions::Question;
-use crate::session::Session;
+use crate::questions::ClientQuestion;
+use crate::session::FakeSession;
 
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// How long a task is kept, it says; longer than any test.
+/// Time that a task is kept, as the fake declares it. It is longer than any test.
 const TTL_MS: u64 = 600_000;
 
-/// How often to ask for it; short, so that tests are.
+/// Interval to ask for a task. It is short, as tests are.
 const POLL_MS: u64 = 20;
 
 pub(crate) struct Task {
     pub(super) order: Order,
-    pub(super) state: State,
+    pub(super) state: TaskState,
     created: String,
     updated: String,
-    /// Where its work runs.
-    pub(super) session: Arc<Session>,
+    /// The session that runs its work.
+    pub(super) session: Arc<FakeSession>,
 }
 
 /// The arguments of tool `task`.
@@ -32,15 +32,15 @@ pub(crate) struct Task {
 pub(super) struct Order {
     /// The time each part of its work takes.
     pub ms: u64,
-    /// Asks the user on the way.
+    /// True to ask the user on the way.
     pub ask: bool,
     pub fail: bool,
-    /// Is answered in the ordinary way to clients without the extension.
+    /// True to answer clients without the extension in the ordinary way.
     pub optional: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum State {
+pub(crate) enum TaskState {
     Working { answer: Option<Value> },
     InputRequired,
     Completed { text: String },
@@ -52,29 +52,29 @@ impl Task {
     pub(super) fn new(order: Order, id: String) -> Self {
         Self {
             order,
-            state: State::Working { answer: None },
+            state: TaskState::Working { answer: None },
             created: now(),
             updated: now(),
-            session: Session::new(id),
+            session: FakeSession::new(id),
         }
     }
 
-    /// The state that follows once its time is over.
-    pub fn advanced(&self) -> State {
+    /// Returns the state that follows once its time is over.
+    pub fn advanced(&self) -> TaskState {
         match &self.state {
-            State::Working { answer: None } if self.order.ask => State::InputRequired,
-            State::Working { .. } if self.order.fail => State::Failed,
-            State::Working { answer } => {
+            TaskState::Working { answer: None } if self.order.ask => TaskState::InputRequired,
+            TaskState::Working { .. } if self.order.fail => TaskState::Failed,
+            TaskState::Working { answer } => {
                 let answer = answer.as_ref().map(Value::to_string);
                 let text = answer.unwrap_or_else(|| "the task is done".to_owned());
-                State::Completed { text }
+                TaskState::Completed { text }
             }
             ended => ended.clone(),
         }
     }
 
-    /// Puts it into its next state; returns whether that is another one.
-    pub fn put(&mut self, next: State) -> bool {
+    /// Puts it into its next state. Returns true if that is a different one.
+    pub fn put(&mut self, next: TaskState) -> bool {
         if next == self.state {
             return false;
         }
@@ -84,7 +84,7 @@ impl Task {
     }
 
     pub fn is_completed(&self) -> bool {
-        matches!(self.state, State::Completed { .. })
+        matches!(self.state, TaskState::Completed { .. })
     }
 
     /// Ends its work.
@@ -92,25 +92,25 @@ impl Task {
         self.session.close();
     }
 
-    /// As `tasks/get` and `notifications/tasks` show it.
+    /// Returns the task as `tasks/get` and `notifications/tasks` report it.
     pub fn detailed(&self, id: &str) -> Value {
         let (status, key, value) = match &self.state {
-            State::Working { .. } => ("working", "", Value::Null),
-            State::InputRequired => {
-                let form = Question::form();
+            TaskState::Working { .. } => ("working", "", Value::Null),
+            TaskState::InputRequired => {
+                let form = ClientQuestion::form();
                 let params: Value = serde_json::from_str(&form.params).expect("ours");
-                let asked = json!({form.key: {"method": form.method, "params": params}});
-                ("input_required", "inputRequests", asked)
+                let requests = json!({form.key: {"method": form.method, "params": params}});
+                ("input_required", "inputRequests", requests)
             }
-            State::Completed { text } => {
+            TaskState::Completed { text } => {
                 let content = json!([{"type": "text", "text": text}]);
                 ("completed", "result", json!({"content": content}))
             }
-            State::Failed => {
+            TaskState::Failed => {
                 let error = json!({"code": -32603, "message": "the task failed"});
                 ("failed", "error", error)
             }
-            State::Cancelled => ("cancelled", "", Value::Null),
+            TaskState::Cancelled => ("cancelled", "", Value::Null),
         };
         let mut task = json!({
             "taskId": id,

@@ -7,29 +7,32 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::result::{missing_capability, typed};
-use super::task::{EXTENSION, Order, State, Task, capability};
-use crate::action::Action;
+use super::task::{EXTENSION, Order, Task, TaskState, capability};
+use crate::action::ServiceAction;
 use crate::message::{self, RpcError};
-use crate::questions::Question;
-use crate::request::{Request, string};
+use crate::questions::ClientQuestion;
+use crate::request::{ReceivedRequest, string};
 use crate::run::run;
 use crate::service::Service;
-use crate::session::Session;
+use crate::session::FakeSession;
 
-pub(super) fn is_declared(request: &Request) -> bool {
+pub(super) fn is_declared(request: &ReceivedRequest) -> bool {
     request.client.capabilities["extensions"][EXTENSION].is_object()
 }
 
-/// Tool `task`.
-pub(crate) fn call(request: &Request, arguments: &Value) -> Result<Vec<Action>, RpcError> {
+/// Runs tool `task`.
+pub(crate) fn call(
+    request: &ReceivedRequest,
+    arguments: &Value,
+) -> Result<Vec<ServiceAction>, RpcError> {
     let order = Order::deserialize(arguments).unwrap_or_default();
     if !is_declared(request) {
         if !order.optional {
             return Err(missing_capability(&capability()));
         }
         return Ok(vec![
-            Action::Wait(Duration::from_millis(order.ms)),
-            Action::Finish("task".to_owned()),
+            ServiceAction::Wait(Duration::from_millis(order.ms)),
+            ServiceAction::Finish("task".to_owned()),
             request.answer(&message::text("done at once")),
         ]);
     }
@@ -41,17 +44,19 @@ pub(crate) fn call(request: &Request, arguments: &Value) -> Result<Vec<Action>, 
     let (session, ms) = (Arc::clone(&task.session), task.order.ms);
     service.shared().tasks.insert(id.clone(), task);
     work(service, &session, &id, ms);
-    Ok(vec![Action::Send(message::result(request.id, &created))])
+    Ok(vec![ServiceAction::Send(message::result(
+        request.id, &created,
+    ))])
 }
 
-fn work(service: &Arc<Service>, session: &Arc<Session>, id: &str, ms: u64) {
-    let wait = Action::Wait(Duration::from_millis(ms));
-    let actions = vec![wait, Action::Advance(id.to_owned())];
+fn work(service: &Arc<Service>, session: &Arc<FakeSession>, id: &str, ms: u64) {
+    let wait = ServiceAction::Wait(Duration::from_millis(ms));
+    let actions = vec![wait, ServiceAction::Advance(id.to_owned())];
     run(service, session, Some(id), actions, None, None);
 }
 
 /// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
-pub(super) fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
+pub(super) fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     if !is_declared(request) {
         return Err(missing_capability(&capability()));
     }
@@ -61,7 +66,7 @@ pub(super) fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
     let task = {
         let shared = service.shared();
         let task = shared.tasks.get(id);
-        task.map(|it| (it.detailed(id), Arc::clone(&it.session), it.order.ms))
+        task.map(|task| (task.detailed(id), Arc::clone(&task.session), task.order.ms))
     };
     let Some((task, session, ms)) = task else {
         return Err(RpcError::invalid_params(format!("unknown task: {id}")));
@@ -69,22 +74,22 @@ pub(super) fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
     let result = match request.method {
         "tasks/get" => task.to_string(),
         "tasks/update" => {
-            let answer = &params["inputResponses"][Question::form().key];
-            let taken = service.shared().change_task(id, |task| match &task.state {
-                State::InputRequired if answer.is_object() => State::Working {
+            let answer = &params["inputResponses"][ClientQuestion::form().key];
+            let is_resumed = service.shared().change_task(id, |task| match &task.state {
+                TaskState::InputRequired if answer.is_object() => TaskState::Working {
                     answer: Some(answer.clone()),
                 },
-                // Answers to nothing that is asked are ignored.
+                // Answers without a question are ignored.
                 other => other.clone(),
             });
-            if taken {
+            if is_resumed {
                 work(service, &session, id, ms);
             }
             "{}".to_owned()
         }
         _ => {
             service.shared().change_task(id, |task| match &task.state {
-                State::Working { .. } | State::InputRequired => State::Cancelled,
+                TaskState::Working { .. } | TaskState::InputRequired => TaskState::Cancelled,
                 ended => ended.clone(),
             });
             session.cancel(id);

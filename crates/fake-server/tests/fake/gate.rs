@@ -3,14 +3,14 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use fake_server::gate::{Gate, Mode};
+use fake_server::gate::{Gate, GateMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::common::within;
 
-/// Silence that lasts so long is silence: on loopback an echo takes microseconds.
+/// The time after which a test takes silence for granted. On loopback an echo takes microseconds.
 const SILENCE: Duration = Duration::from_millis(100);
 
 async fn open() -> Gate {
@@ -20,7 +20,7 @@ async fn open() -> Gate {
         while let Ok((mut stream, _)) = backend.accept().await {
             tokio::spawn(async move {
                 let (mut input, mut output) = stream.split();
-                // Ends with its connection, whichever way that ends.
+                // The echo ends with its connection, whichever way that ends.
                 drop(tokio::io::copy(&mut input, &mut output).await);
             });
         }
@@ -56,10 +56,10 @@ async fn a_closed_port_refuses_and_opens_again() {
         let mut early = connect(&gate).await.expect("open");
         echo(&mut early).await;
         for _ in 0..20 {
-            gate.set(Mode::Closed).await.expect("closed");
+            gate.set(GateMode::Closed).await.expect("closed");
             let refused = connect(&gate).await.expect_err("closed").kind();
             assert_eq!(refused, ErrorKind::ConnectionRefused);
-            gate.set(Mode::Forward).await.expect("open again");
+            gate.set(GateMode::Forward).await.expect("open again");
             echo(&mut connect(&gate).await.expect("open")).await;
         }
         echo(&mut early).await;
@@ -79,13 +79,13 @@ async fn silence_ends_where_it_began() {
         let gate = open().await;
         let mut old = connect(&gate).await.expect("open");
         echo(&mut old).await;
-        gate.set(Mode::Silent).await.expect("silent");
+        gate.set(GateMode::Silent).await.expect("silent");
         let mut new = connect(&gate).await.expect("accepted all the same");
         for stream in [&mut old, &mut new] {
             send(stream).await;
             assert!(is_silent(stream).await);
         }
-        gate.set(Mode::Forward).await.expect("open again");
+        gate.set(GateMode::Forward).await.expect("open again");
         for stream in [&mut old, &mut new] {
             receive(stream).await.expect("what was held up");
         }
@@ -112,7 +112,7 @@ async fn stranded_connections_stay_so_and_reset_ones_break() {
         }
         echo(&mut connect(&gate).await.expect("open")).await;
 
-        gate.set(Mode::Reset).await.expect("resets");
+        gate.set(GateMode::Reset).await.expect("resets");
         let mut refused = connect(&gate).await.expect("accepted for a moment");
         assert!(receive(&mut refused).await.is_err());
         assert_eq!(gate.attempts().len(), 4);

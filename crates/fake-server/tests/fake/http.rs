@@ -182,7 +182,8 @@ async fn what_came_is_kept_with_its_headers() {
         let client = Client::open(&fake).await;
         let odd = r#"{ "method":"x/y" , "jsonrpc":"2.0","params":{"n":1.0} }"#;
         client.post(odd.to_owned()).await;
-        fake.until(|all| all.iter().any(|it| it.body == odd)).await;
+        fake.until(|all| all.iter().any(|message| message.body == odd))
+            .await;
         let last = fake.received().pop().expect("received");
         assert_eq!(last.method().as_deref(), Some("x/y"));
         assert_eq!(last.headers["mcp-session-id"], client.session.as_str());
@@ -190,8 +191,11 @@ async fn what_came_is_kept_with_its_headers() {
         let hang = call(9, "hang", &json!({}));
         let cancel = notification("notifications/cancelled", &json!({"requestId": 9}));
         let (ended, _) = tokio::join!(client.post(hang), async {
-            fake.until(|all| all.last().is_some_and(|it| it.body.contains("hang")))
-                .await;
+            fake.until(|all| {
+                all.last()
+                    .is_some_and(|message| message.body.contains("hang"))
+            })
+            .await;
             client.post(cancel).await
         });
         assert_eq!(read(ended).await.expect("ended"), "");
@@ -270,14 +274,14 @@ async fn is_unavailable_for_so_many_requests_or_so_long() {
         assert_eq!(refused.headers()["retry-after"], "7");
         assert_eq!(client.ask(ping()).await["id"], 2);
 
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         client
             .ask(call(3, "unavailable", &json!({"ms": 100})))
             .await;
         while client.post(ping()).await.status() == StatusCode::SERVICE_UNAVAILABLE {
             tokio::task::yield_now().await;
         }
-        assert!(begun.elapsed().as_millis() >= 100);
+        assert!(start.elapsed().as_millis() >= 100);
     })
     .await;
 }

@@ -230,7 +230,7 @@ async fn closes_its_stdin_and_lives_on() {
         let mut peer = Peer::open(&["--close-stdin-after", "1"]).await;
         let slept = peer.ask(call(1, "sleep", &json!({"ms": 10}))).await;
         assert_eq!(text(&slept), "slept 10 ms");
-        // The pipe is closed right after the call was read; until then a write still fits.
+        // The pipe is closed right after the call was read. Until then a write still fits.
         let mut stdin = peer.stdin.take().expect("open");
         while stdin.write_all(b"\n").await.is_ok() {
             tokio::task::yield_now().await;
@@ -251,7 +251,7 @@ async fn a_single_flight_hears_nothing_while_a_call_runs() {
                 assert_eq!(peer.next().await["id"], id, "{flags:?}");
             }
         }
-        // A busy one hears nothing either, for it has one thread.
+        // A busy server reads nothing either, because it has one thread.
         let mut peer = Peer::open(&[]).await;
         peer.send(call(1, "busy", &json!({"ms": 50}))).await;
         peer.send(request(2, "ping", &json!({}))).await;
@@ -281,7 +281,7 @@ async fn a_hanging_server_lives_and_reads_nothing() {
     .await;
 }
 
-/// Asks until the pipe is full, which is when it is not read; no answer may have come by then.
+/// Asks until the pipe is full, because it is not read. No answer may have come by then.
 async fn fills_up_unread(mut peer: Peer) {
     let ping = request(9, "ping", &json!({"padding": "x".repeat(1000)}));
     let stdin = peer.stdin.as_mut().expect("open");
@@ -317,9 +317,9 @@ async fn pings_are_refused_or_ignored_and_handshakes_late() {
             "3"
         );
 
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         Peer::open(&["--handshake-delay", "150"]).await;
-        assert!(begun.elapsed().as_millis() >= 150);
+        assert!(start.elapsed().as_millis() >= 150);
     })
     .await;
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use futures_util::FutureExt as _;
-use mainstay_config::{Approval, Requested, Runtime, Standing, Word};
+use mainstay_config::{Approval, Requested, Runtime, RuntimeChange, ServerStanding};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::ServerName,
@@ -39,8 +39,8 @@ impl Registry {
             if new.formerly.is_some() {
                 new.approval = Approval::Pending;
             }
-            let word = Word::Entry(Arc::new(new));
-            this.apply_word(&mut desired, &name, word, OnDuplicate::Refuse)
+            let word = RuntimeChange::Entry(Arc::new(new));
+            this.apply_change(&mut desired, &name, word, OnDuplicate::Refuse)
                 .await
         })
     }
@@ -50,7 +50,7 @@ impl Registry {
         let (origin, text) = (self.origin.clone(), self.text());
         let file = off_the_runtime(move || targets::file_targets(origin.as_ref(), text.as_deref()));
         desired.targets.set_file(file.await);
-        let servers = desired.overlay.over(&desired.file);
+        let servers = desired.overlay.apply_to(&desired.file);
         self.learn(desired, &servers);
     }
 
@@ -58,7 +58,7 @@ impl Registry {
     pub(super) fn learn(
         &self,
         desired: &mut DesiredServers,
-        servers: &[(mainstay_core::config::ServerConfig, Standing)],
+        servers: &[(mainstay_core::config::ServerConfig, ServerStanding)],
     ) {
         desired.targets.learn(servers);
         if let Some(save) = desired.targets.unsaved() {
@@ -79,23 +79,25 @@ impl Registry {
             let server = server?;
             let name = &server.name;
             let pending = match this.standing(name) {
-                Standing::Pending(runtime) => with_digest(&runtime, digest.as_deref())?,
-                Standing::Configured | Standing::Ephemeral(_) => return Err(not_pending(name)),
+                ServerStanding::Pending(runtime) => with_digest(&runtime, digest.as_deref())?,
+                ServerStanding::Configured | ServerStanding::Ephemeral(_) => {
+                    return Err(not_pending(name));
+                }
             };
             let entry = (*pending.entry).clone();
             let approved = this.read_entry(name.as_str(), entry, Approval::Given);
             let approved = Arc::new(approved.await?.runtime);
             let mut desired = this.open_desired().await?;
-            match desired.overlay.word(name) {
+            match desired.overlay.change(name) {
                 // A client may have replaced the entry meanwhile.
-                Some(Word::Entry(now)) if now.approval == Approval::Pending => {
+                Some(RuntimeChange::Entry(now)) if now.approval == Approval::Pending => {
                     with_digest(now, digest.as_deref())?;
                 }
                 _ => return Err(not_pending(name)),
             }
-            let word = Word::Entry(Arc::clone(&approved));
+            let change = RuntimeChange::Entry(Arc::clone(&approved));
             let server = this
-                .apply_word(&mut desired, name, word, OnDuplicate::Replace)
+                .apply_change(&mut desired, name, change, OnDuplicate::Replace)
                 .await?;
             Ok((server, approved))
         })

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use futures_util::FutureExt as _;
 use mainstay_config::{
-    Approval, ParsedEntry, References, Runtime, Standing, Target, Word, edit::Entry,
+    Approval, ParsedEntry, References, Runtime, RuntimeChange, ServerStanding, ServerTarget,
+    edit::Entry,
 };
 use mainstay_core::{
     config::Config,
@@ -91,7 +92,7 @@ impl Registry {
         Ok(NewServer {
             runtime: Runtime {
                 config,
-                target: Target::of_entry(&entry),
+                target: ServerTarget::of_entry(&entry),
                 entry,
                 approval,
                 formerly: None,
@@ -109,10 +110,10 @@ impl Registry {
     }
 
     /// The source of a server's entry.
-    pub fn standing(&self, name: &ServerName) -> Standing {
+    pub fn standing(&self, name: &ServerName) -> ServerStanding {
         let servers = self.servers.load();
         let standing = servers.standings.get(name);
-        standing.cloned().unwrap_or(Standing::Configured)
+        standing.cloned().unwrap_or(ServerStanding::Configured)
     }
 
     /// Adds a server for this run. If it connects at start, it is started.
@@ -131,10 +132,10 @@ impl Registry {
         self.run_to_end(async move {
             let name = new.config.name.clone();
             let mut desired = this.open_desired().await?;
-            this.apply_word(
+            this.apply_change(
                 &mut desired,
                 &name,
-                Word::Entry(Arc::new(new)),
+                RuntimeChange::Entry(Arc::new(new)),
                 on_duplicate,
             )
             .await
@@ -152,13 +153,13 @@ impl Registry {
         self.run_to_end(async move {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
             let mut desired = this.open_desired().await?;
-            let before = desired.overlay.word(&name).cloned();
+            let before = desired.overlay.change(&name).cloned();
             let was_up = this.named(&name).is_some_and(|server| server.is_wanted());
             let server = this
-                .apply_word(
+                .apply_change(
                     &mut desired,
                     &name,
-                    Word::Entry(Arc::clone(&new)),
+                    RuntimeChange::Entry(Arc::clone(&new)),
                     on_duplicate,
                 )
                 .await?;
@@ -168,15 +169,15 @@ impl Registry {
             };
             let mut desired = this.desired.lock().await;
             // Another change may have come meanwhile.
-            let word_now = desired.overlay.word(&name);
-            if matches!(word_now, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
+            let word_now = desired.overlay.change(&name);
+            if matches!(word_now, Some(RuntimeChange::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
                 if !was_up {
                     // Keep it down, because the restored entry must not be connected.
                     server.operate(Operation::Stop).await.ok();
                 }
                 let DesiredServers { overlay, file, .. } = &mut *desired;
                 match before {
-                    Some(word) => overlay.say(&name, word, file),
+                    Some(change) => overlay.record(&name, change, file),
                     None => overlay.forget(&name),
                 }
                 let changes = this.apply_desired(&mut desired).await;
@@ -205,7 +206,7 @@ impl Registry {
             let mut desired = this.open_desired().await?;
             let DesiredServers { overlay, file, .. } = &mut *desired;
             if file.iter().any(|configured| configured.name == server.name) {
-                overlay.say(&server.name, Word::Removed, file);
+                overlay.record(&server.name, RuntimeChange::Removed, file);
             } else {
                 overlay.forget(&server.name);
             }
@@ -235,11 +236,15 @@ impl Registry {
                 return Err(server.not_connected());
             }
             let mut desired = this.open_desired().await?;
-            let word = match desired.overlay.word(&server.name) {
-                Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
-                Some(Word::Removed | Word::Switched { .. }) | None => Word::Switched { enabled },
+            let change = match desired.overlay.change(&server.name) {
+                Some(RuntimeChange::Entry(entry)) => {
+                    RuntimeChange::Entry(Arc::new(entry.switched(enabled)))
+                }
+                Some(RuntimeChange::Removed | RuntimeChange::Switched { .. }) | None => {
+                    RuntimeChange::Switched { enabled }
+                }
             };
-            this.apply_word(&mut desired, &server.name, word, OnDuplicate::Replace)
+            this.apply_change(&mut desired, &server.name, change, OnDuplicate::Replace)
                 .await
         })
     }
@@ -308,18 +313,18 @@ impl Registry {
         Ok(desired)
     }
 
-    /// Adds a word to the overlay and applies it. Returns the server.
-    pub(super) async fn apply_word(
+    /// Records a change in the overlay and applies it. Returns the server.
+    pub(super) async fn apply_change(
         &self,
         desired: &mut DesiredServers,
         name: &ServerName,
-        word: Word,
+        change: RuntimeChange,
         on_duplicate: OnDuplicate,
     ) -> Result<Arc<Server>, Failure> {
         if on_duplicate == OnDuplicate::Refuse && self.named(name).is_some() {
             return Err(duplicate(name));
         }
-        desired.overlay.say(name, word, &desired.file);
+        desired.overlay.record(name, change, &desired.file);
         self.apply_desired(desired).await;
         self.server(name.as_str())
     }
@@ -330,7 +335,7 @@ impl Registry {
         while desired.supervisors.try_join_next().is_some() {}
         desired.leaving.retain(|_, gone| !gone.is_cancelled());
         let before = self.servers.load_full();
-        let desired_servers = desired.overlay.over(&desired.file);
+        let desired_servers = desired.overlay.apply_to(&desired.file);
         self.events().fit_to_servers(desired_servers.len());
         self.learn(desired, &desired_servers);
         let mut changes = Changes::default();
@@ -339,7 +344,7 @@ impl Registry {
             HashMap::default(),
         );
         for (config, standing) in &desired_servers {
-            if *standing != Standing::Configured {
+            if *standing != ServerStanding::Configured {
                 standings.insert(config.name.clone(), standing.clone());
             }
             let server = match before.named(&config.name) {

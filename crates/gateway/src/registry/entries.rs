@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use mainstay_config::{
-    References, Standing, Syntax,
+    References, ServerStanding, Syntax,
     edit::{Document, Entry},
 };
 use mainstay_core::{config::ServerConfig, ids::ServerName};
@@ -87,15 +87,15 @@ impl Sources {
         let servers = self.servers.get().map(|servers| servers.load_full());
         let standing = servers.and_then(|servers| servers.standings.get(name).cloned());
         match standing {
-            Some(Standing::Ephemeral(runtime)) => Some((*runtime.entry).clone()),
-            Some(Standing::Pending(_)) => None,
-            Some(Standing::Configured) | None => {
+            Some(ServerStanding::Ephemeral(runtime)) => Some((*runtime.entry).clone()),
+            Some(ServerStanding::Pending(_)) => None,
+            Some(ServerStanding::Configured) | None => {
                 let origin = self.origin.as_ref()?;
                 let mut clients = origin.clients.inline.iter().rev();
                 if let Some(inline) = clients.find(|client| client.name == *name) {
                     return Some(inline.entry.clone());
                 }
-                let syntax = Syntax::of(&origin.path()?);
+                let syntax = Syntax::of_path(&origin.path()?);
                 Document::read(text?, syntax).ok()?.entry(name)
             }
         }

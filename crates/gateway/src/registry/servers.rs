@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use mainstay_config::Standing;
+use mainstay_config::ServerStanding;
 use mainstay_core::ids::ServerName;
 
 use crate::supervisor::Server;
@@ -15,11 +15,11 @@ pub(super) struct Servers {
     pub list: Vec<Arc<Server>>,
     by_name: HashMap<ServerName, usize>,
     /// Standings of the servers that are not in the file.
-    pub standings: HashMap<ServerName, Standing>,
+    pub standings: HashMap<ServerName, ServerStanding>,
 }
 
 impl Servers {
-    pub fn new(list: Vec<Arc<Server>>, standings: HashMap<ServerName, Standing>) -> Self {
+    pub fn new(list: Vec<Arc<Server>>, standings: HashMap<ServerName, ServerStanding>) -> Self {
         let by_name = list
             .iter()
             .enumerate()

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_config::{Standing, Syntax, Target, edit::Document, folded};
+use mainstay_config::{ServerStanding, ServerTarget, Syntax, edit::Document, folded};
 use mainstay_core::{config::ServerConfig, ids::ServerName};
 use mainstay_platform::{blocking::off_the_runtime, environment::Origin, state};
 
@@ -25,7 +25,7 @@ const LOCK: &str = ".targets.lock";
 const MAX_NAMES: usize = 10_000;
 
 /// The targets of names.
-type Targets = BTreeMap<ServerName, Target>;
+type Targets = BTreeMap<ServerName, ServerTarget>;
 
 /// The targets of names in this run, and the folder with those of all runs.
 #[derive(Debug, Default)]
@@ -58,15 +58,15 @@ impl KnownTargets {
     }
 
     /// Records the targets of the present servers, except pending ones.
-    pub fn learn(&mut self, servers: &[(ServerConfig, Standing)]) {
+    pub fn learn(&mut self, servers: &[(ServerConfig, ServerStanding)]) {
         for (config, standing) in servers {
             let target = match standing {
-                Standing::Pending(_) => continue,
-                Standing::Ephemeral(runtime) => runtime.target.clone(),
-                Standing::Configured => {
+                ServerStanding::Pending(_) => continue,
+                ServerStanding::Ephemeral(runtime) => runtime.target.clone(),
+                ServerStanding::Configured => {
                     let file = self.file.as_ref();
                     let target = file.and_then(|file| file.get(&config.name).cloned());
-                    target.unwrap_or_else(|| Target::of_config(config))
+                    target.unwrap_or_else(|| ServerTarget::of_config(config))
                 }
             };
             if self.learned.get(&config.name) != Some(&target) {
@@ -89,7 +89,7 @@ impl KnownTargets {
     }
 
     /// A former target of this name, in any spelling, that differs from `target`.
-    pub async fn other(&self, name: &ServerName, target: &Target) -> Option<Target> {
+    pub async fn other(&self, name: &ServerName, target: &ServerTarget) -> Option<ServerTarget> {
         let file = match self.folder.clone() {
             Some(folder) => off_the_runtime(move || read(&folder)).await,
             None => Ok(TargetsFile::default()),
@@ -110,7 +110,7 @@ impl KnownTargets {
         let exact = others.clone().find(|(former, _)| *former == name);
         let other = exact.or_else(|| others.next());
         let other = other.map(|(_, target)| target.clone());
-        other.or_else(|| (full && !targets.contains_key(name)).then(Target::default))
+        other.or_else(|| (full && !targets.contains_key(name)).then(ServerTarget::default))
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn file_targets(origin: Option<&Origin>, text: Option<&String>) -> Ta
     let Some(origin) = origin else {
         return Targets::default();
     };
-    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+    let syntax = Syntax::of_path(&origin.path().unwrap_or_default());
     let document = text.and_then(|text| Document::read(text, syntax).ok());
     let written = document
         .map(|document| document.entries())
@@ -131,7 +131,7 @@ pub(super) fn file_targets(origin: Option<&Origin>, text: Option<&String>) -> Ta
         .map(|client| (client.name.clone(), client.entry.clone()));
     let entries = written.into_iter().chain(inline_entries);
     entries
-        .map(|(name, entry)| (name, Target::of_entry(&entry)))
+        .map(|(name, entry)| (name, ServerTarget::of_entry(&entry)))
         .collect()
 }
 

@@ -2,9 +2,9 @@
 //! nothing.
 
 use mainstay_config::{
-    Plan, Syntax,
+    ReloadPlan, Syntax,
     edit::Document,
-    masked_text::{NotRestored, Restored, restored_text},
+    masked_text::{NotRestored, RestoredText, restored_text},
     masking,
 };
 use mainstay_core::{
@@ -32,7 +32,7 @@ pub struct Checked {
     /// Errors first. Positions refer to the proposed text. A value has none.
     pub findings: Vec<Finding>,
     /// The plan. `None` if the proposal would be refused.
-    pub plan: Option<Plan>,
+    pub plan: Option<ReloadPlan>,
 }
 
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Reloader {
             Some(mut config) => {
                 let current = self.current.lock().await;
                 config.keep_launches(&current);
-                Some(Plan::between(&current, &config))
+                Some(ReloadPlan::between(&current, &config))
             }
         };
         Ok(Checked { findings, plan })
@@ -131,7 +131,7 @@ fn read(
 fn checked_text(
     origin: &Origin,
     masked: &str,
-    restored: &Restored,
+    restored: &RestoredText,
 ) -> Result<CheckedProposal, Failure> {
     let mut checked = parsed(origin, &restored.text)?;
     for finding in &mut checked.findings {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use mainstay_config::{
-    Plan, References, Syntax, Unreadable, digest_of_entry,
+    References, ReloadPlan, Syntax, UnreadableFile, digest_of_entry,
     edit::{self, Document, EditError, Entry},
     masking::{self, UnknownSecret},
 };
@@ -75,7 +75,7 @@ impl Keeping {
 
 impl Reloader {
     /// Changes the file, and applies it. Placeholders stand for the secrets in the file.
-    pub fn write(self: &Arc<Self>, change: Change, by: ChangedBy) -> Changing<Plan> {
+    pub fn write(self: &Arc<Self>, change: Change, by: ChangedBy) -> Changing<ReloadPlan> {
         self.write_over(change, None, by)
     }
 
@@ -86,7 +86,7 @@ impl Reloader {
         change: Change,
         digest: String,
         by: ChangedBy,
-    ) -> Changing<Plan> {
+    ) -> Changing<ReloadPlan> {
         self.write_over(change, Some(digest), by)
     }
 
@@ -95,7 +95,7 @@ impl Reloader {
         change: Change,
         digest: Option<String>,
         by: ChangedBy,
-    ) -> Changing<Plan> {
+    ) -> Changing<ReloadPlan> {
         let (this, settled) = (Arc::clone(self), change.name().cloned());
         self.registry.run_to_end(async move {
             let (origin, state) = (this.origin.clone(), this.history.clone());
@@ -115,7 +115,7 @@ impl Reloader {
         &self,
         write: impl FnOnce(Option<&str>) -> Result<(ChangedFile, T), Failure> + Send + 'static,
         settled: Option<&ServerName>,
-    ) -> Result<(Plan, T), Failure> {
+    ) -> Result<(ReloadPlan, T), Failure> {
         let mut current = self.current.lock().await;
         let in_force = self.registry.text();
         let written = off_the_runtime(move || write(in_force.as_deref().map(String::as_str)));
@@ -124,7 +124,7 @@ impl Reloader {
             &current,
             &mut loaded.config,
         ));
-        let plan = Plan::between(&current, &loaded.config);
+        let plan = ReloadPlan::between(&current, &loaded.config);
         self.apply(&mut current, Some(text), loaded.config, settled)
             .await;
         tracing::info!(%plan, "the configuration was written");
@@ -148,7 +148,7 @@ impl Reloader {
     }
 
     pub(super) fn syntax(&self) -> Syntax {
-        Syntax::of(&self.origin.path().unwrap_or_default())
+        Syntax::of_path(&self.origin.path().unwrap_or_default())
     }
 }
 
@@ -201,7 +201,7 @@ pub(super) fn text_to_change(origin: &Origin, in_force: Option<&str>) -> Result<
         (Ok(None), _)
         | (
             Err(LoadError::Unreadable {
-                source: Unreadable::Absent,
+                source: UnreadableFile::Absent,
                 ..
             }),
             Some(_),
@@ -236,13 +236,13 @@ pub(super) fn unsaved(path: &Path, error: &io::Error) -> Failure {
 
 /// The text after the change. Fails if the configuration would be invalid.
 fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<ChangedFile, Failure> {
-    let document = Document::read(text, Syntax::of(path)).map_err(unusable)?;
+    let document = Document::read(text, Syntax::of_path(path)).map_err(unusable)?;
     let changed_name = change.name().cloned();
     let is_import = matches!(change, Change::Import(_));
     let mut submitted = None;
     match change {
         Change::Text(masked) => {
-            let restored = text::restored(&masked, text, Syntax::of(path))?;
+            let restored = text::restored(&masked, text, Syntax::of_path(path))?;
             submitted = Some((masked, restored));
             Ok(())
         }

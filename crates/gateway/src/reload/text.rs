@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use mainstay_config::{
     Syntax,
     edit::{Document, Entry},
-    masked_text::{NotRestored, Restored, masked_text, restored_text},
+    masked_text::{NotRestored, RestoredText, masked_text, restored_text},
 };
 use mainstay_core::{failure::Failure, ids::ServerName};
 use mainstay_platform::blocking::off_the_runtime;
@@ -71,7 +71,7 @@ pub(super) fn restored(
     masked: &str,
     file: &str,
     syntax: Syntax,
-) -> Result<Option<Restored>, Failure> {
+) -> Result<Option<RestoredText>, Failure> {
     if Document::read(masked, syntax).is_err() {
         return Ok(None);
     }

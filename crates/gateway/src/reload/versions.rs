@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use mainstay_config::{Plan, Syntax, masked_text::masked_text};
+use mainstay_config::{ReloadPlan, Syntax, masked_text::masked_text};
 use mainstay_core::{
     config::Config,
     failure::{Failure, FailureKind},
@@ -58,7 +58,7 @@ pub struct Undone {
     /// The number of the file's new version.
     pub version: u64,
     /// The changes of the servers.
-    pub plan: Plan,
+    pub plan: ReloadPlan,
 }
 
 /// The versions of this file.
@@ -77,7 +77,7 @@ pub fn show_version(
     let Some((version, bytes)) = history.version(number)? else {
         return Ok(None);
     };
-    let syntax = Syntax::of(&version.path);
+    let syntax = Syntax::of_path(&version.path);
     let masked = |bytes| masked_text(&Encoding::decode(bytes)?, syntax).ok();
     let text = masked(bytes);
     let before = history.before(number)?;
@@ -121,8 +121,8 @@ pub fn undo_file(
     let restored = restore(origin, history, version, force, ChangedBy::Command)?;
     let after = &restored.done.loaded.config;
     let plan = match before {
-        Some(before) => Plan::between(&before.config, after),
-        None => Plan::between(&Config::default(), after),
+        Some(before) => ReloadPlan::between(&before.config, after),
+        None => ReloadPlan::between(&Config::default(), after),
     };
     Ok(Undone {
         restored: restored.restored,

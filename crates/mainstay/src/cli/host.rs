@@ -6,7 +6,7 @@ use std::path::Path;
 use mainstay_command_line::{
     CommandError,
     connect::DaemonArgs,
-    host::{Host, Occasion, Running, Typed},
+    host::{Host, Occasion, RunningCommand, Typed},
 };
 use mainstay_commands::store::{CallTable, JournalReader, StoreFault, StoreHost};
 use mainstay_core::config::Config;
@@ -39,7 +39,7 @@ impl Host for Program {
         command: Typed,
         arguments: &[&str],
         daemon: DaemonArgs,
-    ) -> Result<Running<'h>, clap::Error> {
+    ) -> Result<RunningCommand<'h>, clap::Error> {
         mainstay_commands::typed(self, command, arguments, daemon)
     }
 }

@@ -95,7 +95,7 @@ impl RunCommand for Mcp {
             .origin(self.config.clone(), self.clients.clone().into());
         let mut loaded = origin.load()?;
         warn_of_unread_rules(&mut loaded);
-        starting::tell_findings(&loaded);
+        starting::print_findings(&loaded);
         self.check_profile(&loaded)?;
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let config = serve::shareable(&origin, &loaded);
@@ -132,7 +132,7 @@ impl Mcp {
         );
         Err(CommandError::Usage {
             message,
-            hint: Some(suggest::among(&self.profile, &names)),
+            hint: Some(suggest::nearest_or_all(&self.profile, &names)),
         })
     }
 }

@@ -24,10 +24,11 @@ use mainstay_command_line::{
     screen, style,
 };
 use mainstay_commands::{
-    Add, Approve, Call, Completions, ConfigCommand, Disable, Doctor, Enable, Events, Export, Get,
-    Health, History, Import, List, Logs, ManPages, Object, Prompts, Read, Reconnect, Records,
-    Reload, Remove, Requests, Resolve, Resources, Restart, Search, Service, Setup, Start, Stats,
-    Stop, Switches, Token, Tools, Ui, Validate,
+    Add, Approve, CallCommand, Completions, ConfigCommand, Disable, Doctor, Enable, EventsCommand,
+    Export, Get, Health, HistoryCommand, Import, List, LogsCommand, ManPages, ObjectCommand,
+    Prompts, ReadCommand, Reconnect, Records, Reload, Remove, Requests, Resolve, ResourcesCommand,
+    Restart, Search, Service, Setup, Start, Stats, Stop, SwitchesCommand, Token, Tools, Ui,
+    Validate,
 };
 use mainstay_front::Connect;
 use mainstay_terminal::{Shell, Top};
@@ -68,7 +69,7 @@ pub struct Cli {
         default_value = "auto",
         hide_possible_values = true
     )]
-    pub color: style::When,
+    pub color: style::ColourMode,
     /// Threads that carry the tasks
     #[arg(
         long,
@@ -136,9 +137,9 @@ commands! {
     /// Let a server be started that was added from inside an MCP client
     Approve(Approve),
     /// Show what happened to the servers lately, or as it happens
-    Events(Events),
+    Events(EventsCommand),
     /// Show which servers were down in the last 30 days, and why
-    History(History),
+    History(HistoryCommand),
     /// Ask every server whether it is well
     Health(Health),
     /// Watch the servers and steer them
@@ -162,23 +163,23 @@ commands! {
     /// Show the calls of each tool: how many, how many failed, how long
     Stats(Stats),
     /// Print arguments or a result by its content identifier
-    Object(Object),
+    Object(ObjectCommand),
     /// Show what servers ask and no client could be asked, and answer it
     Requests(Requests),
     /// Switch servers and tools off for one client, or show what is off
-    Switches(Switches),
+    Switches(SwitchesCommand),
     /// List the tools, or show one
     Tools(Tools),
     /// Call a tool
-    Call(Call),
+    Call(CallCommand),
     /// List the resources and resource templates
-    Resources(Resources),
+    Resources(ResourcesCommand),
     /// Read a resource
-    Read(Read),
+    Read(ReadCommand),
     /// List the prompts, or get one
     Prompts(Prompts),
     /// Show what a server wrote to stderr, and what became of it
-    Logs(Logs),
+    Logs(LogsCommand),
     /// Manage the tokens of clients, and the control token
     Token(Token),
     /// Put the servers of all clients behind Mainstay, or undo that
@@ -244,7 +245,7 @@ impl Cli {
     /// Parses the arguments of the process. On failure prints the reason and returns the exit code.
     pub fn from_arguments() -> Result<Self, ExitCode> {
         // Help and usage errors are printed before `--color` is parsed.
-        let command = Self::command().color(style::When::of_arguments().into());
+        let command = Self::command().color(style::ColourMode::of_arguments().into());
         let parsed = command.try_get_matches();
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         parsed.map_err(screen::usage)

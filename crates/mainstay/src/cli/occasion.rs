@@ -37,7 +37,7 @@ impl OwnDaemon {
     pub fn start(origin: &Origin, recorded: bool) -> Result<Self, CommandError> {
         let mut loaded = origin.load()?;
         warn_of_unread_rules(&mut loaded);
-        starting::tell_findings(&loaded);
+        starting::print_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let local_state = if recorded {
             LocalState::open(&loaded, &lineage)?

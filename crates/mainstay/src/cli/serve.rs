@@ -15,7 +15,7 @@ use mainstay_command_line::{
     CommandError, Exit,
     clients::ClientsArgs,
     host::Host,
-    listen::{self, Listen},
+    listen::{self, ListenAddress},
     output,
     run_command::{CommandFacts, Guard, Role, RunCommand},
     screen::{complain, stderr_is_terminal},
@@ -82,7 +82,7 @@ pub struct Serve {
     config: Option<PathBuf>,
     /// Where to listen; port 0 takes a free one, localhost is IPv4 and IPv6
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = listen::address)]
-    listen: Listen,
+    listen: ListenAddress,
     /// Start three small servers that are part of Mainstay, and no others
     #[arg(long, conflicts_with = "ClientsArgs")]
     demo: bool,
@@ -140,8 +140,8 @@ impl RunCommand for Serve {
             source,
         };
         let bound = match self.listen {
-            Listen::Address(address) => daemon::bind(address).map(Listeners::from),
-            Listen::Localhost(port) => Listeners::localhost(port),
+            ListenAddress::Address(address) => daemon::bind(address).map(Listeners::from),
+            ListenAddress::Localhost(port) => Listeners::localhost(port),
         };
         let listeners = bound.map_err(unbound)?;
         let address = listeners.local_addr().map_err(unbound)?;

@@ -155,7 +155,9 @@ async fn a_servers_state_is_its_principals() {
             .expect("a state")
             .to_owned();
         let calls = backend.count("tools/call");
-        let original_state = state.split_once('/').map_or(&*state, |(_, original)| original);
+        let original_state = state
+            .split_once('/')
+            .map_or(&*state, |(_, original)| original);
         for stolen in [&*state, original_state] {
             next["requestState"] = stolen.into();
             for token in [&world.other, &TOKEN.to_owned()] {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use fake_server::gate::Mode;
+use fake_server::gate::GateMode;
 use serde_json::{Value, json};
 
 use crate::{
@@ -136,9 +136,9 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
             .option("health", health_checks(OFTEN, action))
             .option("reconnect", promptly());
         let (_gateway, client, rest) = before(&backend).await;
-        gate.set(Mode::Reset).await.expect("the gate stands");
+        gate.set(GateMode::Reset).await.expect("the gate stands");
         rest.until_status("x", "reconnecting").await;
-        gate.set(Mode::Forward).await.expect("the gate stands");
+        gate.set(GateMode::Forward).await.expect("the gate stands");
         rest.until_status("x", "connected").await;
         client.assert_echo("x__echo").await;
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mainstay::daemon::{Daemon, DaemonOptions};
-use mainstay_config::{Environment, Source, Syntax, Unreadable};
+use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
 use mainstay_core::{
     config::{Config, Secret},
     ids::ProfileName,
@@ -51,8 +51,8 @@ impl Environment for Nothing {
         None
     }
 
-    fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
-        Err(Unreadable::Absent)
+    fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
+        Err(UnreadableFile::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
@@ -61,7 +61,7 @@ impl Environment for Nothing {
 }
 
 pub fn parse(text: &str) -> Config {
-    let source = Source {
+    let source = ConfigSource {
         syntax: Syntax::Json,
         path: Path::new("/config.json"),
         is_of_clients: false,

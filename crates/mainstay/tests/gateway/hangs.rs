@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use fake_server::gate::Mode;
+use fake_server::gate::GateMode;
 use serde_json::{Value, json};
 
 use crate::{
@@ -169,13 +169,13 @@ async fn a_network_that_swallows_everything_is_an_outage() {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
-        gate.set(Mode::Silent).await.expect("the gate stands");
+        gate.set(GateMode::Silent).await.expect("the gate stands");
         let hangs = |server: &Value| {
             let reason = server["lastError"].as_str().unwrap_or_default();
             server["status"] == "reconnecting" && reason.contains("no handshake within 1000 ms")
         };
         rest.until("x", "given up for now", hangs).await;
-        gate.set(Mode::Forward).await.expect("the gate stands");
+        gate.set(GateMode::Forward).await.expect("the gate stands");
         rest.until_status("x", "connected").await;
         client.assert_echo("x__echo").await;
     }

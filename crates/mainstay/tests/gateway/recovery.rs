@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fake_server::gate::Mode;
+use fake_server::gate::GateMode;
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
@@ -195,7 +195,7 @@ async fn a_network_blip_is_shown_and_heals() {
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
-        gate.set(Mode::Closed).await.expect("the gate stands");
+        gate.set(GateMode::Closed).await.expect("the gate stands");
         gate.reset();
         let retried = |server: &Value| {
             number(&server["reconnectAttempt"]) >= 2 && server["nextRetryMs"].is_u64()
@@ -206,7 +206,7 @@ async fn a_network_blip_is_shown_and_heals() {
             contains_words(&server["lastError"], "cannot connect"),
             "{server}"
         );
-        gate.set(Mode::Forward).await.expect("the gate stands");
+        gate.set(GateMode::Forward).await.expect("the gate stands");
         rest.until_status("x", "connected").await;
         client.assert_echo("x__echo").await;
     }

@@ -1,6 +1,6 @@
 //! The tasks extension of 2026-07-28 on the aggregate (SEP-2663).
 
-use fake_server::gate::Mode;
+use fake_server::gate::GateMode;
 use serde_json::{Value, json};
 
 use crate::{
@@ -207,9 +207,9 @@ async fn what_happened_meanwhile_is_told() {
     let filter = json!({"notifications": {"taskIds": [task_name]}});
     let mut stream = client.begin("subscriptions/listen", filter).await;
     assert!(stream.message().await["params"]["notifications"]["taskIds"].is_array());
-    gate.set(Mode::Reset).await.expect("the gate stands");
+    gate.set(GateMode::Reset).await.expect("the gate stands");
     until("refusals", || gate.refusals().len() > 2).await;
-    gate.set(Mode::Forward).await.expect("the gate stands");
+    gate.set(GateMode::Forward).await.expect("the gate stands");
     let news = soon("news", stream.message()).await;
     assert_eq!(news["params"]["taskId"], task_name, "{news}");
     assert!(news["params"].get("resultType").is_none(), "{news}");

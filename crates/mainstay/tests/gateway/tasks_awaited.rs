@@ -1,7 +1,7 @@
 //! Servers that turn calls into tasks (SEP-2663), and clients that do not know tasks: Mainstay follows each
 //! task to its end.
 
-use fake_server::gate::Mode;
+use fake_server::gate::GateMode;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -203,9 +203,9 @@ async fn a_task_outlives_its_connection() {
     let call = client.call("x__task", json!({"ms": 500}));
     let trouble = async {
         backend.until_count("tasks/get", 1).await;
-        gate.set(Mode::Reset).await.expect("the gate stands");
+        gate.set(GateMode::Reset).await.expect("the gate stands");
         until("a refusal", || !gate.refusals().is_empty()).await;
-        gate.set(Mode::Forward).await.expect("the gate stands");
+        gate.set(GateMode::Forward).await.expect("the gate stands");
     };
     let (done, ()) = soon("a task", async { tokio::join!(call, trouble) }).await;
     assert_eq!(text(&done), "the task is done");

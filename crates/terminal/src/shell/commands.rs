@@ -24,7 +24,7 @@ pub enum Name {
 
 /// A command and its description.
 #[derive(Debug)]
-pub struct Command {
+pub struct ShellCommand {
     pub name: Name,
     /// The name without the slash.
     pub word: &'static str,
@@ -41,8 +41,8 @@ const fn command(
     usage: &'static str,
     about: &'static str,
     more: &'static str,
-) -> Command {
-    Command {
+) -> ShellCommand {
+    ShellCommand {
         name,
         word,
         usage,
@@ -51,7 +51,7 @@ const fn command(
     }
 }
 
-pub const COMMANDS: [Command; 14] = [
+pub const COMMANDS: [ShellCommand; 14] = [
     command(
         Name::Servers,
         "servers",
@@ -213,7 +213,7 @@ pub enum Value {
 }
 
 /// The command of this name, without its slash.
-pub fn find(word: &str) -> Option<&'static Command> {
+pub fn find(word: &str) -> Option<&'static ShellCommand> {
     COMMANDS.iter().find(|command| command.word == word)
 }
 
@@ -224,8 +224,8 @@ pub fn nearest(word: &str) -> Option<&'static str> {
 
 /// All commands, a line each.
 pub fn overview() -> String {
-    let shown = COMMANDS.iter().filter(|command| command.word != "exit");
-    let mut lines: Vec<String> = shown
+    let listed = COMMANDS.iter().filter(|command| command.word != "exit");
+    let mut lines: Vec<String> = listed
         .map(|command| {
             let usage = format!("/{} {}", command.word, command.usage);
             let usage = usage.trim_end();
@@ -243,7 +243,7 @@ pub fn overview() -> String {
 }
 
 /// The description of one command.
-pub fn described(command: &Command) -> String {
+pub fn described(command: &ShellCommand) -> String {
     let mut text = format!("/{} {}", command.word, command.usage);
     text.truncate(text.trim_end().len());
     // Writing to a String cannot fail.
@@ -262,7 +262,10 @@ mod tests {
     fn every_command_is_told_of() {
         insta::assert_snapshot!(overview());
         for command in &COMMANDS {
-            assert_eq!(find(command.word).map(|it| it.name), Some(command.name));
+            assert_eq!(
+                find(command.word).map(|command| command.name),
+                Some(command.name)
+            );
             assert!(described(command).contains(command.about));
         }
         assert_eq!(nearest("serers"), Some("servers"));

@@ -1,6 +1,6 @@
 //! Completions at a position of a line. Pure, over a snapshot of names.
 
-use mainstay_command_line::known::{Argument, Known, Offer};
+use mainstay_command_line::completion_names::{Argument, CompletionNames, CompletionTarget};
 
 use super::{
     commands::{self, COMMANDS, Name, Value},
@@ -33,7 +33,7 @@ struct Typed<'l> {
 type Choice<'k> = (&'k str, &'k str);
 
 /// The completions at an offset of the line, in bytes. None inside JSON.
-pub fn complete(line: &str, place: usize, known: &Known) -> Vec<Candidate> {
+pub fn complete(line: &str, place: usize, names: &CompletionNames) -> Vec<Candidate> {
     let Some(text) = line.get(..place) else {
         return Vec::new();
     };
@@ -55,18 +55,23 @@ pub fn complete(line: &str, place: usize, known: &Known) -> Vec<Candidate> {
         return Vec::new();
     };
     let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
-    of_command(command.name, &words, last, known)
+    of_command(command.name, &words, last, names)
 }
 
 /// The completions of a command's arguments after these words.
-fn of_command(name: Name, words: &[&str], last: &Typed<'_>, known: &Known) -> Vec<Candidate> {
+fn of_command(
+    name: Name,
+    words: &[&str],
+    last: &Typed<'_>,
+    names: &CompletionNames,
+) -> Vec<Candidate> {
     let options = commands::options(name);
-    let asked = words.last().and_then(|word| {
+    let option_value = words.last().and_then(|word| {
         let option = options.iter().find(|(option, _)| option == word)?;
         option.1
     });
-    match asked {
-        Some(Value::Server) => return last.choices(servers(known)),
+    match option_value {
+        Some(Value::Server) => return last.choices(servers(names)),
         Some(Value::Free) => return Vec::new(),
         None => {}
     }
@@ -74,20 +79,20 @@ fn of_command(name: Name, words: &[&str], last: &Typed<'_>, known: &Known) -> Ve
         return last.choices(options.iter().map(|(option, _)| (*option, "")));
     }
     match (name, words) {
-        (Name::Health | Name::Log | Name::History, []) => last.choices(servers(known)),
-        (Name::Server, []) => last.choices(commands::ACTIONS.iter().map(|it| (*it, ""))),
+        (Name::Health | Name::Log | Name::History, []) => last.choices(servers(names)),
+        (Name::Server, []) => last.choices(commands::ACTIONS.iter().map(|action| (*action, ""))),
         (Name::Server, [_, ..]) => {
-            let others = servers(known).filter(|(server, _)| !words[1..].contains(server));
+            let others = servers(names).filter(|(server, _)| !words[1..].contains(server));
             last.choices(others)
         }
-        (Name::Tools, []) => last.choices(servers(known).chain(names(&known.tools))),
-        (Name::Call, []) => last.choices(names(&known.tools)),
-        (Name::Call, [tool, given @ ..]) => last.arguments(&known.tools, tool, given),
-        (Name::Prompt, []) => last.choices(names(&known.prompts)),
-        (Name::Prompt, [prompt, given @ ..]) => last.arguments(&known.prompts, prompt, given),
+        (Name::Tools, []) => last.choices(servers(names).chain(target_names(&names.tools))),
+        (Name::Call, []) => last.choices(target_names(&names.tools)),
+        (Name::Call, [tool, pairs @ ..]) => last.arguments(&names.tools, tool, pairs),
+        (Name::Prompt, []) => last.choices(target_names(&names.prompts)),
+        (Name::Prompt, [prompt, pairs @ ..]) => last.arguments(&names.prompts, prompt, pairs),
         (Name::Read, []) => {
-            let resources = known.resources.iter();
-            last.choices(resources.map(|(uri, name)| (uri.as_str(), name.as_str())))
+            let choices = names.resources.iter();
+            last.choices(choices.map(|(uri, name)| (uri.as_str(), name.as_str())))
         }
         (Name::Help, []) => {
             last.choices(COMMANDS.iter().map(|command| (command.word, command.about)))
@@ -96,11 +101,11 @@ fn of_command(name: Name, words: &[&str], last: &Typed<'_>, known: &Known) -> Ve
     }
 }
 
-fn servers(known: &Known) -> impl Iterator<Item = Choice<'_>> {
-    known.servers.iter().map(|server| (server.as_str(), ""))
+fn servers(names: &CompletionNames) -> impl Iterator<Item = Choice<'_>> {
+    names.servers.iter().map(|server| (server.as_str(), ""))
 }
 
-fn names(offers: &[Offer]) -> impl Iterator<Item = Choice<'_>> {
+fn target_names(offers: &[CompletionTarget]) -> impl Iterator<Item = Choice<'_>> {
     let names = offers.iter();
     names.map(|offer| (offer.name.as_str(), offer.about.as_str()))
 }
@@ -112,8 +117,8 @@ fn fitting<'k>(
 ) -> impl Iterator<Item = Choice<'k>> {
     let typed = typed.to_lowercase();
     let choices: Vec<Choice<'k>> = choices.collect();
-    let begins = |choice: &Choice<'_>| choice.0.to_lowercase().starts_with(&typed);
-    let any_begins = choices.iter().any(begins);
+    let is_prefix = |choice: &Choice<'_>| choice.0.to_lowercase().starts_with(&typed);
+    let any_begins = choices.iter().any(is_prefix);
     choices.into_iter().filter(move |choice| {
         let name = choice.0.to_lowercase();
         if any_begins {
@@ -142,15 +147,15 @@ impl Typed<'_> {
     }
 
     /// The names of missing arguments, or the values of the argument before the cursor.
-    fn arguments(&self, offers: &[Offer], name: &str, given: &[&str]) -> Vec<Candidate> {
+    fn arguments(&self, offers: &[CompletionTarget], name: &str, pairs: &[&str]) -> Vec<Candidate> {
         let Some(offer) = offers.iter().find(|offer| offer.name == name) else {
             return Vec::new();
         };
         if let Some((key, value)) = self.text.split_once('=') {
-            let argument = offer.arguments.iter().find(|it| it.name == key);
-            let values = argument.map_or(&[][..], |it| &it.values);
-            let values = values.iter().map(|value| (value.as_str(), ""));
-            return fitting(value, values)
+            let argument = offer.arguments.iter().find(|argument| argument.name == key);
+            let values = argument.map_or(&[][..], |argument| &argument.values);
+            let choices = values.iter().map(|value| (value.as_str(), ""));
+            return fitting(value, choices)
                 .map(|(value, about)| {
                     self.becomes(format!("{}={}", as_word(key), as_word(value)), about, true)
                 })
@@ -158,13 +163,13 @@ impl Typed<'_> {
         }
         let is_given = |argument: &&Argument| {
             let key_of = |word: &&str| word.split_once('=').map(|(key, _)| key.to_owned());
-            !given
+            !pairs
                 .iter()
                 .filter_map(key_of)
                 .any(|key| key == argument.name)
         };
-        let arguments = offer.arguments.iter().filter(is_given);
-        let choices = arguments.map(|argument| (argument.name.as_str(), argument.about.as_str()));
+        let missing = offer.arguments.iter().filter(is_given);
+        let choices = missing.map(|argument| (argument.name.as_str(), argument.about.as_str()));
         fitting(&self.text, choices)
             .map(|(name, about)| self.becomes(format!("{}=", as_word(name)), about, false))
             .collect()
@@ -206,18 +211,18 @@ fn typed(text: &str) -> Option<Vec<Typed<'_>>> {
 mod tests {
     use super::*;
 
-    fn known() -> Known {
+    fn names() -> CompletionNames {
         let argument = |name: &str, values: &[&str]| Argument {
             name: name.to_owned(),
             about: String::new(),
             values: values.iter().map(ToString::to_string).collect(),
         };
-        let offer = |name: &str, arguments| Offer {
+        let offer = |name: &str, arguments| CompletionTarget {
             name: name.to_owned(),
             about: "does it".to_owned(),
             arguments,
         };
-        Known {
+        CompletionNames {
             servers: ["files", "git", "github"].map(str::to_owned).to_vec(),
             tools: vec![
                 offer(
@@ -239,14 +244,14 @@ mod tests {
     fn after(line: &str) -> Vec<String> {
         let place = line.find('|').expect("a cursor");
         let line = line.replace('|', "");
-        let candidates = complete(&line, place, &known());
-        let becomes = candidates.into_iter().map(|it| {
-            let blank = if it.is_whole { " " } else { "" };
+        let candidates = complete(&line, place, &names());
+        let becomes = candidates.into_iter().map(|candidate| {
+            let blank = if candidate.is_whole { " " } else { "" };
             format!(
                 "{}{}{blank}{}",
-                &line[..it.from],
-                it.text,
-                &line[it.until..]
+                &line[..candidate.from],
+                candidate.text,
+                &line[candidate.until..]
             )
         });
         becomes.collect()
@@ -337,8 +342,8 @@ mod tests {
 
     #[test]
     fn a_place_that_is_none_has_nothing() {
-        assert!(complete("/ä", 2, &known()).is_empty());
-        assert!(complete("", 5, &known()).is_empty());
-        assert_eq!(complete("", 0, &known()).len(), COMMANDS.len());
+        assert!(complete("/ä", 2, &names()).is_empty());
+        assert!(complete("", 5, &names()).is_empty());
+        assert_eq!(complete("", 0, &names()).len(), COMMANDS.len());
     }
 }

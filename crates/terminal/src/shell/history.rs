@@ -20,14 +20,14 @@ const MOST: usize = 1000;
 const FILE: &str = "shell-history";
 
 #[derive(Debug)]
-pub struct History {
+pub struct LineHistory {
     lines: Vec<String>,
     redactor: Option<Redactor>,
     /// `None` if nothing can be stored.
     file: Option<PathBuf>,
 }
 
-impl History {
+impl LineHistory {
     /// The lines of earlier shells, if they can be read.
     pub fn open() -> Self {
         let file = match locate() {
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn lines_with_secrets_are_not_kept() {
         let redactor = redactor().expect("rules");
-        let kept = |line| worth_keeping(line, None, Some(&redactor));
+        let stored = |line| worth_keeping(line, None, Some(&redactor));
         for line in [
             "/call a/b password=hunter2",
             "/call a/b token=abcdef123456",
@@ -139,17 +139,17 @@ mod tests {
             "/call a/b text=ghp_abcdefghijklmnopqrstuvwxyz0123456789",
             "/read https://user:hunter2@example.com/",
         ] {
-            assert_eq!(kept(line), None, "{line}");
+            assert_eq!(stored(line), None, "{line}");
         }
         assert_eq!(
-            kept(" /call a/b text='two words' ").as_deref(),
+            stored(" /call a/b text='two words' ").as_deref(),
             Some("/call a/b text='two words'")
         );
         assert_eq!(
-            kept("/call a/b {\n\"a\": 1}").as_deref(),
+            stored("/call a/b {\n\"a\": 1}").as_deref(),
             Some("/call a/b { \"a\": 1}")
         );
-        assert_eq!(kept("  "), None);
+        assert_eq!(stored("  "), None);
         let last = "/servers".to_owned();
         assert_eq!(
             worth_keeping("/servers", Some(&last), Some(&redactor)),

@@ -6,15 +6,15 @@ use super::commands;
 
 /// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ParsedLine {
     /// The name without the slash.
     pub command: String,
-    pub words: Vec<Word>,
+    pub words: Vec<LineWord>,
 }
 
 /// Text between blanks outside of quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct LineWord {
     /// The text without quotes.
     pub text: String,
     /// True for a JSON object.
@@ -35,7 +35,7 @@ impl LineError {
     pub fn hint(&self) -> String {
         match self {
             Self::NoSlash { first } => match commands::nearest(first) {
-                Some(meant) => format!("did you mean /{meant}? /help shows the commands"),
+                Some(near) => format!("did you mean /{near}? /help shows the commands"),
                 None => "/help shows the commands".to_owned(),
             },
             Self::OpenQuote(_) => {
@@ -63,7 +63,7 @@ pub fn commands(text: &str) -> Vec<&str> {
 }
 
 /// Parses a line. `None` for an empty line or a comment.
-pub fn parse(line: &str) -> Result<Option<Line>, LineError> {
+pub fn parse(line: &str) -> Result<Option<ParsedLine>, LineError> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
@@ -73,7 +73,7 @@ pub fn parse(line: &str) -> Result<Option<Line>, LineError> {
         let first = first.to_owned();
         return Err(LineError::NoSlash { first });
     };
-    Ok(Some(Line {
+    Ok(Some(ParsedLine {
         command: command.to_owned(),
         words: words(&line[first.len()..])?,
     }))
@@ -81,7 +81,7 @@ pub fn parse(line: &str) -> Result<Option<Line>, LineError> {
 
 /// Splits a text into words. A word may have quoted parts. A value that begins with a bracket ends with its
 /// JSON, if it is valid.
-pub fn words(text: &str) -> Result<Vec<Word>, LineError> {
+pub fn words(text: &str) -> Result<Vec<LineWord>, LineError> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -93,13 +93,13 @@ pub fn words(text: &str) -> Result<Vec<Word>, LineError> {
 }
 
 /// The first word, and the rest.
-fn word(text: &str) -> Result<(Word, &str), LineError> {
+fn word(text: &str) -> Result<(LineWord, &str), LineError> {
     if text.starts_with('{') {
-        let end = json_end(text).map_err(|why| {
+        let end = json_end(text).map_err(|error| {
             let start = text.chars().take(20).collect();
-            LineError::BadJson(start, why)
+            LineError::BadJson(start, error)
         })?;
-        let word = Word {
+        let word = LineWord {
             text: text[..end].to_owned(),
             is_object: true,
         };
@@ -137,7 +137,7 @@ fn word(text: &str) -> Result<(Word, &str), LineError> {
         };
         is_value = c == '=';
     }
-    let word = Word {
+    let word = LineWord {
         text: word,
         is_object: false,
     };

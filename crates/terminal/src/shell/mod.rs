@@ -23,7 +23,7 @@ use mainstay_command_line::{
     clients::ClientsArgs,
     connect::DaemonArgs,
     host::Host,
-    news::Shown,
+    news::ProgressLine,
     output, progress,
     run_command::{CommandFacts, Guard, RunCommand},
     screen,
@@ -37,12 +37,12 @@ use tokio::{
 };
 
 use self::{
-    history::History,
+    history::LineHistory,
     notices::Notices,
     prompt::{Input, Prompt},
-    run::{Outcome, Runner, command},
+    run::{LineOutcome, Runner, command},
     typed_ahead::TypedAhead,
-    watch::{Names, Watch},
+    watch::{Names, WatchTasks},
 };
 
 /// Time between two checks that the terminal still exists.
@@ -120,7 +120,7 @@ impl RunCommand for Shell {
             .health
             .origin(self.config.clone(), self.clients.clone().into());
         let occasion = host.start(&origin, true)?;
-        let daemon = DaemonArgs::known(Client::clone(occasion.client()), self.json);
+        let daemon = DaemonArgs::for_client(Client::clone(occasion.client()), self.json);
         let outcome = async {
             if !self.is_interactive() {
                 occasion.settled().await;
@@ -176,11 +176,11 @@ enum End {
 
 impl Session<'_> {
     /// Runs each command of a script, and continues after a failure.
-    async fn read_script(mut self, given: &[String]) -> Result<Exit, CommandError> {
+    async fn read_script(mut self, commands: &[String]) -> Result<Exit, CommandError> {
         let mut worst = Exit::DONE;
         let mut stdin = BufReader::new(tokio::io::stdin()).lines();
-        let mut given = given.iter();
-        let reads_stdin = given.len() == 0;
+        let mut scripted = commands.iter();
+        let reads_stdin = scripted.len() == 0;
         let mut history = Vec::new();
         loop {
             let line = if reads_stdin {
@@ -192,7 +192,7 @@ impl Session<'_> {
                     signal = self.signals.next() => return Err(interrupted(signal)),
                 }
             } else {
-                given.next().cloned()
+                scripted.next().cloned()
             };
             let Some(line) = line else { return Ok(worst) };
             history.push(line.clone());
@@ -207,8 +207,8 @@ impl Session<'_> {
     /// Shows a prompt until the user leaves.
     async fn converse(mut self) -> Result<Exit, CommandError> {
         let (names, notices) = (Names::default(), Notices::default());
-        let mut history = History::open();
-        let watch = Watch::start(&self.daemon, &names, &notices);
+        let mut history = LineHistory::open();
+        let watch = WatchTasks::start(&self.daemon, &names, &notices);
         let unusable = |error| CommandError::Read {
             path: "the terminal".to_owned(),
             source: error,
@@ -221,7 +221,7 @@ impl Session<'_> {
                 input = prompt.line() => input,
                 () = terminal_gone() => break Ok(Exit::DONE),
                 signal = self.signals.next() => {
-                    // Ctrl-C that came too late for its command.
+                    // This Ctrl-C came too late for its command.
                     if signal.is_interrupt() {
                         continue;
                     }
@@ -281,11 +281,11 @@ impl Session<'_> {
             }
         };
         let subject = line.words.first().map_or("", |word| word.text.as_str());
-        let what = format!("/{} {subject}", command.word);
-        let shown = Shown::new(&output::one_line(what.trim_end()));
+        let subject_line = format!("/{} {subject}", command.word);
+        let progress_line = ProgressLine::new(&output::one_line(subject_line.trim_end()));
         let runner = Runner {
             host: self.host,
-            daemon: self.daemon.clone().showing(Some(shown.clone())),
+            daemon: self.daemon.clone().showing(Some(progress_line.clone())),
             has_own_servers: self.has_own_servers,
             history,
         };
@@ -297,7 +297,7 @@ impl Session<'_> {
         let ended = {
             let work = progress::ticking(Box::pin(runner.run(command, &line.words)), |_| {
                 if is_interactive && !is_stream {
-                    shown.tick();
+                    progress_line.tick();
                 }
             });
             tokio::select! {
@@ -306,8 +306,8 @@ impl Session<'_> {
             }
         };
         match ended {
-            Ok(Ok(Outcome::Done(exit))) => End::Done(exit),
-            Ok(Ok(Outcome::Quit)) => End::Quit,
+            Ok(Ok(LineOutcome::Done(exit))) => End::Done(exit),
+            Ok(Ok(LineOutcome::Quit)) => End::Quit,
             Ok(Err(error)) => {
                 error.report(self.json);
                 End::Done(error.exit())

@@ -16,12 +16,12 @@ pub const LOOK: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Default)]
 pub struct Notices {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<NoticeState>>,
     /// Notified of a row to show.
     waiting: Arc<Notify>,
 }
 
-struct State {
+struct NoticeState {
     /// The printer while a line is typed.
     printer: ExternalPrinter<String>,
     is_typing: bool,
@@ -29,7 +29,7 @@ struct State {
     dropped: usize,
 }
 
-impl Default for State {
+impl Default for NoticeState {
     fn default() -> Self {
         Self {
             printer: ExternalPrinter::new(1),

@@ -48,7 +48,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// The thread that edits lines.
 pub struct Prompt {
     /// Each message requests a line.
-    wanted: mpsc::Sender<()>,
+    requests: mpsc::Sender<()>,
     inputs: async_mpsc::Receiver<Input>,
     /// Stops the editing of a line.
     stop: Arc<AtomicBool>,
@@ -63,15 +63,15 @@ impl Prompt {
         let mut editor = editor(lines, names, notices)
             .map_err(io::Error::other)?
             .with_break_signal(Arc::clone(&stop));
-        let (wanted, wishes) = mpsc::channel::<()>();
+        let (requests, incoming) = mpsc::channel::<()>();
         let (tell, inputs) = async_mpsc::channel(1);
         let thread = thread::Builder::new().name("prompt".to_owned());
         let thread = thread.spawn(move || {
-            while wishes.recv().is_ok() {
+            while incoming.recv().is_ok() {
                 let input = match editor.read_line(&Plain) {
                     Ok(Signal::Success(line)) => Input::Line(line),
                     Ok(Signal::CtrlC) => Input::Cleared,
-                    // Also the break signal, and additions of later versions.
+                    // These include the break signal, and signals of later versions.
                     Ok(_) => Input::End,
                     Err(error) => Input::Failed(error),
                 };
@@ -81,7 +81,7 @@ impl Prompt {
             }
         })?;
         Ok(Self {
-            wanted,
+            requests,
             inputs,
             stop,
             thread,
@@ -92,7 +92,7 @@ impl Prompt {
     /// Shows the prompt, and waits for a line. Notices are shown above it.
     pub async fn line(&mut self) -> Input {
         self.notices.typing_begins();
-        if self.wanted.send(()).is_err() {
+        if self.requests.send(()).is_err() {
             return Input::End;
         }
         let input = self.inputs.recv().await;
@@ -104,14 +104,14 @@ impl Prompt {
     /// Restores the terminal. If the terminal is gone, the thread blocks forever, and ends with the process.
     pub fn end(self) {
         let Self {
-            wanted,
+            requests,
             inputs,
             stop,
             thread,
             ..
         } = self;
         stop.store(true, Ordering::Relaxed);
-        drop((wanted, inputs));
+        drop((requests, inputs));
         let until = Instant::now() + GIVEN_BACK_WITHIN;
         while !thread.is_finished() {
             if Instant::now() >= until {
@@ -203,9 +203,9 @@ impl EditMode for Keys {
 
 impl Keys {
     fn any_fits(&self) -> bool {
-        let known = Arc::clone(&self.names.lock());
+        let names = Arc::clone(&self.names.lock());
         let line = self.line.lock();
-        !complete(&line.0, line.1, &known).is_empty()
+        !complete(&line.0, line.1, &names).is_empty()
     }
 }
 
@@ -213,14 +213,14 @@ struct FromNames(Names);
 
 impl Completer for FromNames {
     fn complete(&mut self, line: &str, place: usize) -> Vec<Suggestion> {
-        let known = Arc::clone(&self.0.lock());
-        let candidates = complete(line, place, &known).into_iter();
+        let names = Arc::clone(&self.0.lock());
+        let candidates = complete(line, place, &names).into_iter();
         candidates
-            .map(|it| Suggestion {
-                value: it.text,
-                description: Some(it.about).filter(|about| !about.is_empty()),
-                span: Span::new(it.from, it.until),
-                append_whitespace: it.is_whole,
+            .map(|candidate| Suggestion {
+                value: candidate.text,
+                description: Some(candidate.about).filter(|about| !about.is_empty()),
+                span: Span::new(candidate.from, candidate.until),
+                append_whitespace: candidate.is_whole,
                 ..Suggestion::default()
             })
             .collect()

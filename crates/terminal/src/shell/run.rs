@@ -9,8 +9,8 @@ use mainstay_command_line::{
 };
 
 use super::{
-    commands::{self, Command, Name},
-    line::{Line, Word},
+    commands::{self, Name, ShellCommand},
+    line::{LineWord, ParsedLine},
 };
 
 /// Lines that `/history` shows.
@@ -18,12 +18,12 @@ const LINES: usize = 50;
 
 /// The result of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LineOutcome {
     Done(Exit),
     Quit,
 }
 
-impl From<Exit> for Outcome {
+impl From<Exit> for LineOutcome {
     fn from(exit: Exit) -> Self {
         Self::Done(exit)
     }
@@ -39,19 +39,23 @@ pub struct Runner<'s> {
 }
 
 /// The command of a line. The error suggests the name that was probably meant.
-pub fn command(line: &Line) -> Result<&'static Command, CommandError> {
+pub fn command(line: &ParsedLine) -> Result<&'static ShellCommand, CommandError> {
     commands::find(&line.command).ok_or_else(|| {
-        let meant = commands::nearest(&line.command);
-        let meant = meant.map_or_else(String::new, |it| format!("did you mean /{it}? "));
+        let near = commands::nearest(&line.command);
+        let question = near.map_or_else(String::new, |name| format!("did you mean /{name}? "));
         CommandError::NotFound {
-            what: format!("command /{}", line.command),
-            hint: format!("{meant}/help shows the commands"),
+            subject: format!("command /{}", line.command),
+            hint: format!("{question}/help shows the commands"),
         }
     })
 }
 
 impl Runner<'_> {
-    pub async fn run(&self, command: &Command, words: &[Word]) -> Result<Outcome, CommandError> {
+    pub async fn run(
+        &self,
+        command: &ShellCommand,
+        words: &[LineWord],
+    ) -> Result<LineOutcome, CommandError> {
         let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
         let most = match command.name {
             Name::Servers | Name::Quit => 0,
@@ -67,9 +71,9 @@ impl Runner<'_> {
             return Err(usage(command, message));
         }
         let exit = match command.name {
-            Name::Quit => return Ok(Outcome::Quit),
+            Name::Quit => return Ok(LineOutcome::Quit),
             Name::Help => help(&texts)?,
-            Name::History => match (&texts[..], texts.first().and_then(|it| it.parse().ok())) {
+            Name::History => match (&texts[..], texts.first().and_then(|text| text.parse().ok())) {
                 ([], _) => self.lines(LINES)?,
                 ([_], Some(most)) => self.lines(most)?,
                 _ => self.typed(command, Typed::History, &texts).await?,
@@ -101,7 +105,7 @@ impl Runner<'_> {
     /// Runs another command of the program, with the shell's daemon.
     async fn typed(
         &self,
-        command: &Command,
+        command: &ShellCommand,
         typed: Typed,
         words: &[&str],
     ) -> Result<Exit, CommandError> {
@@ -109,7 +113,7 @@ impl Runner<'_> {
         running.map_err(|error| unread(command, &error))?.await
     }
 
-    async fn server(&self, command: &Command, words: &[&str]) -> Result<Exit, CommandError> {
+    async fn server(&self, command: &ShellCommand, words: &[&str]) -> Result<Exit, CommandError> {
         let Some((action, names)) = words.split_first() else {
             return Err(usage(command, "ACTION is missing".to_owned()));
         };
@@ -122,11 +126,12 @@ impl Runner<'_> {
             "enable" => Typed::Switch { on: true },
             "disable" => Typed::Switch { on: false },
             other => {
-                let meant = suggest::nearest(other, commands::ACTIONS.into_iter());
-                let meant = meant.map_or_else(String::new, |it| format!("did you mean {it}? "));
+                let near = suggest::nearest(other, commands::ACTIONS.into_iter());
+                let question =
+                    near.map_or_else(String::new, |name| format!("did you mean {name}? "));
                 return Err(CommandError::NotFound {
-                    what: format!("/server {other}"),
-                    hint: format!("{meant}/help server shows what there is"),
+                    subject: format!("/server {other}"),
+                    hint: format!("{question}/help server shows what there is"),
                 });
             }
         };
@@ -150,7 +155,7 @@ impl Runner<'_> {
         running.await
     }
 
-    async fn call(&self, command: &Command, words: &[Word]) -> Result<Exit, CommandError> {
+    async fn call(&self, command: &ShellCommand, words: &[LineWord]) -> Result<Exit, CommandError> {
         let Some((tool, arguments)) = words.split_first() else {
             return Err(usage(command, "SERVER/TOOL is missing".to_owned()));
         };
@@ -162,8 +167,8 @@ impl Runner<'_> {
                 return Err(usage(command, message.to_owned()));
             }
             pairs => {
-                let pairs = pairs.iter().map(|word| word.text.as_str());
-                ["--", &tool.text].into_iter().chain(pairs).collect()
+                let texts = pairs.iter().map(|word| word.text.as_str());
+                ["--", &tool.text].into_iter().chain(texts).collect()
             }
         };
         self.typed(command, Typed::Call, &words).await
@@ -184,7 +189,7 @@ fn help(words: &[&str]) -> Result<Exit, CommandError> {
         output::text(&commands::overview())?;
         return Ok(Exit::DONE);
     };
-    let line = Line {
+    let line = ParsedLine {
         command: word.trim_start_matches('/').to_owned(),
         words: Vec::new(),
     };
@@ -204,7 +209,7 @@ fn after_dashes<'w>(first: &[&'w str], words: &[&'w str]) -> Vec<&'w str> {
 }
 
 /// The error that another command does not accept the words.
-fn unread(command: &Command, error: &clap::Error) -> CommandError {
+fn unread(command: &ShellCommand, error: &clap::Error) -> CommandError {
     if let Some(missing) = missing(error) {
         return usage(command, missing);
     }
@@ -222,17 +227,17 @@ fn missing(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::Strings(names)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let names = names.iter().map(|name| {
+    let bare_names = names.iter().map(|name| {
         // `<NAME>...`
         let name = name.trim_end_matches('.');
         name.trim_matches(['<', '>']).to_owned()
     });
-    let names: Vec<String> = names.collect();
+    let names: Vec<String> = bare_names.collect();
     let verb = if names.len() == 1 { "is" } else { "are" };
     Some(format!("{} {verb} missing", names.join(", ")))
 }
 
-fn usage(command: &Command, message: String) -> CommandError {
+fn usage(command: &ShellCommand, message: String) -> CommandError {
     let usage = format!("usage: /{} {}", command.word, command.usage);
     CommandError::Usage {
         message,

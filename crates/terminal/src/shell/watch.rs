@@ -4,7 +4,9 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use mainstay_api::{self as api, Client, Told};
-use mainstay_command_line::{CommandError, connect::DaemonArgs, happened, known::Known, trouble};
+use mainstay_command_line::{
+    CommandError, completion_names::CompletionNames, connect::DaemonArgs, happened, trouble,
+};
 use mainstay_core::event::EventKind;
 use parking_lot::Mutex;
 use tokio::{
@@ -25,12 +27,12 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The names for completion.
-pub type Names = Arc<Mutex<Arc<Known>>>;
+pub type Names = Arc<Mutex<Arc<CompletionNames>>>;
 
 /// The background tasks.
-pub struct Watch(JoinSet<()>);
+pub struct WatchTasks(JoinSet<()>);
 
-impl Watch {
+impl WatchTasks {
     pub fn start(daemon: &DaemonArgs, names: &Names, notices: &Notices) -> Self {
         let mut tasks = JoinSet::new();
         let changed = Arc::new(Notify::new());
@@ -41,7 +43,7 @@ impl Watch {
             place: None,
             was_there: false,
             is_gone: false,
-            told: Outages::default(),
+            outages: Outages::default(),
         };
         tasks.spawn(watcher.run());
         tasks.spawn(notices.clone().hand_over());
@@ -57,19 +59,19 @@ impl Watch {
 /// Reads the names now, and again when they may have changed.
 async fn read_names(daemon: DaemonArgs, names: Names, changed: Arc<Notify>) {
     loop {
-        if let Ok(Ok(known)) = timeout(LIMIT, read(&daemon)).await {
-            *names.lock() = Arc::new(known);
+        if let Ok(Ok(current)) = timeout(LIMIT, read(&daemon)).await {
+            *names.lock() = Arc::new(current);
         }
         changed.notified().await;
         sleep(DEBOUNCE).await;
     }
 }
 
-async fn read(daemon: &DaemonArgs) -> Result<Known, CommandError> {
+async fn read(daemon: &DaemonArgs) -> Result<CompletionNames, CommandError> {
     let client = daemon.find()?;
     let (servers, tools) = (client.servers().await?, client.tools().await?);
     let (prompts, resources) = (client.prompts().await?, client.resources().await?);
-    Ok(Known::new(&servers, &tools, &prompts, &resources))
+    Ok(CompletionNames::new(&servers, &tools, &prompts, &resources))
 }
 
 struct Watcher {
@@ -79,7 +81,7 @@ struct Watcher {
     place: Option<String>,
     was_there: bool,
     is_gone: bool,
-    told: Outages,
+    outages: Outages,
 }
 
 impl Watcher {
@@ -108,16 +110,18 @@ impl Watcher {
             self.notices.tell("the daemon is back");
         }
         self.changed.notify_one();
-        while let Some(told) = stream.next().await? {
-            match told {
+        while let Some(message) = stream.next().await? {
+            match message {
                 Told::Missed => {}
                 Told::Snapshot(servers) => {
-                    for notice in self.told.begin(&servers) {
+                    for notice in self.outages.begin(&servers) {
                         self.notices.tell(&notice);
                     }
                 }
                 Told::Event(event) => {
-                    if let Some(notice) = self.told.of(&event, self.notices.is_typing()) {
+                    if let Some(notice) =
+                        self.outages.notice_about(&event, self.notices.is_typing())
+                    {
                         self.notices.tell(&notice);
                     }
                 }
@@ -143,9 +147,9 @@ impl Outages {
                 &*server.status,
                 "reconnecting" | "error" | "failed" | "crashed"
             );
-            if is_down && let Some(why) = trouble::trouble(server) {
+            if is_down && let Some(reason) = trouble::trouble(server) {
                 self.0.insert(server.name.clone());
-                notices.push(format!("{} {}: {why}", server.name, server.status));
+                notices.push(format!("{} {}: {reason}", server.name, server.status));
             }
         }
         notices
@@ -153,7 +157,7 @@ impl Outages {
 
     /// The notice about an event: a loss, a return, the end of all attempts, or a health problem. The user's
     /// own commands print their results, so starts are only reported while a line is typed.
-    fn of(&mut self, event: &api::Event, is_typing: bool) -> Option<String> {
+    fn notice_about(&mut self, event: &api::Event, is_typing: bool) -> Option<String> {
         let (word, detail) = happened::words(event);
         let server = event.server.as_deref().unwrap_or("configuration");
         let kind = serde_json::json!({"type": event.kind, "data": event.data});
@@ -196,7 +200,7 @@ impl Outages {
             )
             | None => true,
         };
-        let shown = match &kind {
+        let notice = match &kind {
             Some(EventKind::ConfigReloaded { .. }) => {
                 format!("the configuration was read again; {detail}")
             }
@@ -206,7 +210,7 @@ impl Outages {
             _ if detail.is_empty() => format!("{server} {word}"),
             _ => format!("{server} {word}: {detail}"),
         };
-        is_news.then_some(shown)
+        is_news.then_some(notice)
     }
 }
 
@@ -252,46 +256,47 @@ mod tests {
             last_error: Some("refused".to_owned()),
         };
         let mut outages = Outages::default();
-        let mut said = |kind: &EventKind, is_typing| outages.of(&event(kind), is_typing);
+        let mut notice =
+            |kind: &EventKind, is_typing| outages.notice_about(&event(kind), is_typing);
         assert_eq!(
-            said(&lost, true).as_deref(),
+            notice(&lost, true).as_deref(),
             Some("fs lost: process exited unexpectedly (signal 9)")
         );
-        assert_eq!(said(&reconnecting(1), true), None);
+        assert_eq!(notice(&reconnecting(1), true), None);
         assert_eq!(
-            said(&back, false).as_deref(),
+            notice(&back, false).as_deref(),
             Some("fs reconnected: after 1 attempt")
         );
-        assert_eq!(said(&stopped, true), None);
+        assert_eq!(notice(&stopped, true), None);
         assert_eq!(
-            said(&EventKind::ServerConnected {}, true).as_deref(),
+            notice(&EventKind::ServerConnected {}, true).as_deref(),
             Some("fs connected")
         );
-        assert_eq!(said(&EventKind::ServerConnected {}, false), None);
+        assert_eq!(notice(&EventKind::ServerConnected {}, false), None);
         let changed = EventKind::ConfigReloaded {
             added: Vec::new(),
             removed: Vec::new(),
             changed: vec![ServerName::new("off").expect("a legal name")],
         };
         assert_eq!(
-            said(&changed, false).as_deref(),
+            notice(&changed, false).as_deref(),
             Some("the configuration was read again; changed: off")
         );
         let refused = EventKind::ConfigRejected {
             reason: "no JSON".to_owned(),
         };
         assert_eq!(
-            said(&refused, false).as_deref(),
+            notice(&refused, false).as_deref(),
             Some("the configuration was refused: no JSON")
         );
         // A server that was never connected.
         assert_eq!(
-            said(&reconnecting(1), true).as_deref(),
+            notice(&reconnecting(1), true).as_deref(),
             Some("fs reconnecting: refused; attempt 1 in 1.0 s")
         );
-        assert_eq!(said(&reconnecting(2), true), None);
+        assert_eq!(notice(&reconnecting(2), true), None);
         assert_eq!(
-            said(&given_up, false).as_deref(),
+            notice(&given_up, false).as_deref(),
             Some("fs failed: refused")
         );
     }

@@ -1,7 +1,7 @@
 //! Actions of the user on a server.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ServerAction {
     Start,
     Stop,
     Restart,
@@ -10,9 +10,9 @@ pub enum Action {
     Disable,
 }
 
-impl Action {
+impl ServerAction {
     /// The action of a key. The same key enables a disabled server and disables an enabled one.
-    pub const fn of(key: char, is_enabled: bool) -> Option<Self> {
+    pub const fn for_key(key: char, is_enabled: bool) -> Option<Self> {
         Some(match key {
             't' => Self::Start,
             'x' => Self::Stop,

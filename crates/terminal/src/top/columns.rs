@@ -3,7 +3,7 @@
 use super::rows::Row;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub enum TopColumn {
     Name,
     State,
     Rate,
@@ -18,7 +18,7 @@ pub enum Column {
 }
 
 /// A column and its width. A blank follows each.
-pub type Placed = (Column, u16);
+pub type Placed = (TopColumn, u16);
 
 /// Width of the marker of the selected row, and a blank.
 pub const MARKER: u16 = 2;
@@ -30,7 +30,7 @@ const LEAST_SPARK: u16 = 6;
 /// Least width of the detail column beside all numbers.
 const LEAST_DETAIL: u16 = 30;
 
-impl Column {
+impl TopColumn {
     pub const fn head(self) -> &'static str {
         match self {
             Self::Name => "NAME",
@@ -65,7 +65,7 @@ impl Column {
             Self::P95 => recent.p95_ms.map_or_else(|| "-".to_owned(), millis),
             Self::Processes => figures
                 .processes
-                .map_or_else(|| "-".to_owned(), |it| it.to_string()),
+                .map_or_else(|| "-".to_owned(), |count| count.to_string()),
             Self::Memory => figures.memory_bytes.map_or_else(|| "-".to_owned(), bytes),
             Self::Name | Self::State | Self::Spark | Self::Detail => String::new(),
         }
@@ -75,16 +75,16 @@ impl Column {
 /// The columns that fit a width, in order. `longest_name` is the width of the longest name.
 pub fn placed(width: u16, longest_name: u16) -> Vec<Placed> {
     let name = longest_name.clamp(LEAST_NAME, (width / 5).clamp(LEAST_NAME, 32));
-    let mut columns = vec![(Column::Name, name), (Column::State, STATE)];
+    let mut columns = vec![(TopColumn::Name, name), (TopColumn::State, STATE)];
     let mut left = width.saturating_sub(MARKER + name + 1 + STATE + 1);
-    // The most important first; the order on the screen differs.
+    // The most important column comes first. The order on the screen is another one.
     let numbers = [
-        (Column::Rate, 7),
-        (Column::Errors, 4),
-        (Column::P95, 5),
-        (Column::Memory, 5),
-        (Column::P50, 5),
-        (Column::Processes, 4),
+        (TopColumn::Rate, 7),
+        (TopColumn::Errors, 4),
+        (TopColumn::P95, 5),
+        (TopColumn::Memory, 5),
+        (TopColumn::P50, 5),
+        (TopColumn::Processes, 4),
     ];
     let mut chosen = Vec::new();
     for (column, wide) in numbers {
@@ -96,22 +96,26 @@ pub fn placed(width: u16, longest_name: u16) -> Vec<Placed> {
         }
     }
     let order = [
-        Column::Rate,
-        Column::Errors,
-        Column::P50,
-        Column::P95,
-        Column::Processes,
-        Column::Memory,
+        TopColumn::Rate,
+        TopColumn::Errors,
+        TopColumn::P50,
+        TopColumn::P95,
+        TopColumn::Processes,
+        TopColumn::Memory,
     ];
     for column in order {
-        columns.extend(chosen.iter().find(|(it, _)| *it == column));
+        columns.extend(
+            chosen
+                .iter()
+                .find(|(chosen_column, _)| *chosen_column == column),
+        );
     }
     if left >= LEAST_SPARK + 1 + LEAST_DETAIL {
         let spark = (left / 4).clamp(LEAST_SPARK, 30);
-        columns.push((Column::Spark, spark));
-        columns.push((Column::Detail, left - spark - 1));
+        columns.push((TopColumn::Spark, spark));
+        columns.push((TopColumn::Detail, left - spark - 1));
     } else if left >= LEAST_SPARK {
-        columns.push((Column::Spark, left));
+        columns.push((TopColumn::Spark, left));
     }
     columns
 }
@@ -164,7 +168,7 @@ pub fn spark(row: &Row, width: u16, is_unicode: bool) -> String {
         let level = (calls * top).div_ceil(most);
         usize::try_from(level)
             .ok()
-            .and_then(|it| levels.get(it))
+            .and_then(|index| levels.get(index))
             .copied()
     });
     let bars: String = bars.map(|bar| bar.unwrap_or(' ')).collect();
@@ -197,9 +201,13 @@ mod tests {
                 );
             }
         }
-        let has = |width, column| placed(width, 12).iter().any(|(it, _)| *it == column);
-        assert!(has(80, Column::Spark) && has(80, Column::Processes));
-        assert!(!has(80, Column::Detail) && has(140, Column::Detail));
-        assert!(has(60, Column::P95) && !has(40, Column::P95));
+        let has = |width, column| {
+            placed(width, 12)
+                .iter()
+                .any(|(placed_column, _)| *placed_column == column)
+        };
+        assert!(has(80, TopColumn::Spark) && has(80, TopColumn::Processes));
+        assert!(!has(80, TopColumn::Detail) && has(140, TopColumn::Detail));
+        assert!(has(60, TopColumn::P95) && !has(40, TopColumn::P95));
     }
 }

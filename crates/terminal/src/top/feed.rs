@@ -13,10 +13,10 @@ use tokio::{
 };
 
 use super::{
-    action::Action,
-    model::Event,
-    pane::{LINES, Line, Topic},
-    questions::Question,
+    action::ServerAction,
+    model::TopEvent,
+    pane::{LINES, PaneLine, Topic},
+    questions::DaemonQuestion,
 };
 
 /// The first pause before a daemon that is gone is tried again. The pause doubles up to the longest one.
@@ -34,8 +34,8 @@ const CALLS_EVERY: Duration = Duration::from_secs(2);
 const QUEUE: usize = 256;
 
 pub struct Feed {
-    tell: mpsc::Sender<Event>,
-    told: mpsc::Receiver<Event>,
+    sender: mpsc::Sender<TopEvent>,
+    receiver: mpsc::Receiver<TopEvent>,
     tasks: JoinSet<()>,
     /// The daemon, while it is connected.
     client: Arc<Mutex<Option<Client>>>,
@@ -45,13 +45,13 @@ pub struct Feed {
 impl Feed {
     /// Follows this daemon, and later the one at this URL or of the state directory.
     pub fn start(client: Client, url: Option<String>) -> Self {
-        let (tell, told) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(QUEUE);
         let shared = Arc::new(Mutex::new(Some(client.clone())));
         let mut tasks = JoinSet::new();
-        tasks.spawn(connected(client, url, Arc::clone(&shared), tell.clone()));
+        tasks.spawn(connected(client, url, Arc::clone(&shared), sender.clone()));
         Self {
-            tell,
-            told,
+            sender,
+            receiver,
             tasks,
             client: shared,
             following: None,
@@ -59,10 +59,10 @@ impl Feed {
     }
 
     /// The next event. Cancel-safe.
-    pub async fn next(&mut self) -> Event {
+    pub async fn next(&mut self) -> TopEvent {
         loop {
             tokio::select! {
-                Some(event) = self.told.recv() => return event,
+                Some(event) = self.receiver.recv() => return event,
                 Some(ended) = self.tasks.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
                         resume_unwind(error.into_panic());
@@ -72,31 +72,31 @@ impl Feed {
         }
     }
 
-    pub fn ask(&mut self, question: Question) {
-        self.work(|client, tell| async move {
+    pub fn ask(&mut self, question: DaemonQuestion) {
+        self.work(|client, sender| async move {
             let answer = timeout(ANSWER, answer(&client, &question)).await;
             let event = match answer {
                 Ok(Ok(event)) => event,
                 // If the daemon is gone, the stream reports the reason.
-                Ok(Err(_)) | Err(_) => Event::NoAnswer(question),
+                Ok(Err(_)) | Err(_) => TopEvent::NoAnswer(question),
             };
-            tell.send(event).await.ok();
+            sender.send(event).await.ok();
         });
     }
 
-    pub fn operate(&mut self, name: String, action: Action) {
-        self.work(move |client, tell| async move {
+    pub fn operate(&mut self, name: String, action: ServerAction) {
+        self.work(move |client, sender| async move {
             let outcome = operate(&client, &name, action).await;
-            let event = Event::Operated { name, outcome };
-            tell.send(event).await.ok();
+            let event = TopEvent::Operated { name, outcome };
+            sender.send(event).await.ok();
         });
     }
 
     /// Follows a topic of a server, instead of the earlier one.
     pub fn follow(&mut self, generation: u64, topic: Topic, name: String) {
         self.unfollow();
-        self.following = self.work(move |client, tell| async move {
-            let pane = PaneLines { tell, generation };
+        self.following = self.work(move |client, sender| async move {
+            let pane = PaneLines { sender, generation };
             let followed = match topic {
                 Topic::Log => log(&client, &name, &pane).await,
                 Topic::Calls => calls(&client, &name, &pane).await,
@@ -104,7 +104,7 @@ impl Feed {
                 Topic::Events | Topic::Status => Ok(()),
             };
             if let Err(error) = followed {
-                pane.tell(vec![Line::remark(&error.to_string())], false)
+                pane.tell(vec![PaneLine::remark(&error.to_string())], false)
                     .await;
             }
         });
@@ -119,10 +119,10 @@ impl Feed {
     /// Runs work with the daemon, if it is connected.
     fn work<W: Future<Output = ()> + Send + 'static>(
         &mut self,
-        work: impl FnOnce(Client, mpsc::Sender<Event>) -> W,
+        work: impl FnOnce(Client, mpsc::Sender<TopEvent>) -> W,
     ) -> Option<AbortHandle> {
         let client = self.client.lock().clone()?;
-        Some(self.tasks.spawn(work(client, self.tell.clone())))
+        Some(self.tasks.spawn(work(client, self.sender.clone())))
     }
 }
 
@@ -131,7 +131,7 @@ async fn connected(
     first: Client,
     url: Option<String>,
     shared: Arc<Mutex<Option<Client>>>,
-    tell: mpsc::Sender<Event>,
+    sender: mpsc::Sender<TopEvent>,
 ) {
     let mut found = Ok(first);
     let mut pause = FIRST_PAUSE;
@@ -140,7 +140,7 @@ async fn connected(
             Ok(client) => {
                 *shared.lock() = Some(client.clone());
                 let mut was_there = false;
-                let ended = events(&client, &tell, &mut was_there).await;
+                let ended = events(&client, &sender, &mut was_there).await;
                 *shared.lock() = None;
                 if was_there {
                     pause = FIRST_PAUSE;
@@ -149,11 +149,11 @@ async fn connected(
             }
             Err(error) => Some(CommandError::to_string(&error)),
         };
-        let gone = Event::Gone {
+        let gone = TopEvent::Gone {
             reason: reason.unwrap_or_else(|| "it has stopped".to_owned()),
             again_in: pause,
         };
-        if tell.send(gone).await.is_err() {
+        if sender.send(gone).await.is_err() {
             return;
         }
         sleep(pause).await;
@@ -166,73 +166,77 @@ async fn connected(
 /// Sends the servers, the recent events, and all later ones, until the daemon ends the stream.
 async fn events(
     client: &Client,
-    tell: &mpsc::Sender<Event>,
+    sender: &mpsc::Sender<TopEvent>,
     was_there: &mut bool,
 ) -> Result<(), ClientError> {
     let mut stream = client.follow_events(None).await?;
-    while let Some(told) = stream.next().await? {
-        let event = match told {
-            Told::Snapshot(servers) if *was_there => Event::Servers(servers),
+    while let Some(message) = stream.next().await? {
+        let event = match message {
+            Told::Snapshot(servers) if *was_there => TopEvent::Servers(servers),
             Told::Snapshot(servers) => {
                 *was_there = true;
-                tell.send(Event::Connected(servers)).await.ok();
-                Event::Happened(client.recent_events(None).await?.events)
+                sender.send(TopEvent::Connected(servers)).await.ok();
+                TopEvent::Happened(client.recent_events(None).await?.events)
             }
-            Told::Event(event) => Event::Happened(vec![event]),
+            Told::Event(event) => TopEvent::Happened(vec![event]),
             // The servers follow.
             Told::Missed => continue,
         };
-        tell.send(event).await.ok();
+        sender.send(event).await.ok();
     }
     Ok(())
 }
 
-async fn answer(client: &Client, question: &Question) -> Result<Event, ClientError> {
+async fn answer(client: &Client, question: &DaemonQuestion) -> Result<TopEvent, ClientError> {
     Ok(match question {
-        Question::Servers => Event::Servers(client.servers().await?),
-        Question::Server(name) => Event::Server(Box::new(client.server(name).await?.server)),
-        Question::Figures => Event::Figures(client.figures().await?),
+        DaemonQuestion::Servers => TopEvent::Servers(client.servers().await?),
+        DaemonQuestion::Server(name) => {
+            TopEvent::Server(Box::new(client.server(name).await?.server))
+        }
+        DaemonQuestion::Figures => TopEvent::Figures(client.figures().await?),
     })
 }
 
 /// The result of an action, in words.
-async fn operate(client: &Client, name: &str, action: Action) -> Result<String, String> {
+async fn operate(client: &Client, name: &str, action: ServerAction) -> Result<String, String> {
     let keeping = Keeping {
         persist: true,
         replace: false,
     };
     let operated = match action {
-        Action::Enable | Action::Disable => client.switch(name, action.verb(), keeping).await,
+        ServerAction::Enable | ServerAction::Disable => {
+            client.switch(name, action.verb(), keeping).await
+        }
         _ => client.operate(name, action.verb()).await,
     };
     let failed = |error: String| format!("cannot {} {name}: {error}", action.verb());
     let operated = operated.map_err(|error| failed(error.to_string()))?;
     match operated.error {
         // The server is enabled in the configuration; only the start failed.
-        Some(error) if action == Action::Enable => {
+        Some(error) if action == ServerAction::Enable => {
             Err(format!("{name} is enabled, but does not start: {error}"))
         }
         Some(error) => Err(failed(error)),
-        None if action == Action::Disable => Ok(format!("{name} is disabled")),
+        None if action == ServerAction::Disable => Ok(format!("{name} is disabled")),
         None => Ok(format!("{name} is {}", operated.status)),
     }
 }
 
 /// The receiver of a pane's lines.
 struct PaneLines {
-    tell: mpsc::Sender<Event>,
+    sender: mpsc::Sender<TopEvent>,
     generation: u64,
 }
 
 impl PaneLines {
-    async fn tell(&self, lines: Vec<Line>, is_whole: bool) {
-        let event = Event::Pane {
+    async fn tell(&self, lines: Vec<PaneLine>, is_whole: bool) {
+        let event = TopEvent::Pane {
             generation: self.generation,
             lines,
             is_whole,
         };
         // Without a reader the program ends.
-        self.tell.send(event).await.ok();
+        self.sender.send(event).await.ok();
     }
 }
 
@@ -241,10 +245,10 @@ async fn log(client: &Client, name: &str, pane: &PaneLines) -> Result<(), Client
     pane.tell(Vec::new(), true).await;
     while let Some(event) = events.next().await? {
         let line = match event {
-            LogEvent::Line(line) => Line::of_log(&line),
+            LogEvent::Line(line) => PaneLine::of_log(&line),
             LogEvent::TailEnd(_) => continue,
             LogEvent::Missed(missed) => {
-                Line::remark(&format!("{} lines came too fast", missed.lines))
+                PaneLine::remark(&format!("{} lines came too fast", missed.lines))
             }
         };
         pane.tell(vec![line], false).await;
@@ -260,7 +264,7 @@ async fn calls(client: &Client, name: &str, pane: &PaneLines) -> Result<(), Clie
         looks.tick().await;
         let records = client.call_records(&query).await?;
         // The newest is the last line, as in a log.
-        let lines = records.calls.iter().rev().map(Line::of_call);
+        let lines = records.calls.iter().rev().map(PaneLine::of_call);
         pane.tell(lines.collect(), true).await;
     }
 }

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum KeyPress {
     Char(char),
     Enter,
     Escape,
@@ -24,8 +24,8 @@ pub enum Key {
     Redraw,
 }
 
-impl Key {
-    pub fn of(event: KeyEvent) -> Option<Self> {
+impl KeyPress {
+    pub fn from_event(event: KeyEvent) -> Option<Self> {
         if event.kind == KeyEventKind::Release {
             return None;
         }

@@ -22,7 +22,7 @@ pub struct List {
     /// The text of the filter.
     pub text: String,
     /// Indices of the rows that match the filter, in order.
-    pub shown: Vec<usize>,
+    pub visible: Vec<usize>,
     /// The name of the selected server. It survives sorting, filtering and a restart.
     pub selected: Option<String>,
     /// The first row on the screen. The view keeps the selection visible.
@@ -40,7 +40,7 @@ impl List {
             is_reversed: false,
             states: States::All,
             text: String::new(),
-            shown: Vec::new(),
+            visible: Vec::new(),
             selected: None,
             first: 0,
             page: 1,
@@ -57,9 +57,9 @@ impl List {
     /// The index of the selected row among the shown ones.
     pub fn place(&self) -> Option<usize> {
         let selected = self.selected.as_ref()?;
-        self.shown
+        self.visible
             .iter()
-            .position(|it| self.rows[*it].name == *selected)
+            .position(|index| self.rows[*index].name == *selected)
     }
 
     /// The selected server, after the selection is at rest.
@@ -71,8 +71,8 @@ impl List {
 
     /// Replaces all servers.
     pub fn set_all(&mut self, servers: Vec<Server>, now: Instant) {
-        let before = std::mem::take(&mut self.rows).into_iter();
-        let mut before: HashMap<String, Row> = before.map(|it| (it.name.clone(), it)).collect();
+        let rows = std::mem::take(&mut self.rows).into_iter();
+        let mut before: HashMap<String, Row> = rows.map(|row| (row.name.clone(), row)).collect();
         let rows = servers.into_iter().map(|server| {
             let row = Row::new(server, now);
             match before.get_mut(&row.name) {
@@ -89,20 +89,20 @@ impl List {
     #[must_use]
     pub fn set(&mut self, server: Server, now: Instant) -> bool {
         let row = Row::new(server, now);
-        let known = self.rows.iter_mut().find(|it| it.name == row.name);
-        let is_known = known.is_some();
-        if let Some(before) = known {
+        let listed = self.rows.iter_mut().find(|listed| listed.name == row.name);
+        let is_listed = listed.is_some();
+        if let Some(before) = listed {
             *before = row.with_figures_of(before);
         }
         self.arrange(now);
-        is_known
+        is_listed
     }
 
     /// Sets the figures. Returns true if they belong to exactly the servers in the list.
     #[must_use]
     pub fn set_figures(&mut self, figures: Vec<ServerFigures>, now: Instant) -> bool {
-        let figures = figures.into_iter();
-        let mut figures: HashMap<_, _> = figures.map(|it| (it.name.clone(), it)).collect();
+        let by_name = |figures: ServerFigures| (figures.name.clone(), figures);
+        let mut figures: HashMap<_, _> = figures.into_iter().map(by_name).collect();
         let mut is_complete = true;
         for row in &mut self.rows {
             match figures.remove(&row.name) {
@@ -117,7 +117,7 @@ impl List {
     /// Sorts and filters the rows. Selects the nearest row if the selected one is gone.
     pub fn arrange(&mut self, now: Instant) {
         let place = self.place();
-        self.shown = rows::shown(
+        self.visible = rows::visible(
             &self.rows,
             self.sort,
             self.is_reversed,
@@ -133,8 +133,11 @@ impl List {
 
     /// Selects the row at this index, or the last one.
     pub fn choose(&mut self, place: usize, now: Instant) {
-        let place = place.min(self.shown.len().saturating_sub(1));
-        let chosen = self.shown.get(place).map(|it| self.rows[*it].name.clone());
+        let place = place.min(self.visible.len().saturating_sub(1));
+        let chosen = self
+            .visible
+            .get(place)
+            .map(|index| self.rows[*index].name.clone());
         if chosen.is_some() && chosen != self.selected {
             self.selected = chosen;
             self.selected_at = now;

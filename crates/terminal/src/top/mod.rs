@@ -40,8 +40,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::{
     feed::Feed,
     job::{Job, JobControl},
-    keys::Key,
-    model::{Effect, Event, Model},
+    keys::KeyPress,
+    model::{Effect, Model, TopEvent},
     terminal::Screen,
     view::{Look, view},
 };
@@ -74,7 +74,7 @@ pub struct Top {
 /// The events of the loop.
 enum Next {
     Input(Option<io::Result<Input>>),
-    Event(Event),
+    Event(TopEvent),
     Signal(Signal),
     Job(Job),
 }
@@ -140,16 +140,18 @@ async fn show(
         let next = tokio::select! {
             input = inputs.next() => Next::Input(input),
             event = feed.next() => Next::Event(event),
-            _ = ticks.tick() => Next::Event(Event::Tick),
+            _ = ticks.tick() => Next::Event(TopEvent::Tick),
             signal = signals.next() => Next::Signal(signal),
             job = jobs.next() => Next::Job(job),
         };
         let event = match next {
             Next::Event(event) => event,
             Next::Input(Some(Ok(Input::Key(key)))) => {
-                let Some(key) = Key::of(key) else { continue };
+                let Some(key) = KeyPress::from_event(key) else {
+                    continue;
+                };
                 is_urgent = true;
-                Event::Key(key)
+                TopEvent::Key(key)
             }
             Next::Input(Some(Ok(Input::Resize(..)))) => {
                 (model.is_dirty, is_urgent) = (true, true);
@@ -197,12 +199,15 @@ async fn show(
 /// Prints the servers, each with its figures.
 async fn print(client: &Client) -> Result<Exit, CommandError> {
     let (servers, figures) = (client.servers().await?, client.figures().await?);
-    let shown = servers.servers.iter().map(|server| {
-        let figures = figures.servers.iter().find(|it| it.name == server.name);
+    let rows = servers.servers.iter().map(|server| {
+        let figures = figures
+            .servers
+            .iter()
+            .find(|figures| figures.name == server.name);
         json!({"server": server, "figures": figures})
     });
-    let shown: Vec<_> = shown.collect();
-    output::json(&json!({"servers": shown, "warnings": servers.warnings}))?;
+    let rows: Vec<_> = rows.collect();
+    output::json(&json!({"servers": rows, "warnings": servers.warnings}))?;
     Ok(Exit::DONE)
 }
 

@@ -9,11 +9,11 @@ use mainstay_api::{Event as Happened, Figures, Server, Servers};
 use mainstay_command_line::output;
 
 use super::{
-    action::Action,
-    keys::Key,
+    action::ServerAction,
+    keys::KeyPress,
     list::List,
-    pane::{Line, Pane, Topic},
-    questions::{Question, Questions},
+    pane::{Pane, PaneLine, Topic},
+    questions::{DaemonQuestion, DaemonQuestions},
     rows::{Row, States},
 };
 
@@ -28,8 +28,8 @@ const EVENTS: usize = 2000;
 
 /// An event for the model.
 #[derive(Debug)]
-pub enum Event {
-    Key(Key),
+pub enum TopEvent {
+    Key(KeyPress),
     Tick,
     /// The daemon is connected, with all of its servers. It may be another daemon than before.
     Connected(Servers),
@@ -42,12 +42,12 @@ pub enum Event {
     Server(Box<Server>),
     Figures(Figures),
     /// A question was not answered.
-    NoAnswer(Question),
+    NoAnswer(DaemonQuestion),
     Happened(Vec<Happened>),
     /// Lines of a pane, with the generation of its request.
     Pane {
         generation: u64,
-        lines: Vec<Line>,
+        lines: Vec<PaneLine>,
         is_whole: bool,
     },
     Operated {
@@ -60,10 +60,10 @@ pub enum Event {
 /// An action that the model requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    Ask(Question),
+    Ask(DaemonQuestion),
     Operate {
         name: String,
-        action: Action,
+        action: ServerAction,
     },
     /// Follow the topic of a pane, instead of the earlier one.
     Follow {
@@ -79,13 +79,13 @@ pub enum Effect {
 
 /// The meaning of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum KeyMode {
     Browse,
     /// The text of the filter is typed.
     Filter,
     Confirm {
         name: String,
-        action: Action,
+        action: ServerAction,
     },
     /// The help, from this line on.
     Help {
@@ -95,7 +95,7 @@ pub enum Mode {
 
 /// The connection to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum DaemonLink {
     Up,
     Gone { reason: String, again_at: Instant },
 }
@@ -110,20 +110,20 @@ pub struct Notice {
 #[derive(Debug)]
 pub struct Model {
     pub now: Instant,
-    pub link: Link,
+    pub link: DaemonLink,
     pub list: List,
     pub warnings: Vec<String>,
-    pub mode: Mode,
+    pub mode: KeyMode,
     pub pane: Option<Pane>,
     pub events: VecDeque<Happened>,
     pub notice: Option<Notice>,
     /// True if the picture has changed since it was drawn.
     pub is_dirty: bool,
     /// Operations in progress, by server.
-    pub at_work: HashMap<String, Action>,
+    pub at_work: HashMap<String, ServerAction>,
     /// True if the screen is high enough for a pane, as last drawn.
     pub has_room_for_pane: bool,
-    questions: Questions,
+    questions: DaemonQuestions,
     generation: u64,
 }
 
@@ -131,17 +131,17 @@ impl Model {
     pub fn new(servers: Servers, now: Instant) -> Self {
         let mut model = Self {
             now,
-            link: Link::Up,
+            link: DaemonLink::Up,
             list: List::new(now),
             warnings: Vec::new(),
-            mode: Mode::Browse,
+            mode: KeyMode::Browse,
             pane: None,
             events: VecDeque::new(),
             notice: None,
             is_dirty: true,
             at_work: HashMap::new(),
             has_room_for_pane: true,
-            questions: Questions::new(now),
+            questions: DaemonQuestions::new(now),
             generation: 0,
         };
         model.set_servers(servers);
@@ -149,15 +149,15 @@ impl Model {
     }
 
     /// Handles an event. The effects must be performed in order.
-    pub fn update(&mut self, event: Event, now: Instant) -> Vec<Effect> {
+    pub fn update(&mut self, event: TopEvent, now: Instant) -> Vec<Effect> {
         let before = std::mem::replace(&mut self.now, now);
         // Time alone changes little.
-        self.is_dirty |= !matches!(event, Event::Tick | Event::NoAnswer(_));
+        self.is_dirty |= !matches!(event, TopEvent::Tick | TopEvent::NoAnswer(_));
         match event {
-            Event::Key(key) => return self.press(key),
-            Event::Tick => return self.tick(before),
-            Event::Connected(servers) => {
-                self.link = Link::Up;
+            TopEvent::Key(key) => return self.press(key),
+            TopEvent::Tick => return self.tick(before),
+            TopEvent::Connected(servers) => {
+                self.link = DaemonLink::Up;
                 self.questions.begin();
                 // The daemon repeats its recent events.
                 self.events.clear();
@@ -166,44 +166,45 @@ impl Model {
                     pane.followed = None;
                 }
             }
-            Event::Gone { reason, again_in } => {
-                self.link = Link::Gone {
+            TopEvent::Gone { reason, again_in } => {
+                self.link = DaemonLink::Gone {
                     reason: output::one_line(&reason).into_owned(),
                     again_at: now + again_in,
                 };
                 self.questions.give_up();
                 self.at_work.clear();
             }
-            Event::Servers(servers) => {
-                self.questions.close(&Question::Servers);
+            TopEvent::Servers(servers) => {
+                self.questions.close(&DaemonQuestion::Servers);
                 self.set_servers(servers);
             }
-            Event::Server(server) => {
-                self.questions.close(&Question::Server(server.name.clone()));
+            TopEvent::Server(server) => {
+                self.questions
+                    .close(&DaemonQuestion::Server(server.name.clone()));
                 if !self.list.set(*server, now) {
                     self.questions.want_all(now);
                 }
             }
-            Event::Figures(figures) => {
-                self.questions.close(&Question::Figures);
+            TopEvent::Figures(figures) => {
+                self.questions.close(&DaemonQuestion::Figures);
                 if !self.list.set_figures(figures.servers, now) {
                     self.questions.want_all(now);
                 }
             }
-            Event::NoAnswer(question) => {
+            TopEvent::NoAnswer(question) => {
                 self.questions.close(&question);
                 // A server that is gone is in no list.
-                if let Question::Server(_) = question {
+                if let DaemonQuestion::Server(_) = question {
                     self.questions.want_all(now);
                 }
             }
-            Event::Happened(events) => {
+            TopEvent::Happened(events) => {
                 for event in events {
                     match &event.server {
-                        Some(server) => self.questions.want(server.clone()),
+                        Some(server) => self.questions.mark_changed(server.clone()),
                         None => {
                             for row in &self.list.rows {
-                                self.questions.want(row.name.clone());
+                                self.questions.mark_changed(row.name.clone());
                             }
                         }
                     }
@@ -214,7 +215,7 @@ impl Model {
                         })
                     });
                     if let Some(pane) = followed {
-                        pane.add(vec![Line::of_event(&event)], false);
+                        pane.add(vec![PaneLine::of_event(&event)], false);
                     }
                     if self.events.len() == EVENTS {
                         self.events.pop_front();
@@ -222,7 +223,7 @@ impl Model {
                     self.events.push_back(event);
                 }
             }
-            Event::Pane {
+            TopEvent::Pane {
                 generation,
                 lines,
                 is_whole,
@@ -231,9 +232,9 @@ impl Model {
                     pane.add(lines, is_whole);
                 }
             }
-            Event::Operated { name, outcome } => {
+            TopEvent::Operated { name, outcome } => {
                 self.at_work.remove(&name);
-                self.questions.want(name.clone());
+                self.questions.mark_changed(name.clone());
                 match outcome {
                     Ok(text) => self.notify(&text, false),
                     Err(text) => self.notify(&text, true),
@@ -246,8 +247,8 @@ impl Model {
     /// Seconds until a daemon that is gone is tried again.
     pub fn again_in(&self) -> Option<u64> {
         match &self.link {
-            Link::Up => None,
-            Link::Gone { again_at, .. } => {
+            DaemonLink::Up => None,
+            DaemonLink::Gone { again_at, .. } => {
                 let left = again_at.saturating_duration_since(self.now).as_millis();
                 left.div_ceil(1000).try_into().ok()
             }
@@ -269,18 +270,22 @@ impl Model {
     }
 
     fn tick(&mut self, before: Instant) -> Vec<Effect> {
-        if self.notice.as_ref().is_some_and(|it| it.until <= self.now) {
+        if self
+            .notice
+            .as_ref()
+            .is_some_and(|notice| notice.until <= self.now)
+        {
             self.notice = None;
             self.is_dirty = true;
         }
-        // Countdowns.
+        // Redraw when a countdown has reached another second.
         let seconds = |now: Instant, row: &Row| row.countdown(now);
         self.is_dirty |= self
             .list
             .rows
             .iter()
             .any(|row| seconds(before, row) != seconds(self.now, row));
-        if let Link::Gone { .. } = self.link {
+        if let DaemonLink::Gone { .. } = self.link {
             self.is_dirty = true;
             return Vec::new();
         }
@@ -294,23 +299,23 @@ impl Model {
     fn follow(&mut self) -> Option<Effect> {
         let pane = self.pane.as_mut()?;
         let name = self.list.resting(self.now)?;
-        let wanted = (pane.topic, name.clone());
-        if pane.followed.as_ref() == Some(&wanted) {
+        let target = (pane.topic, name.clone());
+        if pane.followed.as_ref() == Some(&target) {
             return None;
         }
         self.generation += 1;
-        pane.begin(wanted);
+        pane.begin(target);
         self.is_dirty = true;
         if pane.topic == Topic::Status {
             // The status is already in the row.
-            pane.is_told = true;
+            pane.is_loaded = true;
             return Some(Effect::Unfollow);
         }
         if pane.topic == Topic::Events {
             // Events come without a query.
-            let events = self.events.iter();
-            let events = events.filter(|event| event.server.as_ref() == Some(name));
-            pane.add(events.map(Line::of_event).collect(), true);
+            let is_about = |event: &&Happened| event.server.as_ref() == Some(name);
+            let about_server = self.events.iter().filter(is_about);
+            pane.add(about_server.map(PaneLine::of_event).collect(), true);
             return Some(Effect::Unfollow);
         }
         Some(Effect::Follow {
@@ -320,31 +325,34 @@ impl Model {
         })
     }
 
-    fn press(&mut self, key: Key) -> Vec<Effect> {
+    fn press(&mut self, key: KeyPress) -> Vec<Effect> {
         match (&mut self.mode, key) {
-            (_, Key::Interrupt) => return vec![Effect::Quit],
-            (_, Key::Suspend) => return vec![Effect::Suspend],
-            (_, Key::Redraw) => return vec![Effect::Redraw],
-            (Mode::Help { first }, key) => match key {
-                Key::Down | Key::PageDown | Key::Char('j' | ' ') => *first += 1,
-                Key::Up | Key::PageUp | Key::Char('k') => *first = first.saturating_sub(1),
-                _ => self.mode = Mode::Browse,
+            (_, KeyPress::Interrupt) => return vec![Effect::Quit],
+            (_, KeyPress::Suspend) => return vec![Effect::Suspend],
+            (_, KeyPress::Redraw) => return vec![Effect::Redraw],
+            (KeyMode::Help { first }, key) => match key {
+                KeyPress::Down | KeyPress::PageDown | KeyPress::Char('j' | ' ') => *first += 1,
+                KeyPress::Up | KeyPress::PageUp | KeyPress::Char('k') => {
+                    *first = first.saturating_sub(1);
+                }
+                _ => self.mode = KeyMode::Browse,
             },
-            (Mode::Confirm { .. }, key) => return self.answer(key),
-            (Mode::Filter, key) => self.edit(key),
-            (Mode::Browse, key) => return self.browse(key),
+            (KeyMode::Confirm { .. }, key) => return self.answer(key),
+            (KeyMode::Filter, key) => self.edit(key),
+            (KeyMode::Browse, key) => return self.browse(key),
         }
         Vec::new()
     }
 
     /// Only a clear yes confirms. Keys that are pressed by mistake neither confirm nor cancel.
-    fn answer(&mut self, key: Key) -> Vec<Effect> {
+    fn answer(&mut self, key: KeyPress) -> Vec<Effect> {
         let is_yes = match key {
-            Key::Char('y' | 'Y') => true,
-            Key::Char('n' | 'N' | 'q') | Key::Escape => false,
+            KeyPress::Char('y' | 'Y') => true,
+            KeyPress::Char('n' | 'N' | 'q') | KeyPress::Escape => false,
             _ => return Vec::new(),
         };
-        let Mode::Confirm { name, action } = std::mem::replace(&mut self.mode, Mode::Browse) else {
+        let KeyMode::Confirm { name, action } = std::mem::replace(&mut self.mode, KeyMode::Browse)
+        else {
             return Vec::new();
         };
         if !is_yes {
@@ -354,17 +362,17 @@ impl Model {
         vec![Effect::Operate { name, action }]
     }
 
-    fn edit(&mut self, key: Key) {
+    fn edit(&mut self, key: KeyPress) {
         match key {
-            Key::Enter => self.mode = Mode::Browse,
-            Key::Escape => {
-                self.mode = Mode::Browse;
+            KeyPress::Enter => self.mode = KeyMode::Browse,
+            KeyPress::Escape => {
+                self.mode = KeyMode::Browse;
                 self.list.text.clear();
             }
-            Key::Backspace => drop(self.list.text.pop()),
-            Key::Char(typed) => self.list.text.push(typed),
-            Key::Up => self.list.step(-1, self.now),
-            Key::Down => self.list.step(1, self.now),
+            KeyPress::Backspace => drop(self.list.text.pop()),
+            KeyPress::Char(typed) => self.list.text.push(typed),
+            KeyPress::Up => self.list.step(-1, self.now),
+            KeyPress::Down => self.list.step(1, self.now),
             _ => return,
         }
         self.list.arrange(self.now);
@@ -374,46 +382,46 @@ impl Model {
         }
     }
 
-    fn browse(&mut self, key: Key) -> Vec<Effect> {
+    fn browse(&mut self, key: KeyPress) -> Vec<Effect> {
         match key {
-            Key::Char('q') => return vec![Effect::Quit],
-            Key::Char('?' | 'h') => self.mode = Mode::Help { first: 0 },
-            Key::Char('/') => self.mode = Mode::Filter,
-            Key::Escape => {
+            KeyPress::Char('q') => return vec![Effect::Quit],
+            KeyPress::Char('?' | 'h') => self.mode = KeyMode::Help { first: 0 },
+            KeyPress::Char('/') => self.mode = KeyMode::Filter,
+            KeyPress::Escape => {
                 self.list.text.clear();
                 self.list.states = States::All;
                 self.notice = None;
                 self.list.arrange(self.now);
             }
-            Key::Up | Key::Char('k') => self.list.step(-1, self.now),
-            Key::Down | Key::Char('j') => self.list.step(1, self.now),
-            Key::PageUp => self.page(-1),
-            Key::PageDown => self.page(1),
-            Key::Home | Key::Char('g') => self.list.choose(0, self.now),
-            Key::End | Key::Char('G') => self.list.choose(usize::MAX, self.now),
-            Key::Char('s') => {
+            KeyPress::Up | KeyPress::Char('k') => self.list.step(-1, self.now),
+            KeyPress::Down | KeyPress::Char('j') => self.list.step(1, self.now),
+            KeyPress::PageUp => self.page(-1),
+            KeyPress::PageDown => self.page(1),
+            KeyPress::Home | KeyPress::Char('g') => self.list.choose(0, self.now),
+            KeyPress::End | KeyPress::Char('G') => self.list.choose(usize::MAX, self.now),
+            KeyPress::Char('s') => {
                 self.list.sort = self.list.sort.next();
                 self.list.arrange(self.now);
             }
-            Key::Char('S') => {
+            KeyPress::Char('S') => {
                 self.list.is_reversed = !self.list.is_reversed;
                 self.list.arrange(self.now);
             }
-            Key::Char('f') => {
+            KeyPress::Char('f') => {
                 self.list.states = self.list.states.next();
                 self.list.arrange(self.now);
             }
-            Key::Enter => return self.toggle_pane(),
-            Key::Tab | Key::BackTab if !self.has_room_for_pane => self.refuse_pane(),
-            Key::Tab | Key::BackTab => {
-                let is_back = matches!(key, Key::BackTab);
+            KeyPress::Enter => return self.toggle_pane(),
+            KeyPress::Tab | KeyPress::BackTab if !self.has_room_for_pane => self.refuse_pane(),
+            KeyPress::Tab | KeyPress::BackTab => {
+                let is_back = matches!(key, KeyPress::BackTab);
                 self.pane = Some(match self.pane.take() {
                     Some(pane) => Pane::new(pane.topic.next(is_back)),
                     None => Pane::new(Topic::Log),
                 });
             }
-            Key::Char(typed) => self.want(typed),
-            Key::Backspace | Key::Interrupt | Key::Suspend | Key::Redraw => {}
+            KeyPress::Char(typed) => self.ask_to_confirm(typed),
+            KeyPress::Backspace | KeyPress::Interrupt | KeyPress::Suspend | KeyPress::Redraw => {}
         }
         Vec::new()
     }
@@ -445,22 +453,22 @@ impl Model {
     }
 
     /// Asks for the confirmation of an action.
-    fn want(&mut self, typed: char) {
+    fn ask_to_confirm(&mut self, typed: char) {
         let Some(place) = self.list.place() else {
             return;
         };
-        let row = &self.list.rows[self.list.shown[place]];
-        let Some(action) = Action::of(typed, row.is_enabled) else {
+        let row = &self.list.rows[self.list.visible[place]];
+        let Some(action) = ServerAction::for_key(typed, row.is_enabled) else {
             return;
         };
         let name = row.name.clone();
-        if self.link != Link::Up {
+        if self.link != DaemonLink::Up {
             self.notify("the daemon is gone; wait for it", true);
         } else if let Some(action) = self.at_work.get(&name) {
             let text = format!("{name}: {} is under way", action.verb());
             self.notify(&text, true);
         } else {
-            self.mode = Mode::Confirm { name, action };
+            self.mode = KeyMode::Confirm { name, action };
         }
     }
 }

@@ -51,12 +51,12 @@ impl Topic {
 
 /// An escaped line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct PaneLine {
     pub text: String,
     pub is_bad: bool,
 }
 
-impl Line {
+impl PaneLine {
     fn new(text: &str, is_bad: bool) -> Self {
         Self {
             text: output::one_line(text).into_owned(),
@@ -88,13 +88,13 @@ impl Line {
 
     pub fn of_call(call: &CallRecord) -> Self {
         let at = time::local(&call.started_at);
-        let took = call
+        let duration = call
             .duration_ms
             .map_or_else(String::new, super::columns::millis);
         let error = call.error.as_ref().map_or("", |error| &*error.message);
         let by = call.client.as_ref().map_or("", |client| &*client.name);
         let text = format!(
-            "{at} {:8} {took:>6}  {}  {by}  {error}",
+            "{at} {:8} {duration:>6}  {}  {by}  {error}",
             call.status, call.tool
         );
         Self::new(
@@ -109,9 +109,9 @@ pub struct Pane {
     pub topic: Topic,
     /// The topic and server of the lines. `None` until the selection is at rest.
     pub followed: Option<(Topic, String)>,
-    pub lines: VecDeque<Line>,
+    pub lines: VecDeque<PaneLine>,
     /// True if an answer has come.
-    pub is_told: bool,
+    pub is_loaded: bool,
 }
 
 impl Pane {
@@ -120,22 +120,22 @@ impl Pane {
             topic,
             followed: None,
             lines: VecDeque::new(),
-            is_told: false,
+            is_loaded: false,
         }
     }
 
-    pub fn begin(&mut self, what: (Topic, String)) {
-        self.followed = Some(what);
+    pub fn begin(&mut self, target: (Topic, String)) {
+        self.followed = Some(target);
         self.lines.clear();
-        self.is_told = false;
+        self.is_loaded = false;
     }
 
     /// Adds lines, or replaces all of them.
-    pub fn add(&mut self, lines: Vec<Line>, is_whole: bool) {
+    pub fn add(&mut self, lines: Vec<PaneLine>, is_whole: bool) {
         if is_whole {
             self.lines.clear();
         }
-        self.is_told = true;
+        self.is_loaded = true;
         self.lines.extend(lines);
         let surplus = self.lines.len().saturating_sub(LINES);
         self.lines.drain(..surplus);

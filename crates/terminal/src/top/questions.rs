@@ -21,7 +21,7 @@ const SINGLE_REQUESTS: usize = 8;
 
 /// A question to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Question {
+pub enum DaemonQuestion {
     Servers,
     Server(String),
     Figures,
@@ -29,9 +29,9 @@ pub enum Question {
 
 /// Open and due questions.
 #[derive(Debug)]
-pub struct Questions {
+pub struct DaemonQuestions {
     /// Questions without an answer.
-    asked: HashSet<Question>,
+    open: HashSet<DaemonQuestion>,
     /// Servers that may have changed since they were queried.
     changed: HashSet<String>,
     figures_at: Option<Instant>,
@@ -39,10 +39,10 @@ pub struct Questions {
     starts_at: Instant,
 }
 
-impl Questions {
+impl DaemonQuestions {
     pub fn new(now: Instant) -> Self {
         Self {
-            asked: HashSet::new(),
+            open: HashSet::new(),
             changed: HashSet::new(),
             figures_at: None,
             servers_at: now,
@@ -52,19 +52,19 @@ impl Questions {
 
     /// Starts anew: the daemon is connected, and may be another one.
     pub fn begin(&mut self) {
-        self.asked.clear();
+        self.open.clear();
         self.changed.clear();
         self.figures_at = None;
     }
 
     /// Drops open questions: the daemon is gone.
     pub fn give_up(&mut self) {
-        self.asked.clear();
+        self.open.clear();
     }
 
     /// Closes a question that was answered, or will not be.
-    pub fn close(&mut self, question: &Question) {
-        self.asked.remove(question);
+    pub fn close(&mut self, question: &DaemonQuestion) {
+        self.open.remove(question);
     }
 
     /// Notes that all servers are up to date.
@@ -79,22 +79,22 @@ impl Questions {
     }
 
     /// Makes the next query ask for this server.
-    pub fn want(&mut self, server: String) {
+    pub fn mark_changed(&mut self, server: String) {
         self.changed.insert(server);
     }
 
     /// The questions that are due.
-    pub fn due(&mut self, rows: &[Row], now: Instant) -> Vec<Question> {
+    pub fn due(&mut self, rows: &[Row], now: Instant) -> Vec<DaemonQuestion> {
         let mut due = self.of_servers(rows, now);
         let is_due = self.figures_at.is_none_or(|at| now >= at + FIGURES_EVERY);
-        if is_due && self.asked.insert(Question::Figures) {
+        if is_due && self.open.insert(DaemonQuestion::Figures) {
             self.figures_at = Some(now);
-            due.push(Question::Figures);
+            due.push(DaemonQuestion::Figures);
         }
         due
     }
 
-    fn of_servers(&mut self, rows: &[Row], now: Instant) -> Vec<Question> {
+    fn of_servers(&mut self, rows: &[Row], now: Instant) -> Vec<DaemonQuestion> {
         if now >= self.starts_at + START_EVERY {
             self.starts_at = now;
             let is_at_work = |row: &&Row| {
@@ -106,20 +106,20 @@ impl Questions {
         let mut due = Vec::new();
         let is_due = now >= self.servers_at + SERVERS_EVERY;
         if is_due || self.changed.len() > SINGLE_REQUESTS {
-            if self.asked.insert(Question::Servers) {
+            if self.open.insert(DaemonQuestion::Servers) {
                 self.changed.clear();
-                due.push(Question::Servers);
+                due.push(DaemonQuestion::Servers);
             }
             return due;
         }
-        let asked = &mut self.asked;
+        let open = &mut self.open;
         self.changed.retain(|name| {
-            let question = Question::Server(name.clone());
-            let is_asked = !asked.insert(question.clone());
-            if !is_asked {
+            let question = DaemonQuestion::Server(name.clone());
+            let is_open = !open.insert(question.clone());
+            if !is_open {
                 due.push(question);
             }
-            is_asked
+            is_open
         });
         due
     }

@@ -29,7 +29,7 @@ pub enum Mood {
 }
 
 impl Mood {
-    fn of(server: &Server) -> Self {
+    fn for_server(server: &Server) -> Self {
         if server.pending.is_some() {
             return Self::Pending;
         }
@@ -78,14 +78,14 @@ impl Row {
     /// A row from the daemon's answer at this moment.
     pub fn new(mut server: Server, now: Instant) -> Self {
         let safe = |text: &str| output::one_line(text).into_owned();
-        let mood = Mood::of(&server);
+        let mood = Mood::for_server(&server);
         let word = safe(trouble::word(&server));
         let up = server.uptime_ms.map(|ms| (Duration::from_millis(ms), now));
         // The countdown continues here.
         let retry_in = server.next_retry_ms.take().map(Duration::from_millis);
         let attempt = server.reconnect_attempt.take();
         let reason = match &server.pending {
-            Some(pending) => pending::wanted(pending),
+            Some(pending) => pending::summary(pending),
             None if mood == Mood::Well => server.unmatched_tools.join("; "),
             None => trouble::detail(&server),
         };
@@ -166,19 +166,26 @@ impl Row {
     }
 
     pub fn errors(&self) -> u64 {
-        self.figures.as_ref().map_or(0, |it| it.recent.errors)
+        self.figures
+            .as_ref()
+            .map_or(0, |figures| figures.recent.errors)
     }
 
     fn p95(&self) -> f64 {
         self.recent(|recent| recent.p95_ms.unwrap_or_default())
     }
 
-    fn recent(&self, of: impl FnOnce(&mainstay_api::RecentCalls) -> f64) -> f64 {
-        self.figures.as_ref().map_or(0.0, |it| of(&it.recent))
+    fn recent(&self, figure: impl FnOnce(&mainstay_api::RecentCalls) -> f64) -> f64 {
+        self.figures
+            .as_ref()
+            .map_or(0.0, |figures| figure(&figures.recent))
     }
 
     fn memory(&self) -> u64 {
-        let memory = self.figures.as_ref().and_then(|it| it.memory_bytes);
+        let memory = self
+            .figures
+            .as_ref()
+            .and_then(|figures| figures.memory_bytes);
         memory.unwrap_or_default()
     }
 
@@ -240,23 +247,23 @@ impl Sort {
     }
 
     pub fn next(self) -> Self {
-        let at = Self::ALL.iter().position(|it| *it == self);
+        let at = Self::ALL.iter().position(|sort| *sort == self);
         Self::ALL[at.map_or(0, |at| (at + 1) % Self::ALL.len())]
     }
 
     /// Sorts indices of rows. Equal rows stay in the order of the configuration.
     fn order(self, rows: &[Row], indices: &mut [usize]) {
-        let largest_first = |of: fn(&Row) -> f64, indices: &mut [usize]| {
-            indices.sort_by(|one, other| of(&rows[*other]).total_cmp(&of(&rows[*one])));
+        let largest_first = |figure: fn(&Row) -> f64, indices: &mut [usize]| {
+            indices.sort_by(|one, other| figure(&rows[*other]).total_cmp(&figure(&rows[*one])));
         };
         match self {
             Self::Configured => {}
             Self::Name => indices.sort_by(|one, other| rows[*one].name.cmp(&rows[*other].name)),
-            Self::State => indices.sort_by_key(|it| rows[*it].mood),
+            Self::State => indices.sort_by_key(|index| rows[*index].mood),
             Self::Rate => largest_first(Row::rate, indices),
-            Self::Errors => indices.sort_by_key(|it| Reverse(rows[*it].errors())),
+            Self::Errors => indices.sort_by_key(|index| Reverse(rows[*index].errors())),
             Self::P95 => largest_first(Row::p95, indices),
-            Self::Memory => indices.sort_by_key(|it| Reverse(rows[*it].memory())),
+            Self::Memory => indices.sort_by_key(|index| Reverse(rows[*index].memory())),
         }
     }
 }
@@ -301,7 +308,7 @@ impl States {
 }
 
 /// The shown rows in order, as indices.
-pub fn shown(
+pub fn visible(
     rows: &[Row],
     sort: Sort,
     is_reversed: bool,
@@ -309,12 +316,14 @@ pub fn shown(
     text: &str,
 ) -> Vec<usize> {
     let text = text.to_lowercase();
-    let mut shown: Vec<usize> = (0..rows.len())
-        .filter(|it| states.has(rows[*it].mood) && (text.is_empty() || rows[*it].has(&text)))
+    let mut indices: Vec<usize> = (0..rows.len())
+        .filter(|index| {
+            states.has(rows[*index].mood) && (text.is_empty() || rows[*index].has(&text))
+        })
         .collect();
-    sort.order(rows, &mut shown);
+    sort.order(rows, &mut indices);
     if is_reversed {
-        shown.reverse();
+        indices.reverse();
     }
-    shown
+    indices
 }

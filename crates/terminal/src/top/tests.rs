@@ -8,11 +8,11 @@ use ratatui::{Terminal, backend::TestBackend, style::Modifier};
 use serde_json::{Value, json};
 
 use super::{
-    action::Action,
-    keys::Key,
-    model::{Effect, Event, Link, Mode, Model},
-    pane::{Line, Topic},
-    questions::Question,
+    action::ServerAction,
+    keys::KeyPress,
+    model::{DaemonLink, Effect, KeyMode, Model, TopEvent},
+    pane::{PaneLine, Topic},
+    questions::DaemonQuestion,
     rows::{Sort, States},
     view::{Look, view},
 };
@@ -23,14 +23,14 @@ const PLAIN: Look = Look {
 };
 
 fn server(name: &str, status: &str, more: &Value) -> Server {
-    let mut shown = json!({
+    let mut view = json!({
         "name": name, "transport": "stdio", "enabled": true, "autoStart": true, "wanted": true,
         "status": status, "connected": status == "connected", "crashCount": 0, "callsInFlight": 0,
         "toolsReady": true, "listsStale": false, "toolCount": 3, "resourceCount": 0, "promptCount": 0,
     });
     let members = more.as_object().expect("an object").clone();
-    shown.as_object_mut().expect("an object").extend(members);
-    serde_json::from_value(shown).expect("a server")
+    view.as_object_mut().expect("an object").extend(members);
+    serde_json::from_value(view).expect("a server")
 }
 
 fn servers(servers: Vec<Server>) -> Servers {
@@ -91,29 +91,31 @@ impl World {
                 figures("files", calls), figures("tracker", 0), figures("browser", 0),
                 figures("notes", 0), figures("search", 7),
             ]});
-            world.happens(Event::Figures(figures_of(all)));
+            world.happens(TopEvent::Figures(figures_of(all)));
         }
         world
     }
 
-    fn happens(&mut self, event: Event) -> Vec<Effect> {
+    fn happens(&mut self, event: TopEvent) -> Vec<Effect> {
         self.model.update(event, self.now)
     }
 
     fn press(&mut self, keys: &str) -> Vec<Effect> {
-        let keys = keys.chars().map(|key| match key {
-            '\n' => Key::Enter,
-            '\t' => Key::Tab,
-            '\u{1b}' => Key::Escape,
-            key => Key::Char(key),
+        let pressed = keys.chars().map(|key| match key {
+            '\n' => KeyPress::Enter,
+            '\t' => KeyPress::Tab,
+            '\u{1b}' => KeyPress::Escape,
+            key => KeyPress::Char(key),
         });
-        let effects: Vec<Vec<Effect>> = keys.map(|key| self.happens(Event::Key(key))).collect();
+        let effects: Vec<Vec<Effect>> = pressed
+            .map(|key| self.happens(TopEvent::Key(key)))
+            .collect();
         effects.concat()
     }
 
     fn passes(&mut self, millis: u64) -> Vec<Effect> {
         self.now += Duration::from_millis(millis);
-        self.happens(Event::Tick)
+        self.happens(TopEvent::Tick)
     }
 
     fn selected(&self) -> &str {
@@ -142,12 +144,12 @@ fn figures_of(json: Value) -> Figures {
     serde_json::from_value(json).expect("figures")
 }
 
-fn log(texts: &[&str]) -> Event {
-    let lines = texts.iter().map(|text| Line {
+fn log(texts: &[&str]) -> TopEvent {
+    let lines = texts.iter().map(|text| PaneLine {
         text: (*text).to_owned(),
         is_bad: false,
     });
-    Event::Pane {
+    TopEvent::Pane {
         generation: 1,
         lines: lines.collect(),
         is_whole: true,
@@ -210,7 +212,7 @@ fn help_names_every_key() {
     world.press("?");
     assert_snapshot!(world.screen(80, 24));
     world.press("q");
-    assert_eq!(world.model.mode, Mode::Browse);
+    assert_eq!(world.model.mode, KeyMode::Browse);
 }
 
 /// On a low screen the last line of the help says that there is more, and keys lead there.
@@ -218,26 +220,32 @@ fn help_names_every_key() {
 fn help_is_not_cut_without_a_mark() {
     let mut world = World::with_figures();
     world.press("?");
-    let mut seen = String::new();
-    let mut told = Vec::new();
+    let mut screens = String::new();
+    let mut last_lines = Vec::new();
     // More steps than there are lines.
     for _ in 0..20 {
         let screen = world.screen(60, 10);
-        told.push(screen.lines().last().unwrap_or_default().trim().to_owned());
-        seen.push_str(&screen);
+        last_lines.push(screen.lines().last().unwrap_or_default().trim().to_owned());
+        screens.push_str(&screen);
         world.press("j");
     }
-    assert_eq!(told[0], "0 above, 4 below (Up, Down); other keys go back");
-    assert_eq!(told[19], "4 above, 0 below (Up, Down); other keys go back");
+    assert_eq!(
+        last_lines[0],
+        "0 above, 4 below (Up, Down); other keys go back"
+    );
+    assert_eq!(
+        last_lines[19],
+        "4 above, 0 below (Up, Down); other keys go back"
+    );
     for (keys, _) in super::view::HELP {
-        assert!(seen.contains(keys), "{keys}:\n{seen}");
+        assert!(screens.contains(keys), "{keys}:\n{screens}");
     }
     world.screen(60, 10);
     world.press("k");
     assert!(world.screen(60, 10).contains("3 above, 1 below"));
     assert!(world.screen(80, 15).contains("any key goes back"));
     world.press("q");
-    assert_eq!(world.model.mode, Mode::Browse);
+    assert_eq!(world.model.mode, KeyMode::Browse);
 }
 
 #[test]
@@ -259,7 +267,7 @@ fn the_selection_survives_sorting_and_filtering() {
     world.press("f");
     assert_eq!(world.model.list.states, States::Trouble);
     assert_eq!(
-        (world.selected(), world.model.list.shown.len()),
+        (world.selected(), world.model.list.visible.len()),
         ("browser", 2)
     );
     // A hidden server stays selected, but no action applies to it.
@@ -270,21 +278,21 @@ fn the_selection_survives_sorting_and_filtering() {
     );
     assert_eq!(
         (world.press("x"), &world.model.mode),
-        (vec![], &Mode::Browse)
+        (vec![], &KeyMode::Browse)
     );
     world.press("\u{1b}");
     assert_eq!(
-        (world.selected(), world.model.list.shown.len()),
+        (world.selected(), world.model.list.visible.len()),
         ("browser", 5)
     );
     // A typed filter selects among the remaining rows.
     world.press("/FILES\n");
     assert_eq!(
-        (world.selected(), world.model.list.shown.len()),
+        (world.selected(), world.model.list.visible.len()),
         ("files", 1)
     );
     // The daemon may be another one with other servers.
-    world.happens(Event::Connected(servers(vec![
+    world.happens(TopEvent::Connected(servers(vec![
         server("search", "connected", &json!({})),
         server("files", "connecting", &json!({})),
     ])));
@@ -303,9 +311,9 @@ fn every_order_is_what_it_says() {
         let names = world
             .model
             .list
-            .shown
+            .visible
             .iter()
-            .map(|it| &*world.model.list.rows[*it].name);
+            .map(|index| &*world.model.list.rows[*index].name);
         let names: Vec<&str> = names.collect();
         orders.push(format!(
             "{}: {}",
@@ -321,11 +329,11 @@ fn every_order_is_what_it_says() {
 #[test]
 fn an_action_is_carried_out_after_a_yes_alone() {
     for (key, action) in [
-        ("t", Action::Start),
-        ("x", Action::Stop),
-        ("r", Action::Restart),
-        ("c", Action::Reconnect),
-        ("e", Action::Disable),
+        ("t", ServerAction::Start),
+        ("x", ServerAction::Stop),
+        ("r", ServerAction::Restart),
+        ("c", ServerAction::Reconnect),
+        ("e", ServerAction::Disable),
     ] {
         let mut world = World::with_figures();
         assert_eq!(world.press(key), vec![]);
@@ -334,7 +342,7 @@ fn an_action_is_carried_out_after_a_yes_alone() {
         assert!(world.screen(40, 10).contains(&question), "{question}");
         // Neither a movement key nor Enter confirms.
         assert_eq!(world.press("j\n "), vec![]);
-        assert!(matches!(world.model.mode, Mode::Confirm { .. }));
+        assert!(matches!(world.model.mode, KeyMode::Confirm { .. }));
         let name = "files".to_owned();
         assert_eq!(world.press("y"), vec![Effect::Operate { name, action }]);
         // One action at a time.
@@ -344,15 +352,15 @@ fn an_action_is_carried_out_after_a_yes_alone() {
             assert_eq!(world.press(key), vec![]);
             assert_eq!(
                 (world.press(no), &world.model.mode),
-                (vec![], &Mode::Browse)
+                (vec![], &KeyMode::Browse)
             );
         }
     }
     let mut world = World::with_figures();
     world.press("jjje");
     let name = "notes".to_owned();
-    let action = Action::Enable;
-    assert_eq!(world.model.mode, Mode::Confirm { name, action });
+    let action = ServerAction::Enable;
+    assert_eq!(world.model.mode, KeyMode::Confirm { name, action });
 }
 
 #[test]
@@ -366,10 +374,10 @@ fn what_came_of_an_action_is_said() {
     );
     let outcome = Err("cannot restart files: it is disabled".to_owned());
     let name = "files".to_owned();
-    world.happens(Event::Operated { name, outcome });
-    let said = "error: cannot restart files: it is disabled";
+    world.happens(TopEvent::Operated { name, outcome });
+    let message = "error: cannot restart files: it is disabled";
     assert!(
-        world.screen(80, 24).contains(said),
+        world.screen(80, 24).contains(message),
         "{}",
         world.screen(80, 24)
     );
@@ -408,7 +416,7 @@ fn a_daemon_that_is_gone_leaves_a_dim_picture() {
     let mut world = World::with_figures();
     let reason = "connection refused".to_owned();
     let again_in = Duration::from_secs(3);
-    world.happens(Event::Gone { reason, again_in });
+    world.happens(TopEvent::Gone { reason, again_in });
     assert_snapshot!(world.screen(80, 24));
     let look = Look {
         has_colours: true,
@@ -433,28 +441,32 @@ fn a_daemon_that_is_gone_leaves_a_dim_picture() {
     // No question can be sent.
     assert_eq!((world.passes(1500), world.press("xy")), (vec![], vec![]));
     assert!(world.screen(80, 24).contains("trying again in 2 s"));
-    world.happens(Event::Connected(servers(some())));
-    assert_eq!(world.model.link, Link::Up);
-    assert!(world.passes(250).contains(&Effect::Ask(Question::Figures)));
+    world.happens(TopEvent::Connected(servers(some())));
+    assert_eq!(world.model.link, DaemonLink::Up);
+    assert!(
+        world
+            .passes(250)
+            .contains(&Effect::Ask(DaemonQuestion::Figures))
+    );
 }
 
 #[test]
 fn questions_are_few() {
     let mut world = World::new(some());
-    let asked = |effects: Vec<Effect>| {
+    let count_questions = |effects: Vec<Effect>| {
         effects
             .into_iter()
-            .filter(|it| matches!(it, Effect::Ask(_)))
+            .filter(|effect| matches!(effect, Effect::Ask(_)))
             .count()
     };
-    assert_eq!(asked(world.passes(250)), 1, "figures");
+    assert_eq!(count_questions(world.passes(250)), 1, "figures");
     // No question is repeated before it is answered.
-    assert_eq!(asked(world.passes(1500)), 0);
+    assert_eq!(count_questions(world.passes(1500)), 0);
     let mut all = 0;
     for _ in 0..40 {
-        world.happens(Event::Figures(figures_of(json!({"servers": []}))));
-        world.happens(Event::Servers(servers(some())));
-        all += asked(world.passes(250));
+        world.happens(TopEvent::Figures(figures_of(json!({"servers": []}))));
+        world.happens(TopEvent::Servers(servers(some())));
+        all += count_questions(world.passes(250));
     }
     // In ten seconds: figures once a second, and the servers after they seemed to have changed.
     assert!((10..=60).contains(&all), "{all}");
@@ -465,12 +477,18 @@ fn questions_are_few() {
     };
     let mut world = World::new(some());
     world.passes(250);
-    world.happens(Event::Happened(vec![happened("files"), happened("files")]));
-    let one = Effect::Ask(Question::Server("files".to_owned()));
+    world.happens(TopEvent::Happened(vec![
+        happened("files"),
+        happened("files"),
+    ]));
+    let one = Effect::Ask(DaemonQuestion::Server("files".to_owned()));
     assert_eq!(world.passes(250), vec![one]);
-    let many = (0..20).map(|it| happened(&format!("s{it}")));
-    world.happens(Event::Happened(many.collect()));
-    assert_eq!(world.passes(250), vec![Effect::Ask(Question::Servers)]);
+    let many = (0..20).map(|number| happened(&format!("s{number}")));
+    world.happens(TopEvent::Happened(many.collect()));
+    assert_eq!(
+        world.passes(250),
+        vec![Effect::Ask(DaemonQuestion::Servers)]
+    );
 }
 
 #[test]
@@ -492,7 +510,7 @@ fn the_pane_follows_the_selection_when_it_rests() {
     for _ in 0..3 {
         world.now += Duration::from_millis(50);
         world.press("j");
-        assert_eq!(follows(world.happens(Event::Tick)), None);
+        assert_eq!(follows(world.happens(TopEvent::Tick)), None);
     }
     assert_eq!(follows(world.passes(250)).as_deref(), Some("2 log notes"));
     // Late lines of the earlier server.
@@ -537,7 +555,7 @@ fn no_text_is_obeyed() {
             "data": {"name": "evil", "was_intentional": false, "reason": hostile},
         });
         let event = serde_json::from_value(event).expect("an event");
-        world.happens(Event::Happened(vec![event]));
+        world.happens(TopEvent::Happened(vec![event]));
         let logged = mainstay_api::LogLine {
             time: hostile.clone(),
             source: hostile.clone(),
@@ -546,9 +564,9 @@ fn no_text_is_obeyed() {
         world.press("\t\t");
         world.passes(250);
         let generation = 2;
-        world.happens(Event::Pane {
+        world.happens(TopEvent::Pane {
             generation,
-            lines: vec![Line::of_log(&logged), Line::remark(&hostile)],
+            lines: vec![PaneLine::of_log(&logged), PaneLine::remark(&hostile)],
             is_whole: false,
         });
         let name = "evil".to_owned();
@@ -560,10 +578,10 @@ fn no_text_is_obeyed() {
                 assert!(!cell.symbol().contains(is_bad), "{:?}", cell.symbol());
             }
             let (name, outcome) = (name.clone(), outcome.clone());
-            world.happens(Event::Operated { name, outcome });
+            world.happens(TopEvent::Operated { name, outcome });
         }
         let reason = "of a daemon".to_owned() + &hostile;
-        world.happens(Event::Gone {
+        world.happens(TopEvent::Gone {
             reason,
             again_in: Duration::ZERO,
         });
@@ -587,11 +605,11 @@ fn the_pane_has_the_whole_status() {
         world.model.pane.as_ref().map(|pane| pane.topic),
         Some(Topic::Status)
     );
-    let shown = world.screen(80, 24);
-    assert!(shown.contains("[status]"), "{shown}");
+    let screen = world.screen(80, 24);
+    assert!(screen.contains("[status]"), "{screen}");
     assert!(
-        shown.contains("; install it\n    (stdio, 3 tools)"),
-        "{shown}"
+        screen.contains("; install it\n    (stdio, 3 tools)"),
+        "{screen}"
     );
     world.press("\t");
     assert_eq!(
@@ -607,10 +625,10 @@ fn a_screen_without_room_for_a_pane_says_so() {
         world.screen(60, 10);
         world.press(key);
         assert!(world.model.pane.is_none());
-        let shown = world.screen(60, 10);
+        let screen = world.screen(60, 10);
         assert!(
-            shown.contains("a pane needs 12 lines; `mainstay get` says all"),
-            "{shown}"
+            screen.contains("a pane needs 12 lines; `mainstay get` says all"),
+            "{screen}"
         );
         world.screen(60, 12);
         world.press(key);
@@ -621,21 +639,21 @@ fn a_screen_without_room_for_a_pane_says_so() {
 /// A thousand servers are drawn, sorted and filtered fast enough for a key press.
 #[test]
 fn a_thousand_servers_are_no_burden() {
-    let all = (0..1000).map(|it| server(&format!("server-{it}"), "connected", &json!({})));
+    let all = (0..1000).map(|number| server(&format!("server-{number}"), "connected", &json!({})));
     let mut world = World::new(all.collect());
-    let many = (0..1000).map(|it| figures(&format!("server-{it}"), it));
+    let many = (0..1000).map(|number| figures(&format!("server-{number}"), number));
     let many: Vec<Value> = many.collect();
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for _ in 0..3 {
-        world.happens(Event::Figures(figures_of(json!({"servers": many}))));
+        world.happens(TopEvent::Figures(figures_of(json!({"servers": many}))));
         world.press("sj");
         world.screen(140, 40);
     }
     // A bound for slow machines and unoptimised code: a hundred times the usual.
     assert!(
-        begun.elapsed() < Duration::from_secs(20),
+        started_at.elapsed() < Duration::from_secs(20),
         "{:?}",
-        begun.elapsed()
+        started_at.elapsed()
     );
     world.press("G");
     assert!(world.model.list.first > 900);

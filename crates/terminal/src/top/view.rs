@@ -11,8 +11,8 @@ use ratatui::{
 };
 
 use super::{
-    columns::{self, Column, MARKER, Placed},
-    model::{LEAST_FOR_PANE, Link, Mode, Model},
+    columns::{self, MARKER, Placed, TopColumn},
+    model::{DaemonLink, KeyMode, LEAST_FOR_PANE, Model},
     pane::Topic,
     rows::{Mood, Row, Sort, States},
 };
@@ -54,7 +54,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(height: u16, has_pane: bool) -> Self {
+    fn for_height(height: u16, has_pane: bool) -> Self {
         let if_from = |least: u16| u16::from(height >= least);
         let (title, foot) = (if_from(3), if_from(4));
         let (heads, detail) = (if_from(5), if_from(7));
@@ -80,14 +80,14 @@ pub fn view(model: &mut Model, frame: &mut Frame<'_>, look: Look) {
     let mut canvas = Canvas {
         frame,
         look,
-        is_dim: model.link != Link::Up,
+        is_dim: model.link != DaemonLink::Up,
     };
-    if let Mode::Help { first } = &mut model.mode {
+    if let KeyMode::Help { first } = &mut model.mode {
         canvas.help(area, first);
         return;
     }
     model.has_room_for_pane = area.height >= LEAST_FOR_PANE;
-    let parts = Parts::of(area.height, model.pane.is_some());
+    let parts = Parts::for_height(area.height, model.pane.is_some());
     model.list.page = parts.rows.max(1).into();
     scroll(model);
     let mut y = area.y;
@@ -99,9 +99,9 @@ pub fn view(model: &mut Model, frame: &mut Frame<'_>, look: Look) {
     canvas.title(model, next(parts.title));
     let names = model
         .list
-        .shown
+        .visible
         .iter()
-        .map(|it| model.list.rows[*it].name.len());
+        .map(|index| model.list.rows[*index].name.len());
     let longest = names.max().unwrap_or_default();
     let columns = columns::placed(area.width, u16::try_from(longest).unwrap_or(u16::MAX));
     canvas.heads(&columns, next(parts.heads));
@@ -113,7 +113,7 @@ pub fn view(model: &mut Model, frame: &mut Frame<'_>, look: Look) {
 
 /// Keeps the selected row visible.
 fn scroll(model: &mut Model) {
-    let last = model.list.shown.len().saturating_sub(model.list.page);
+    let last = model.list.visible.len().saturating_sub(model.list.page);
     model.list.first = model.list.first.min(last);
     if let Some(place) = model.list.place() {
         let lowest = (place + 1).saturating_sub(model.list.page);
@@ -179,7 +179,7 @@ impl Canvas<'_, '_> {
         if area.height == 0 {
             return;
         }
-        if let (Some(seconds), Link::Gone { reason, .. }) = (model.again_in(), &model.link) {
+        if let (Some(seconds), DaemonLink::Gone { reason, .. }) = (model.again_in(), &model.link) {
             let text = format!("the daemon is gone, trying again in {seconds} s ({reason})");
             let style = Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED);
             self.line(
@@ -225,7 +225,7 @@ impl Canvas<'_, '_> {
     }
 
     fn rows(&mut self, model: &Model, columns: &[Placed], area: Rect) {
-        if model.list.shown.is_empty() {
+        if model.list.visible.is_empty() {
             let text = if model.list.rows.is_empty() {
                 "  no servers are configured"
             } else {
@@ -234,8 +234,8 @@ impl Canvas<'_, '_> {
             self.line(area, text, self.style());
             return;
         }
-        let shown = model.list.shown.iter().skip(model.list.first);
-        for (line, index) in (0..area.height).zip(shown) {
+        let indices = model.list.visible.iter().skip(model.list.first);
+        for (line, index) in (0..area.height).zip(indices) {
             let row = &model.list.rows[*index];
             let is_chosen = model.list.selected.as_ref() == Some(&row.name);
             let place = Rect {
@@ -253,13 +253,15 @@ impl Canvas<'_, '_> {
     }
 
     fn row(&mut self, model: &Model, row: &Row, columns: &[Placed], area: Rect) {
-        let has_detail = columns.iter().any(|(column, _)| *column == Column::Detail);
+        let has_detail = columns
+            .iter()
+            .any(|(column, _)| *column == TopColumn::Detail);
         let is_up = matches!(row.mood, Mood::Well | Mood::Degraded);
         let mut x = area.x + MARKER;
         for &(column, width) in columns {
             let (text, style) = match column {
-                Column::Name => (row.name.clone(), self.style()),
-                Column::State => {
+                TopColumn::Name => (row.name.clone(), self.style()),
+                TopColumn::State => {
                     let word = match model.at_work.get(&row.name) {
                         Some(action) => format!("{}...", action.verb()),
                         None => row.word.clone(),
@@ -272,12 +274,14 @@ impl Canvas<'_, '_> {
                     self.put(x, area.y, &row.detail(model.now), rest, self.mood(row.mood));
                     return;
                 }
-                Column::Detail => (row.detail(model.now), self.style()),
-                Column::Spark => {
+                TopColumn::Detail => (row.detail(model.now), self.style()),
+                TopColumn::Spark => {
                     let spark = columns::spark(row, width, self.look.is_unicode);
                     (spark, self.colour(Color::Cyan))
                 }
-                Column::Errors if row.errors() > 0 => (column.number(row), self.colour(Color::Red)),
+                TopColumn::Errors if row.errors() > 0 => {
+                    (column.number(row), self.colour(Color::Red))
+                }
                 _ => (column.number(row), self.style()),
             };
             self.put(x, area.y, &aligned(column, &text, width), width, style);
@@ -315,14 +319,14 @@ impl Canvas<'_, '_> {
             let width = usize::from(area.width).saturating_sub(1);
             let lines = wrapped(&described(row, model.now), width);
             // A word may be wider than the screen.
-            let lines = lines.iter().flat_map(|line| output::rows(line));
-            for (y, line) in (area.y + 1..).zip(lines.take(room)) {
+            let rows = lines.iter().flat_map(|line| output::rows(line));
+            for (y, line) in (area.y + 1..).zip(rows.take(room)) {
                 self.put(area.x, y, &line, area.width, style);
             }
             return;
         }
         if pane.lines.is_empty() {
-            let text = if pane.is_told {
+            let text = if pane.is_loaded {
                 pane.topic.nothing()
             } else {
                 "…"
@@ -349,17 +353,17 @@ impl Canvas<'_, '_> {
     fn foot(&mut self, model: &Model, area: Rect) {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let (text, style) = match (&model.mode, &model.notice) {
-            (Mode::Confirm { name, action }, _) => {
+            (KeyMode::Confirm { name, action }, _) => {
                 let text = format!("{} {name}? (y/n){}", action.verb(), action.meaning());
                 (text, bold.add_modifier(Modifier::REVERSED))
             }
-            (Mode::Filter, _) => (format!("/{}_", model.list.text), bold),
+            (KeyMode::Filter, _) => (format!("/{}_", model.list.text), bold),
             (_, Some(notice)) if notice.is_error => (
                 format!("error: {}", notice.text),
                 self.colour(Color::Red).patch(bold),
             ),
             (_, Some(notice)) => (notice.text.clone(), bold),
-            (Mode::Browse | Mode::Help { .. }, None) => {
+            (KeyMode::Browse | KeyMode::Help { .. }, None) => {
                 let keys =
                     "? help  q quit  s sort  f show  / filter  Enter Tab pane  t x r c e steer";
                 (keys.to_owned(), self.style())
@@ -375,18 +379,18 @@ impl Canvas<'_, '_> {
         let room = usize::from(area.height.saturating_sub(2));
         *first = (*first).min(HELP.len().saturating_sub(room));
         let below = HELP.len().saturating_sub(*first + room);
-        let shown = HELP.iter().skip(*first).take(room);
-        for (y, (keys, what)) in (area.y + 1..).zip(shown) {
+        let visible = HELP.iter().skip(*first).take(room);
+        for (y, (keys, meaning)) in (area.y + 1..).zip(visible) {
             self.put(area.x, y, keys, 13, bold);
             let rest = area.width.saturating_sub(13);
-            self.put(area.x + 13, y, what, rest, Style::new());
+            self.put(area.x + 13, y, meaning, rest, Style::new());
         }
         let leave = if room >= HELP.len() {
             "any key goes back".to_owned()
         } else {
             format!("{first} above, {below} below (Up, Down); other keys go back")
         };
-        // With a margin if there is room.
+        // Leave a margin if there is room.
         let height = u16::try_from(HELP.len()).unwrap_or(0) + 3;
         let y = area.y + height.min(area.height).saturating_sub(1);
         if area.height > 1 {
@@ -453,7 +457,7 @@ fn arrangement(model: &Model) -> String {
     parts.join("  ")
 }
 
-fn aligned(column: Column, text: &str, width: u16) -> String {
+fn aligned(column: TopColumn, text: &str, width: u16) -> String {
     let width = width.into();
     if column.is_number() {
         format!("{text:>width$}")

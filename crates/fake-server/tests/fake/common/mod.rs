@@ -1,5 +1,4 @@
-//! What the tests of all transports share: a limit in time, messages, and a
-//! small HTTP client.
+//! Helpers of the tests of all transports: a limit in time, messages, and a small HTTP client.
 
 pub mod modern;
 pub mod peer;
@@ -19,7 +18,7 @@ pub async fn within<T>(work: impl Future<Output = T>) -> T {
         .expect("within the time limit")
 }
 
-/// Waits until it is so; the limit is the test's.
+/// Waits until the condition is true. The test has its own limit in time.
 pub async fn eventually(condition: impl Fn() -> bool) {
     while !condition() {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -50,7 +49,7 @@ pub fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("a JSON message")
 }
 
-/// The text of a tool result.
+/// Returns the text of a tool result.
 pub fn text(message: &Value) -> &str {
     message["result"]["content"][0]["text"]
         .as_str()
@@ -85,7 +84,7 @@ pub async fn read(response: Response<Incoming>) -> hyper::Result<String> {
     Ok(String::from_utf8(body.to_vec()).expect("UTF-8"))
 }
 
-/// What came of a body, and whether it broke off.
+/// Returns the received part of a body, and true if it broke off.
 pub async fn read_until_broken(response: Response<Incoming>) -> (String, bool) {
     let (mut body, mut text) = (response.into_body(), String::new());
     while let Some(frame) = body.frame().await {
@@ -113,7 +112,7 @@ impl Stream {
         }
     }
 
-    /// The data of the next event, `None` at the orderly end, `Err` where the stream broke.
+    /// Returns the data of the next event, `None` at the orderly end, or `Err` if the stream broke.
     pub async fn next(&mut self) -> hyper::Result<Option<String>> {
         loop {
             if let Some((event, rest)) = self.buffer.split_once("\n\n") {

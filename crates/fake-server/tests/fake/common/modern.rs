@@ -8,7 +8,7 @@ use super::{parse, read, send};
 
 pub const REVISION: &str = "2026-07-28";
 
-/// A client that can be asked everything.
+/// The capabilities of a client that can be asked everything.
 pub fn everything() -> Value {
     json!({
         "sampling": {}, "roots": {}, "elicitation": {"form": {}, "url": {}},
@@ -24,7 +24,7 @@ pub fn meta(capabilities: &Value) -> Value {
     })
 }
 
-/// A request of a client with these capabilities; what `_meta` the params bring is added.
+/// Makes a request of a client with these capabilities. The `_meta` of the params is added.
 pub fn request_as(capabilities: &Value, id: u32, method: &str, params: &Value) -> Value {
     let mut params = params.clone();
     let mut all = meta(capabilities);
@@ -46,10 +46,10 @@ pub fn call(id: u32, tool: &str, arguments: &Value) -> Value {
     )
 }
 
-/// The retry of a request that was answered with `input_required`.
-pub fn retry(id: u32, asked: &Value, answer: &Value, responses: &Value) -> Value {
+/// Makes the retry of a request that was answered with `input_required`.
+pub fn retry(id: u32, first: &Value, answer: &Value, responses: &Value) -> Value {
     assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
-    let mut retry = asked.clone();
+    let mut retry = first.clone();
     retry["id"] = json!(id);
     retry["params"]["inputResponses"] = responses.clone();
     if let Some(state) = answer["result"].get("requestState") {
@@ -58,7 +58,7 @@ pub fn retry(id: u32, asked: &Value, answer: &Value, responses: &Value) -> Value
     retry
 }
 
-/// The headers a request must have, but for those of parameters.
+/// Returns the headers a request must have, without those of parameters.
 pub fn headers(message: &Value) -> Vec<(String, String)> {
     let params = &message["params"];
     let method = message["method"].as_str().expect("a method");
@@ -88,7 +88,7 @@ pub async fn post(url: &str, message: &Value, headers: &[(String, String)]) -> R
         .expect("answered")
 }
 
-/// Status and message.
+/// Sends a message, and returns the status and the answer.
 pub async fn ask_with(
     url: &str,
     message: &Value,

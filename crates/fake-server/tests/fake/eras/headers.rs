@@ -8,11 +8,11 @@ use super::http::start;
 use crate::common::modern::{ask_with, call, headers, request};
 use crate::common::within;
 
-/// Whether the request passes with a header set to, or without, a value.
+/// Returns true if the request passes with each header set to its value, or without it.
 async fn passes(fake: &Fake, message: &Value, changes: &[(&str, Option<&str>)]) -> bool {
     let mut headers = headers(message);
     for (name, value) in changes {
-        headers.retain(|(known, _)| known != name);
+        headers.retain(|(other, _)| other != name);
         headers.extend(value.map(|value| ((*name).to_owned(), value.to_owned())));
     }
     let (status, answer) = ask_with(&fake.url(), message, &headers).await;

@@ -74,7 +74,7 @@ async fn every_refusal_has_its_status() {
             (StatusCode::BAD_REQUEST, &json!(-32022))
         );
 
-        // Opened as in the legacy era, without any of this era's headers.
+        // The client opens as in the legacy era, without any of this era's headers.
         let accept = ("accept", "application/json, text/event-stream");
         let kind = ("content-type", "application/json");
         let opened = send(&url, "POST", &[accept, kind], initialize("2025-11-25")).await;
@@ -90,11 +90,11 @@ async fn every_refusal_has_its_status() {
             (StatusCode::OK, &json!(-32602))
         );
 
-        let told = notification("notifications/anything", &json!({}));
-        let told = send(&url, "POST", &[accept, kind], told)
+        let message = notification("notifications/anything", &json!({}));
+        let accepted = send(&url, "POST", &[accept, kind], message)
             .await
             .expect("answered");
-        assert_eq!(told.status(), StatusCode::ACCEPTED);
+        assert_eq!(accepted.status(), StatusCode::ACCEPTED);
         let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();
         let response = send(&url, "POST", &[accept, kind], response)
             .await
@@ -149,7 +149,7 @@ async fn who_closes_the_stream_cancels() {
             if ignores {
                 eventually(|| fake.finished("progress") == 1).await;
             } else {
-                // Longer than all steps take.
+                // The time is longer than all steps take.
                 ask(&fake.url(), &call(8, "sleep", &json!({"ms": 500}))).await;
                 assert_eq!(fake.finished("sleep"), 1);
                 assert_eq!(fake.finished("progress"), 0);
@@ -174,13 +174,13 @@ async fn a_call_before_its_first_byte_is_cancelled_too() {
         }
         eventually(|| fake.cancelled() == ["9"]).await;
         assert_eq!(fake.finished("hang"), 0);
-        let said: Value = ask(&url, &call(10, "client", &json!({}))).await.1;
-        assert!(text(&said).contains(r#""name":"test""#), "{said}");
+        let answer: Value = ask(&url, &call(10, "client", &json!({}))).await.1;
+        assert!(text(&answer).contains(r#""name":"test""#), "{answer}");
     })
     .await;
 }
 
-/// What gateways must never pass on.
+/// Gateways must never pass this on.
 #[tokio::test]
 async fn a_violation_sends_a_request_on_the_stream() {
     within(async {

@@ -1,4 +1,4 @@
-//! Pinned to legacy revisions.
+//! Fakes that are pinned to legacy revisions.
 
 use fake_server::{Fake, REVISIONS, Revision, Script};
 use hyper::StatusCode;
@@ -35,20 +35,20 @@ async fn tools(peer: &mut Peer) -> Vec<String> {
 async fn negotiates_what_it_is_pinned_to_and_nothing_else() {
     within(async {
         for pinned in REVISIONS {
-            for asked in REVISIONS.into_iter().chain(["2026-07-28"]) {
+            for requested in REVISIONS.into_iter().chain(["2026-07-28"]) {
                 let mut peer = Peer::spawn(&["--revisions", pinned]);
-                let answer = peer.ask(initialize(asked, &json!({}))).await;
+                let answer = peer.ask(initialize(requested, &json!({}))).await;
                 assert_eq!(answer["result"]["protocolVersion"], pinned);
             }
         }
         let mut peer = Peer::spawn(&["--revisions", "2025-11-25,2024-11-05"]);
-        for (asked, given) in [
+        for (requested, expected) in [
             ("2024-11-05", "2024-11-05"),
             ("2025-06-18", "2025-11-25"),
             ("2025-11-25", "2025-11-25"),
         ] {
-            let answer = peer.ask(initialize(asked, &json!({}))).await;
-            assert_eq!(answer["result"]["protocolVersion"], given);
+            let answer = peer.ask(initialize(requested, &json!({}))).await;
+            assert_eq!(answer["result"]["protocolVersion"], expected);
         }
     })
     .await;
@@ -77,8 +77,14 @@ async fn only_pinned_it_offers_what_differs() {
             let mut peer = open(revision, &json!({})).await;
             let tools = tools(&mut peer).await;
             assert_eq!(tools[..35], plain[..], "{revision}");
-            assert!(tools.iter().any(|it| it == has), "{revision}: {tools:?}");
-            assert!(!tools.iter().any(|it| it == lacks), "{revision}: {tools:?}");
+            assert!(
+                tools.iter().any(|tool| tool == has),
+                "{revision}: {tools:?}"
+            );
+            assert!(
+                !tools.iter().any(|tool| tool == lacks),
+                "{revision}: {tools:?}"
+            );
             let unknown = peer.ask(call(2, lacks, &json!({}))).await;
             assert_eq!(unknown["error"]["code"], -32602, "{revision}");
         }
@@ -159,7 +165,7 @@ async fn asks_by_requests_of_its_own() {
             json!({"ask_sampling": 1, "ask_elicitation": 1, "ask_roots": 1, "ask_in_turn": 1})
         );
 
-        // Both are asked before either is answered; an error of the client is the tool's.
+        // Both are asked before either is answered. An error of the client becomes an error of the tool.
         peer.send(call(3, "ask_together", &json!({}))).await;
         let (first, second) = (peer.next().await, peer.next().await);
         assert_eq!(first["method"], "elicitation/create");
@@ -172,7 +178,7 @@ async fn asks_by_requests_of_its_own() {
         assert_eq!(answer["result"]["isError"], true, "{answer}");
 
         // Prompts and resources ask as well.
-        for (method, params, asked, subject) in [
+        for (method, params, question_method, subject) in [
             (
                 "prompts/get",
                 json!({"name": "ask_name"}),
@@ -187,7 +193,7 @@ async fn asks_by_requests_of_its_own() {
             ),
         ] {
             let question = peer.ask(request(4, method, &params)).await;
-            assert_eq!(question["method"], asked);
+            assert_eq!(question["method"], question_method);
             let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {}});
             let answer = peer.ask(answer.to_string()).await;
             let text = format!(r#"{{\"{subject}\":{{}}}}"#);
@@ -258,7 +264,7 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
             discovered["result"]["supportedVersions"],
             json!(["2026-07-28", "2025-06-18"])
         );
-        // Each era by its own rules, on one pipe.
+        // Each era has its own rules, on one pipe.
         let pong = peer.ask(request(2, "ping", &json!({}))).await;
         assert_eq!(pong["result"], json!({}));
         let unknown = peer
@@ -299,7 +305,7 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
         let (status, _) =
             modern::ask(&fake.url(), &modern::request(1, "tools/list", &json!({}))).await;
         assert_eq!(status, StatusCode::OK);
-        // The header alone is a modern word, and then `_meta` is due.
+        // The header alone marks the modern era, and then `_meta` is required.
         let headers = [accept, kind, ("mcp-protocol-version", "2026-07-28")];
         let bare = send(
             &fake.url(),

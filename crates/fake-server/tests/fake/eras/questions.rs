@@ -1,4 +1,4 @@
-//! What tools, prompts and resources ask in the modern era: `input_required`, and the retry.
+//! The questions of tools, prompts and resources in the modern era: `input_required`, and the retry.
 
 use fake_server::{Fake, Script};
 use hyper::StatusCode;
@@ -25,12 +25,12 @@ async fn a_tool_asks_and_its_retry_ends_it() {
             ("ask", "sampling", "sampling/createMessage"),
         ] {
             let first = call(1, tool, &json!({}));
-            let asked = answer(&fake, &first).await;
-            assert_eq!(asked["result"]["inputRequests"][key]["method"], method);
-            assert_eq!(asked["result"]["ttlMs"], Value::Null);
+            let question = answer(&fake, &first).await;
+            assert_eq!(question["result"]["inputRequests"][key]["method"], method);
+            assert_eq!(question["result"]["ttlMs"], Value::Null);
             assert_eq!(fake.finished(tool), 0);
             let responses = json!({key: {"z": 1, "a": 1.0}, "unknown": {}});
-            let done = answer(&fake, &retry(2, &first, &asked, &responses)).await;
+            let done = answer(&fake, &retry(2, &first, &question, &responses)).await;
             assert_eq!(done["result"]["resultType"], "complete", "{done}");
             assert_eq!(text(&done), format!(r#"{{"{key}":{{"z":1,"a":1.0}}}}"#));
             assert_eq!((fake.runs(tool), fake.finished(tool)), (2, 1));
@@ -94,11 +94,11 @@ async fn rounds_follow_each_other_and_missing_answers_are_asked_for_again() {
         assert_eq!(text(&done), r#"{"form":{}}"#);
 
         let first = call(12, "ask_again", &json!({}));
-        let mut asked = answer(&fake, &first).await;
+        let mut question = answer(&fake, &first).await;
         for id in 13..30 {
-            asked = answer(&fake, &retry(id, &first, &asked, &json!({"form": {}}))).await;
+            question = answer(&fake, &retry(id, &first, &question, &json!({"form": {}}))).await;
         }
-        assert_eq!(asked["result"]["resultType"], "input_required");
+        assert_eq!(question["result"]["resultType"], "input_required");
         assert_eq!(fake.finished("ask_again"), 0);
     })
     .await;
@@ -109,8 +109,8 @@ async fn a_retry_that_is_not_exact_fails_loudly() {
     within(async {
         let fake = start(Script::default()).await;
         let first = call(1, "ask_elicitation", &json!({"text": "a"}));
-        let asked = answer(&fake, &first).await;
-        let right = retry(2, &first, &asked, &json!({"form": {}}));
+        let question = answer(&fake, &first).await;
+        let right = retry(2, &first, &question, &json!({"form": {}}));
         let state = right["params"]["requestState"]
             .as_str()
             .expect("a text")
@@ -144,7 +144,7 @@ async fn a_retry_that_is_not_exact_fails_loudly() {
         invented["params"]["requestState"] = json!("mine");
         assert_eq!(answer(&fake, &invented).await["error"]["code"], -32602);
         assert_eq!(text(&answer(&fake, &right).await), r#"{"form":{}}"#);
-        // What runs twice is counted twice.
+        // A tool that runs twice is counted twice.
         answer(&fake, &changed("/id", json!(3))).await;
         assert_eq!(fake.finished("ask_elicitation"), 2);
     })
@@ -156,8 +156,8 @@ async fn prompts_and_resources_ask_too() {
     within(async {
         let fake = start(Script::default()).await;
         let prompt = request(1, "prompts/get", &json!({"name": "ask_name"}));
-        let asked = answer(&fake, &prompt).await;
-        let done = answer(&fake, &retry(2, &prompt, &asked, &json!({"form": {}}))).await;
+        let question = answer(&fake, &prompt).await;
+        let done = answer(&fake, &retry(2, &prompt, &question, &json!({"form": {}}))).await;
         assert_eq!(
             done["result"]["messages"][0]["content"]["text"],
             r#"{"form":{}}"#
@@ -165,10 +165,10 @@ async fn prompts_and_resources_ask_too() {
         assert_eq!(fake.finished("ask_name"), 1);
 
         let resource = request(3, "resources/read", &json!({"uri": "fake://asked"}));
-        let asked = answer(&fake, &resource).await;
-        assert_eq!(asked["result"]["ttlMs"], Value::Null);
+        let question = answer(&fake, &resource).await;
+        assert_eq!(question["result"]["ttlMs"], Value::Null);
         let responses = json!({"roots": {"roots": []}});
-        let done = answer(&fake, &retry(4, &resource, &asked, &responses)).await;
+        let done = answer(&fake, &retry(4, &resource, &question, &responses)).await;
         assert_eq!(
             done["result"]["contents"][0]["text"],
             r#"{"roots":{"roots":[]}}"#

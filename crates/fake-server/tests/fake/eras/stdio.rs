@@ -127,7 +127,7 @@ async fn every_request_says_who_sends_it() {
                 version["_meta"]["io.modelcontextprotocol/protocolVersion"]
             );
         }
-        // A client that opens as the legacy era does learns which revisions are spoken.
+        // A client that opens as the legacy era does learns the supported revisions.
         let answer = peer.ask(initialize("2025-11-25")).await;
         assert_eq!(answer["error"]["code"], -32022);
         assert_eq!(answer["error"]["data"]["requested"], "2025-11-25");
@@ -174,8 +174,8 @@ async fn logs_and_progress_come_only_where_they_are_asked_for() {
         )
         .await;
         assert_eq!(text(&silent), "0 lines logged");
-        for (wanted, lines) in [("emergency", 0), ("warning", 2)] {
-            let meta = json!({"io.modelcontextprotocol/logLevel": wanted});
+        for (level, lines) in [("emergency", 0), ("warning", 2)] {
+            let meta = json!({"io.modelcontextprotocol/logLevel": level});
             let arguments = json!({"n": 2, "level": "error", "outside": true});
             let params = json!({"name": "log", "arguments": arguments, "_meta": meta});
             peer.send(request(2, "tools/call", &params).to_string())

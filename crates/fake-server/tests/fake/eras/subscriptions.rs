@@ -10,16 +10,16 @@ use crate::common::{Stream, eventually, notification, read_until_broken, text, w
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-fn listen(id: u32, wanted: &Value) -> Value {
+fn listen(id: u32, filter: &Value) -> Value {
     request(
         id,
         "subscriptions/listen",
-        &json!({"notifications": wanted}),
+        &json!({"notifications": filter}),
     )
 }
 
-async fn open(fake: &Fake, id: u32, wanted: &Value) -> Stream {
-    let message = listen(id, wanted);
+async fn open(fake: &Fake, id: u32, filter: &Value) -> Stream {
+    let message = listen(id, filter);
     Stream::new(post(&fake.url(), &message, &headers(&message)).await)
 }
 
@@ -31,12 +31,12 @@ async fn only_what_is_honoured_is_told_and_it_is_tagged() {
             ..Script::default()
         })
         .await;
-        let wanted = json!({
+        let filter = json!({
             "toolsListChanged": true,
             "promptsListChanged": true,
             "resourceSubscriptions": ["fake://text", "fake://none"],
         });
-        let mut all = open(&fake, 1, &wanted).await;
+        let mut all = open(&fake, 1, &filter).await;
         let acknowledged = all.message().await;
         assert_eq!(
             acknowledged["method"],
@@ -121,10 +121,10 @@ async fn on_a_pipe_they_share_one_channel() {
         peer.send(call(3, "change_tools", &json!({})).to_string())
             .await;
         let (first, second) = (peer.next().await, peer.next().await);
-        let mut heard = [&first, &second];
-        heard.sort_by_key(|it| it["id"].is_null());
-        assert_eq!(text(heard[0]), "tools changed");
-        assert_eq!(heard[1]["params"]["_meta"][ID], 2);
+        let mut messages = [&first, &second];
+        messages.sort_by_key(|message| message["id"].is_null());
+        assert_eq!(text(messages[0]), "tools changed");
+        assert_eq!(messages[1]["params"]["_meta"][ID], 2);
         let ended = peer
             .ask(call(4, "end_listens", &json!({})).to_string())
             .await;
@@ -147,8 +147,8 @@ async fn tasks_are_listened_to_by_those_who_declare_them() {
         let message = request_as(&json!({}), 1, "subscriptions/listen", &params);
         let (_, refused) = ask(&fake.url(), &message).await;
         assert_eq!(refused["error"]["code"], -32021);
-        let (_, made) = ask(&fake.url(), &call(2, "task", &json!({"ask": true}))).await;
-        let id = &made["result"]["taskId"];
+        let (_, created) = ask(&fake.url(), &call(2, "task", &json!({"ask": true}))).await;
+        let id = &created["result"]["taskId"];
         let mut stream = open(&fake, 3, &json!({"taskIds": [id, "nobody"]})).await;
         let acknowledged = stream.message().await;
         assert_eq!(
@@ -160,16 +160,16 @@ async fn tasks_are_listened_to_by_those_who_declare_them() {
         let mut statuses = Vec::new();
         loop {
             ask(&fake.url(), &request(4, "tasks/update", &update)).await;
-            let told = stream.message().await;
-            assert_eq!(told["method"], "notifications/tasks");
-            assert_eq!(told["params"]["_meta"][ID], 3);
+            let notice = stream.message().await;
+            assert_eq!(notice["method"], "notifications/tasks");
+            assert_eq!(notice["params"]["_meta"][ID], 3);
             statuses.push(
-                told["params"]["status"]
+                notice["params"]["status"]
                     .as_str()
                     .expect("a text")
                     .to_owned(),
             );
-            if statuses.last().is_some_and(|it| it == "completed") {
+            if statuses.last().is_some_and(|status| status == "completed") {
                 break;
             }
         }

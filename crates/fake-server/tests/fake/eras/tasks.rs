@@ -23,7 +23,7 @@ async fn create(fake: &Fake, arguments: &Value) -> Value {
     created["result"]["taskId"].clone()
 }
 
-/// The task once it has this status.
+/// Returns the task once it has this status.
 async fn until(fake: &Fake, id: &Value, status: &str) -> Value {
     loop {
         let message = request(2, "tasks/get", &json!({"taskId": id}));
@@ -61,9 +61,9 @@ async fn a_task_asks_and_is_updated() {
     within(async {
         let fake = open().await;
         let id = create(&fake, &json!({"ask": true})).await;
-        let asks = until(&fake, &id, "input_required").await;
+        let question = until(&fake, &id, "input_required").await;
         assert_eq!(
-            asks["inputRequests"]["form"]["method"],
+            question["inputRequests"]["form"]["method"],
             "elicitation/create"
         );
         for (responses, status) in [

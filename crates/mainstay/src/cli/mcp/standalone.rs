@@ -5,7 +5,7 @@ use std::{convert::Infallible, env, future::pending, io, net::Ipv4Addr, pin::pin
 use mainstay_api::HandOver;
 use mainstay_command_line::{
     CommandError, Exit,
-    listen::Listen,
+    listen::ListenAddress,
     screen::{self, complain},
     signals::Signals,
 };
@@ -101,7 +101,7 @@ impl Announced {
         let address = listener
             .local_addr()
             .map_err(|source| CommandError::Listen {
-                address: Listen::Address((Ipv4Addr::LOCALHOST, 0).into()),
+                address: ListenAddress::Address((Ipv4Addr::LOCALHOST, 0).into()),
                 source,
             })?;
         let http = daemon.serve_http(listener, address, tokens);
@@ -324,7 +324,7 @@ impl Standalone {
     ) -> Option<Successor> {
         complain("handing the client and the servers over to `mainstay serve`");
         self.announce_stop(self.daemon.grace() + self.daemon.stop_limit());
-        leaving.asked.cancel();
+        leaving.requested.cancel();
         // Calls that take longer get the same time again, as all calls do when a daemon stops.
         tokio::select! {
             () = door.end() => Some(successor),

@@ -95,7 +95,7 @@ impl Machinery {
 
     /// Calls a tool like each client: by the entry in the client's own file.
     async fn call_through_the_clients(&self) -> Vec<String> {
-        let machine = Machine::new(System::own(), self.home.path());
+        let machine = Machine::new(System::current(), self.home.path());
         let mut called = Vec::new();
         for found in find(&machine) {
             let file = &found.files[0];

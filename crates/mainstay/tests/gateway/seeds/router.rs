@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fake_server::gate::Mode;
+use fake_server::gate::GateMode;
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::clock::SleepClock;
 use serde_json::{Value, json};
@@ -167,7 +167,7 @@ async fn a_server_over_http_that_stopped_is_found_again() {
     };
     until("looks at its health", || looks() >= 3).await;
     assert_eq!(rest.server("x").await["healthStatus"], "healthy");
-    gate.set(Mode::Closed).await.expect("the gate stands");
+    gate.set(GateMode::Closed).await.expect("the gate stands");
     gate.reset();
     let server = rest.until_status("x", "reconnecting").await;
     let reason = server["lastError"].as_str().expect("a reason");
@@ -175,7 +175,7 @@ async fn a_server_over_http_that_stopped_is_found_again() {
         !reason.contains("hangs"),
         "a connection that is refused is no hang: {reason}"
     );
-    gate.set(Mode::Forward).await.expect("the gate stands");
+    gate.set(GateMode::Forward).await.expect("the gate stands");
     rest.until_status("x", "connected").await;
     assert_echo(&rest, "x").await;
     assert_eq!(backend.count("ping"), 0);

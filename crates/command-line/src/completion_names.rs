@@ -6,17 +6,17 @@ use serde_json::Value;
 
 /// Names and schemas at the time of the last query.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct CompletionNames {
     pub servers: Vec<String>,
-    pub tools: Vec<Offer>,
-    pub prompts: Vec<Offer>,
+    pub tools: Vec<CompletionTarget>,
+    pub prompts: Vec<CompletionTarget>,
     /// URIs and their descriptions.
     pub resources: Vec<(String, String)>,
 }
 
 /// A tool or a prompt.
 #[derive(Debug)]
-pub struct Offer {
+pub struct CompletionTarget {
     /// `server/tool`
     pub name: String,
     pub about: String,
@@ -31,7 +31,7 @@ pub struct Argument {
     pub values: Vec<String>,
 }
 
-impl Known {
+impl CompletionNames {
     /// Leaves out names with characters that cannot be displayed, because they cannot be typed either.
     pub fn new(
         servers: &api::Servers,
@@ -39,25 +39,27 @@ impl Known {
         prompts: &api::Prompts,
         resources: &api::Resources,
     ) -> Self {
-        let servers = servers.servers.iter().map(|server| server.name.clone());
-        let tools = tools.tools.iter().map(Offer::from);
-        let prompts = prompts.prompts.iter().map(Offer::from);
-        let resources = resources
+        let server_names = servers.servers.iter().map(|server| server.name.clone());
+        let all_tools = tools.tools.iter().map(CompletionTarget::from);
+        let all_prompts = prompts.prompts.iter().map(CompletionTarget::from);
+        let all_resources = resources
             .resources
             .iter()
             .map(|resource| (resource.uri.clone(), headline(&resource.name)));
         Self {
-            servers: servers.filter(|name| is_plain(name)).collect(),
-            tools: tools.filter(|tool| is_plain(&tool.name)).collect(),
-            prompts: prompts.filter(|prompt| is_plain(&prompt.name)).collect(),
-            resources: resources.filter(|(uri, _)| is_plain(uri)).collect(),
+            servers: server_names.filter(|name| is_plain(name)).collect(),
+            tools: all_tools.filter(|tool| is_plain(&tool.name)).collect(),
+            prompts: all_prompts
+                .filter(|prompt| is_plain(&prompt.name))
+                .collect(),
+            resources: all_resources.filter(|(uri, _)| is_plain(uri)).collect(),
         }
     }
 }
 
-impl Offer {
+impl CompletionTarget {
     /// A tool with this input schema.
-    pub fn of(name: &str, description: &str, schema: &str) -> Self {
+    pub fn from_schema(name: &str, description: &str, schema: &str) -> Self {
         Self {
             name: name.to_owned(),
             about: headline(description),
@@ -66,13 +68,13 @@ impl Offer {
     }
 }
 
-impl From<&api::Tool> for Offer {
+impl From<&api::Tool> for CompletionTarget {
     fn from(tool: &api::Tool) -> Self {
-        Self::of(&tool.name, &tool.description, tool.input_schema.get())
+        Self::from_schema(&tool.name, &tool.description, tool.input_schema.get())
     }
 }
 
-impl From<&api::Prompt> for Offer {
+impl From<&api::Prompt> for CompletionTarget {
     fn from(prompt: &api::Prompt) -> Self {
         Self {
             name: prompt.name.clone(),
@@ -101,7 +103,9 @@ fn of_schema(schema: &str) -> Vec<Argument> {
         about: headline(property["description"].as_str().unwrap_or_default()),
         values: values(property),
     });
-    arguments.filter(|it| is_plain(&it.name)).collect()
+    arguments
+        .filter(|argument| is_plain(&argument.name))
+        .collect()
 }
 
 /// The values of an `enum`, a `const` or a boolean, and those of its alternatives.
@@ -126,8 +130,8 @@ fn values(property: &Value) -> Vec<String> {
 }
 
 fn of_prompt(arguments: &str) -> Vec<Argument> {
-    let arguments: Vec<Value> = foreign::read(arguments).unwrap_or_default();
-    let arguments = arguments.iter().filter_map(|argument| {
+    let values: Vec<Value> = foreign::read(arguments).unwrap_or_default();
+    let arguments = values.iter().filter_map(|argument| {
         let text = |member: &str| argument[member].as_str();
         Some(Argument {
             name: text("name").filter(|name| is_plain(name))?.to_owned(),
@@ -153,7 +157,7 @@ mod tests {
         }}"#;
         let found: Vec<(String, String, Vec<String>)> = of_schema(schema)
             .into_iter()
-            .map(|it| (it.name, it.about, it.values))
+            .map(|argument| (argument.name, argument.about, argument.values))
             .collect();
         let row = |name: &str, about: &str, values: &[&str]| {
             let values = values.iter().map(ToString::to_string).collect();

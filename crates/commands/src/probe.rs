@@ -1,10 +1,10 @@
-//! Asks servers with a plain URL once before they are taken from their client. Many sign their client in
-//! (OAuth) when they have refused its first request, and Mainstay cannot sign in.
+//! Sends a request to servers with a plain URL before they are moved from their client. Many clients sign in
+//! (OAuth) after a server has refused the first request. Mainstay cannot sign in.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::future::join_all;
-use mainstay_client_files::{self as client_files, Client, Found, Server};
+use mainstay_client_files::{self as client_files, Client, FoundClient, FoundServer};
 use mainstay_config::{References, edit::Entry};
 use mainstay_core::ids::ServerName;
 use mainstay_gateway::trial::{Trial, Tried};
@@ -12,21 +12,22 @@ use mainstay_platform::{environment::entry_alone, lineage::Lineage};
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// The longest wait for an answer. All servers are asked at the same time.
+/// The time limit of an answer. All servers are asked at the same time.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Servers beyond these are not asked, and taken as they are.
-const MAX_ASKED: usize = 64;
+/// The maximum number of servers that are asked. The others are moved without a test.
+const MAX_SERVERS: usize = 64;
 
-/// The URLs that refuse a request without credentials, each with what was answered.
+/// The URLs that refuse a request without credentials, each with the reason.
 pub type Refusals = BTreeMap<String, String>;
 
-/// Asks the servers of these clients.
-pub async fn refusals(found: &[Found], is_chosen: impl Fn(Client) -> bool) -> Refusals {
+/// Asks the servers of the chosen clients.
+pub async fn refusals(found: &[FoundClient], is_chosen: impl Fn(Client) -> bool) -> Refusals {
     let chosen = found.iter().filter(|found| is_chosen(found.client));
     let files = chosen.flat_map(|found| &found.files);
-    let read = files.filter_map(|it| client_files::servers(&it.file, it.text.as_ref().ok()?).ok());
-    let servers: Vec<Server> = read.flatten().filter(Server::is_movable).collect();
+    let read =
+        files.filter_map(|file| client_files::servers(&file.file, file.text.as_ref().ok()?).ok());
+    let servers: Vec<FoundServer> = read.flatten().filter(FoundServer::is_movable).collect();
     refusals_of(servers.iter().map(|server| &server.entry)).await
 }
 
@@ -34,25 +35,28 @@ pub async fn refusals(found: &[Found], is_chosen: impl Fn(Client) -> bool) -> Re
 pub async fn refusals_of(entries: impl Iterator<Item = &Entry>) -> Refusals {
     let plain = entries.filter_map(|entry| Some((plain_url(entry)?, entry)));
     let plain: BTreeMap<&str, &Entry> = plain.collect();
-    let asked = plain.into_iter().take(MAX_ASKED).map(async |(url, entry)| {
-        let refusal = refusal(entry).await?;
-        Some((url.to_owned(), refusal))
-    });
-    join_all(asked).await.into_iter().flatten().collect()
+    let answers = plain
+        .into_iter()
+        .take(MAX_SERVERS)
+        .map(async |(url, entry)| {
+            let refusal = refusal(entry).await?;
+            Some((url.to_owned(), refusal))
+        });
+    join_all(answers).await.into_iter().flatten().collect()
 }
 
-/// The URL of a server that is reached without credentials and without values from elsewhere: before a
-/// person has agreed, no variable and no file is read and sent.
+/// The URL of a server that needs no credentials and no values from elsewhere. Before a person has agreed, no
+/// variable and no file may be read and sent.
 pub fn plain_url(entry: &Entry) -> Option<&str> {
-    let brings = ["command", "headers", "bearerToken"];
+    let keys_of_others = ["command", "headers", "bearerToken"];
     let url = entry.get("url").and_then(Value::as_str)?;
     let is_off = entry.get("enabled") == Some(&Value::Bool(false));
     let is_plain =
-        !is_off && !url.contains('$') && brings.iter().all(|key| !entry.contains_key(*key));
+        !is_off && !url.contains('$') && keys_of_others.iter().all(|key| !entry.contains_key(*key));
     is_plain.then_some(url)
 }
 
-/// The reason for which the server refuses a client without credentials, if it does.
+/// The server's reason to refuse a client without credentials, or `None` if it does not refuse.
 async fn refusal(entry: &Entry) -> Option<String> {
     let name = ServerName::new("asked").ok()?;
     let server = entry_alone(&name, entry, References::Replaced).ok()?.config;
@@ -60,7 +64,7 @@ async fn refusal(entry: &Entry) -> Option<String> {
         return None;
     }
     let trial = Trial::begin(server, Lineage::begin(None).ok()?);
-    // A server that is silent refuses nobody.
+    // A server that does not answer counts as one that does not refuse.
     timeout(LIMIT, trial.settled()).await.ok();
     let is_refused = trial.server().view().status.unauthorized;
     let outcome = trial.outcome();

@@ -4,20 +4,20 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 use mainstay_config::{
-    Defaults, References, Source, Syntax, edit::Document, parse, parse_as, shown,
+    ConfigSource, Defaults, References, Syntax, edit::Document, file_view, parse, parse_as,
 };
 use mainstay_core::config::Config;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::ConfigWorld;
 
 const PATH: &str = "/etc/mainstay/config.jsonc";
 
-fn kept(text: &str) -> Config {
-    let source = Source::file(Path::new(PATH));
-    let parsed = parse_as(text, &source, &World::default(), References::Kept);
+fn config_of(text: &str) -> Config {
+    let source = ConfigSource::file(Path::new(PATH));
+    let parsed = parse_as(text, &source, &ConfigWorld::default(), References::Kept);
     let mut config = parsed.unwrap().config;
-    // The default is stated where it is shown.
+    // The view states the default.
     for server in &mut config.servers {
         server.health_interval_stated = false;
     }
@@ -26,7 +26,7 @@ fn kept(text: &str) -> Config {
 
 fn show(text: &str, defaults: Defaults) -> Value {
     let document = Document::read(text, Syntax::Jsonc).unwrap();
-    shown(&kept(text), &document, defaults)
+    file_view(&config_of(text), &document, defaults)
 }
 
 const RICH: &str = r#"{
@@ -63,11 +63,11 @@ fn what_is_shown_means_the_same() {
         r#"{"mcp": {"excluded": ["a"]}, "mcpServers": {"a": {"command": "x", "tools": ["*"]}}, "health": false, "reconnect": {"mode": "manual", "jitter": 0.3}}"#,
     ] {
         for defaults in [Defaults::LeftOut, Defaults::Shown] {
-            let shown = show(text, defaults).to_string();
-            assert_eq!(kept(&shown), kept(text), "{shown}");
-            let source = Source::file(Path::new(PATH));
-            let findings = parse_as(&shown, &source, &World::default(), References::Kept);
-            assert_eq!(findings.unwrap().warnings, [], "{shown}");
+            let view = show(text, defaults).to_string();
+            assert_eq!(config_of(&view), config_of(text), "{view}");
+            let source = ConfigSource::file(Path::new(PATH));
+            let findings = parse_as(&view, &source, &ConfigWorld::default(), References::Kept);
+            assert_eq!(findings.unwrap().warnings, [], "{view}");
         }
     }
 }
@@ -88,10 +88,17 @@ fn secrets_are_not_shown_and_bad_entries_say_what_is_wrong() {
         "broken": {"args": ["--token=s3cret-f"], "env": {"KEY": "s3cret-g"}}},
         "alerts": [{"webhook": {"url": "https://hooks/s3cret-h"}}],
         "telemetry": {"endpoint": "http://h", "headers": {"authorization": "s3cret-i"}}}"#;
-    assert!(parse(text, &Source::file(Path::new(PATH)), &World::default()).is_ok());
+    assert!(
+        parse(
+            text,
+            &ConfigSource::file(Path::new(PATH)),
+            &ConfigWorld::default()
+        )
+        .is_ok()
+    );
     for defaults in [Defaults::LeftOut, Defaults::Shown] {
-        let shown = format!("{:#}", show(text, defaults));
-        assert!(!shown.contains("s3cret"), "{shown}");
+        let view = format!("{:#}", show(text, defaults));
+        assert!(!view.contains("s3cret"), "{view}");
     }
     assert_snapshot!(format!("{:#}", show(text, Defaults::LeftOut)));
 }

@@ -1,4 +1,4 @@
-//! Shows what an entry would run, before it runs: the command line or the URL, with secrets masked.
+//! Shows the command line or URL of an entry before it runs. Secrets are masked.
 
 use mainstay_command_line::screen::complain;
 use mainstay_config::{edit::Entry, masking};
@@ -6,20 +6,21 @@ use mainstay_core::display::word;
 use mainstay_install::recipe::{MASK, Recipe, Text};
 use serde_json::Value;
 
-/// What would run, as far as people see it.
+/// The text that a person sees before a server starts.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct LaunchPreview {
     /// The command line, or the URL.
     target: String,
-    /// Variables and headers, the folder, where it comes from.
+    /// Lines about variables, headers, the folder and the source.
     about: Vec<String>,
 }
 
-impl Shown {
-    pub fn of_recipe(recipe: &Recipe) -> Self {
-        // A stranger may have written them: `LD_PRELOAD` decides what is run as much as the command does.
-        let names = |what: &str, pairs: &[(String, Text)]| {
-            let pairs = pairs.iter().map(|(name, text)| {
+impl LaunchPreview {
+    pub fn from_recipe(recipe: &Recipe) -> Self {
+        // The recipe's author may be a stranger. A variable such as `LD_PRELOAD` decides as much as the
+        // command.
+        let names = |label: &str, pairs: &[(String, Text)]| {
+            let masked = pairs.iter().map(|(name, text)| {
                 let value = text.masked();
                 if masking::is_secret_pair(name, value) {
                     format!("{}={MASK}", word(name))
@@ -27,8 +28,8 @@ impl Shown {
                     format!("{}={}", word(name), word(value))
                 }
             });
-            let pairs = pairs.collect::<Vec<_>>().join(", ");
-            (!pairs.is_empty()).then(|| format!("{what} {pairs}"))
+            let pairs = masked.collect::<Vec<_>>().join(", ");
+            (!pairs.is_empty()).then(|| format!("{label} {pairs}"))
         };
         match recipe {
             Recipe::Command {
@@ -39,7 +40,7 @@ impl Shown {
             } => {
                 let words = std::iter::once(command)
                     .chain(args)
-                    .map(|text| word(text.masked()));
+                    .map(|part| word(part.masked()));
                 let mut about = Vec::from_iter(names("with the variables", env));
                 about.extend(cwd.as_ref().map(|cwd| format!("in {}", word(cwd))));
                 Self {
@@ -66,9 +67,9 @@ impl Shown {
         }
     }
 
-    /// What an entry would run whose words were given by hand, or come from another file.
-    pub fn of_entry(entry: &Entry) -> Self {
-        // Placeholders of secrets name their places, which mean nothing here.
+    /// Previews an entry that the command line or another file describes.
+    pub fn from_entry(entry: &Entry) -> Self {
+        // A placeholder of a secret names a place in a file, which is no help here.
         let masked = masking::masked_entry(entry, "");
         let text = |value: &Value| match value.as_str() {
             Some(text) => match text.find("${secret:") {
@@ -84,32 +85,33 @@ impl Shown {
             Value::Array(values) => values.iter().map(text).collect(),
             other => vec![text(other)],
         });
-        let mut shown = Self {
-            target: words.map(|it| word(&it)).collect::<Vec<_>>().join(" "),
+        let mut preview = Self {
+            target: words.map(|part| word(&part)).collect::<Vec<_>>().join(" "),
             about: Vec::new(),
         };
-        for (key, what) in [
+        for (key, label) in [
             ("env", "with the variables"),
             ("headers", "with the headers"),
         ] {
             if let Some(Value::Object(members)) = masked.get(key) {
                 let names: Vec<_> = members.keys().map(|name| word(name)).collect();
-                shown.about.push(format!("{what} {}", names.join(", ")));
+                preview.about.push(format!("{label} {}", names.join(", ")));
             }
         }
         if let Some(cwd) = masked.get("cwd").and_then(Value::as_str) {
-            shown.about.push(format!("in {}", word(cwd)));
+            preview.about.push(format!("in {}", word(cwd)));
         }
-        shown
+        preview
     }
 
-    pub fn and(mut self, line: impl Into<String>) -> Self {
+    /// Adds a line about the server.
+    pub fn with_line(mut self, line: impl Into<String>) -> Self {
         self.about.push(line.into());
         self
     }
 
-    /// The command comes last, so that nothing of the rest scrolls it away.
-    pub fn tell(&self, name: &str) {
+    /// Prints the lines and then the command, so that no later line scrolls the command away.
+    pub fn print(&self, name: &str) {
         complain(&format!("{name} would be:"));
         for line in &self.about {
             complain(&format!("  {line}"));
