@@ -39,8 +39,8 @@ impl Registry {
             if new.formerly.is_some() {
                 new.approval = Approval::Pending;
             }
-            let word = RuntimeChange::Entry(Arc::new(new));
-            this.apply_change(&mut desired, &name, word, OnDuplicate::Refuse)
+            let change = RuntimeChange::Entry(Arc::new(new));
+            this.apply_change(&mut desired, &name, change, OnDuplicate::Refuse)
                 .await
         })
     }

@@ -169,8 +169,8 @@ impl Registry {
             };
             let mut desired = this.desired.lock().await;
             // Another change may have come meanwhile.
-            let word_now = desired.overlay.change(&name);
-            if matches!(word_now, Some(RuntimeChange::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
+            let present_change = desired.overlay.change(&name);
+            if matches!(present_change, Some(RuntimeChange::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
                 if !was_up {
                     // Keep it down, because the restored entry must not be connected.
                     server.operate(Operation::Stop).await.ok();
