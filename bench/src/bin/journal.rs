@@ -17,9 +17,9 @@ use clap::Parser;
 use mainstay_core::{
     config::{self, Durability, Payloads},
     ids::ServerName,
-    record::{ClientInfo, Door, Origin, RecordError, State, Status, Target},
+    record::{CallOrigin, ClientInfo, Door, RecordError, State, Status, Target},
 };
-use mainstay_journal::{Begun, By, Filter, Finished, Journal, Outcome, Range};
+use mainstay_journal::{Begun, By, CallOutcome, Finished, Journal, Range, RecordFilter};
 use rustix::time::{
     ClockId::{self, ProcessCPUTime, ThreadCPUTime},
     clock_gettime,
@@ -159,7 +159,7 @@ async fn main() -> anyhow::Result<()> {
 
 /// What is called, and by which clients.
 struct World {
-    origins: Vec<Arc<Origin>>,
+    origins: Vec<Arc<CallOrigin>>,
     targets: Vec<Target>,
     payload: usize,
     distinct: u64,
@@ -168,13 +168,13 @@ struct World {
 impl World {
     fn new(args: &Args) -> anyhow::Result<Self> {
         let origins = (0..CLIENTS * SESSIONS).map(|n| {
-            Arc::new(Origin {
+            Arc::new(CallOrigin {
                 client: Some(ClientInfo {
                     name: format!("client-{}", n / SESSIONS),
                     version: "1.0".to_owned(),
                 }),
                 session: Some(format!("session-{n:016x}")),
-                ..Origin::of(Door::ALL[(n % 3) as usize])
+                ..CallOrigin::from_door(Door::ALL[(n % 3) as usize])
             })
         });
         let targets = (0..SERVERS * TOOLS).map(|n| {
@@ -217,7 +217,7 @@ impl World {
 
     fn finished(number: u64, result: ByteString) -> Finished {
         let outcome = if number.is_multiple_of(50) {
-            Outcome::Failed {
+            CallOutcome::Failed {
                 status: Status::Timeout,
                 error: RecordError {
                     kind: "call_timeout".into(),
@@ -225,7 +225,7 @@ impl World {
                 },
             }
         } else {
-            Outcome::Answered {
+            CallOutcome::Answered {
                 result: Some(result),
                 error: None,
             }
@@ -331,41 +331,41 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
     let now = SystemTime::now();
     let text = |text: &str| Some(text.to_owned());
     let some = |text: &str| vec![text.to_owned()];
-    let all = Filter::default;
+    let all = RecordFilter::default;
     let mut report = serde_json::Map::new();
     for (name, filter) in [
         ("none", all()),
         (
             "server",
-            Filter {
+            RecordFilter {
                 servers: some("server-3"),
                 ..all()
             },
         ),
         (
             "tool",
-            Filter {
+            RecordFilter {
                 tools: some("tool-7"),
                 ..all()
             },
         ),
         (
             "status",
-            Filter {
+            RecordFilter {
                 statuses: vec![Status::Timeout],
                 ..all()
             },
         ),
         (
             "state",
-            Filter {
+            RecordFilter {
                 states: vec![State::Sent],
                 ..all()
             },
         ),
         (
             "several",
-            Filter {
+            RecordFilter {
                 servers: vec!["server-3".to_owned(), "server-4".to_owned()],
                 statuses: vec![Status::Timeout, Status::Error],
                 states: vec![State::Sent, State::Answered],
@@ -374,42 +374,42 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
         ),
         (
             "door",
-            Filter {
+            RecordFilter {
                 door: Some(Door::McpStdio),
                 ..all()
             },
         ),
         (
             "client",
-            Filter {
+            RecordFilter {
                 clients: some("client-9"),
                 ..all()
             },
         ),
         (
             "session",
-            Filter {
+            RecordFilter {
                 session: text("session-0000000000000011"),
                 ..all()
             },
         ),
         (
             "time",
-            Filter {
+            RecordFilter {
                 since: now.checked_sub(Duration::from_secs(10)),
                 ..all()
             },
         ),
         (
             "text",
-            Filter {
+            RecordFilter {
                 text: text("VER-3/TOOL"),
                 ..all()
             },
         ),
         (
             "server_status_client_time",
-            Filter {
+            RecordFilter {
                 servers: some("server-3"),
                 statuses: vec![Status::Ok],
                 clients: some("client-9"),
@@ -419,7 +419,7 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
         ),
         (
             "nothing",
-            Filter {
+            RecordFilter {
                 servers: some("server-99"),
                 ..all()
             },
@@ -463,10 +463,10 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
 /// The time of searches of what calls say, each of them once: of a text that most calls have, of one that every
 /// fiftieth has, of one that no call has, and of that until no call is left.
 async fn searches(journal: &Journal) -> anyhow::Result<Value> {
-    let says = |text: &str| Filter {
+    let says = |text: &str| RecordFilter {
         text: Some(text.to_owned()),
         uncounted: true,
-        ..Filter::default()
+        ..RecordFilter::default()
     };
     let mut report = serde_json::Map::new();
     for (name, text, to_the_end) in [
@@ -507,7 +507,7 @@ async fn searches(journal: &Journal) -> anyhow::Result<Value> {
 
 /// Reads objects that records name, spread over all of them.
 async fn resolve(journal: &Journal, wanted: i64) -> anyhow::Result<Value> {
-    let (mut filter, mut cids) = (Filter::default(), Vec::new());
+    let (mut filter, mut cids) = (RecordFilter::default(), Vec::new());
     let newest = journal.records(filter.clone(), 1).await?;
     let Some(newest) = newest.calls.first().map(|call| call.id.0) else {
         return Ok(Value::Null);

@@ -5,7 +5,7 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use mainstay_core::config;
-use mainstay_journal::Filter;
+use mainstay_journal::RecordFilter;
 use serde_json::json;
 
 /// Reads a whole journal, and checks every object.
@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let journal = mainstay_journal_store::open(&args.dir, &settings)?;
     let (mut records, mut objects) = (0, 0);
     let mut unresolved = Vec::new();
-    let mut filter = Filter::default();
+    let mut filter = RecordFilter::default();
     loop {
         let page = journal.records(filter.clone(), PAGE).await?.calls;
         let Some(oldest) = page.last() else { break };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mainstay_core::record::{Attempt, Payload, Record, RecordError, SOURCE};
+use mainstay_core::record::{CallAttempt, Payload, Record, RecordError, SOURCE};
 use mainstay_platform::utc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -228,8 +228,8 @@ impl From<&Record> for CallRecord {
     }
 }
 
-impl From<&Attempt> for EarlierAttempt {
-    fn from(attempt: &Attempt) -> Self {
+impl From<&CallAttempt> for EarlierAttempt {
+    fn from(attempt: &CallAttempt) -> Self {
         Self {
             ended_ms: millis(attempt.ended),
             state: attempt.state.to_string(),

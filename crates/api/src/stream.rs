@@ -157,7 +157,7 @@ fn with_event_id(path: &str, after: Option<&str>) -> String {
 
 impl OpenStream<'_> {
     /// The next event; `None` when the daemon has ended the stream.
-    async fn next(&mut self) -> Result<Option<event_stream::Event>, ClientError> {
+    async fn next(&mut self) -> Result<Option<event_stream::ServerSentEvent>, ClientError> {
         loop {
             match self.parser.next_event() {
                 Some(Ok(event)) => return Ok(Some(event)),
@@ -182,7 +182,10 @@ impl OpenStream<'_> {
         self.client.broken(&self.method, error.into())
     }
 
-    fn read<T: DeserializeOwned>(&self, event: &event_stream::Event) -> Result<T, ClientError> {
+    fn read<T: DeserializeOwned>(
+        &self,
+        event: &event_stream::ServerSentEvent,
+    ) -> Result<T, ClientError> {
         let data = event.data.as_deref().unwrap_or_default();
         serde_json::from_slice(data).map_err(|_| self.client.foreign(StatusCode::OK))
     }

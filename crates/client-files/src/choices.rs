@@ -6,7 +6,7 @@ use mainstay_platform::files;
 use serde_json::{Map, Value};
 
 use crate::{
-    client::Client,
+    client::ClientKind,
     document,
     machine::{Machine, System},
     places::{Choices, ClientFile, FileScope, files_of, format_of},
@@ -22,7 +22,7 @@ const MAX_FILES: usize = 256;
 /// Adds the rules that other files of the client have for its servers. Reads these files.
 pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
     let mut choices = Vec::new();
-    if let (Client::ClaudeCode, Some(project)) = (file.client, file.project()) {
+    if let (ClientKind::ClaudeCode, Some(project)) = (file.client, file.project()) {
         choices.extend(of_project_of_claude_code(project, machine));
     }
     for (path, scope) in places(&file, machine) {
@@ -38,7 +38,7 @@ pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
     ClientFile { choices, ..file }
 }
 
-fn value(client: Client, path: &Path) -> Option<Value> {
+fn value(client: ClientKind, path: &Path) -> Option<Value> {
     let text = files::configuration(path).ok()?;
     document::value(format_of(client, path), &text).ok()
 }
@@ -56,7 +56,7 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, FileScope)> {
     let of_user = |path: PathBuf| (path, FileScope::User);
     let home = &machine.home;
     match file.client {
-        Client::ClaudeCode => {
+        ClientKind::ClaudeCode => {
             const NAMES: [&str; 2] = ["settings.json", "settings.local.json"];
             let folder = machine.claude_config_dir.clone();
             let folder = folder.unwrap_or_else(|| home.join(".claude"));
@@ -85,7 +85,7 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, FileScope)> {
             }
             places
         }
-        Client::Cursor => {
+        ClientKind::Cursor => {
             let folder = match &machine.xdg_config_home {
                 Some(folder) if machine.system == System::Linux => folder.join("cursor"),
                 _ => home.join(".cursor"),
@@ -94,25 +94,25 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, FileScope)> {
             places.extend(in_project(&[".cursor/cli.json"]));
             places
         }
-        Client::Goose => vec![of_user(file.path.with_file_name("permission.yaml"))],
-        Client::Opencode
-        | Client::KiloCli
-        | Client::GeminiCli
-        | Client::QwenCode
-        | Client::Zed
-        | Client::Crush => {
+        ClientKind::Goose => vec![of_user(file.path.with_file_name("permission.yaml"))],
+        ClientKind::Opencode
+        | ClientKind::KiloCli
+        | ClientKind::GeminiCli
+        | ClientKind::QwenCode
+        | ClientKind::Zed
+        | ClientKind::Crush => {
             let machine = machine.clone().with_project(project.map(Path::to_owned));
             let files = files_of(file.client, &machine).into_iter();
             files.map(|file| (file.path, file.scope)).collect()
         }
-        Client::Kiro => {
+        ClientKind::Kiro => {
             let mut places = json_files(&home.join(".kiro/agents"), &FileScope::User);
             for (folder, scope) in in_project(&[".kiro/agents"]) {
                 places.extend(json_files(&folder, &scope));
             }
             places
         }
-        Client::AmazonQ => {
+        ClientKind::AmazonQ => {
             let mut places = json_files(&home.join(".aws/amazonq/cli-agents"), &FileScope::User);
             for (folder, scope) in in_project(&[".amazonq/cli-agents"]) {
                 places.extend(json_files(&folder, &scope));
@@ -139,7 +139,7 @@ fn json_files(folder: &Path, scope: &FileScope) -> Vec<(PathBuf, FileScope)> {
 
 /// The projects that have their own servers in the file of Claude Code.
 fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
-    let whole = value(Client::ClaudeCode, path).unwrap_or_default();
+    let whole = value(ClientKind::ClaudeCode, path).unwrap_or_default();
     let projects = whole.get("projects").and_then(Value::as_object);
     let has_servers = |project: &Value| {
         let servers = project.get("mcpServers").and_then(Value::as_object);
@@ -156,7 +156,9 @@ fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
 
 /// The rules for a project in Claude Code's own file.
 fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choices> {
-    let client_file = files_of(Client::ClaudeCode, machine).into_iter().next()?;
+    let client_file = files_of(ClientKind::ClaudeCode, machine)
+        .into_iter()
+        .next()?;
     let whole = value(client_file.client, &client_file.path)?;
     let of_project = whole.get("projects")?.get(project.to_str()?)?;
     Some(Choices {

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 /// A program that has MCP servers in its own file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Client {
+pub enum ClientKind {
     ClaudeDesktop,
     ClaudeCode,
     Cursor,
@@ -41,7 +41,7 @@ pub enum Client {
 #[error("unknown client {0:?}")]
 pub struct UnknownClient(pub String);
 
-impl Client {
+impl ClientKind {
     pub const ALL: [Self; 27] = [
         Self::ClaudeDesktop,
         Self::ClaudeCode,
@@ -197,14 +197,14 @@ impl Client {
     }
 }
 
-impl fmt::Display for Client {
+impl fmt::Display for ClientKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
 /// Reads an id, a name or an alias. Case, blanks, `-` and `_` do not count.
-impl FromStr for Client {
+impl FromStr for ClientKind {
     type Err = UnknownClient;
 
     fn from_str(text: &str) -> Result<Self, UnknownClient> {
@@ -239,13 +239,13 @@ mod tests {
 
     #[test]
     fn a_client_is_found_by_its_id_and_its_name() {
-        for client in Client::ALL {
+        for client in ClientKind::ALL {
             assert_eq!(client.id().parse(), Ok(client));
             assert_eq!(client.name().parse(), Ok(client));
         }
-        assert_eq!("Gemini".parse(), Ok(Client::GeminiCli));
+        assert_eq!("Gemini".parse(), Ok(ClientKind::GeminiCli));
         assert_eq!(
-            "emacs".parse::<Client>(),
+            "emacs".parse::<ClientKind>(),
             Err(UnknownClient("emacs".to_owned()))
         );
     }

@@ -5,7 +5,7 @@ use mainstay_platform::files;
 
 use crate::{
     choices::with_choices,
-    client::Client,
+    client::ClientKind,
     machine::Machine,
     places::{ClientFile, files_of},
     read::{FoundServer, servers},
@@ -14,7 +14,7 @@ use crate::{
 /// A client that has files on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundClient {
-    pub client: Client,
+    pub client: ClientKind,
     /// The files that exist, the main one first.
     pub files: Vec<FoundFile>,
 }
@@ -38,7 +38,7 @@ pub struct ProjectFile {
 /// Finds the clients that have files here. Reads regular files only, and does not wait for a disk that
 /// hangs.
 pub fn find(machine: &Machine) -> Vec<FoundClient> {
-    let clients = Client::ALL.into_iter();
+    let clients = ClientKind::ALL.into_iter();
     let found = clients.map(|client| FoundClient {
         client,
         files: files_of(client, machine)
@@ -52,13 +52,13 @@ pub fn find(machine: &Machine) -> Vec<FoundClient> {
 
 /// Finds the files of programs that Mainstay replaces. `import` reads them; nothing is written to them.
 pub fn find_replaced(machine: &Machine) -> Vec<FoundFile> {
-    let files = files_of(Client::Unknown, machine).into_iter();
+    let files = files_of(ClientKind::Unknown, machine).into_iter();
     files.filter_map(read).collect()
 }
 
 /// Finds the files of clients in the machine's project with servers that Mainstay could run.
 pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
-    let clients = Client::ALL.into_iter();
+    let clients = ClientKind::ALL.into_iter();
     let files = clients.flat_map(|client| files_of(client, machine));
     let files = files.filter(|file| file.project().is_some());
     let files = files.map(|file| with_choices(file, machine));

@@ -6,7 +6,7 @@ use mainstay_config::edit::Entry;
 use serde_json::{Value, json};
 
 use crate::{
-    client::Client, own_address::LABEL, places::Section, read::FoundServer, translate, write,
+    client::ClientKind, own_address::LABEL, places::Section, read::FoundServer, translate, write,
 };
 
 /// The way in which a client reaches Mainstay.
@@ -29,7 +29,7 @@ pub enum Front {
 
 impl Front {
     /// Returns the entry in our own words.
-    pub fn entry(&self, client: Client) -> Entry {
+    pub fn entry(&self, client: ClientKind) -> Entry {
         let entry = match self {
             Self::Connect {
                 program,
@@ -83,7 +83,7 @@ impl FrontTimes {
 /// Makes the entry in the client's words. For a client without HTTP it is empty apart from its name. It has
 /// the longest times of the servers that it replaces.
 pub(crate) fn entry(
-    client: Client,
+    client: ClientKind,
     label: &str,
     front: &Front,
     times: &[FrontTimes],

@@ -41,7 +41,7 @@ mod write;
 mod yaml;
 
 pub use choices::with_choices;
-pub use client::{Client, UnknownClient};
+pub use client::{ClientKind, UnknownClient};
 pub use document::{NotReadable, value};
 pub use edit::{EditError, EntryChange, Pointed, apply, block, point_at_mainstay, remove_mainstay};
 pub use find::{

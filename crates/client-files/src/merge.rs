@@ -7,7 +7,7 @@ use mainstay_core::ids::ServerName;
 use serde_json::{Value, json};
 
 use crate::{
-    client::Client,
+    client::ClientKind,
     read::{FoundServer, ImportNote, KeyFate, names},
 };
 
@@ -215,7 +215,7 @@ pub fn meaning(entry: &Entry) -> Value {
 
 /// Copies what an entry keeps for its client into the equal entry.
 fn keep_notes(entry: &mut Entry, other: &Entry) {
-    for client in Client::ALL.into_iter().chain([Client::Unknown]) {
+    for client in ClientKind::ALL.into_iter().chain([ClientKind::Unknown]) {
         let key = crate::read::kept_key(client);
         if let Some(value) = other.get(&key) {
             entry.entry(key).or_insert_with(|| value.clone());

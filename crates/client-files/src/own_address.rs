@@ -46,7 +46,7 @@ pub fn is_mainstay(entry: &Entry, own_addresses: &[String]) -> bool {
         authority(url)
             .is_some_and(|target| addresses.any(|address| is_same_address(target, address)))
     };
-    let is_program = |command: &str| programs::name_of(command) == "mainstay";
+    let is_program = |command: &str| programs::program_name(command) == "mainstay";
     let serves = || has(&|arg| matches!(arg, "connect" | "mcp" | "serve"));
     text("url").is_some_and(is_ours)
         || text("command").is_some_and(is_program) && serves()

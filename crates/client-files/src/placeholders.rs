@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, path::Path};
 
-use crate::client::Client;
+use crate::client::ClientKind;
 
 /// Names that editors have for the folder that is open.
 const WORKSPACE: [&str; 7] = [
@@ -44,19 +44,21 @@ enum Style {
     Secrets,
 }
 
-fn style(client: Client) -> Style {
+fn style(client: ClientKind) -> Style {
     match client {
-        Client::ClaudeDesktop | Client::Codex | Client::Zed | Client::LmStudio => Style::Plain,
-        Client::Cursor
-        | Client::VsCode
-        | Client::VsCodeInsiders
-        | Client::Windsurf
-        | Client::Cline
-        | Client::Roo
-        | Client::Kilo => Style::Env,
-        Client::GeminiCli | Client::QwenCode | Client::Crush => Style::Shell,
-        Client::Opencode | Client::KiloCli => Style::Opencode,
-        Client::Continue => Style::Secrets,
+        ClientKind::ClaudeDesktop | ClientKind::Codex | ClientKind::Zed | ClientKind::LmStudio => {
+            Style::Plain
+        }
+        ClientKind::Cursor
+        | ClientKind::VsCode
+        | ClientKind::VsCodeInsiders
+        | ClientKind::Windsurf
+        | ClientKind::Cline
+        | ClientKind::Roo
+        | ClientKind::Kilo => Style::Env,
+        ClientKind::GeminiCli | ClientKind::QwenCode | ClientKind::Crush => Style::Shell,
+        ClientKind::Opencode | ClientKind::KiloCli => Style::Opencode,
+        ClientKind::Continue => Style::Secrets,
         _ => Style::Braces,
     }
 }
@@ -71,7 +73,7 @@ pub(crate) struct Translated {
 /// Translates a text of this client's file into our words. The file is in `folder`. `project` is the folder
 /// that the client has open.
 pub(crate) fn ours(
-    client: Client,
+    client: ClientKind,
     text: &str,
     project: Option<&Path>,
     folder: &Path,
@@ -114,7 +116,7 @@ pub(crate) fn ours(
             ));
         }
     }
-    if client == Client::LibreChat && text.contains("{{") {
+    if client == ClientKind::LibreChat && text.contains("{{") {
         notes.push(
             "LibreChat puts in what each of its users has, and Mainstay has one value for all: write it itself"
                 .to_owned(),
@@ -124,7 +126,7 @@ pub(crate) fn ours(
 }
 
 /// Translates a text of ours into the words of this client.
-pub(crate) fn theirs(client: Client, text: &str) -> Translated {
+pub(crate) fn theirs(client: ClientKind, text: &str) -> Translated {
     let mut notes = Vec::new();
     let text = match style(client) {
         Style::Plain => {
@@ -170,7 +172,7 @@ pub(crate) fn theirs(client: Client, text: &str) -> Translated {
 }
 
 /// Notes the references in a translated text that only Mainstay understands.
-fn not_known(client: Client, text: &str) -> Vec<String> {
+fn not_known(client: ClientKind, text: &str) -> Vec<String> {
     let mut notes = Vec::new();
     if text.contains("$${") {
         notes.push(format!(
@@ -182,7 +184,7 @@ fn not_known(client: Client, text: &str) -> Vec<String> {
         name.is_some_and(is_name)
     };
     let knows_defaults = style(client) == Style::Braces;
-    let has_inputs = matches!(client, Client::VsCode | Client::VsCodeInsiders);
+    let has_inputs = matches!(client, ClientKind::VsCode | ClientKind::VsCodeInsiders);
     for (_, from) in text
         .match_indices("${")
         .map(|(at, _)| text.split_at(at + 2))
@@ -326,7 +328,7 @@ fn editors_own(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn check(client: Client, text: &str, expected: &str, expected_notes: usize) {
+    fn check(client: ClientKind, text: &str, expected: &str, expected_notes: usize) {
         let found = ours(client, text, None, Path::new("/home/me/.config/it"));
         assert_eq!(found.text, expected, "{text}");
         assert_eq!(found.notes.len(), expected_notes, "{:?}", found.notes);
@@ -334,45 +336,45 @@ mod tests {
 
     #[test]
     fn each_client_has_its_own_words() {
-        check(Client::ClaudeDesktop, "${HOME}/x", "$${HOME}/x", 1);
-        check(Client::ClaudeCode, "${A:-b}", "${A:-b}", 0);
+        check(ClientKind::ClaudeDesktop, "${HOME}/x", "$${HOME}/x", 1);
+        check(ClientKind::ClaudeCode, "${A:-b}", "${A:-b}", 0);
         check(
-            Client::GeminiCli,
+            ClientKind::GeminiCli,
             "Bearer $TOKEN-x $5",
             "Bearer ${TOKEN}-x $5",
             0,
         );
-        check(Client::GeminiCli, "${TOKEN}", "${TOKEN}", 0);
-        check(Client::GeminiCli, "$A$B:$C_", "${A}${B}:${C_}", 0);
-        check(Client::GeminiCli, "$A${B}", "${A}${B}", 0);
+        check(ClientKind::GeminiCli, "${TOKEN}", "${TOKEN}", 0);
+        check(ClientKind::GeminiCli, "$A$B:$C_", "${A}${B}:${C_}", 0);
+        check(ClientKind::GeminiCli, "$A${B}", "${A}${B}", 0);
         check(
-            Client::Opencode,
+            ClientKind::Opencode,
             "{file:./key} {file:keys/a}",
             "${file:/home/me/.config/it/key} ${file:/home/me/.config/it/keys/a}",
             0,
         );
         check(
-            Client::VsCode,
+            ClientKind::VsCode,
             "a${pathSeparator}b",
             "a${pathSeparator}b",
             0,
         );
         check(
-            Client::Opencode,
+            ClientKind::Opencode,
             "{env:KEY}/{file:~/k}",
             "${KEY:-}/${file:~/k}",
             0,
         );
-        check(Client::Continue, "${{ secrets.KEY }}", "${KEY}", 1);
+        check(ClientKind::Continue, "${{ secrets.KEY }}", "${KEY}", 1);
         check(
-            Client::Cursor,
+            ClientKind::Cursor,
             "${workspaceFolder}/x",
             "${workspaceFolder}/x",
             1,
         );
-        check(Client::VsCode, "${command:pick}", "${command:pick}", 1);
+        check(ClientKind::VsCode, "${command:pick}", "${command:pick}", 1);
         check(
-            Client::LibreChat,
+            ClientKind::LibreChat,
             "{{LIBRECHAT_USER_ID}}",
             "{{LIBRECHAT_USER_ID}}",
             1,
@@ -383,7 +385,7 @@ mod tests {
     fn a_known_project_takes_the_place_of_its_name() {
         let project = Path::new("/home/me/app");
         let found = ours(
-            Client::VsCode,
+            ClientKind::VsCode,
             "${workspaceFolder}/${workspaceFolderBasename}",
             Some(project),
             project,
@@ -394,25 +396,25 @@ mod tests {
 
     #[test]
     fn a_variable_of_ours_is_one_of_an_editor() {
-        let found = theirs(Client::Cursor, "${userHome}/${KEY}/${input:id}");
+        let found = theirs(ClientKind::Cursor, "${userHome}/${KEY}/${input:id}");
         assert_eq!(found.text, "${userHome}/${env:KEY}/${input:id}");
-        let found = theirs(Client::VsCode, "${workspaceRoot}${pathSeparator}${cwd}");
+        let found = theirs(ClientKind::VsCode, "${workspaceRoot}${pathSeparator}${cwd}");
         assert_eq!(found.text, "${workspaceRoot}${pathSeparator}${cwd}");
     }
 
     #[test]
     fn a_reference_that_the_client_does_not_know_is_told() {
         for (client, text, expected_notes) in [
-            (Client::ClaudeCode, "${A}${A:-b}", 0),
-            (Client::ClaudeCode, "$${A}", 1),
-            (Client::ClaudeCode, "${file:/k}${input:key}", 2),
-            (Client::VsCode, "${file:/k}${input:key}${A:-b}", 3),
-            (Client::VsCode, "${A}$HOME", 0),
-            (Client::GeminiCli, "${A}$HOME", 1),
-            (Client::Crush, "cost: $5", 0),
-            (Client::Opencode, "${file:/k}${A:-}${A}", 0),
-            (Client::Opencode, "${A:-b}${input:key}", 2),
-            (Client::Codex, "${A}", 1),
+            (ClientKind::ClaudeCode, "${A}${A:-b}", 0),
+            (ClientKind::ClaudeCode, "$${A}", 1),
+            (ClientKind::ClaudeCode, "${file:/k}${input:key}", 2),
+            (ClientKind::VsCode, "${file:/k}${input:key}${A:-b}", 3),
+            (ClientKind::VsCode, "${A}$HOME", 0),
+            (ClientKind::GeminiCli, "${A}$HOME", 1),
+            (ClientKind::Crush, "cost: $5", 0),
+            (ClientKind::Opencode, "${file:/k}${A:-}${A}", 0),
+            (ClientKind::Opencode, "${A:-b}${input:key}", 2),
+            (ClientKind::Codex, "${A}", 1),
         ] {
             let found = theirs(client, text);
             assert_eq!(
@@ -427,10 +429,10 @@ mod tests {
     #[test]
     fn what_came_from_a_client_goes_back() {
         for (client, text) in [
-            (Client::ClaudeDesktop, "${HOME}"),
-            (Client::Opencode, "{env:KEY}-{file:/k}"),
-            (Client::Continue, "${{ secrets.KEY }}"),
-            (Client::Cursor, "${env:KEY}"),
+            (ClientKind::ClaudeDesktop, "${HOME}"),
+            (ClientKind::Opencode, "{env:KEY}-{file:/k}"),
+            (ClientKind::Continue, "${{ secrets.KEY }}"),
+            (ClientKind::Cursor, "${env:KEY}"),
         ] {
             assert_eq!(
                 theirs(client, &ours(client, text, None, Path::new("/")).text).text,

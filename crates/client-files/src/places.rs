@@ -6,7 +6,7 @@ use mainstay_config::is_own_key;
 use serde_json::{Map, Value};
 
 use crate::{
-    client::Client,
+    client::ClientKind,
     format::FileFormat,
     machine::{Machine, System},
 };
@@ -23,7 +23,7 @@ pub enum FileScope {
 /// A file in which a client may keep servers. It may be absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFile {
-    pub client: Client,
+    pub client: ClientKind,
     pub path: PathBuf,
     pub format: FileFormat,
     pub scope: FileScope,
@@ -72,7 +72,7 @@ impl Section {
 }
 
 impl ClientFile {
-    fn new(client: Client, path: PathBuf, scope: FileScope) -> Self {
+    fn new(client: ClientKind, path: PathBuf, scope: FileScope) -> Self {
         let format = format_of(client, &path);
         Self {
             client,
@@ -88,7 +88,7 @@ impl ClientFile {
     /// Recognises a file that a person names. Returns `None` if neither its path nor its content (`text`)
     /// tells the client.
     pub fn recognize(path: &Path, text: &str, machine: &Machine) -> Option<Self> {
-        let clients = Client::ALL.into_iter().chain([Client::Unknown]);
+        let clients = ClientKind::ALL.into_iter().chain([ClientKind::Unknown]);
         let files = clients.flat_map(|client| files_of(client, machine));
         let mut matching =
             files.filter(|file| file.path == path && !is_of_visual_studio(path, text));
@@ -99,7 +99,7 @@ impl ClientFile {
     }
 
     /// Makes a file of this client at an unusual place.
-    pub fn of_client(client: Client, path: &Path, machine: &Machine) -> Self {
+    pub fn of_client(client: ClientKind, path: &Path, machine: &Machine) -> Self {
         let project = project_of(client, path).filter(|folder| *folder != machine.home);
         let scope = project.map_or(FileScope::User, FileScope::Project);
         Self {
@@ -121,7 +121,7 @@ impl ClientFile {
     pub fn sections(&self, whole: &Value) -> Vec<Section> {
         let name = self.path.file_name().and_then(|name| name.to_str());
         match self.client {
-            Client::VsCode | Client::VsCodeInsiders => {
+            ClientKind::VsCode | ClientKind::VsCodeInsiders => {
                 let first = match name {
                     Some("settings.json") => &["mcp", "servers"][..],
                     _ => &["servers"],
@@ -131,22 +131,22 @@ impl ClientFile {
                 let others = others.filter(|section| section.value(whole).is_some_and(is_filled));
                 std::iter::once(Section::at(first)).chain(others).collect()
             }
-            Client::Codex => vec![Section::at(&["mcp_servers"])],
-            Client::Zed => vec![Section::at(&["context_servers"])],
-            Client::Opencode | Client::KiloCli => vec![opencode(whole)],
-            Client::Crush => vec![Section::at(&["mcp"])],
-            Client::Goose => vec![Section::at(&["extensions"])],
-            Client::Kiro => {
+            ClientKind::Codex => vec![Section::at(&["mcp_servers"])],
+            ClientKind::Zed => vec![Section::at(&["context_servers"])],
+            ClientKind::Opencode | ClientKind::KiloCli => vec![opencode(whole)],
+            ClientKind::Crush => vec![Section::at(&["mcp"])],
+            ClientKind::Goose => vec![Section::at(&["extensions"])],
+            ClientKind::Kiro => {
                 let powers = Section::at(&["powers", "mcpServers"]);
                 let has_powers = powers.value(whole).is_some_and(Value::is_object);
                 let servers = std::iter::once(Section::at(&["mcpServers"]));
                 servers.chain(has_powers.then_some(powers)).collect()
             }
-            Client::Continue => vec![Section {
+            ClientKind::Continue => vec![Section {
                 is_list: !whole.get("mcpServers").is_some_and(Value::is_object),
                 ..Section::at(&["mcpServers"])
             }],
-            Client::ClaudeCode => {
+            ClientKind::ClaudeCode => {
                 let mut sections = vec![Section::at(&["mcpServers"])];
                 if name == Some(".mcp.json") && has_servers_of_visual_studio(whole) {
                     sections.push(Section::at(&["servers"]));
@@ -163,7 +163,7 @@ impl ClientFile {
                 sections
             }
             // `serve --config` reads both keys, too.
-            Client::Unknown if whole.get("servers").is_some_and(is_filled) => {
+            ClientKind::Unknown if whole.get("servers").is_some_and(is_filled) => {
                 let servers = ["mcpServers", "servers"].into_iter();
                 let present = servers.filter(|key| whole.get(key).is_some());
                 present.map(|key| Section::at(&[key])).collect()
@@ -189,22 +189,22 @@ fn opencode(whole: &Value) -> Section {
     }
 }
 
-pub(crate) fn format_of(client: Client, path: &Path) -> FileFormat {
+pub(crate) fn format_of(client: ClientKind, path: &Path) -> FileFormat {
     let ending = path.extension().and_then(|extension| extension.to_str());
     match ending.map(str::to_ascii_lowercase).as_deref() {
         Some("toml") => FileFormat::Toml,
         Some("yaml" | "yml") => FileFormat::Yaml,
         Some(_) => FileFormat::Json,
         None => match client {
-            Client::Codex => FileFormat::Toml,
-            Client::Goose | Client::Continue | Client::LibreChat => FileFormat::Yaml,
+            ClientKind::Codex => FileFormat::Toml,
+            ClientKind::Goose | ClientKind::Continue | ClientKind::LibreChat => FileFormat::Yaml,
             _ => FileFormat::Json,
         },
     }
 }
 
 /// The files of a client on this machine, the main one first. Pure: reads nothing.
-pub fn files_of(client: Client, machine: &Machine) -> Vec<ClientFile> {
+pub fn files_of(client: ClientKind, machine: &Machine) -> Vec<ClientFile> {
     let Places { main, others } = user_files(client, machine);
     let user = |path, is_main| ClientFile {
         is_main,
@@ -237,7 +237,7 @@ struct Places {
     others: Vec<PathBuf>,
 }
 
-fn user_files(client: Client, machine: &Machine) -> Places {
+fn user_files(client: ClientKind, machine: &Machine) -> Places {
     let home = |path: &str| {
         path.split('/')
             .fold(machine.home.clone(), |at, part| at.join(part))
@@ -256,26 +256,26 @@ fn user_files(client: Client, machine: &Machine) -> Places {
     };
     let is_windows = machine.system == System::Windows;
     match client {
-        Client::ClaudeDesktop => one(settings("Claude/claude_desktop_config.json")),
-        Client::ClaudeCode => one(match &machine.claude_config_dir {
+        ClientKind::ClaudeDesktop => one(settings("Claude/claude_desktop_config.json")),
+        ClientKind::ClaudeCode => one(match &machine.claude_config_dir {
             Some(folder) => folder.join(".claude.json"),
             None => home(".claude.json"),
         }),
-        Client::Cursor => one(home(".cursor/mcp.json")),
-        Client::VsCode => Places {
+        ClientKind::Cursor => one(home(".cursor/mcp.json")),
+        ClientKind::VsCode => Places {
             main: vec![settings("Code/User/mcp.json")],
             others: vec![settings("Code/User/settings.json")],
         },
-        Client::VsCodeInsiders => Places {
+        ClientKind::VsCodeInsiders => Places {
             main: vec![settings("Code - Insiders/User/mcp.json")],
             others: vec![settings("Code - Insiders/User/settings.json")],
         },
-        Client::Codex => one(match &machine.codex_home {
+        ClientKind::Codex => one(match &machine.codex_home {
             Some(folder) => folder.join("config.toml"),
             None => home(".codex/config.toml"),
         }),
-        Client::GeminiCli => one(home(".gemini/settings.json")),
-        Client::Windsurf => Places {
+        ClientKind::GeminiCli => one(home(".gemini/settings.json")),
+        ClientKind::Windsurf => Places {
             main: vec![
                 home(".codeium/windsurf/mcp_config.json"),
                 // The file of its plugins for other editors.
@@ -283,12 +283,12 @@ fn user_files(client: Client, machine: &Machine) -> Places {
             ],
             others: Vec::new(),
         },
-        Client::Zed => one(if is_windows {
+        ClientKind::Zed => one(if is_windows {
             machine.roaming().join("Zed").join("settings.json")
         } else {
             config("zed/settings.json")
         }),
-        Client::Cline => {
+        ClientKind::Cline => {
             let file = "saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
             let mut places = of_extension(&settings, file);
             places
@@ -296,29 +296,29 @@ fn user_files(client: Client, machine: &Machine) -> Places {
                 .push(home(".cline/data/settings/cline_mcp_settings.json"));
             places
         }
-        Client::Roo => of_extension(
+        ClientKind::Roo => of_extension(
             &settings,
             "rooveterinaryinc.roo-cline/settings/mcp_settings.json",
         ),
-        Client::Opencode => Places {
+        ClientKind::Opencode => Places {
             main: vec![config("opencode/opencode.json")],
             others: vec![
                 config("opencode/opencode.jsonc"),
                 config("opencode/config.json"),
             ],
         },
-        Client::Goose => one(if is_windows {
+        ClientKind::Goose => one(if is_windows {
             let folder = machine.roaming().join("Block").join("goose");
             folder.join("config").join("config.yaml")
         } else {
             config("goose/config.yaml")
         }),
-        Client::Continue => Places {
+        ClientKind::Continue => Places {
             main: vec![home(".continue/config.yaml")],
             others: Vec::new(),
         },
-        Client::LibreChat => one(home("LibreChat/librechat.yaml")),
-        Client::AmazonQ => Places {
+        ClientKind::LibreChat => one(home("LibreChat/librechat.yaml")),
+        ClientKind::AmazonQ => Places {
             main: vec![home(".aws/amazonq/mcp.json")],
             others: vec![
                 home(".aws/amazonq/default.json"),
@@ -326,32 +326,34 @@ fn user_files(client: Client, machine: &Machine) -> Places {
                 home(".aws/amazonq/cli-agents/default.json"),
             ],
         },
-        Client::JetBrains => one(home(".junie/mcp/mcp.json")),
-        Client::LmStudio => Places {
+        ClientKind::JetBrains => one(home(".junie/mcp/mcp.json")),
+        ClientKind::LmStudio => Places {
             main: vec![home(".lmstudio/mcp.json")],
             others: vec![home(".cache/lm-studio/mcp.json")],
         },
-        Client::Warp => one(home(".warp/.mcp.json")),
-        Client::Kiro => one(home(".kiro/settings/mcp.json")),
-        Client::CopilotCli => one(home(".copilot/mcp-config.json")),
-        Client::Antigravity => Places {
+        ClientKind::Warp => one(home(".warp/.mcp.json")),
+        ClientKind::Kiro => one(home(".kiro/settings/mcp.json")),
+        ClientKind::CopilotCli => one(home(".copilot/mcp-config.json")),
+        ClientKind::Antigravity => Places {
             main: vec![home(".gemini/antigravity/mcp_config.json")],
             others: vec![home(".gemini/config/mcp_config.json")],
         },
-        Client::QwenCode => one(home(".qwen/settings.json")),
-        Client::Kilo => of_extension(&settings, "kilocode.kilo-code/settings/mcp_settings.json"),
-        Client::KiloCli => Places {
+        ClientKind::QwenCode => one(home(".qwen/settings.json")),
+        ClientKind::Kilo => {
+            of_extension(&settings, "kilocode.kilo-code/settings/mcp_settings.json")
+        }
+        ClientKind::KiloCli => Places {
             main: vec![config("kilo/kilo.jsonc")],
             others: vec![config("kilo/kilo.json")],
         },
-        Client::Crush => one(if is_windows {
+        ClientKind::Crush => one(if is_windows {
             home("AppData/Local/crush/crush.json")
         } else {
             config("crush/crush.json")
         }),
-        Client::Trae => one(settings("Trae/User/mcp.json")),
+        ClientKind::Trae => one(settings("Trae/User/mcp.json")),
         // Programs that Mainstay replaces. Their entries have the keys of Mainstay.
-        Client::Unknown => Places {
+        ClientKind::Unknown => Places {
             main: Vec::new(),
             others: vec![
                 home(".pagespace/local-mcp-config.json"),
@@ -375,46 +377,46 @@ fn of_extension(settings: &dyn Fn(&str) -> PathBuf, file: &str) -> Places {
 }
 
 /// The files of a client in a project.
-fn project_files(client: Client) -> &'static [&'static str] {
+fn project_files(client: ClientKind) -> &'static [&'static str] {
     match client {
-        Client::ClaudeCode => &[".mcp.json"],
-        Client::Cursor => &[".cursor/mcp.json"],
-        Client::VsCode => &[".vscode/mcp.json", ".vscode/settings.json"],
-        Client::Codex => &[".codex/config.toml"],
-        Client::GeminiCli => &[".gemini/settings.json"],
-        Client::Zed => &[".zed/settings.json"],
-        Client::Roo => &[".roo/mcp.json"],
-        Client::Opencode => &[
+        ClientKind::ClaudeCode => &[".mcp.json"],
+        ClientKind::Cursor => &[".cursor/mcp.json"],
+        ClientKind::VsCode => &[".vscode/mcp.json", ".vscode/settings.json"],
+        ClientKind::Codex => &[".codex/config.toml"],
+        ClientKind::GeminiCli => &[".gemini/settings.json"],
+        ClientKind::Zed => &[".zed/settings.json"],
+        ClientKind::Roo => &[".roo/mcp.json"],
+        ClientKind::Opencode => &[
             "opencode.json",
             "opencode.jsonc",
             ".opencode/opencode.json",
             ".opencode/opencode.jsonc",
         ],
-        Client::LibreChat => &["librechat.yaml"],
-        Client::AmazonQ => &[".amazonq/mcp.json"],
-        Client::JetBrains => &[".junie/mcp/mcp.json"],
-        Client::Warp => &[".warp/.mcp.json"],
-        Client::Kiro => &[".kiro/settings/mcp.json"],
-        Client::QwenCode => &[".qwen/settings.json"],
-        Client::Kilo => &[".kilocode/mcp.json"],
-        Client::KiloCli => &["kilo.jsonc", "kilo.json", ".kilo/kilo.jsonc"],
-        Client::Crush => &["crush.json", ".crush.json"],
-        Client::Trae => &[".trae/mcp.json"],
-        Client::ClaudeDesktop
-        | Client::VsCodeInsiders
-        | Client::Windsurf
-        | Client::Cline
-        | Client::Goose
-        | Client::Continue
-        | Client::LmStudio
-        | Client::CopilotCli
-        | Client::Antigravity
-        | Client::Unknown => &[],
+        ClientKind::LibreChat => &["librechat.yaml"],
+        ClientKind::AmazonQ => &[".amazonq/mcp.json"],
+        ClientKind::JetBrains => &[".junie/mcp/mcp.json"],
+        ClientKind::Warp => &[".warp/.mcp.json"],
+        ClientKind::Kiro => &[".kiro/settings/mcp.json"],
+        ClientKind::QwenCode => &[".qwen/settings.json"],
+        ClientKind::Kilo => &[".kilocode/mcp.json"],
+        ClientKind::KiloCli => &["kilo.jsonc", "kilo.json", ".kilo/kilo.jsonc"],
+        ClientKind::Crush => &["crush.json", ".crush.json"],
+        ClientKind::Trae => &[".trae/mcp.json"],
+        ClientKind::ClaudeDesktop
+        | ClientKind::VsCodeInsiders
+        | ClientKind::Windsurf
+        | ClientKind::Cline
+        | ClientKind::Goose
+        | ClientKind::Continue
+        | ClientKind::LmStudio
+        | ClientKind::CopilotCli
+        | ClientKind::Antigravity
+        | ClientKind::Unknown => &[],
     }
 }
 
 /// The project of a file at this path, if the client has such files in projects.
-fn project_of(client: Client, path: &Path) -> Option<PathBuf> {
+fn project_of(client: ClientKind, path: &Path) -> Option<PathBuf> {
     project_files(client).iter().find_map(|file| {
         let folder = file.split('/').rev().try_fold(path, |at, part| {
             (at.file_name()? == part).then(|| at.parent()).flatten()
@@ -428,7 +430,7 @@ fn project_of(client: Client, path: &Path) -> Option<PathBuf> {
 }
 
 /// Recognises the client of a file by its name and its folder, else by keys that only one client writes.
-fn client_of(path: &Path, text: &str) -> Option<Client> {
+fn client_of(path: &Path, text: &str) -> Option<ClientKind> {
     let by_place = by_place(path).filter(|_| !is_of_visual_studio(path, text));
     by_place.or_else(|| by_content(path, text))
 }
@@ -447,53 +449,57 @@ fn has_servers_of_visual_studio(whole: &Value) -> bool {
 }
 
 /// Names of files and folders above them that belong to one client. An empty name means any file.
-const PLACES: [(&str, &[&str], Client); 43] = [
-    ("local-mcp-config.json", &[], Client::Unknown),
-    ("mcp_clients.json", &[], Client::Unknown),
-    ("claude_desktop_config.json", &[], Client::ClaudeDesktop),
-    (".claude.json", &[], Client::ClaudeCode),
-    ("cline_mcp_settings.json", &[], Client::Cline),
-    ("mcp_settings.json", &["kilocode.kilo-code"], Client::Kilo),
-    ("mcp_settings.json", &[], Client::Roo),
-    ("mcp_config.json", &[".codeium"], Client::Windsurf),
-    ("mcp_config.json", &[".gemini"], Client::Antigravity),
-    ("opencode.json", &[], Client::Opencode),
-    ("opencode.jsonc", &[], Client::Opencode),
-    ("kilo.json", &[], Client::KiloCli),
-    ("kilo.jsonc", &[], Client::KiloCli),
-    ("crush.json", &[], Client::Crush),
-    (".crush.json", &[], Client::Crush),
-    ("librechat.yaml", &[], Client::LibreChat),
-    ("librechat.yml", &[], Client::LibreChat),
-    ("mcp-config.json", &[".copilot"], Client::CopilotCli),
-    ("", &[".cursor"], Client::Cursor),
-    ("", &["Code - Insiders", "User"], Client::VsCodeInsiders),
-    ("", &[".vscode"], Client::VsCode),
-    ("", &["Code", "User"], Client::VsCode),
-    ("", &["Trae", "User"], Client::Trae),
-    ("", &[".trae"], Client::Trae),
-    ("", &[".codex"], Client::Codex),
-    ("settings.json", &[".gemini"], Client::GeminiCli),
-    ("settings.json", &[".qwen"], Client::QwenCode),
-    ("settings.json", &[".zed"], Client::Zed),
-    ("settings.json", &["zed"], Client::Zed),
-    ("settings.json", &["Zed"], Client::Zed),
-    ("", &[".roo"], Client::Roo),
-    ("", &[".kilocode"], Client::Kilo),
-    ("", &[".kiro"], Client::Kiro),
-    ("config.json", &["opencode"], Client::Opencode),
-    ("config.yaml", &["goose"], Client::Goose),
-    ("", &[".continue"], Client::Continue),
-    ("", &["amazonq"], Client::AmazonQ),
-    ("", &[".amazonq"], Client::AmazonQ),
-    ("", &[".junie"], Client::JetBrains),
-    ("", &[".lmstudio"], Client::LmStudio),
-    ("", &["lm-studio"], Client::LmStudio),
-    ("", &[".warp"], Client::Warp),
-    (".mcp.json", &[], Client::ClaudeCode),
+const PLACES: [(&str, &[&str], ClientKind); 43] = [
+    ("local-mcp-config.json", &[], ClientKind::Unknown),
+    ("mcp_clients.json", &[], ClientKind::Unknown),
+    ("claude_desktop_config.json", &[], ClientKind::ClaudeDesktop),
+    (".claude.json", &[], ClientKind::ClaudeCode),
+    ("cline_mcp_settings.json", &[], ClientKind::Cline),
+    (
+        "mcp_settings.json",
+        &["kilocode.kilo-code"],
+        ClientKind::Kilo,
+    ),
+    ("mcp_settings.json", &[], ClientKind::Roo),
+    ("mcp_config.json", &[".codeium"], ClientKind::Windsurf),
+    ("mcp_config.json", &[".gemini"], ClientKind::Antigravity),
+    ("opencode.json", &[], ClientKind::Opencode),
+    ("opencode.jsonc", &[], ClientKind::Opencode),
+    ("kilo.json", &[], ClientKind::KiloCli),
+    ("kilo.jsonc", &[], ClientKind::KiloCli),
+    ("crush.json", &[], ClientKind::Crush),
+    (".crush.json", &[], ClientKind::Crush),
+    ("librechat.yaml", &[], ClientKind::LibreChat),
+    ("librechat.yml", &[], ClientKind::LibreChat),
+    ("mcp-config.json", &[".copilot"], ClientKind::CopilotCli),
+    ("", &[".cursor"], ClientKind::Cursor),
+    ("", &["Code - Insiders", "User"], ClientKind::VsCodeInsiders),
+    ("", &[".vscode"], ClientKind::VsCode),
+    ("", &["Code", "User"], ClientKind::VsCode),
+    ("", &["Trae", "User"], ClientKind::Trae),
+    ("", &[".trae"], ClientKind::Trae),
+    ("", &[".codex"], ClientKind::Codex),
+    ("settings.json", &[".gemini"], ClientKind::GeminiCli),
+    ("settings.json", &[".qwen"], ClientKind::QwenCode),
+    ("settings.json", &[".zed"], ClientKind::Zed),
+    ("settings.json", &["zed"], ClientKind::Zed),
+    ("settings.json", &["Zed"], ClientKind::Zed),
+    ("", &[".roo"], ClientKind::Roo),
+    ("", &[".kilocode"], ClientKind::Kilo),
+    ("", &[".kiro"], ClientKind::Kiro),
+    ("config.json", &["opencode"], ClientKind::Opencode),
+    ("config.yaml", &["goose"], ClientKind::Goose),
+    ("", &[".continue"], ClientKind::Continue),
+    ("", &["amazonq"], ClientKind::AmazonQ),
+    ("", &[".amazonq"], ClientKind::AmazonQ),
+    ("", &[".junie"], ClientKind::JetBrains),
+    ("", &[".lmstudio"], ClientKind::LmStudio),
+    ("", &["lm-studio"], ClientKind::LmStudio),
+    ("", &[".warp"], ClientKind::Warp),
+    (".mcp.json", &[], ClientKind::ClaudeCode),
 ];
 
-fn by_place(path: &Path) -> Option<Client> {
+fn by_place(path: &Path) -> Option<ClientKind> {
     let name = path.file_name()?.to_str()?;
     let parts: Vec<&str> = path
         .parent()?
@@ -511,45 +517,45 @@ fn by_place(path: &Path) -> Option<Client> {
 }
 
 /// Recognises a file by its content.
-fn by_content(path: &Path, text: &str) -> Option<Client> {
-    let format = format_of(Client::Unknown, path);
+fn by_content(path: &Path, text: &str) -> Option<ClientKind> {
+    let format = format_of(ClientKind::Unknown, path);
     let whole = crate::document::value(format, text).ok()?;
     let has = |key: &str| whole.get(key).is_some_and(is_filled);
     if format == FileFormat::Toml {
-        return has("mcp_servers").then_some(Client::Codex);
+        return has("mcp_servers").then_some(ClientKind::Codex);
     }
     if has("context_servers") {
-        return Some(Client::Zed);
+        return Some(ClientKind::Zed);
     }
     if format == FileFormat::Yaml {
         return match whole.get("mcpServers") {
-            Some(Value::Array(_)) => Some(Client::Continue),
-            Some(_) => Some(Client::Unknown),
-            None => has("extensions").then_some(Client::Goose),
+            Some(Value::Array(_)) => Some(ClientKind::Continue),
+            Some(_) => Some(ClientKind::Unknown),
+            None => has("extensions").then_some(ClientKind::Goose),
         };
     }
     if let Some(servers) = whole.get("servers").filter(|servers| is_filled(servers)) {
         let of_mainstay = has_own_keys(servers);
         return Some(if of_mainstay {
-            Client::Unknown
+            ClientKind::Unknown
         } else {
-            Client::VsCode
+            ClientKind::VsCode
         });
     }
     if has("mcp.servers") {
-        return Some(Client::VsCode);
+        return Some(ClientKind::VsCode);
     }
     if has("projects") {
-        return Some(Client::ClaudeCode);
+        return Some(ClientKind::ClaudeCode);
     }
     if has("mcpServers") {
-        return Some(Client::Unknown);
+        return Some(ClientKind::Unknown);
     }
     whole.get("mcp").and_then(|mcp| by_mcp(&whole, mcp))
 }
 
 /// Tells whether `mcp` belongs to VS Code, opencode or Crush.
-fn by_mcp(whole: &Value, mcp: &Value) -> Option<Client> {
+fn by_mcp(whole: &Value, mcp: &Value) -> Option<ClientKind> {
     let schema = whole.get("$schema").and_then(Value::as_str);
     let has_schema = |name: &str| schema.is_some_and(|schema| schema.contains(name));
     let is_of_opencode = |entry: &Value| {
@@ -558,13 +564,13 @@ fn by_mcp(whole: &Value, mcp: &Value) -> Option<Client> {
         is_list || entry.get("enabled").is_some() || matches!(word, Some("local" | "remote"))
     };
     Some(match mcp.as_object()? {
-        _ if has_schema("opencode") => Client::Opencode,
-        _ if has_schema("kilo") => Client::KiloCli,
-        _ if has_schema("crush") => Client::Crush,
-        members if members.contains_key("servers") && schema.is_none() => Client::VsCode,
-        members if members.values().any(is_of_opencode) => Client::Opencode,
-        members if members.contains_key("servers") => Client::Opencode,
-        _ => Client::Crush,
+        _ if has_schema("opencode") => ClientKind::Opencode,
+        _ if has_schema("kilo") => ClientKind::KiloCli,
+        _ if has_schema("crush") => ClientKind::Crush,
+        members if members.contains_key("servers") && schema.is_none() => ClientKind::VsCode,
+        members if members.values().any(is_of_opencode) => ClientKind::Opencode,
+        members if members.contains_key("servers") => ClientKind::Opencode,
+        _ => ClientKind::Crush,
     })
 }
 

@@ -8,7 +8,7 @@ use mainstay_core::ids::ServerName;
 use serde_json::{Map, Value};
 
 use crate::{
-    client::Client,
+    client::ClientKind,
     document::{self, NotReadable, Repeated},
     own_address::is_mainstay,
     places::{ClientFile, Section},
@@ -70,7 +70,7 @@ impl LeftOut {
 /// A server of a client, in our words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundServer {
-    pub client: Client,
+    pub client: ClientKind,
     pub file: PathBuf,
     /// The place of the server in the file.
     pub section: Section,
@@ -248,7 +248,7 @@ fn server(
             server.left_out = Some(LeftOut::NoServer(format!("it is {kind}, not an object")));
         }
     }
-    if server.client == Client::Kiro && server.section.keys.len() > 1 {
+    if server.client == ClientKind::Kiro && server.section.keys.len() > 1 {
         server.left_out = Some(LeftOut::NoServer("a power of Kiro starts it".to_owned()));
     }
     if server.left_out.is_none() && is_mainstay(&server.entry, &file.own_addresses) {
@@ -321,11 +321,11 @@ pub(crate) fn names(list: Option<&Value>) -> Option<Vec<String>> {
 }
 
 /// The key of our entry for the part that only this client understands.
-pub(crate) fn kept_key(client: Client) -> String {
+pub(crate) fn kept_key(client: ClientKind) -> String {
     format!("_{}", client.id())
 }
 
 /// The part of our entry that is kept for this client.
-pub(crate) fn kept_members(entry: &Entry, client: Client) -> Option<&Map<String, Value>> {
+pub(crate) fn kept_members(entry: &Entry, client: ClientKind) -> Option<&Map<String, Value>> {
     entry.get(&kept_key(client))?.as_object()
 }

@@ -136,9 +136,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{Client, Front, Machine, System, point_at_mainstay};
+    use crate::{ClientKind, Front, Machine, System, point_at_mainstay};
 
-    fn file(client: Client, name: &str) -> ClientFile {
+    fn file(client: ClientKind, name: &str) -> ClientFile {
         let machine = Machine::new(System::Linux, "/home/me");
         ClientFile::of_client(client, &Path::new("/home/me").join(name), &machine)
     }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_unchanged_text_becomes_what_it_was() {
-        let file = file(Client::ClaudeCode, ".claude.json");
+        let file = file(ClientKind::ClaudeCode, ".claude.json");
         let after = pointed(&file, CLAUDE);
         let reverted = revert(&file, CLAUDE, &after, &after).expect("reverted");
         assert_eq!(reverted.text, CLAUDE);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_the_client_changed_elsewhere_stays() {
-        let file = file(Client::ClaudeCode, ".claude.json");
+        let file = file(ClientKind::ClaudeCode, ".claude.json");
         let now = pointed(&file, CLAUDE).replace("\"startups\": 1", "\"startups\": 7");
         let reverted = revert(&file, CLAUDE, &pointed(&file, CLAUDE), &now).expect("reverted");
         assert_eq!(reverted.text, CLAUDE.replace(": 1,", ": 7,"));
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn comments_come_back_with_their_entries() {
-        let file = file(Client::Codex, ".codex/config.toml");
+        let file = file(ClientKind::Codex, ".codex/config.toml");
         let before = "model = \"a\"\n\n# the tracker\n[mcp_servers.tracker] # mine\ncommand = \"t\" # fast\n\n[tui]\nx = 1\n";
         let after = pointed(&file, before);
         assert!(!after.contains("# fast"), "{after}");
@@ -194,7 +194,7 @@ mod tests {
     /// A client that rewrites its file has its own order, indentation and members.
     #[test]
     fn entries_come_back_into_a_text_that_is_written_anew() {
-        let file = file(Client::ClaudeCode, ".claude.json");
+        let file = file(ClientKind::ClaudeCode, ".claude.json");
         let now = r#"{"tips":["x"],"mcpServers":{"mainstay":{"type":"stdio","command":"mainstay","args":["connect"],"env":{}},"new":{"command":"n"}},"startups":9}"#;
         let reverted = revert(&file, CLAUDE, &pointed(&file, CLAUDE), now).expect("reverted");
         let value = document::value(file.format, &reverted.text).expect("JSON");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_server_that_somebody_put_in_its_place_stays() {
-        let file = file(Client::ClaudeCode, ".claude.json");
+        let file = file(ClientKind::ClaudeCode, ".claude.json");
         let now = r#"{"mcpServers":{"files":{"command":"other"}}}"#;
         let reverted = revert(&file, CLAUDE, &pointed(&file, CLAUDE), now).expect("reverted");
         assert_eq!(reverted.changed_since, ["files"]);
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_text_that_cannot_be_read_is_refused() {
-        let file = file(Client::ClaudeCode, ".claude.json");
+        let file = file(ClientKind::ClaudeCode, ".claude.json");
         let error = revert(&file, CLAUDE, &pointed(&file, CLAUDE), "{ no").expect_err("refused");
         assert!(matches!(error, EditError::NotReadable(_)), "{error}");
     }

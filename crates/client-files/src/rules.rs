@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::{
-    client::Client,
+    client::ClientKind,
     own_address::LABEL,
     places::{ClientFile, FileScope},
     read::{FoundServer, ImportNote, KeyFate},
@@ -149,17 +149,17 @@ pub(crate) fn leaving_out(
 }
 
 /// The name that the client has for a tool of this server behind Mainstay. `TOOL` stands for any tool.
-fn behind(client: Client, server: &str, tool: &str) -> String {
+fn behind(client: ClientKind, server: &str, tool: &str) -> String {
     let tool = format!("{server}__{tool}");
     match client {
-        Client::ClaudeCode | Client::QwenCode => format!("mcp__{LABEL}__{tool}"),
-        Client::GeminiCli | Client::Crush => format!("mcp_{LABEL}_{tool}"),
-        Client::Goose => format!("{LABEL}__{tool}"),
-        Client::Opencode | Client::KiloCli => format!("{LABEL}_{tool}"),
-        Client::Zed => format!("mcp:{LABEL}:{tool}"),
-        Client::Cursor => format!("Mcp({LABEL}:{tool})"),
-        Client::Codex => format!("mcp_servers.{LABEL}.tools.{tool}"),
-        Client::Kiro | Client::AmazonQ => format!("@{LABEL}/{tool}"),
+        ClientKind::ClaudeCode | ClientKind::QwenCode => format!("mcp__{LABEL}__{tool}"),
+        ClientKind::GeminiCli | ClientKind::Crush => format!("mcp_{LABEL}_{tool}"),
+        ClientKind::Goose => format!("{LABEL}__{tool}"),
+        ClientKind::Opencode | ClientKind::KiloCli => format!("{LABEL}_{tool}"),
+        ClientKind::Zed => format!("mcp:{LABEL}:{tool}"),
+        ClientKind::Cursor => format!("Mcp({LABEL}:{tool})"),
+        ClientKind::Codex => format!("mcp_servers.{LABEL}.tools.{tool}"),
+        ClientKind::Kiro | ClientKind::AmazonQ => format!("@{LABEL}/{tool}"),
         _ => format!("{tool} of {LABEL}"),
     }
 }

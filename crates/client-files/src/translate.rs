@@ -12,7 +12,7 @@ use mainstay_config::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    client::Client,
+    client::ClientKind,
     placeholders,
     places::Section,
     read::{ImportNote, KeyFate, LeftOut, kept_key},
@@ -32,7 +32,7 @@ pub(crate) struct TranslatedEntry {
 }
 
 struct Reading<'a> {
-    client: Client,
+    client: ClientKind,
     project: Option<&'a Path>,
     /// The folder of the client's file.
     folder: &'a Path,
@@ -47,7 +47,7 @@ struct Reading<'a> {
 }
 
 pub(crate) fn read(
-    client: Client,
+    client: ClientKind,
     members: &Map<String, Value>,
     whole: &Value,
     section: &Section,
@@ -141,22 +141,22 @@ impl Reading<'_> {
             return self.keep(key, value);
         }
         match (self.client, key) {
-            (Client::Goose, "type") => self.goose_type(value),
-            (Client::Goose, "cmd") => self.command(key, value),
-            (Client::Goose, "uri") => self.url(key, value, members),
-            (Client::Goose, "env_keys") => self.env_keys(value),
-            (Client::Goose, "available_tools") if is_empty(value) => self.honoured(key),
-            (Client::Goose, "available_tools") => self.tools(key, "allowedTools", value),
-            (Client::Goose, "name" | "display_name" | "bundled" | "description") => {
+            (ClientKind::Goose, "type") => self.goose_type(value),
+            (ClientKind::Goose, "cmd") => self.command(key, value),
+            (ClientKind::Goose, "uri") => self.url(key, value, members),
+            (ClientKind::Goose, "env_keys") => self.env_keys(value),
+            (ClientKind::Goose, "available_tools") if is_empty(value) => self.honoured(key),
+            (ClientKind::Goose, "available_tools") => self.tools(key, "allowedTools", value),
+            (ClientKind::Goose, "name" | "display_name" | "bundled" | "description") => {
                 self.keep(key, value)
             }
             (client, "environment") if client.is_of_opencode() => self.env(key, value),
             (client, "timeout") if client.is_of_opencode() => self.request_timeout(key, value),
-            (Client::Unknown, "anythingllm") => self.anythingllm(key, value),
-            (Client::Codex, "startup_timeout_sec") => {
+            (ClientKind::Unknown, "anythingllm") => self.anythingllm(key, value),
+            (ClientKind::Codex, "startup_timeout_sec") => {
                 self.connect_timeout(key, value, Unit::Seconds);
             }
-            (Client::Codex, "startup_timeout_ms")
+            (ClientKind::Codex, "startup_timeout_ms")
                 if members.contains_key("startup_timeout_sec") =>
             {
                 self.keep_and_report(
@@ -165,35 +165,35 @@ impl Reading<'_> {
                     "`startup_timeout_sec` stands beside it and counts",
                 );
             }
-            (Client::Codex, "startup_timeout_ms")
-            | (Client::Continue, "connectionTimeout")
-            | (Client::LibreChat, "initTimeout") => {
+            (ClientKind::Codex, "startup_timeout_ms")
+            | (ClientKind::Continue, "connectionTimeout")
+            | (ClientKind::LibreChat, "initTimeout") => {
                 self.connect_timeout(key, value, Unit::Milliseconds);
             }
-            (Client::Codex, "experimental_environment") => self.keep_and_report(
+            (ClientKind::Codex, "experimental_environment") => self.keep_and_report(
                 key,
                 value,
                 "Codex may start it on another machine, and Mainstay starts it here",
             ),
-            (Client::Codex, "tool_timeout_sec") => self.timeout(key, value, Unit::Seconds),
-            (Client::Codex, "http_headers") => self.headers(key, value),
-            (Client::Codex, "env_http_headers") => self.env_headers(key, value),
-            (Client::Codex, "bearer_token_env_var") => self.token_variable(key, value),
-            (Client::Codex, "env_vars") => self.inherited(key, value),
-            (Client::Codex, "tools" | "required" | "default_tools_approval_mode") => {
+            (ClientKind::Codex, "tool_timeout_sec") => self.timeout(key, value, Unit::Seconds),
+            (ClientKind::Codex, "http_headers") => self.headers(key, value),
+            (ClientKind::Codex, "env_http_headers") => self.env_headers(key, value),
+            (ClientKind::Codex, "bearer_token_env_var") => self.token_variable(key, value),
+            (ClientKind::Codex, "env_vars") => self.inherited(key, value),
+            (ClientKind::Codex, "tools" | "required" | "default_tools_approval_mode") => {
                 self.keep(key, value);
             }
-            (Client::Continue, "requestOptions") => self.request_options(key, value),
-            (Client::LibreChat, "startup") => self.flag(key, "autoStart", value),
-            (Client::LibreChat, "apiKey") => self.api_key(key, value),
-            (Client::Zed, "source") => self.source(value),
-            (Client::Zed, "remote") if value == false => self.keep(key, value),
-            (Client::Zed, "remote") => self.keep_and_report(
+            (ClientKind::Continue, "requestOptions") => self.request_options(key, value),
+            (ClientKind::LibreChat, "startup") => self.flag(key, "autoStart", value),
+            (ClientKind::LibreChat, "apiKey") => self.api_key(key, value),
+            (ClientKind::Zed, "source") => self.source(value),
+            (ClientKind::Zed, "remote") if value == false => self.keep(key, value),
+            (ClientKind::Zed, "remote") => self.keep_and_report(
                 key,
                 value,
                 "Zed starts it on the machine of a remote project, and Mainstay starts it here",
             ),
-            (Client::Zed, "settings") => self.extension_settings(value),
+            (ClientKind::Zed, "settings") => self.extension_settings(value),
             (_, "start_on_launch") => self.flag(key, "autoStart", value),
             (_, "type" | "transport" | "transportType" | "serverType") => {
                 self.transport(key, value)
@@ -220,14 +220,14 @@ impl Reading<'_> {
                 }
                 None => self.unread(key, value, "true or false"),
             },
-            (Client::Unknown, "timeout") if has_seconds(members) => {
+            (ClientKind::Unknown, "timeout") if has_seconds(members) => {
                 self.timeout(key, value, Unit::Seconds);
             }
             (client, "timeout") => self.timeout(key, value, unit(client)),
             (_, key) if DISABLED_TOOLS.contains(&key) => self.tools(key, "disabledTools", value),
             (_, key) if ALLOWED_TOOLS.contains(&key) => self.tools(key, "allowedTools", value),
             // The rules of a sandbox hold only while it is enabled.
-            (Client::VsCode | Client::VsCodeInsiders, "sandbox")
+            (ClientKind::VsCode | ClientKind::VsCodeInsiders, "sandbox")
                 if members.get("sandboxEnabled") != Some(&Value::Bool(true)) =>
             {
                 self.keep(key, value);
@@ -250,12 +250,12 @@ impl Reading<'_> {
                 "Mainstay runs no command for a server's headers: give them in `headers`",
             ),
             (_, key) if reach::SIGN_IN.contains(&key) => self.sign_in(key, value),
-            (Client::LibreChat, "customUserVars") => self.unsupported(
+            (ClientKind::LibreChat, "customUserVars") => self.unsupported(
                 key,
                 value,
                 "what LibreChat asks of each of its users has to stand in the entry itself",
             ),
-            (Client::LibreChat, "proxy") => {
+            (ClientKind::LibreChat, "proxy") => {
                 self.keep_and_report(key, value, "Mainstay uses the proxy of its own environment")
             }
             (_, key) if key == "dev" || KEPT_KEYS.contains(&key) || UNUSED_KEYS.contains(&key) => {
@@ -308,7 +308,7 @@ impl Reading<'_> {
 
     /// Translates a text into our words. Notes are reported about `key`.
     fn ours(&mut self, key: &str, text: &str) -> String {
-        if self.client == Client::Crush && text.contains("$(") {
+        if self.client == ClientKind::Crush && text.contains("$(") {
             let text = "Crush runs a command for a part of it, `$(…)`, and Mainstay runs none";
             self.note(key, KeyFate::Unsupported, text);
         }
@@ -361,7 +361,7 @@ impl Reading<'_> {
         }
         let has = |key: &str| self.read.entry.contains_key(key);
         if !has("command") && !has("url") && self.read.left_out.is_none() {
-            let reason = if self.client == Client::Zed && members.contains_key("settings") {
+            let reason = if self.client == ClientKind::Zed && members.contains_key("settings") {
                 "an extension of Zed starts it"
             } else {
                 "it has neither a command nor a URL"

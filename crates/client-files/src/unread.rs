@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     choices::with_choices,
-    client::Client,
+    client::ClientKind,
     document,
     machine::Machine,
     places::ClientFile,
@@ -65,7 +65,7 @@ fn with_and_without_rules(
     let path = std::path::absolute(path).ok()?;
     let text = files::configuration(&path).ok()?;
     let file = ClientFile::recognize(&path, &text, machine)?;
-    if file.client == Client::Unknown {
+    if file.client == ClientKind::Unknown {
         return None;
     }
     let file = with_choices(file, machine);

@@ -4,7 +4,7 @@ use mainstay_config::{ALLOWED_TOOLS, DISABLED_TOOLS, edit::Entry};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    client::Client,
+    client::ClientKind,
     placeholders,
     places::Section,
     read::{ImportNote, KeyFate, kept_members},
@@ -21,7 +21,7 @@ pub struct Written {
 }
 
 struct Writing<'a> {
-    client: Client,
+    client: ClientKind,
     ours: &'a Entry,
     theirs: Map<String, Value>,
     notes: Vec<ImportNote>,
@@ -29,7 +29,7 @@ struct Writing<'a> {
 }
 
 /// Translates the entry of a server for this client. `section` is the place of the entry.
-pub fn entry_for(client: Client, name: &str, ours: &Entry, section: &Section) -> Written {
+pub fn entry_for(client: ClientKind, name: &str, ours: &Entry, section: &Section) -> Written {
     let with_params = without_params(ours);
     let mut writing = Writing {
         client,
@@ -99,7 +99,7 @@ struct Words {
     types: Option<[&'static str; 3]>,
 }
 
-fn words(client: Client) -> Words {
+fn words(client: ClientKind) -> Words {
     let plain = Words {
         env: "env",
         url: "url",
@@ -107,42 +107,44 @@ fn words(client: Client) -> Words {
         types: None,
     };
     match client {
-        Client::ClaudeCode | Client::VsCode | Client::VsCodeInsiders => Words {
+        ClientKind::ClaudeCode | ClientKind::VsCode | ClientKind::VsCodeInsiders => Words {
             types: Some(["stdio", "http", "sse"]),
             ..plain
         },
-        Client::Cline => Words {
+        ClientKind::Cline => Words {
             types: Some(["stdio", "streamableHttp", "sse"]),
             ..plain
         },
-        Client::Roo | Client::Kilo | Client::LibreChat | Client::Continue => Words {
-            types: Some(["stdio", "streamable-http", "sse"]),
-            ..plain
-        },
-        Client::Goose => Words {
+        ClientKind::Roo | ClientKind::Kilo | ClientKind::LibreChat | ClientKind::Continue => {
+            Words {
+                types: Some(["stdio", "streamable-http", "sse"]),
+                ..plain
+            }
+        }
+        ClientKind::Goose => Words {
             env: "envs",
             url: "uri",
             types: Some(["stdio", "streamable_http", "sse"]),
             ..plain
         },
-        Client::Opencode | Client::KiloCli => Words {
+        ClientKind::Opencode | ClientKind::KiloCli => Words {
             env: "environment",
             types: Some(["local", "remote", "remote"]),
             ..plain
         },
-        Client::Codex => Words {
+        ClientKind::Codex => Words {
             headers: "http_headers",
             ..plain
         },
-        Client::Windsurf | Client::Antigravity => Words {
+        ClientKind::Windsurf | ClientKind::Antigravity => Words {
             url: "serverUrl",
             ..plain
         },
-        Client::CopilotCli => Words {
+        ClientKind::CopilotCli => Words {
             types: Some(["local", "http", "sse"]),
             ..plain
         },
-        Client::AmazonQ | Client::Crush => Words {
+        ClientKind::AmazonQ | ClientKind::Crush => Words {
             types: Some(["stdio", "http", "sse"]),
             ..plain
         },
@@ -199,11 +201,11 @@ impl Writing<'_> {
             .into_iter()
             .find_map(|key| ours.get(key)?.as_str());
         let is_sse = stated == Some("sse");
-        if self.client == Client::Goose {
+        if self.client == ClientKind::Goose {
             // goose refuses an entry without these keys.
             self.put("name", name);
-            let description =
-                kept_members(ours, Client::Goose).and_then(|members| members.get("description"));
+            let description = kept_members(ours, ClientKind::Goose)
+                .and_then(|members| members.get("description"));
             let description = description.cloned().unwrap_or_else(|| "".into());
             self.put("description", description);
         }
@@ -212,7 +214,7 @@ impl Writing<'_> {
                 if let Some([word, _, _]) = words.types {
                     self.put("type", word);
                 }
-                if self.client == Client::Zed {
+                if self.client == ClientKind::Zed {
                     self.put("source", "custom");
                 }
                 self.command(command);
@@ -254,19 +256,19 @@ impl Writing<'_> {
         let args = self.texts("args", &args);
         let is_empty = args.as_array().is_none_or(Vec::is_empty);
         match self.client {
-            Client::Opencode | Client::KiloCli => {
+            ClientKind::Opencode | ClientKind::KiloCli => {
                 let mut words = vec![Value::from(command)];
                 words.extend(args.as_array().into_iter().flatten().cloned());
                 self.put("command", words);
             }
-            Client::Goose => {
+            ClientKind::Goose => {
                 self.put("cmd", command);
                 self.put("args", args);
             }
             _ => {
                 self.put("command", command);
                 // Some versions of these clients refuse an entry without it.
-                if !is_empty || matches!(self.client, Client::LibreChat | Client::Zed) {
+                if !is_empty || matches!(self.client, ClientKind::LibreChat | ClientKind::Zed) {
                     self.put("args", args);
                 }
             }
@@ -280,7 +282,7 @@ impl Writing<'_> {
         }
         if let Some(file) = self.ours.get("envFile").and_then(Value::as_str) {
             match self.client {
-                Client::VsCode | Client::VsCodeInsiders | Client::Cursor => {
+                ClientKind::VsCode | ClientKind::VsCodeInsiders | ClientKind::Cursor => {
                     let file = self.text("envFile", file);
                     self.put("envFile", file);
                 }
@@ -295,18 +297,18 @@ impl Writing<'_> {
         };
         let cwd = self.text("cwd", cwd);
         match self.client {
-            Client::Warp => self.put("working_directory", cwd),
+            ClientKind::Warp => self.put("working_directory", cwd),
             _ if self.is_second_opencode(place) => self.put("cwd", cwd),
-            Client::VsCode
-            | Client::VsCodeInsiders
-            | Client::Cursor
-            | Client::Codex
-            | Client::GeminiCli
-            | Client::QwenCode
-            | Client::Cline
-            | Client::Roo
-            | Client::Kilo
-            | Client::Continue => self.put("cwd", cwd),
+            ClientKind::VsCode
+            | ClientKind::VsCodeInsiders
+            | ClientKind::Cursor
+            | ClientKind::Codex
+            | ClientKind::GeminiCli
+            | ClientKind::QwenCode
+            | ClientKind::Cline
+            | ClientKind::Roo
+            | ClientKind::Kilo
+            | ClientKind::Continue => self.put("cwd", cwd),
             client => self.report(
                 "cwd",
                 format!("{client} starts servers in a folder of its own choice"),
@@ -325,7 +327,7 @@ impl Writing<'_> {
                 .and_then(|text| text.strip_suffix('}'));
             let variable = variable.map(|inside| inside.strip_prefix("env:").unwrap_or(inside));
             match variable.filter(|name| !name.contains([':', '$', '{'])) {
-                Some(variable) if self.client == Client::Codex => {
+                Some(variable) if self.client == ClientKind::Codex => {
                     self.put("bearer_token_env_var", variable);
                 }
                 _ => {
@@ -333,7 +335,7 @@ impl Writing<'_> {
                 }
             }
         }
-        if self.client == Client::Codex {
+        if self.client == ClientKind::Codex {
             self.env_headers(&mut headers);
         }
         if headers.is_empty() {
@@ -341,7 +343,7 @@ impl Writing<'_> {
         }
         let headers = self.texts("headers", &Value::Object(headers));
         match self.client {
-            Client::Continue => self.put("requestOptions", json!({ "headers": headers })),
+            ClientKind::Continue => self.put("requestOptions", json!({ "headers": headers })),
             _ => self.put(key, headers),
         }
     }
@@ -371,25 +373,25 @@ impl Writing<'_> {
         let does_not_start = flag("autoStart") == Some(false);
         let is_second = place.keys.len() == 2;
         match self.client {
-            Client::Goose => self.put("enabled", !is_off),
+            ClientKind::Goose => self.put("enabled", !is_off),
             _ if !is_off => {}
             client if client.is_of_opencode() && is_second => self.put("disabled", true),
-            Client::Codex
-            | Client::Zed
-            | Client::Opencode
-            | Client::KiloCli
-            | Client::JetBrains => {
+            ClientKind::Codex
+            | ClientKind::Zed
+            | ClientKind::Opencode
+            | ClientKind::KiloCli
+            | ClientKind::JetBrains => {
                 self.put("enabled", false);
             }
-            Client::Windsurf
-            | Client::Cline
-            | Client::Roo
-            | Client::AmazonQ
-            | Client::LmStudio
-            | Client::Kiro
-            | Client::Antigravity
-            | Client::Kilo
-            | Client::Crush => self.put("disabled", true),
+            ClientKind::Windsurf
+            | ClientKind::Cline
+            | ClientKind::Roo
+            | ClientKind::AmazonQ
+            | ClientKind::LmStudio
+            | ClientKind::Kiro
+            | ClientKind::Antigravity
+            | ClientKind::Kilo
+            | ClientKind::Crush => self.put("disabled", true),
             client => {
                 self.cannot = true;
                 self.report(
@@ -400,8 +402,8 @@ impl Writing<'_> {
         }
         match self.client {
             _ if !does_not_start => {}
-            Client::Warp => self.put("start_on_launch", false),
-            Client::LibreChat => self.put("startup", false),
+            ClientKind::Warp => self.put("start_on_launch", false),
+            ClientKind::LibreChat => self.put("startup", false),
             client => self.report("autoStart", format!("{client} starts every server")),
         }
     }
@@ -419,22 +421,22 @@ impl Writing<'_> {
         if let Some(seconds) = seconds {
             match self.client {
                 _ if is_second => self.put("timeout", json!({"request": whole(seconds * 1000.0)})),
-                Client::Codex => self.put("tool_timeout_sec", whole(seconds)),
-                Client::ClaudeCode
-                | Client::GeminiCli
-                | Client::QwenCode
-                | Client::Kiro
-                | Client::Cline
-                | Client::Roo
-                | Client::Kilo
-                | Client::KiloCli
-                | Client::Crush
-                | Client::Goose
-                | Client::LibreChat
-                | Client::AmazonQ
-                | Client::LmStudio
-                | Client::Opencode
-                | Client::Zed => match translate::unit(self.client) {
+                ClientKind::Codex => self.put("tool_timeout_sec", whole(seconds)),
+                ClientKind::ClaudeCode
+                | ClientKind::GeminiCli
+                | ClientKind::QwenCode
+                | ClientKind::Kiro
+                | ClientKind::Cline
+                | ClientKind::Roo
+                | ClientKind::Kilo
+                | ClientKind::KiloCli
+                | ClientKind::Crush
+                | ClientKind::Goose
+                | ClientKind::LibreChat
+                | ClientKind::AmazonQ
+                | ClientKind::LmStudio
+                | ClientKind::Opencode
+                | ClientKind::Zed => match translate::unit(self.client) {
                     Unit::Seconds => self.put("timeout", whole(seconds)),
                     Unit::Milliseconds => self.put("timeout", whole(seconds * 1000.0)),
                 },
@@ -450,9 +452,9 @@ impl Writing<'_> {
                     let times = self.theirs.entry("timeout").or_insert_with(|| json!({}));
                     times["startup"] = whole(milliseconds);
                 }
-                Client::Codex => self.put("startup_timeout_sec", whole(milliseconds / 1000.0)),
+                ClientKind::Codex => self.put("startup_timeout_sec", whole(milliseconds / 1000.0)),
                 // Its only time limit is for every request.
-                Client::Opencode | Client::KiloCli => {
+                ClientKind::Opencode | ClientKind::KiloCli => {
                     let one = whole(milliseconds);
                     let stated = self.theirs.entry("timeout").or_insert_with(|| one.clone());
                     if *stated != one {
@@ -462,8 +464,8 @@ impl Writing<'_> {
                         );
                     }
                 }
-                Client::Continue => self.put("connectionTimeout", whole(milliseconds)),
-                Client::LibreChat => self.put("initTimeout", whole(milliseconds)),
+                ClientKind::Continue => self.put("connectionTimeout", whole(milliseconds)),
+                ClientKind::LibreChat => self.put("initTimeout", whole(milliseconds)),
                 client => self.report(
                     "connectTimeoutMs",
                     format!("{client} has a time for starts of its own"),
@@ -484,13 +486,13 @@ impl Writing<'_> {
             };
             match self.client {
                 client if client.is_of_gemini() => self.put("excludeTools", names),
-                Client::Codex | Client::Crush => self.put("disabled_tools", names),
-                Client::Roo
-                | Client::Kilo
-                | Client::Kiro
-                | Client::Antigravity
-                | Client::Windsurf
-                | Client::AmazonQ => self.put("disabledTools", names),
+                ClientKind::Codex | ClientKind::Crush => self.put("disabled_tools", names),
+                ClientKind::Roo
+                | ClientKind::Kilo
+                | ClientKind::Kiro
+                | ClientKind::Antigravity
+                | ClientKind::Windsurf
+                | ClientKind::AmazonQ => self.put("disabledTools", names),
                 client => self.report(
                     key,
                     format!("{client} cannot hide tools in its file, and shows them"),
@@ -503,9 +505,9 @@ impl Writing<'_> {
             };
             match self.client {
                 client if client.is_of_gemini() => self.put("includeTools", names),
-                Client::CopilotCli => self.put("tools", names),
-                Client::Codex => self.put("enabled_tools", names),
-                Client::Goose if !is_nothing(&names) => self.put("available_tools", names),
+                ClientKind::CopilotCli => self.put("tools", names),
+                ClientKind::Codex => self.put("enabled_tools", names),
+                ClientKind::Goose if !is_nothing(&names) => self.put("available_tools", names),
                 client => self.report(
                     key,
                     format!("{client} cannot choose tools in its file, and shows all"),
@@ -517,7 +519,7 @@ impl Writing<'_> {
     /// Adds what the entry keeps for this client, and reports what only Mainstay has.
     fn rest(&mut self) {
         // Without `tools`, Copilot CLI has none of a server's tools.
-        if self.client == Client::CopilotCli && !self.theirs.contains_key("tools") {
+        if self.client == ClientKind::CopilotCli && !self.theirs.contains_key("tools") {
             self.put("tools", json!(["*"]));
         }
         if let Some(members) = kept_members(self.ours, self.client) {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use mainstay_client_files::{
-    Client, ClientFile, EditError, EntryChange, FoundServer, Front, KeyFate, Machine, System,
+    ClientFile, ClientKind, EditError, EntryChange, FoundServer, Front, KeyFate, Machine, System,
     apply, entry_for, files_of, meaning, point_at_mainstay, remove_mainstay, servers, value,
 };
 use serde_json::{Map, Value};
@@ -32,7 +32,7 @@ fn corpus() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me/app".into()));
     let mut cases = Vec::new();
-    for client in Client::ALL {
+    for client in ClientKind::ALL {
         let folder = fs::read_dir(root.join(client.id())).expect("a folder for each client");
         let mut paths: Vec<PathBuf> = folder
             .map(|entry| entry.expect("an entry").path())
@@ -48,7 +48,8 @@ fn corpus() -> Vec<Case> {
             let wants_settings = stem.starts_with("settings-");
             let file = files_of(client, &machine).into_iter().find(|file| {
                 let of_project = file.project().is_some();
-                let in_settings = file.path.ends_with("settings.json") && client == Client::VsCode;
+                let in_settings =
+                    file.path.ends_with("settings.json") && client == ClientKind::VsCode;
                 of_project == is_of_project
                     && in_settings == wants_settings
                     && (file.path.extension() == Some(ending) || file.path.extension().is_none())
@@ -406,7 +407,7 @@ fn the_places_of_files() {
         let project = Path::new(home).join("app");
         let machine = Machine::new(system, home).with_project(Some(project));
         writeln!(text, "{system:?}").expect("a text");
-        for client in Client::ALL {
+        for client in ClientKind::ALL {
             let files = files_of(client, &machine).into_iter();
             // The files in a project are the same on every system.
             let files = files.filter(|file| file.project().is_none() || system == System::Linux);
@@ -431,18 +432,18 @@ fn folders_that_variables_name() {
     let main = |client| files_of(client, &machine)[0].path.clone();
     for (client, path) in [
         (
-            Client::ClaudeDesktop,
+            ClientKind::ClaudeDesktop,
             "/xdg/Claude/claude_desktop_config.json",
         ),
-        (Client::ClaudeCode, "/claude/.claude.json"),
-        (Client::Codex, "/codex/config.toml"),
-        (Client::Opencode, "/xdg/opencode/opencode.json"),
-        (Client::Cursor, "/home/me/.cursor/mcp.json"),
+        (ClientKind::ClaudeCode, "/claude/.claude.json"),
+        (ClientKind::Codex, "/codex/config.toml"),
+        (ClientKind::Opencode, "/xdg/opencode/opencode.json"),
+        (ClientKind::Cursor, "/home/me/.cursor/mcp.json"),
     ] {
         assert_eq!(main(client), Path::new(path), "{client}");
     }
     let mut windows = Machine::new(System::Windows, "C:/Users/me");
     windows.appdata = Some("D:/Roaming".into());
-    let main = files_of(Client::VsCode, &windows)[0].path.clone();
+    let main = files_of(ClientKind::VsCode, &windows)[0].path.clone();
     assert_eq!(main, Path::new("D:/Roaming/Code/User/mcp.json"));
 }

@@ -3,23 +3,23 @@
 use std::path::Path;
 
 use mainstay_client_files::{
-    Client, ClientFile, EditError, EntryChange, FileFormat, FoundServer, Front, LeftOut, Machine,
-    MergeStatus, Section, System, apply, entry_for, files_of, merge, point_at_mainstay, servers,
-    value,
+    ClientFile, ClientKind, EditError, EntryChange, FileFormat, FoundServer, Front, LeftOut,
+    Machine, MergeStatus, Section, System, apply, entry_for, files_of, merge, point_at_mainstay,
+    servers, value,
 };
 use serde_json::{Value, json};
 
 /// The main file of this client.
-fn file(client: Client) -> ClientFile {
+fn file(client: ClientKind) -> ClientFile {
     let machine = Machine::new(System::Linux, "/home/me");
-    if client == Client::Unknown {
+    if client == ClientKind::Unknown {
         return ClientFile::of_client(client, Path::new("/x/mcp.json"), &machine);
     }
     files_of(client, &machine).swap_remove(0)
 }
 
 /// The servers of a file of JSON.
-fn read(client: Client, whole: &Value) -> Vec<FoundServer> {
+fn read(client: ClientKind, whole: &Value) -> Vec<FoundServer> {
     let file = ClientFile {
         format: mainstay_client_files::FileFormat::Json,
         ..file(client)
@@ -28,7 +28,7 @@ fn read(client: Client, whole: &Value) -> Vec<FoundServer> {
 }
 
 /// One server in this section.
-fn one(client: Client, section: &str, entry: Value) -> FoundServer {
+fn one(client: ClientKind, section: &str, entry: Value) -> FoundServer {
     let entries = serde_json::Map::from_iter([("s".to_owned(), entry)]);
     read(client, &json!({ section: entries })).swap_remove(0)
 }
@@ -45,14 +45,14 @@ fn reports(server: &FoundServer) -> Vec<String> {
 #[test]
 fn short_timeouts_in_files_of_milliseconds_are_seconds() {
     for client in [
-        Client::ClaudeDesktop,
-        Client::ClaudeCode,
-        Client::Cursor,
-        Client::Windsurf,
-        Client::GeminiCli,
-        Client::LmStudio,
-        Client::AmazonQ,
-        Client::Warp,
+        ClientKind::ClaudeDesktop,
+        ClientKind::ClaudeCode,
+        ClientKind::Cursor,
+        ClientKind::Windsurf,
+        ClientKind::GeminiCli,
+        ClientKind::LmStudio,
+        ClientKind::AmazonQ,
+        ClientKind::Warp,
     ] {
         for seconds in [1, 60, 300, 999] {
             let server = one(
@@ -75,7 +75,7 @@ fn short_timeouts_in_files_of_milliseconds_are_seconds() {
         assert!(reports(&server).is_empty(), "{client}");
     }
     let server = one(
-        Client::Cline,
+        ClientKind::Cline,
         "mcpServers",
         json!({"command": "x", "timeout": 60}),
     );
@@ -86,7 +86,7 @@ fn short_timeouts_in_files_of_milliseconds_are_seconds() {
 #[test]
 fn short_times_for_a_start_are_seconds_too() {
     let server = one(
-        Client::Opencode,
+        ClientKind::Opencode,
         "mcp",
         json!({"command": ["x"], "timeout": 120}),
     );
@@ -94,16 +94,16 @@ fn short_times_for_a_start_are_seconds_too() {
     assert_eq!(server.entry["connectTimeoutMs"], 120_000);
     assert_eq!(reports(&server).len(), 1);
     for (client, section, key) in [
-        (Client::Codex, "mcp_servers", "startup_timeout_ms"),
-        (Client::Continue, "mcpServers", "connectionTimeout"),
-        (Client::LibreChat, "mcpServers", "initTimeout"),
+        (ClientKind::Codex, "mcp_servers", "startup_timeout_ms"),
+        (ClientKind::Continue, "mcpServers", "connectionTimeout"),
+        (ClientKind::LibreChat, "mcpServers", "initTimeout"),
     ] {
         let server = one(client, section, json!({"command": "x", key: 20}));
         assert_eq!(server.entry["connectTimeoutMs"], 20_000, "{client}");
         assert_eq!(reports(&server).len(), 1, "{client}");
     }
     let server = one(
-        Client::Codex,
+        ClientKind::Codex,
         "mcp_servers",
         json!({"command": "x", "startup_timeout_sec": 20}),
     );
@@ -172,7 +172,7 @@ fn an_entry_that_cannot_be_read_is_left_out() {
             "`args`: expected a list of texts; `disabled`: expected true or false",
         ),
     ] {
-        let server = one(Client::Cursor, "mcpServers", entry);
+        let server = one(ClientKind::Cursor, "mcpServers", entry);
         assert_eq!(
             server.left_out,
             Some(LeftOut::NotUnderstood(reason.to_owned()))
@@ -184,7 +184,7 @@ fn an_entry_that_cannot_be_read_is_left_out() {
         );
     }
     let server = one(
-        Client::Cursor,
+        ClientKind::Cursor,
         "mcpServers",
         json!({"command": "npx", "args": null, "env": {"A": null, "B": 1}}),
     );
@@ -199,7 +199,7 @@ fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
         "alpha": {"command": "npx", "args": "-y server-alpha"},
         "beta": {"command": "npx", "args": "-y server-beta"},
     }});
-    let found = read(Client::Cursor, &whole);
+    let found = read(ClientKind::Cursor, &whole);
     let merged = merge(&found, &[]);
     assert_eq!(merged.len(), 1);
     assert_eq!(merged[0].sources.len(), 1);
@@ -208,7 +208,7 @@ fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
     };
     let text = whole.to_string();
     let pointed =
-        point_at_mainstay(&file(Client::Cursor), &text, &front, |_| true).expect("pointed");
+        point_at_mainstay(&file(ClientKind::Cursor), &text, &front, |_| true).expect("pointed");
     assert_eq!(pointed.removed, ["plain"]);
     for label in ["server-alpha", "server-beta"] {
         assert!(pointed.text.contains(label), "{}", pointed.text);
@@ -221,67 +221,67 @@ fn what_mainstay_cannot_do_is_said_to_be_so() {
     let http = "https://h.example.com/mcp";
     for (client, section, entry, key) in [
         (
-            Client::ClaudeCode,
+            ClientKind::ClaudeCode,
             "mcpServers",
             json!({"url": http, "oauth": {"clientId": "c"}}),
             "oauth",
         ),
         (
-            Client::ClaudeCode,
+            ClientKind::ClaudeCode,
             "mcpServers",
             json!({"url": http, "headersHelper": "h.sh"}),
             "headersHelper",
         ),
         (
-            Client::ClaudeCode,
+            ClientKind::ClaudeCode,
             "mcpServers",
             json!({"url": http, "type": "ws"}),
             "type",
         ),
         (
-            Client::Cursor,
+            ClientKind::Cursor,
             "mcpServers",
             json!({"url": http, "auth": {"CLIENT_ID": "c"}}),
             "auth",
         ),
         (
-            Client::Cursor,
+            ClientKind::Cursor,
             "mcpServers",
             json!({"url": http, "type": "http-stream"}),
             "type",
         ),
         (
-            Client::GeminiCli,
+            ClientKind::GeminiCli,
             "mcpServers",
             json!({"httpUrl": http, "authProviderType": "google_credentials"}),
             "authProviderType",
         ),
         (
-            Client::Codex,
+            ClientKind::Codex,
             "mcp_servers",
             json!({"url": http, "scopes": ["a"]}),
             "scopes",
         ),
         (
-            Client::Codex,
+            ClientKind::Codex,
             "mcp_servers",
             json!({"url": http, "oauth_resource": http}),
             "oauth_resource",
         ),
         (
-            Client::VsCode,
+            ClientKind::VsCode,
             "servers",
             json!({"command": "x", "sandboxEnabled": true}),
             "sandboxEnabled",
         ),
         (
-            Client::Goose,
+            ClientKind::Goose,
             "extensions",
             json!({"cmd": "x", "env_keys": ["TOKEN"]}),
             "env_keys",
         ),
         (
-            Client::LibreChat,
+            ClientKind::LibreChat,
             "mcpServers",
             json!({"url": http, "type": "streamable-http", "customUserVars": {"K": {}}}),
             "customUserVars",
@@ -304,7 +304,7 @@ fn what_mainstay_cannot_do_is_said_to_be_so() {
         json!({"url": http, "oauth": {"clientId": "c"}, "headers": {"authorization": "Bearer t"}}),
         json!({"command": "x", "sandboxEnabled": false}),
     ] {
-        let server = one(Client::VsCode, "servers", entry);
+        let server = one(ClientKind::VsCode, "servers", entry);
         assert!(server.is_movable(), "{:?}", server.notes);
     }
 }
@@ -324,43 +324,43 @@ fn a_file_at_an_unknown_place_is_no_known_clients() {
         "/home/me/src/zed/mcp.json",
         "/home/me/.docker/mcp.json",
     ] {
-        assert_eq!(client(path, servers), Some(Client::Unknown), "{path}");
+        assert_eq!(client(path, servers), Some(ClientKind::Unknown), "{path}");
     }
     for (path, expected) in [
-        ("/x/.kiro/settings/mcp.json", Client::Kiro),
-        ("/x/.copilot/mcp-config.json", Client::CopilotCli),
+        ("/x/.kiro/settings/mcp.json", ClientKind::Kiro),
+        ("/x/.copilot/mcp-config.json", ClientKind::CopilotCli),
         (
             "/x/.gemini/antigravity/mcp_config.json",
-            Client::Antigravity,
+            ClientKind::Antigravity,
         ),
-        ("/x/.qwen/settings.json", Client::QwenCode),
+        ("/x/.qwen/settings.json", ClientKind::QwenCode),
         (
             "/x/kilocode.kilo-code/settings/mcp_settings.json",
-            Client::Kilo,
+            ClientKind::Kilo,
         ),
         (
             "/x/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
-            Client::Roo,
+            ClientKind::Roo,
         ),
-        ("/x/.config/kilo/kilo.jsonc", Client::KiloCli),
-        ("/x/.config/crush/crush.json", Client::Crush),
-        ("/x/Trae/User/mcp.json", Client::Trae),
-        ("/x/.codeium/windsurf/mcp_config.json", Client::Windsurf),
-        ("/x/Code/User/mcp.json", Client::VsCode),
-        ("/x/.mcp.json", Client::ClaudeCode),
+        ("/x/.config/kilo/kilo.jsonc", ClientKind::KiloCli),
+        ("/x/.config/crush/crush.json", ClientKind::Crush),
+        ("/x/Trae/User/mcp.json", ClientKind::Trae),
+        ("/x/.codeium/windsurf/mcp_config.json", ClientKind::Windsurf),
+        ("/x/Code/User/mcp.json", ClientKind::VsCode),
+        ("/x/.mcp.json", ClientKind::ClaudeCode),
     ] {
         assert_eq!(client(path, servers), Some(expected), "{path}");
     }
     let crush = r#"{"mcp": {"a": {"type": "stdio", "command": "a"}}}"#;
-    assert_eq!(client("/x/some.json", crush), Some(Client::Crush));
+    assert_eq!(client("/x/some.json", crush), Some(ClientKind::Crush));
     let opencode = r#"{"mcp": {"a": {"type": "local", "command": ["a"]}}}"#;
-    assert_eq!(client("/x/some.json", opencode), Some(Client::Opencode));
+    assert_eq!(client("/x/some.json", opencode), Some(ClientKind::Opencode));
 }
 
 #[test]
 fn a_file_at_an_unknown_place_is_read_as_our_own() {
     let file = ClientFile::of_client(
-        Client::Unknown,
+        ClientKind::Unknown,
         Path::new("/x/mcp.json"),
         &Machine::new(System::Linux, "/home/me"),
     );
@@ -390,7 +390,7 @@ fn a_file_at_an_unknown_place_is_read_as_our_own() {
 #[test]
 fn crush_counts_seconds_and_runs_commands_for_values() {
     let server = one(
-        Client::Crush,
+        ClientKind::Crush,
         "mcp",
         json!({"command": "x", "timeout": 120, "env": {"A": "$B"}}),
     );
@@ -399,7 +399,7 @@ fn crush_counts_seconds_and_runs_commands_for_values() {
     assert!(!server.entry.contains_key("connectTimeoutMs"));
     assert!(server.is_movable());
     let server = one(
-        Client::Crush,
+        ClientKind::Crush,
         "mcp",
         json!({"url": "http://h", "headers": {"K": "$(pass k)"}}),
     );
@@ -415,7 +415,7 @@ fn times_of_the_second_opencode_are_objects() {
             "b": {"type": "local", "command": ["b"], "timeout": {"startup": 5000}},
         },
     }});
-    let found = read(Client::Opencode, &whole);
+    let found = read(ClientKind::Opencode, &whole);
     let times = |index: usize| {
         let entry = &found[index].entry;
         (
@@ -438,7 +438,7 @@ fn a_key_that_stands_twice_leaves_its_server_out() {
         "c": {"command": "c", "env": {"X": "1", "X": "2"}},
         "d": {"command": "d"}
     }, "other": {"x": 1, "x": 2}}"#;
-    let found = servers(&file(Client::Cursor), text).expect("it can be read");
+    let found = servers(&file(ClientKind::Cursor), text).expect("it can be read");
     let reasons = found.iter().map(|server| match &server.left_out {
         Some(LeftOut::NotUnderstood(reason)) => reason.as_str(),
         _ => "",
@@ -454,7 +454,7 @@ fn a_key_that_stands_twice_leaves_its_server_out() {
         ]
     );
     let text = r#"{"mcpServers": {"a": {"command": "a"}}, "mcpServers": {"b": {"command": "b"}}}"#;
-    let found = servers(&file(Client::Cursor), text).expect("it can be read");
+    let found = servers(&file(ClientKind::Cursor), text).expect("it can be read");
     let reason = LeftOut::NotUnderstood("`mcpServers` stands twice".to_owned());
     assert!(
         found
@@ -474,7 +474,7 @@ fn an_agent_of_amazon_q_chooses_tools() {
             "odd": {"command": "o"},
         },
     });
-    let found = read(Client::AmazonQ, &whole);
+    let found = read(ClientKind::AmazonQ, &whole);
     assert_eq!(
         found[0].entry["allowedTools"],
         json!(["git_status", "git_log"])
@@ -484,7 +484,7 @@ fn an_agent_of_amazon_q_chooses_tools() {
     assert!(!found[3].is_movable());
     let all = json!({"tools": ["*"], "mcpServers": {"git": {"command": "g"}}});
     assert_eq!(
-        Value::Object(read(Client::AmazonQ, &all)[0].entry.clone()),
+        Value::Object(read(ClientKind::AmazonQ, &all)[0].entry.clone()),
         json!({"command": "g"})
     );
 }
@@ -495,7 +495,7 @@ fn a_server_that_some_projects_leave_out_is_told() {
         "mcpServers": {"web": {"command": "w"}, "other": {"command": "o"}},
         "projects": {"/home/me/app": {"disabledMcpServers": ["web"]}},
     });
-    let found = read(Client::ClaudeCode, &whole);
+    let found = read(ClientKind::ClaudeCode, &whole);
     assert_eq!(
         reports(&found[0]),
         [
@@ -514,7 +514,7 @@ fn a_file_of_our_own_keys_is_read_with_all_of_them() {
     let mut read = 0;
     for key in keys.filter(|key| !key.starts_with(['$', '_'])) {
         let server = one(
-            Client::Unknown,
+            ClientKind::Unknown,
             "mcpServers",
             json!({"command": "x", key: "v"}),
         );
@@ -536,7 +536,11 @@ fn our_own_keys_are_taken_from_every_file() {
         "autoStart": false, "timeout_s": 20, "auto_reconnect": false, "maxRetries": 3,
         "protocol": "legacy", "startTimeoutMs": 9000,
     });
-    for client in [Client::Unknown, Client::Cursor, Client::ClaudeCode] {
+    for client in [
+        ClientKind::Unknown,
+        ClientKind::Cursor,
+        ClientKind::ClaudeCode,
+    ] {
         let server = one(client, "mcpServers", entry.clone());
         assert_eq!(Value::Object(server.entry.clone()), entry, "{client}");
         assert_eq!(reports(&server), [""; 0], "{client}");
@@ -550,7 +554,7 @@ fn files_of_programs_that_mainstay_replaces_are_read_as_our_own() {
     let entries = |path: &str, whole: Value| -> Vec<Value> {
         let text = whole.to_string();
         let file = ClientFile::recognize(Path::new(path), &text, &machine).expect(path);
-        assert_eq!(file.client, Client::Unknown, "{path}");
+        assert_eq!(file.client, ClientKind::Unknown, "{path}");
         let found = servers(&file, &text).expect("it can be read");
         for server in &found {
             assert_eq!(reports(server), [""; 0], "{path}");
@@ -597,7 +601,7 @@ fn files_of_programs_that_mainstay_replaces_are_read_as_our_own() {
     }
     let of_vs_code = r#"{"servers": {"a": {"command": "a"}}}"#;
     let file = ClientFile::recognize(Path::new("/x/mine.json"), of_vs_code, &machine);
-    assert_eq!(file.map(|file| file.client), Some(Client::VsCode));
+    assert_eq!(file.map(|file| file.client), Some(ClientKind::VsCode));
 }
 
 #[test]
@@ -605,7 +609,7 @@ fn what_leads_to_the_running_daemon_is_mainstay() {
     let machine = Machine::new(System::Linux, "/home/me");
     let left_out = |daemon: Option<&str>, url: &str| {
         let machine = machine.clone().with_daemon(daemon);
-        let file = files_of(Client::Cursor, &machine).swap_remove(0);
+        let file = files_of(ClientKind::Cursor, &machine).swap_remove(0);
         let whole = json!({"mcpServers": {"s": {"url": url}}});
         let found = servers(&file, &whole.to_string()).expect("it can be read");
         found[0].left_out == Some(LeftOut::Mainstay)
@@ -645,7 +649,7 @@ fn connect() -> Front {
 #[test]
 fn a_place_that_stands_twice_is_not_written() {
     let check = |text: &str, reason: Option<&str>| {
-        let pointed = point_at_mainstay(&file(Client::Cursor), text, &connect(), |_| false);
+        let pointed = point_at_mainstay(&file(ClientKind::Cursor), text, &connect(), |_| false);
         match (pointed, reason) {
             (Err(EditError::Unwritable { reason: found, .. }), Some(reason)) => {
                 assert_eq!(found, reason, "{text}");
@@ -679,7 +683,7 @@ fn a_place_that_stands_twice_is_not_written() {
     );
     let listed = ClientFile {
         format: FileFormat::Yaml,
-        ..file(Client::Continue)
+        ..file(ClientKind::Continue)
     };
     let text = "mcpServers:\n  - name: a\n    command: one\n  - name: a\n    command: two\n";
     let whole = value(listed.format, text).expect("YAML");
@@ -701,7 +705,7 @@ fn a_place_that_stands_twice_is_not_written() {
 #[test]
 fn a_list_that_leaves_mainstay_out_is_told() {
     let servers = json!({"a": {"command": "a"}});
-    let left_out = |client: Client, whole: Value| {
+    let left_out = |client: ClientKind, whole: Value| {
         let file = ClientFile {
             format: FileFormat::Json,
             ..file(client)
@@ -712,47 +716,51 @@ fn a_list_that_leaves_mainstay_out_is_told() {
     };
     for (client, list, expected) in [
         (
-            Client::GeminiCli,
+            ClientKind::GeminiCli,
             json!({"mcp": {"allowed": ["a"]}}),
             Some(
                 r#"mcp.allowed: Gemini CLI leaves mainstay out by this list, and has none of its tools: add "mainstay" to that list"#,
             ),
         ),
         (
-            Client::QwenCode,
+            ClientKind::QwenCode,
             json!({"mcp": {"excluded": ["mainstay"]}}),
             Some(
                 r#"mcp.excluded: Qwen Code leaves mainstay out by this list, and has none of its tools: take "mainstay" out of that list"#,
             ),
         ),
         (
-            Client::AmazonQ,
+            ClientKind::AmazonQ,
             json!({"tools": ["fs_read", "@a/x"]}),
             Some(
                 r#"tools: Amazon Q leaves mainstay out by this list, and has none of its tools: add "@mainstay" to that list"#,
             ),
         ),
         (
-            Client::ClaudeCode,
+            ClientKind::ClaudeCode,
             json!({"disabledMcpServers": ["mainstay"]}),
             Some(
                 r#"disabledMcpServers: Claude Code leaves mainstay out by this list, and has none of its tools: take "mainstay" out of that list"#,
             ),
         ),
         (
-            Client::GeminiCli,
+            ClientKind::GeminiCli,
             json!({"mcp": {"allowed": ["a", "mainstay"]}}),
             None,
         ),
-        (Client::AmazonQ, json!({"tools": ["*"]}), None),
-        (Client::AmazonQ, json!({"tools": ["@mainstay/read*"]}), None),
+        (ClientKind::AmazonQ, json!({"tools": ["*"]}), None),
         (
-            Client::ClaudeCode,
+            ClientKind::AmazonQ,
+            json!({"tools": ["@mainstay/read*"]}),
+            None,
+        ),
+        (
+            ClientKind::ClaudeCode,
             json!({"projects": {"/p": {"disabledMcpServers": ["mainstay"]}}}),
             None,
         ),
-        (Client::AmazonQ, json!({"tools": ["@mainstay"]}), None),
-        (Client::Cursor, json!({"mcp": {"allowed": ["a"]}}), None),
+        (ClientKind::AmazonQ, json!({"tools": ["@mainstay"]}), None),
+        (ClientKind::Cursor, json!({"mcp": {"allowed": ["a"]}}), None),
     ] {
         let mut whole = list;
         whole["mcpServers"] = servers.clone();
@@ -778,7 +786,7 @@ fn jetbrains_can_disable_a_server() {
     };
     let ours = json!({"command": "x", "enabled": false});
     let Value::Object(ours) = ours else { panic!() };
-    let written = entry_for(Client::JetBrains, "x", &ours, &section);
+    let written = entry_for(ClientKind::JetBrains, "x", &ours, &section);
     assert_eq!(
         written.entry,
         Some(json!({"command": "x", "enabled": false}))
@@ -791,7 +799,7 @@ fn jetbrains_can_disable_a_server() {
     };
     let ours = json!({"command": "x", "cwd": "/srv"});
     let Value::Object(ours) = ours else { panic!() };
-    let written = entry_for(Client::Opencode, "x", &ours, &second);
+    let written = entry_for(ClientKind::Opencode, "x", &ours, &second);
     assert_eq!(written.entry.expect("an entry")["cwd"], "/srv");
     assert_eq!(written.notes, []);
 }
@@ -811,11 +819,11 @@ fn servers_of_visual_studio_are_found_in_its_own_file() {
         let one = vec!["s".to_owned()];
         assert_eq!(
             client_of(r#"{"servers": {"s": {"command": "x"}}, "inputs": []}"#),
-            (Client::VsCode, one.clone())
+            (ClientKind::VsCode, one.clone())
         );
         assert_eq!(
             client_of(r#"{"mcpServers": {"s": {"command": "x"}}}"#),
-            (Client::ClaudeCode, one)
+            (ClientKind::ClaudeCode, one)
         );
     }
 }
@@ -824,7 +832,7 @@ fn servers_of_visual_studio_are_found_in_its_own_file() {
 fn rules_of_a_sandbox_that_is_not_enabled_are_none() {
     let rules = json!({"filesystem": {"allowWrite": ["/tmp"]}});
     let server = one(
-        Client::VsCode,
+        ClientKind::VsCode,
         "servers",
         json!({"command": "x", "sandbox": rules}),
     );
@@ -832,7 +840,7 @@ fn rules_of_a_sandbox_that_is_not_enabled_are_none() {
     assert_eq!(server.entry.get("enabled"), None);
     assert_eq!(server.entry["_vscode"]["sandbox"], rules);
     let enabled = json!({"command": "x", "sandbox": rules, "sandboxEnabled": true});
-    let server = one(Client::VsCode, "servers", enabled);
+    let server = one(ClientKind::VsCode, "servers", enabled);
     assert!(!server.is_movable());
     assert_eq!(server.entry["enabled"], false);
 }
@@ -841,7 +849,7 @@ fn rules_of_a_sandbox_that_is_not_enabled_are_none() {
 fn a_server_to_which_copilot_signs_in_stays_with_it() {
     for key in ["oauthClientId", "oauthGrantType"] {
         let server = one(
-            Client::CopilotCli,
+            ClientKind::CopilotCli,
             "mcpServers",
             json!({"type": "http", "url": "https://h.example.com/mcp", key: "x", "tools": ["*"]}),
         );
@@ -857,7 +865,7 @@ fn a_server_to_which_copilot_signs_in_stays_with_it() {
 #[test]
 fn files_of_opencode_are_looked_for_beside_its_own() {
     let server = one(
-        Client::Opencode,
+        ClientKind::Opencode,
         "mcp",
         json!({"type": "local", "command": ["x"], "environment": {"KEY": "{file:./key}"}}),
     );
@@ -871,7 +879,7 @@ fn files_of_opencode_are_looked_for_beside_its_own() {
 #[test]
 fn servers_that_differ_in_their_lists_of_tools_are_one() {
     let entries = |lists: [Value; 2]| -> Vec<FoundServer> {
-        let clients = [Client::Roo, Client::Kiro].into_iter().zip(lists);
+        let clients = [ClientKind::Roo, ClientKind::Kiro].into_iter().zip(lists);
         let found = clients.flat_map(|(client, lists)| {
             let mut entry = json!({"command": "x"});
             entry
@@ -961,7 +969,7 @@ fn servers_stand_where_an_editor_has_them() {
         assert_eq!(servers(&file, text).expect("read").len(), 1, "{text}");
     }
     // A file of Visual Studio is in the project's folder.
-    let file = files_of(Client::ClaudeCode, &machine)
+    let file = files_of(ClientKind::ClaudeCode, &machine)
         .into_iter()
         .find(|file| file.project().is_some());
     let text = r#"{"inputs": [], "servers": {"s": {"command": "x"}}}"#;
@@ -979,7 +987,7 @@ fn servers_stand_where_an_editor_has_them() {
 #[test]
 fn a_fraction_of_a_second_and_a_variable_that_is_null_stay() {
     let server = one(
-        Client::Cursor,
+        ClientKind::Cursor,
         "mcpServers",
         json!({"command": "x", "timeout": 1.5, "env": {"A": null, "B": "1"}}),
     );

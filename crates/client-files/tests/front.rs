@@ -1,6 +1,8 @@
 //! The entry that replaces the servers of a client.
 
-use mainstay_client_files::{Client, Front, Machine, System, files_of, point_at_mainstay, value};
+use mainstay_client_files::{
+    ClientKind, Front, Machine, System, files_of, point_at_mainstay, value,
+};
 
 /// The client applies the time limit of the one remaining entry to every call.
 #[test]
@@ -11,7 +13,7 @@ fn mainstay_gets_the_longest_times_of_the_servers_in_its_place() {
         home: None,
     };
     let machine = Machine::new(System::Linux, "/home/me");
-    let codex = files_of(Client::Codex, &machine).swap_remove(0);
+    let codex = files_of(ClientKind::Codex, &machine).swap_remove(0);
     let text = "[mcp_servers.a]\ncommand = \"a\"\ntool_timeout_sec = 600\nstartup_timeout_sec = 90\n\n[mcp_servers.b]\ncommand = \"b\"\ntool_timeout_sec = 30\n";
     let pointed = point_at_mainstay(&codex, text, &front, |_| true).expect("pointed");
     let whole = value(codex.format, &pointed.text).expect("TOML");

@@ -7,8 +7,8 @@ use std::{
 };
 
 use mainstay_client_files::{
-    Client, ClientFile, FileFormat, FoundServer, Machine, System, files_of, find, left_out_by_list,
-    servers,
+    ClientFile, ClientKind, FileFormat, FoundServer, Machine, System, files_of, find,
+    left_out_by_list, servers,
 };
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn rules_in_other_files_of_a_client() {
     insta::assert_snapshot!(text.replace(&root, "").replace('\\', "/"));
 }
 
-fn file(client: Client) -> ClientFile {
+fn file(client: ClientKind) -> ClientFile {
     let machine = Machine::new(System::Linux, "/home/me");
     ClientFile {
         format: FileFormat::Json,
@@ -52,7 +52,7 @@ fn file(client: Client) -> ClientFile {
     }
 }
 
-fn one(client: Client, section: &str, entry: &Value) -> FoundServer {
+fn one(client: ClientKind, section: &str, entry: &Value) -> FoundServer {
     let whole = json!({ section: { "s": entry } });
     let found = servers(&file(client), &whole.to_string());
     found.expect("it can be read").swap_remove(0)
@@ -68,47 +68,47 @@ fn reports(server: &FoundServer) -> Vec<String> {
 fn a_list_that_leaves_mainstay_out_is_found() {
     for (client, whole, mend) in [
         (
-            Client::GeminiCli,
+            ClientKind::GeminiCli,
             json!({"mcp": {"allowed": ["a"]}}),
             "add \"mainstay\" to that list",
         ),
         (
-            Client::ClaudeCode,
+            ClientKind::ClaudeCode,
             json!({"deniedMcpServers": [{"serverName": "mainstay"}]}),
             "take \"mainstay\" out of that list",
         ),
         (
-            Client::ClaudeCode,
+            ClientKind::ClaudeCode,
             json!({"allowedMcpServers": [{"serverName": "a"}]}),
             "add {\"serverName\": \"mainstay\"} to that list",
         ),
         (
-            Client::Opencode,
+            ClientKind::Opencode,
             json!({"tools": {"*": false}}),
             "add \"mainstay_*\": true to that list",
         ),
         (
-            Client::Opencode,
+            ClientKind::Opencode,
             json!({"permission": "deny"}),
             "add \"mainstay_*\": \"allow\" to that list",
         ),
         (
-            Client::Zed,
+            ClientKind::Zed,
             json!({"agent": {"profiles": {"write": {"enable_all_context_servers": false}}}}),
             "set it to true, or name tools in agent.profiles.write.context_servers.mainstay.tools",
         ),
         (
-            Client::Zed,
+            ClientKind::Zed,
             json!({"agent": {"default_profile": "minimal"}}),
             "set it to true, or name tools in agent.profiles.minimal.context_servers.mainstay.tools",
         ),
         (
-            Client::AmazonQ,
+            ClientKind::AmazonQ,
             json!({"tools": ["@a"]}),
             "add \"@mainstay\" to that list",
         ),
         (
-            Client::QwenCode,
+            ClientKind::QwenCode,
             json!({"permissions": {"deny": ["mcp__*"]}}),
             "take \"mcp__*\" out of that list",
         ),
@@ -121,16 +121,16 @@ fn a_list_that_leaves_mainstay_out_is_found() {
     }
     for (client, whole) in [
         (
-            Client::Opencode,
+            ClientKind::Opencode,
             json!({"tools": {"*": false, "mainstay_*": true}}),
         ),
-        (Client::Opencode, json!({"tools": {"bash": false}})),
+        (ClientKind::Opencode, json!({"tools": {"bash": false}})),
         (
-            Client::ClaudeCode,
+            ClientKind::ClaudeCode,
             json!({"permissions": {"deny": ["mcp__a"]}}),
         ),
         (
-            Client::Zed,
+            ClientKind::Zed,
             json!({"agent": {"profiles": {"other": {"enable_all_context_servers": false}}}}),
         ),
     ] {
@@ -148,11 +148,11 @@ fn a_switch_in_another_spelling_is_that_switch() {
         json!({"command": "x", "is_active": false}),
         json!({"command": "x", "active": false}),
     ] {
-        let server = one(Client::Cursor, "mcpServers", &entry);
+        let server = one(ClientKind::Cursor, "mcpServers", &entry);
         assert_eq!(server.entry["enabled"], false, "{entry}");
     }
     let server = one(
-        Client::Cursor,
+        ClientKind::Cursor,
         "mcpServers",
         &json!({"command": "x", "disabled-tools": ["a"]}),
     );
@@ -175,7 +175,7 @@ fn an_unknown_restriction_of_tools_disables_the_server() {
         "onlyTools",
     ] {
         let server = one(
-            Client::Cursor,
+            ClientKind::Cursor,
             "mcpServers",
             &json!({"command": "x", key: ["a"]}),
         );
@@ -187,7 +187,7 @@ fn an_unknown_restriction_of_tools_disables_the_server() {
         json!({"command": "x", "alwaysAllowTools": ["a"]}),
         json!({"command": "x", "toolbar": true}),
     ] {
-        let server = one(Client::Cursor, "mcpServers", &entry);
+        let server = one(ClientKind::Cursor, "mcpServers", &entry);
         assert!(server.is_movable(), "{entry}");
     }
 }
@@ -196,7 +196,7 @@ fn an_unknown_restriction_of_tools_disables_the_server() {
 #[test]
 fn patterns_in_lists_of_tools_are_no_names() {
     let server = one(
-        Client::Roo,
+        ClientKind::Roo,
         "mcpServers",
         &json!({"command": "x", "disabledTools": ["*"]}),
     );
@@ -204,7 +204,7 @@ fn patterns_in_lists_of_tools_are_no_names() {
     assert!(server.is_movable());
     for key in ["disabledTools", "allowedTools"] {
         let server = one(
-            Client::Roo,
+            ClientKind::Roo,
             "mcpServers",
             &json!({"command": "x", key: ["a", "delete_*"]}),
         );
@@ -220,7 +220,7 @@ fn a_file_that_counts_seconds_does_so_for_every_server() {
         "b": {"command": "b", "timeout": 3600},
         "c": {"command": "c", "timeout": 60000},
     }});
-    let found = servers(&file(Client::Cursor), &whole.to_string()).expect("read");
+    let found = servers(&file(ClientKind::Cursor), &whole.to_string()).expect("read");
     let times: Vec<&Value> = found
         .iter()
         .map(|server| &server.entry["timeout_s"])

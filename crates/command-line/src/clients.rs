@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_config::Inline;
-use mainstay_platform::environment::Clients;
+use mainstay_platform::environment::ClientsFlags;
 
 #[derive(Clone, Debug, Args)]
 pub struct ClientsArgs {
@@ -30,7 +30,7 @@ impl ClientsArgs {
     }
 }
 
-impl From<ClientsArgs> for Clients {
+impl From<ClientsArgs> for ClientsFlags {
     fn from(args: ClientsArgs) -> Self {
         let ClientsArgs {
             usual,

@@ -11,7 +11,7 @@ use clap::Args;
 use mainstay_api::{Client, ClientError};
 use mainstay_core::config::Secret;
 use mainstay_platform::{
-    environment::{Origin, Process},
+    environment::{ConfigurationSource, Process},
     state::{self, DaemonFile, StateDir},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -67,7 +67,7 @@ pub struct DaemonArgs {
 #[derive(Debug)]
 pub enum ServerSource {
     Daemon(Client),
-    File(Origin),
+    File(ConfigurationSource),
 }
 
 impl ServerSource {
@@ -80,9 +80,9 @@ impl ServerSource {
                 found => return Ok(Self::Daemon(found?)),
             }
         }
-        Ok(Self::File(Origin {
+        Ok(Self::File(ConfigurationSource {
             flag: config,
-            ..Origin::default()
+            ..ConfigurationSource::default()
         }))
     }
 }
@@ -220,10 +220,10 @@ impl ChangeArgs {
     }
 
     /// The configuration file without a daemon.
-    pub fn origin(&self) -> Origin {
-        Origin {
+    pub fn origin(&self) -> ConfigurationSource {
+        ConfigurationSource {
             flag: self.config.clone(),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         }
     }
 }
@@ -287,9 +287,9 @@ async fn for_the_occasion<T>(
     work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-    let origin = Origin {
+    let origin = ConfigurationSource {
         flag: Some(config.to_owned()),
-        ..Origin::default()
+        ..ConfigurationSource::default()
     };
     let occasion = host.start(&origin, recorded)?;
     let outcome = tokio::select! {

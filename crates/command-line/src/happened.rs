@@ -150,7 +150,7 @@ fn names(word: &str, names: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_core::{event::Settled, lifecycle::State};
+    use mainstay_core::{event::Settled, lifecycle::SessionState};
 
     use super::*;
 
@@ -193,7 +193,7 @@ mod tests {
                 last_error: None,
             },
             EventKind::ServerFailed {
-                status: State::Failed,
+                status: SessionState::Failed,
                 last_error: Some("gave up".to_owned()),
             },
             EventKind::CallRefused {

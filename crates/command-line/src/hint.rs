@@ -6,7 +6,7 @@ use mainstay_api::ClientError;
 use mainstay_core::{
     display::word,
     failure::{Failure, NOTE},
-    lifecycle::State,
+    lifecycle::SessionState,
 };
 use mainstay_install::unpack::BundleError;
 use mainstay_platform::{
@@ -254,7 +254,7 @@ fn of_client(error: &ClientError) -> String {
             match (member_text("error").unwrap_or_default(), member_text("server")) {
                 ("call_failed", server) if member_text("code") == Some("call_timeout") => {
                     let is_up = member_text("status")
-                        .is_none_or(|status| status == State::Connected.as_str());
+                        .is_none_or(|status| status == SessionState::Connected.as_str());
                     match server {
                         Some(server) if !is_up => {
                             format!("the server is not up yet; see \"mainstay logs {server}\"")

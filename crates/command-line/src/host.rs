@@ -5,7 +5,7 @@ use std::{pin::Pin, time::Duration};
 
 use mainstay_api::Client;
 use mainstay_core::config::Config;
-use mainstay_platform::{environment::Origin, lineage::Lineage};
+use mainstay_platform::{environment::ConfigurationSource, lineage::Lineage};
 
 use super::{CommandError, Exit, connect::DaemonArgs, signals::Signals};
 
@@ -13,7 +13,11 @@ use super::{CommandError, Exit, connect::DaemonArgs, signals::Signals};
 pub trait Host {
     /// Starts a daemon of this configuration, and prints warnings about the configuration. With `recorded`
     /// its calls are recorded.
-    fn start(&self, origin: &Origin, recorded: bool) -> Result<Box<dyn Occasion>, CommandError>;
+    fn start(
+        &self,
+        origin: &ConfigurationSource,
+        recorded: bool,
+    ) -> Result<Box<dyn Occasion>, CommandError>;
 
     /// Starts a daemon of this configuration that stores nothing.
     fn try_out(&self, config: &Config, lineage: Lineage)

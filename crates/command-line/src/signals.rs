@@ -83,7 +83,7 @@ impl Signals {
     }
 
     /// Notes a request to stop by other means. A signal within a moment is a repetition of it.
-    pub fn asked_otherwise(&mut self) {
+    pub fn ended_without_signal(&mut self) {
         self.last_stop = Some((None, Instant::now()));
     }
 }

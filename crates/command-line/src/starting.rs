@@ -4,7 +4,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use mainstay_platform::environment::{Clients, Loaded, Origin};
+use mainstay_platform::environment::{ClientsFlags, ConfigurationSource, Loaded};
 
 use super::stderr::complain;
 
@@ -22,9 +22,9 @@ impl HealthInterval {
     }
 
     /// The configuration that is read with these options.
-    pub fn origin(self, flag: Option<PathBuf>, clients: Clients) -> Origin {
+    pub fn origin(self, flag: Option<PathBuf>, clients: ClientsFlags) -> ConfigurationSource {
         let interval = |seconds| (seconds > 0).then(|| Duration::from_secs(seconds));
-        Origin {
+        ConfigurationSource {
             flag,
             health_interval: self.health_interval.map(interval),
             clients,

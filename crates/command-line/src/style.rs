@@ -201,7 +201,7 @@ fn has_symbols(is_terminal: bool, var: impl Fn(&str) -> Option<OsString>) -> boo
 
 #[cfg(test)]
 mod tests {
-    use mainstay_core::lifecycle::State;
+    use mainstay_core::lifecycle::SessionState;
 
     use super::*;
 
@@ -263,7 +263,7 @@ mod tests {
             colours: true,
             symbols: true,
         };
-        let states = State::ALL.map(State::as_str);
+        let states = SessionState::ALL.map(SessionState::as_str);
         for status in states.into_iter().chain(["disabled", "pending"]) {
             let word = palette.word(status);
             assert_ne!(word, status);

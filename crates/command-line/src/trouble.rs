@@ -132,7 +132,7 @@ fn is_under_way(server: &Server) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_core::lifecycle::State;
+    use mainstay_core::lifecycle::SessionState;
     use serde_json::json;
 
     use super::*;
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_detail_is_never_empty() {
-        for state in State::ALL {
+        for state in SessionState::ALL {
             let server = server(state.as_str());
             assert!(!detail(&server).is_empty(), "{state}");
             let stopped = Server {

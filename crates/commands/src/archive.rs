@@ -13,7 +13,7 @@ use mainstay_core::{
     record::{Cid, Payload, Record, RecordId},
 };
 use mainstay_doorway::json_views::history;
-use mainstay_journal::{Filter, JournalError};
+use mainstay_journal::{JournalError, RecordFilter};
 use mainstay_platform::{environment::Process, state::StateDir, utc};
 use serde_json::value::RawValue;
 
@@ -66,7 +66,11 @@ impl Archive {
     }
 
     /// The newest records that match the filter. Only a single journal has a next page.
-    pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<CallRecords, CommandError> {
+    pub fn records(
+        &mut self,
+        filter: &RecordFilter,
+        limit: usize,
+    ) -> Result<CallRecords, CommandError> {
         let (mut calls, mut next) = (Vec::new(), None);
         let (mut total_count, mut truncated) = (0, false);
         let (mut searched_back_to, mut gaps) = (None, Vec::new());
@@ -101,12 +105,12 @@ impl Archive {
     /// breaks.
     pub async fn pages(
         &mut self,
-        filter: &Filter,
+        filter: &RecordFilter,
         size: usize,
         mut see: impl FnMut(Vec<CallRecord>) -> Result<ControlFlow<()>, CommandError>,
     ) -> Result<(), CommandError> {
         for journal in &mut self.journals {
-            let mut filter = Filter {
+            let mut filter = RecordFilter {
                 uncounted: true,
                 ..filter.clone()
             };

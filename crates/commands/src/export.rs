@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_client_files::{
-    Client, ClientFile, DEFAULT_URL, EditError, EntryChange, Front, ImportNote, Section, apply,
+    ClientFile, ClientKind, DEFAULT_URL, EditError, EntryChange, Front, ImportNote, Section, apply,
     back_up, block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value,
     write,
 };
@@ -17,7 +17,7 @@ use mainstay_command_line::{
     screen::complain,
 };
 use mainstay_config::{Syntax, edit::Document};
-use mainstay_platform::environment::Origin;
+use mainstay_platform::environment::ConfigurationSource;
 use serde_json::{Value, json};
 
 use super::{import, own_entry};
@@ -86,7 +86,7 @@ impl RunCommand for Export {
     }
 
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
-        let client: Client = self
+        let client: ClientKind = self
             .client
             .parse()
             .map_err(|_| import::unknown(&self.client))?;
@@ -172,7 +172,7 @@ impl RunCommand for Export {
 }
 
 impl Export {
-    fn client_file(&self, client: Client) -> Result<ClientFile, CommandError> {
+    fn client_file(&self, client: ClientKind) -> Result<ClientFile, CommandError> {
         let machine =
             import::this_machine().ok_or_else(|| import::no_home("the files of clients"))?;
         if let Some(path) = &self.file {
@@ -190,7 +190,7 @@ impl Export {
     }
 
     /// The entry of Mainstay for the client, if Mainstay itself is exported.
-    fn front(&self, client: Client) -> Result<Option<Front>, CommandError> {
+    fn front(&self, client: ClientKind) -> Result<Option<Front>, CommandError> {
         if let Some(url) = &self.http {
             if !client.speaks_http() {
                 return Err(CommandError::Usage {
@@ -221,9 +221,9 @@ impl Export {
         whole: &Value,
         section: &Section,
     ) -> Result<Exported, CommandError> {
-        let origin = Origin {
+        let origin = ConfigurationSource {
             flag: self.config.clone(),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         };
         let path = origin
             .path()

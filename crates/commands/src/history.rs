@@ -20,7 +20,7 @@ use mainstay_command_line::{
 };
 use mainstay_core::{
     failure::{Failure, FailureKind},
-    lifecycle::State,
+    lifecycle::SessionState,
     trouble,
 };
 use mainstay_doorway::json_views;
@@ -271,16 +271,19 @@ impl ServerChange {
 
     fn condition(&self) -> Condition {
         let status = self.transition.status.as_str();
-        match State::ALL
+        match SessionState::ALL
             .into_iter()
             .find(|state| state.as_str() == status)
         {
-            Some(State::Connected) => Condition::Up,
-            Some(State::Connecting) => Condition::Coming,
-            Some(State::Reconnecting | State::Error | State::Failed | State::Crashed) => {
-                Condition::Down
-            }
-            Some(State::Disconnected | State::Stopping) | None => Condition::Off,
+            Some(SessionState::Connected) => Condition::Up,
+            Some(SessionState::Connecting) => Condition::Coming,
+            Some(
+                SessionState::Reconnecting
+                | SessionState::Error
+                | SessionState::Failed
+                | SessionState::Crashed,
+            ) => Condition::Down,
+            Some(SessionState::Disconnected | SessionState::Stopping) | None => Condition::Off,
         }
     }
 

@@ -7,9 +7,9 @@ use std::{
 
 use clap::Args;
 use mainstay_client_files::{
-    Client, ClientFile, FoundFile, FoundServer, ImportNote, LeftOut, Machine, MergeStatus, Merged,
-    ProjectFile, UnknownClient, find, find_in_project, find_replaced, merge, read_file, servers,
-    with_choices,
+    ClientFile, ClientKind, FoundFile, FoundServer, ImportNote, LeftOut, Machine, MergeStatus,
+    Merged, ProjectFile, UnknownClient, find, find_in_project, find_replaced, merge, read_file,
+    servers, with_choices,
 };
 use mainstay_command_line::{
     CommandError, Exit, connect,
@@ -24,9 +24,9 @@ use mainstay_config::{
     masking,
 };
 use mainstay_core::{config::Launch, display::word, ids::ServerName};
-use mainstay_gateway::reload::{Change, change_file, create_file};
+use mainstay_gateway::reload::{FileChange, change_file, create_file};
 use mainstay_platform::{
-    environment::{Loaded, Origin, Process},
+    environment::{ConfigurationSource, Loaded, Process},
     files,
     state::StateDir,
 };
@@ -92,9 +92,9 @@ impl RunCommand for Import {
     }
 
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
-        let origin = Origin {
+        let origin = ConfigurationSource {
             flag: self.config.clone(),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         };
         let path = origin.path().ok_or_else(|| no_home("the configuration"))?;
         let text = match origin.text() {
@@ -132,7 +132,7 @@ impl RunCommand for Import {
                 // `--config` names a file that does not exist yet.
                 create_file(&path)?;
             }
-            let loaded = change_file(&origin, Change::Import(new.clone()))?;
+            let loaded = change_file(&origin, FileChange::Import(new.clone()))?;
             let names: Vec<&ServerName> = new.iter().map(|(name, _)| name).collect();
             let all_problems = loaded.config.problems();
             let new_problems = all_problems.filter(|(name, _)| names.contains(name));
@@ -195,7 +195,7 @@ impl Import {
         }
         for from in &self.from {
             let named = Path::new(from);
-            match from.parse::<Client>() {
+            match from.parse::<ClientKind>() {
                 Ok(client) if !named.is_file() => {
                     sources.extend(read_files_of_client(client, &machine)?);
                 }
@@ -220,7 +220,11 @@ pub(super) fn this_machine() -> Option<Machine> {
 
 /// Reasons that new servers with valid entries cannot start on this machine, one sentence each. `text` is the
 /// configuration with the new servers.
-async fn obstacles(origin: &Origin, text: &str, new: &[(ServerName, Entry)]) -> Vec<String> {
+async fn obstacles(
+    origin: &ConfigurationSource,
+    text: &str,
+    new: &[(ServerName, Entry)],
+) -> Vec<String> {
     let servers = match origin.parse(Some(text)) {
         Ok(loaded) => loaded.config.servers,
         // The write of the file reports the error.
@@ -285,7 +289,7 @@ pub(super) fn unread_here(command: &str) -> Vec<String> {
 
 /// Reads the files of one client. An unreadable file is an error, because the command line names the client.
 fn read_files_of_client(
-    client: Client,
+    client: ClientKind,
     machine: &Machine,
 ) -> Result<Vec<ImportSource>, CommandError> {
     let files = mainstay_client_files::files_of(client, machine);
@@ -338,7 +342,7 @@ fn unreadable(path: &Path, reason: &str) -> CommandError {
 /// The error about a file whose client is unknown, because the file is broken or has no servers.
 fn unrecognized(path: &Path, text: &str, machine: &Machine) -> CommandError {
     // The file's extension decides its format.
-    let file = ClientFile::of_client(Client::Unknown, path, machine);
+    let file = ClientFile::of_client(ClientKind::Unknown, path, machine);
     match mainstay_client_files::value(file.format, text) {
         Err(reason) => unreadable(path, &reason.to_string()),
         Ok(_) => CommandError::Usage {
@@ -389,7 +393,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
 }
 
 /// Parses the name of a client.
-pub(super) fn client(name: &str) -> Result<Client, String> {
+pub(super) fn client(name: &str) -> Result<ClientKind, String> {
     name.parse()
         .map_err(|error: UnknownClient| match nearest(name) {
             Some(id) => format!("{error}; did you mean {id}?"),
@@ -398,7 +402,7 @@ pub(super) fn client(name: &str) -> Result<Client, String> {
 }
 
 fn nearest(client: &str) -> Option<&'static str> {
-    let ids = Client::ALL.map(Client::id).into_iter();
+    let ids = ClientKind::ALL.map(ClientKind::id).into_iter();
     let likeness = ids.map(|id| (strsim::jaro_winkler(id, client), id));
     let (likeness, id) = likeness.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (likeness > 0.8).then_some(id)
@@ -409,7 +413,10 @@ pub(super) fn unknown(client: &str) -> CommandError {
         message: format!("{client:?} is neither a client that is known nor a file"),
         hint: Some(match nearest(client) {
             Some(id) => format!("did you mean {id}?"),
-            None => format!("known are {}", Client::ALL.map(Client::id).join(", ")),
+            None => format!(
+                "known are {}",
+                ClientKind::ALL.map(ClientKind::id).join(", ")
+            ),
         }),
     }
 }

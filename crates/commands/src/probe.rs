@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::future::join_all;
-use mainstay_client_files::{self as client_files, Client, FoundClient, FoundServer};
+use mainstay_client_files::{self as client_files, ClientKind, FoundClient, FoundServer};
 use mainstay_config::{References, edit::Entry};
 use mainstay_core::ids::ServerName;
 use mainstay_gateway::trial::{Trial, Tried};
@@ -22,7 +22,7 @@ const MAX_SERVERS: usize = 64;
 pub type Refusals = BTreeMap<String, String>;
 
 /// Asks the servers of the chosen clients.
-pub async fn refusals(found: &[FoundClient], is_chosen: impl Fn(Client) -> bool) -> Refusals {
+pub async fn refusals(found: &[FoundClient], is_chosen: impl Fn(ClientKind) -> bool) -> Refusals {
     let chosen = found.iter().filter(|found| is_chosen(found.client));
     let files = chosen.flat_map(|found| &found.files);
     let read =

@@ -14,8 +14,8 @@ use mainstay_config::{
     edit::{Document, Entry},
 };
 use mainstay_core::ids::ServerName;
-use mainstay_gateway::reload::{Change, change_file};
-use mainstay_platform::environment::Origin;
+use mainstay_gateway::reload::{FileChange, change_file};
+use mainstay_platform::environment::ConfigurationSource;
 
 use super::add::{bundle, legal, report};
 
@@ -52,7 +52,7 @@ impl RunCommand for Remove {
             }
             ServerSource::File(origin) => {
                 let before = entry(&origin, &legal(&self.name)?);
-                let loaded = change_file(&origin, Change::Remove(legal(&self.name)?)).map_err(
+                let loaded = change_file(&origin, FileChange::Remove(legal(&self.name)?)).map_err(
                     |failure| {
                         // The error of an unusable file is reported elsewhere.
                         let file = origin.load().ok().map(|loaded| loaded.config);
@@ -72,7 +72,7 @@ impl RunCommand for Remove {
 }
 
 /// The entry before its removal.
-fn entry(origin: &Origin, name: &ServerName) -> Option<Entry> {
+fn entry(origin: &ConfigurationSource, name: &ServerName) -> Option<Entry> {
     let text = origin.text().ok()??;
     let syntax = Syntax::of_path(&origin.path()?);
     Document::read(&text, syntax).ok()?.entry(name)

@@ -14,7 +14,7 @@ use mainstay_install::{
     listing::{ListedServer, ListingStatus},
     offer::{Offer, offers},
 };
-use mainstay_platform::environment::Origin;
+use mainstay_platform::environment::ConfigurationSource;
 use serde_json::{Value, json};
 
 use super::{add::registry::RegistryClient, resolve::is_here};
@@ -77,7 +77,8 @@ impl RunCommand for Search {
     }
 
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
-        let registry = RegistryClient::locate(self.registry.as_deref(), &Origin::default())?;
+        let registry =
+            RegistryClient::locate(self.registry.as_deref(), &ConfigurationSource::default())?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let mut page = registry
             .search(&self.word, limit, self.cursor.as_deref())

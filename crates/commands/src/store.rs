@@ -6,7 +6,7 @@ use std::path::Path;
 use mainstay_api::CallRecord;
 use mainstay_command_line::{CommandError, JournalFault, host::Host};
 use mainstay_core::record::{Cid, Record, RecordId};
-use mainstay_journal::{Filter, History, JournalError, Page, Period};
+use mainstay_journal::{JournalError, JournalHistory, Period, RecordFilter, RecordPage};
 
 /// The program that runs these commands.
 pub trait StoreHost: Host {
@@ -20,13 +20,13 @@ pub trait StoreHost: Host {
 /// A journal that is read, even while another process writes it.
 pub trait JournalReader {
     /// The newest records that match the filter.
-    fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreFault>;
+    fn records(&mut self, filter: &RecordFilter, limit: usize) -> Result<RecordPage, StoreFault>;
 
     fn record(&mut self, id: RecordId) -> Result<Option<Record>, StoreFault>;
 
     fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreFault>;
 
-    fn history(&mut self, period: &Period) -> Result<History, StoreFault>;
+    fn history(&mut self, period: &Period) -> Result<JournalHistory, StoreFault>;
 }
 
 /// A SQLite file that is being written.

@@ -10,7 +10,7 @@ use mainstay_command_line::{
     run_command::{CommandFacts, RunCommand},
     suggest,
 };
-use mainstay_gateway::reload::{Change, change_file};
+use mainstay_gateway::reload::{FileChange, change_file};
 
 use super::{
     add::{legal, report},
@@ -79,12 +79,13 @@ impl Switch {
             }
             ServerSource::File(origin) => {
                 let name = legal(&self.name)?;
-                let loaded =
-                    change_file(&origin, Change::Switch { name, enabled }).map_err(|failure| {
+                let loaded = change_file(&origin, FileChange::Switch { name, enabled }).map_err(
+                    |failure| {
                         // The error of an unusable file is reported elsewhere.
                         let file = origin.load().ok().map(|loaded| loaded.config);
                         suggest::in_file(file.as_ref(), &self.name, failure)
-                    })?;
+                    },
+                )?;
                 report(&self.daemon, &self.name, change, loaded.path)?;
             }
         }

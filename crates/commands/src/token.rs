@@ -136,7 +136,7 @@ impl Token {
     fn owner(&self) -> Result<TokenOwner, CommandError> {
         Ok(match self.daemon()? {
             Some(client) => TokenOwner::Daemon(client),
-            None => TokenOwner::Directory(StateDir::locate(&Process)?.own()?),
+            None => TokenOwner::Directory(StateDir::locate(&Process)?.take_ownership()?),
         })
     }
 

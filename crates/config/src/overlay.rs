@@ -7,7 +7,7 @@ use std::{fmt::Write as _, sync::Arc, time::SystemTime};
 use mainstay_core::{
     config::{Launch, ServerConfig},
     ids::ServerName,
-    record::Origin,
+    record::CallOrigin,
 };
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -33,7 +33,7 @@ pub struct Runtime {
 /// A request of an MCP client for a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requested {
-    pub origin: Arc<Origin>,
+    pub origin: Arc<CallOrigin>,
     pub at: SystemTime,
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use mainstay_core::{
     config::{
-        Config, Expose, HttpTransport, InheritEnv, Launch, Naming, PathOrder, Profile,
+        Config, Expose, HttpTransport, InheritEnv, Launch, Naming, PathOrder, ProfileConfig,
         ServerConfig, defaults,
     },
     ids::ServerName,
@@ -177,7 +177,7 @@ fn options(server: &ServerConfig) -> Map<String, Value> {
 }
 
 fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {
-    let built_in = Profile::built_in();
+    let built_in = ProfileConfig::built_in();
     let members = config.profiles.iter().filter_map(|profile| {
         let standard = built_in
             .iter()
@@ -188,7 +188,7 @@ fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {
         }
         let base = match standard {
             Some(standard) => self::profile(standard),
-            None => self::profile(&Profile::everything(profile.name.clone())),
+            None => self::profile(&ProfileConfig::everything(profile.name.clone())),
         };
         let own_tools = members.get("ownTools").cloned();
         let mut members = without(members, &base);
@@ -204,7 +204,7 @@ fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {
     members.collect()
 }
 
-fn profile(profile: &Profile) -> Map<String, Value> {
+fn profile(profile: &ProfileConfig) -> Map<String, Value> {
     let (mut rename, mut descriptions) = (Map::new(), Map::new());
     for (server, tool, edit) in profile.edits() {
         let path = format!("{server}/{tool}");

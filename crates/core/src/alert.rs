@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
     pub server: ServerName,
-    pub what: What,
+    pub content: AlarmContent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,7 +31,7 @@ pub struct Alarm {
     rename_all = "snake_case",
     rename_all_fields = "camelCase"
 )]
-pub enum What {
+pub enum AlarmContent {
     ServerDown {
         #[serde(rename = "downMs", serialize_with = "millis")]
         down: Duration,
@@ -59,7 +59,7 @@ fn millis<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Err
     serializer.serialize_u64(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
-impl What {
+impl AlarmContent {
     pub const fn kind(&self) -> AlertKind {
         match self {
             Self::ServerDown { .. } => AlertKind::ServerDown,
@@ -78,12 +78,12 @@ impl fmt::Display for Alarm {
             let reason = reason.as_deref();
             reason.map_or_else(String::new, |reason| format!(": {reason}"))
         };
-        match &self.what {
-            What::ServerDown { down, reason } => {
+        match &self.content {
+            AlarmContent::ServerDown { down, reason } => {
                 let (secs, reason) = (down.as_secs(), because(reason));
                 write!(f, "server {server} has been down for {secs} s{reason}")
             }
-            What::Flapping {
+            AlarmContent::Flapping {
                 losses,
                 within,
                 reason,
@@ -94,13 +94,13 @@ impl fmt::Display for Alarm {
                     "server {server} was lost {losses} times within {secs} s{reason}"
                 )
             }
-            What::ToolsVanished { .. } => {
+            AlarmContent::ToolsVanished { .. } => {
                 write!(
                     f,
                     "server {server} is connected, but lists no tools any more"
                 )
             }
-            What::Recovered { from, after } => {
+            AlarmContent::Recovered { from, after } => {
                 let over = match from {
                     AlertKind::ServerDown => "is connected again",
                     AlertKind::Flapping => "is steady again",
@@ -114,7 +114,7 @@ impl fmt::Display for Alarm {
 
 /// Turns the events of all servers into alarms of one configured alert.
 #[derive(Debug)]
-pub struct Watch {
+pub struct AlertWatch {
     alert: Alert,
     servers: BTreeMap<ServerName, ServerTrouble>,
 }
@@ -139,7 +139,7 @@ struct Down {
     is_reported: bool,
 }
 
-impl Watch {
+impl AlertWatch {
     pub fn new(alert: Alert) -> Self {
         Self {
             alert,
@@ -185,7 +185,7 @@ impl Watch {
                     notices.extend(since.map(|since| over(AlertKind::ToolsVanished, since, now)));
                 } else if !removed.is_empty() && about(AlertKind::ToolsVanished) {
                     trouble.vanished = Some(now);
-                    notices.push(What::ToolsVanished {
+                    notices.push(AlarmContent::ToolsVanished {
                         removed: removed.clone(),
                     });
                 }
@@ -234,20 +234,20 @@ impl Watch {
         due.flatten().min()
     }
 
-    fn alarms(&self, server: &ServerName, notices: Vec<What>) -> Vec<Alarm> {
+    fn alarms(&self, server: &ServerName, notices: Vec<AlarmContent>) -> Vec<Alarm> {
         notices
             .into_iter()
             .filter(|notice| self.alert.is_about(notice.kind(), server))
             .map(|notice| Alarm {
                 server: server.clone(),
-                what: notice,
+                content: notice,
             })
             .collect()
     }
 }
 
-fn over(from: AlertKind, since: Instant, now: Instant) -> What {
-    What::Recovered {
+fn over(from: AlertKind, since: Instant, now: Instant) -> AlarmContent {
+    AlarmContent::Recovered {
         from,
         after: now.duration_since(since),
     }
@@ -267,7 +267,7 @@ impl ServerTrouble {
     }
 
     /// Counts a loss. Returns the alarm if there are too many.
-    fn lost(&mut self, alert: &Alert, now: Instant) -> Option<What> {
+    fn lost(&mut self, alert: &Alert, now: Instant) -> Option<AlarmContent> {
         let (losses, within) = (alert.flapping.losses, alert.flapping.within);
         self.losses.push_back(now);
         if self.losses.len() > losses as usize {
@@ -279,7 +279,7 @@ impl ServerTrouble {
             return None;
         }
         self.flapping = Some(first);
-        Some(What::Flapping {
+        Some(AlarmContent::Flapping {
             losses,
             within,
             reason: self.down.as_ref().and_then(|down| down.reason.clone()),
@@ -300,13 +300,18 @@ impl ServerTrouble {
         self.losses.back().map(|last| *last + alert.flapping.within)
     }
 
-    fn due_notices(&mut self, alert: &Alert, server: &ServerName, now: Instant) -> Vec<What> {
+    fn due_notices(
+        &mut self,
+        alert: &Alert,
+        server: &ServerName,
+        now: Instant,
+    ) -> Vec<AlarmContent> {
         let mut notices = Vec::new();
         if self.down_due(alert, server).is_some_and(|due| due <= now)
             && let Some(down) = &mut self.down
         {
             down.is_reported = true;
-            notices.push(What::ServerDown {
+            notices.push(AlarmContent::ServerDown {
                 down: now.duration_since(down.since),
                 reason: down.reason.clone(),
             });

@@ -2,7 +2,7 @@
 
 /// A group of Mainstay's own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
+pub enum OwnToolGroup {
     /// Search, describe and execute any tool. A client lists six tools in place of a thousand.
     Meta,
     /// The five `external_` tools.
@@ -15,7 +15,7 @@ pub enum Group {
     Control,
 }
 
-impl Group {
+impl OwnToolGroup {
     pub const ALL: [Self; 5] = [
         Self::Meta,
         Self::External,
@@ -95,5 +95,5 @@ impl Group {
 
 /// True if one of Mainstay's own tools has this name, offered or not.
 pub fn is_tool(name: &str) -> bool {
-    Group::ALL.iter().any(|group| group.has_tool(name))
+    OwnToolGroup::ALL.iter().any(|group| group.has_tool(name))
 }

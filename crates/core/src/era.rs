@@ -21,9 +21,9 @@ pub mod step_down;
 pub mod tasks;
 
 pub use self::{
-    caller::{Caller, Excessive, bounded_initialize},
+    caller::{Caller, ExcessiveInitialize, bounded_initialize},
     capabilities::{
-        Capabilities, ClientCapabilities, Greeting, MAX_INSTRUCTIONS, Unwelcome,
+        Capabilities, ClientCapabilities, Greeting, InvalidGreeting, MAX_INSTRUCTIONS,
         bounded_instructions,
     },
     eras::Eras,

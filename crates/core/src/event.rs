@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::observer::Observer;
-use crate::{ids::ServerName, lifecycle::State, suspects::Arguments};
+use crate::{ids::ServerName, lifecycle::SessionState, suspects::Arguments};
 
 /// Largest number of names in one `tools_changed`. Other names are only counted, so that a thousand
 /// tools do not fill the ring.
@@ -69,7 +69,7 @@ impl FromStr for EventId {
 
 /// An event of a server or of the configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct ServerEvent {
     pub id: EventId,
     pub server: Option<ServerName>,
     pub kind: EventKind,
@@ -120,7 +120,7 @@ pub enum EventKind {
     /// The server is not retried without a person, or only rarely. `status` is `failed`, `error` or
     /// `crashed`.
     ServerFailed {
-        status: State,
+        status: SessionState,
         last_error: Option<String>,
     },
     /// A call was in flight at this number of crashes and is refused for a while. `tool` is the
@@ -198,7 +198,7 @@ impl Settled {
 
 impl EventKind {
     /// True if the event is about a request of a server, which may be for one client only.
-    pub const fn is_of_requests(&self) -> bool {
+    pub const fn is_about_request(&self) -> bool {
         matches!(
             self,
             Self::ServerRequestWaiting { .. } | Self::ServerRequestSettled { .. }
@@ -213,7 +213,7 @@ impl EventKind {
         use std::collections::BTreeSet;
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (before.into_iter().collect(), after.into_iter().collect());
-        let names = |one: &BTreeSet<&str>, other| told_names(one.difference(other).copied());
+        let names = |one: &BTreeSet<&str>, other| listed_names(one.difference(other).copied());
         let (added, removed) = (names(&after, &before), names(&before, &after));
         let count = after.len();
         (!added.is_empty() || !removed.is_empty()).then_some(Self::ToolsChanged {
@@ -225,7 +225,7 @@ impl EventKind {
 }
 
 /// At most [`MAX_NAMES`] names, each of a limited length.
-pub fn told_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub fn listed_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let listed = names.take(MAX_NAMES);
     listed
         .map(|name| name.chars().take(MAX_NAME).collect())

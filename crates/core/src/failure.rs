@@ -249,7 +249,7 @@ impl Failure {
     }
 
     #[must_use]
-    pub fn of_server(self, server: &ServerName) -> Self {
+    pub fn with_server(self, server: &ServerName) -> Self {
         self.with("server", server.as_str())
     }
 
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_failed_tool_says_so_in_its_result() {
         let name = ServerName::new("fs").expect("a legal name");
-        let failure = Failure::new(FailureKind::OutcomeUnknown, "lost").of_server(&name);
+        let failure = Failure::new(FailureKind::OutcomeUnknown, "lost").with_server(&name);
         let result: Value = serde_json::from_str(&failure.tool_result()).expect("JSON");
         assert_eq!(result["isError"], true);
         assert_eq!(result["_meta"]["mainstay/error"]["kind"], "outcome_unknown");

@@ -18,7 +18,7 @@ use crate::{
 
 /// The settings of probes: when to send them, how, and what a failure leads to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Policy {
+pub struct HealthPolicy {
     /// Silence after which a probe is sent. `None` sends no probes.
     pub interval: Option<Duration>,
     /// Fraction by which the interval varies, so that many servers are not probed at the same
@@ -26,10 +26,10 @@ pub struct Policy {
     pub jitter: f64,
     /// Time limit for the answer to a probe.
     pub timeout: Duration,
-    pub method: Method,
+    pub method: ProbeMethod,
     /// Failures in a row after which a server is degraded.
     pub threshold: u32,
-    pub action: Action,
+    pub action: HealthAction,
     /// A server hangs if it sent no message for this time and all other evidence is gone.
     pub hang_after: Duration,
     /// Number of calls in a row without an answer, and without any other message, after which calls
@@ -45,23 +45,23 @@ pub const BUSY_SHARE: f64 = 0.05;
 /// back.
 const STALLED_PAUSE: Duration = Duration::from_secs(1);
 
-impl Default for Policy {
+impl Default for HealthPolicy {
     /// The values of preset `default`.
     fn default() -> Self {
         Self {
             interval: Some(Duration::from_secs(30)),
             jitter: 0.1,
             timeout: Duration::from_secs(10),
-            method: Method::Ping,
+            method: ProbeMethod::Ping,
             threshold: 3,
-            action: Action::Verify,
+            action: HealthAction::Verify,
             hang_after: Duration::from_secs(120),
             unanswered_calls: Some(2),
         }
     }
 }
 
-impl Policy {
+impl HealthPolicy {
     /// True if calls to the server are refused: it has left `calls` calls in a row without an
     /// answer, has sent nothing since, and used the CPU time `spent` in the time `watched`.
     pub fn stalls(&self, calls: u32, spent: Duration, watched: Duration) -> bool {
@@ -72,7 +72,7 @@ impl Policy {
 
 /// The kind of probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum ProbeMethod {
     /// MCP's `ping`. Any answer proves life, even −32601.
     Ping,
     ToolsList,
@@ -80,11 +80,11 @@ pub enum Method {
     Http,
 }
 
-words!(Method { "ping" => Ping, "tools_list" => ToolsList, "http" => Http });
+words!(ProbeMethod { "ping" => Ping, "tools_list" => ToolsList, "http" => Http });
 
 /// The action at the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum HealthAction {
     /// Set `degraded` and probe once more. Reconnect only on hard evidence: errors of the
     /// connection, a response to that last probe that is no protocol message, or a hang.
     Verify,
@@ -96,11 +96,11 @@ pub enum Action {
     Log,
 }
 
-words!(Action { "verify" => Verify, "reconnect" => Reconnect, "event" => Event, "log" => Log });
+words!(HealthAction { "verify" => Verify, "reconnect" => Reconnect, "event" => Event, "log" => Log });
 
 /// The outcome of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ProbeOutcome {
     /// An answer came after this time. Any answer proves life.
     Answered(Duration),
     /// The server said that it is not well, or the probe could not be sent.
@@ -194,7 +194,7 @@ pub struct Health {
     pub degraded: bool,
     /// The failed calls that make the server degraded. Answered probes do not change that.
     pub failing_calls: Option<FailingRow>,
-    pub heard: Instant,
+    pub last_message_at: Instant,
     pub failures: u32,
     pub last_error: Option<String>,
     pub last_ping: Option<Duration>,
@@ -219,7 +219,7 @@ impl Tally {
 
     /// Time at which a probe is due. It is computed on each call, so that it follows changes of the
     /// policy.
-    pub fn due(&self, policy: &Policy, seed: u64) -> Option<Instant> {
+    pub fn due(&self, policy: &HealthPolicy, seed: u64) -> Option<Instant> {
         match self.next_probe {
             NextProbe::After(at) => {
                 let interval = policy.interval?.as_secs_f64();
@@ -232,7 +232,7 @@ impl Tally {
 
     /// Time by which a probe may be sent after it is due, so that it is sent together with others.
     /// The interval still varies by no more than the policy's jitter.
-    pub fn leeway(&self, policy: &Policy, seed: u64) -> Duration {
+    pub fn leeway(&self, policy: &HealthPolicy, seed: u64) -> Duration {
         let (NextProbe::After(at), Some(interval)) = (&self.next_probe, policy.interval) else {
             return Duration::ZERO;
         };
@@ -281,7 +281,7 @@ impl Tally {
         calls: u32,
         fault: Option<Fault>,
         now: Instant,
-        policy: &Policy,
+        policy: &HealthPolicy,
     ) -> HealthVerdict {
         let before = std::mem::replace(&mut self.calls, calls);
         let Some(fault) = fault.filter(|_| calls > 0) else {
@@ -326,7 +326,12 @@ impl Tally {
     }
 
     /// Adds the outcome of a probe to the evidence and returns the verdict.
-    pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy) -> HealthVerdict {
+    pub fn judge(
+        &mut self,
+        outcome: ProbeOutcome,
+        now: Instant,
+        policy: &HealthPolicy,
+    ) -> HealthVerdict {
         self.next_probe = match (self.stalled, policy.interval) {
             (None, _) => NextProbe::After(now),
             (Some(_), Some(interval)) => NextProbe::At(now + interval.min(STALLED_PAUSE)),
@@ -334,8 +339,8 @@ impl Tally {
         };
         let was_degraded = self.exceeds(policy, 0);
         let failure = match outcome {
-            Outcome::Busy => return HealthVerdict::Keep,
-            Outcome::Answered(elapsed) => {
+            ProbeOutcome::Busy => return HealthVerdict::Keep,
+            ProbeOutcome::Answered(elapsed) => {
                 self.last_message_at = self.last_message_at.max(now);
                 // Only a message forgives failed calls. An answer of the health URL does not.
                 if self.calls == 0 && self.stalled.is_none() {
@@ -346,16 +351,16 @@ impl Tally {
                 self.last_ping = Some(elapsed);
                 return HealthVerdict::Keep;
             }
-            Outcome::Failed(reason) => {
+            ProbeOutcome::Failed(reason) => {
                 self.fail(reason, None, now);
                 self.is_unanswered = false;
                 ProbeFailure::Unwell
             }
-            Outcome::Broken(fault) => {
+            ProbeOutcome::Broken(fault) => {
                 self.fail(fault.reason, Some(fault.kind), now);
                 return self.broken(fault.kind, was_degraded, now, policy);
             }
-            Outcome::Unanswered(excuse) => {
+            ProbeOutcome::Unanswered(excuse) => {
                 let seconds = policy.timeout.as_secs_f64();
                 self.fail(format!("ping timed out after {seconds}s"), None, now);
                 let silence = now.duration_since(self.last_message_at);
@@ -367,12 +372,20 @@ impl Tally {
             }
         };
         match (policy.action, failure) {
-            (Action::Event | Action::Log, _) | (_, ProbeFailure::Excused) => HealthVerdict::Keep,
-            (Action::Verify | Action::Reconnect, ProbeFailure::Hangs) => HealthVerdict::Reconnect,
-            (Action::Verify, ProbeFailure::Unwell | ProbeFailure::Slow) => HealthVerdict::Keep,
+            (HealthAction::Event | HealthAction::Log, _) | (_, ProbeFailure::Excused) => {
+                HealthVerdict::Keep
+            }
+            (HealthAction::Verify | HealthAction::Reconnect, ProbeFailure::Hangs) => {
+                HealthVerdict::Reconnect
+            }
+            (HealthAction::Verify, ProbeFailure::Unwell | ProbeFailure::Slow) => {
+                HealthVerdict::Keep
+            }
             // One late answer is no evidence, whatever the threshold.
-            (Action::Reconnect, ProbeFailure::Slow) if policy.threshold <= 1 => HealthVerdict::Keep,
-            (Action::Reconnect, ProbeFailure::Unwell | ProbeFailure::Slow) => {
+            (HealthAction::Reconnect, ProbeFailure::Slow) if policy.threshold <= 1 => {
+                HealthVerdict::Keep
+            }
+            (HealthAction::Reconnect, ProbeFailure::Unwell | ProbeFailure::Slow) => {
                 self.at_threshold(policy)
             }
         }
@@ -384,27 +397,26 @@ impl Tally {
         kind: FaultKind,
         was_degraded: bool,
         now: Instant,
-        policy: &Policy,
+        policy: &HealthPolicy,
     ) -> HealthVerdict {
         match (policy.action, kind) {
             (_, FaultKind::Cut | FaultKind::Unreachable) => self.at_threshold(policy),
-            (Action::Event | Action::Log, _) | (Action::Verify, FaultKind::Throttled) => {
-                HealthVerdict::Keep
-            }
-            (Action::Verify, FaultKind::Foreign) if !was_degraded => {
+            (HealthAction::Event | HealthAction::Log, _)
+            | (HealthAction::Verify, FaultKind::Throttled) => HealthVerdict::Keep,
+            (HealthAction::Verify, FaultKind::Foreign) if !was_degraded => {
                 if self.exceeds(policy, 0) {
                     self.doubt(now);
                 }
                 HealthVerdict::Keep
             }
             (
-                Action::Verify | Action::Reconnect,
+                HealthAction::Verify | HealthAction::Reconnect,
                 FaultKind::Foreign | FaultKind::Unauthorized | FaultKind::Throttled,
             ) => self.at_threshold(policy),
         }
     }
 
-    fn at_threshold(&self, policy: &Policy) -> HealthVerdict {
+    fn at_threshold(&self, policy: &HealthPolicy) -> HealthVerdict {
         if self.exceeds(policy, 0) {
             HealthVerdict::Reconnect
         } else {
@@ -414,7 +426,7 @@ impl Tally {
 
     /// True if there are `beyond` more failures than make a server degraded. With a threshold of
     /// one, a single failed call is not enough: the probe that follows decides.
-    fn exceeds(&self, policy: &Policy, beyond: u32) -> bool {
+    fn exceeds(&self, policy: &HealthPolicy, beyond: u32) -> bool {
         let total = self.failures();
         self.probes >= policy.threshold.max(1) + beyond || total >= policy.threshold.max(2) + beyond
     }
@@ -458,7 +470,7 @@ impl Tally {
     }
 
     /// The calls that failed in a row, if there are enough to make the server degraded.
-    fn row(&self, policy: &Policy) -> Option<&Row> {
+    fn row(&self, policy: &HealthPolicy) -> Option<&Row> {
         Some(&self.row).filter(|row| row.length() >= policy.threshold.max(2))
     }
 
@@ -470,14 +482,14 @@ impl Tally {
         }
     }
 
-    pub fn health(&self, policy: &Policy) -> Health {
+    pub fn health(&self, policy: &HealthPolicy) -> Health {
         let row = self.row(policy);
         let failures = self.failures().max(row.map_or(0, Row::length));
         let is_probed_well = self.probes == 0 && self.stalled.is_none();
         Health {
             degraded: self.stalled.is_some() || self.exceeds(policy, 0) || row.is_some(),
             failing_calls: row.and_then(Row::summary),
-            heard: self.last_message_at,
+            last_message_at: self.last_message_at,
             failures: failures.saturating_add(self.stalled.unwrap_or(0)),
             last_error: row
                 .filter(|_| is_probed_well)

@@ -79,7 +79,7 @@ impl ProfileName {
 
     /// The name, shown by REST, of a profile with all servers. It is not a valid name, so no file
     /// has it.
-    pub fn of_everything() -> Self {
+    pub fn everything() -> Self {
         Self("*".into())
     }
 

@@ -16,10 +16,10 @@ pub(crate) use self::policy::jittered;
 pub use self::{
     loss::Loss,
     policy::{InitialFailure, Policy, Preset, Reconnect, ReconnectMode, Restart, RestartMode},
-    status::{State, Status, Words},
+    status::{SessionState, SessionStatus, Words},
 };
 use crate::{
-    health::{FailingCalls, Fault, Outcome, Tally},
+    health::{FailingCalls, Fault, ProbeOutcome, Tally},
     ids::Epoch,
 };
 
@@ -102,18 +102,18 @@ pub enum Event {
     Resumed,
     /// The deadline has passed.
     Tick,
-    Io(Epoch, Report),
+    Io(Epoch, SessionReport),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum SessionReport {
     /// The attempt's turn has come: it begins, and its time limit runs.
     Begun,
     /// Time of a sign of work of the attempt's processes.
     AtWork(Instant),
     Opened,
     /// Time of the server's last message. Traffic is the first evidence of health.
-    Heard(Instant),
+    MessageReceived(Instant),
     /// Number of calls in a row since the last message that got something other than an answer, and
     /// the fault of the last one.
     Failed(u32, Option<Fault>),
@@ -123,7 +123,7 @@ pub enum Report {
     Stalled(Option<u32>),
     /// Something happened that puts older evidence in doubt. A probe is due at once.
     Doubted,
-    Probe(Outcome),
+    Probe(ProbeOutcome),
     /// The session is gone, and so is its process with the whole process tree.
     Ended(Loss),
     /// Like `Ended`, for a crash that was caused by calls that are refused from now on. The number
@@ -195,17 +195,19 @@ impl Lifecycle {
     pub fn step(self, event: Event, now: Instant, policy: &Policy) -> Step {
         match event {
             Event::Io(epoch, _) if epoch != self.epoch => (self, None),
-            Event::Io(_, Report::Begun) => self.attempt_begun(now),
-            Event::Io(_, Report::AtWork(at)) => self.at_work(at),
-            Event::Io(_, Report::Opened) => self.opened(now),
-            Event::Io(_, Report::Heard(at)) => self.message_received(at),
-            Event::Io(_, Report::Failed(calls, fault)) => self.failed(calls, fault, now, policy),
-            Event::Io(_, Report::FailedInRow(calls)) => self.failed_in_row(calls, now),
-            Event::Io(_, Report::Stalled(calls)) => self.stalled(calls, now),
-            Event::Io(_, Report::Doubted) => self.doubted(now),
-            Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),
-            Event::Io(_, Report::Ended(loss)) => self.ended(loss, now, policy),
-            Event::Io(_, Report::Poisoned(loss, crashes)) => {
+            Event::Io(_, SessionReport::Begun) => self.attempt_begun(now),
+            Event::Io(_, SessionReport::AtWork(at)) => self.at_work(at),
+            Event::Io(_, SessionReport::Opened) => self.opened(now),
+            Event::Io(_, SessionReport::MessageReceived(at)) => self.message_received(at),
+            Event::Io(_, SessionReport::Failed(calls, fault)) => {
+                self.failed(calls, fault, now, policy)
+            }
+            Event::Io(_, SessionReport::FailedInRow(calls)) => self.failed_in_row(calls, now),
+            Event::Io(_, SessionReport::Stalled(calls)) => self.stalled(calls, now),
+            Event::Io(_, SessionReport::Doubted) => self.doubted(now),
+            Event::Io(_, SessionReport::Probe(outcome)) => self.probed(outcome, now, policy),
+            Event::Io(_, SessionReport::Ended(loss)) => self.ended(loss, now, policy),
+            Event::Io(_, SessionReport::Poisoned(loss, crashes)) => {
                 self.poisoned(loss, crashes, now, policy)
             }
             Event::Start => self.start(now, policy),

@@ -19,10 +19,12 @@ mod surrogates;
 mod text;
 
 pub use self::{
-    address::{Address, InvalidParams, Reference, Text, address, named},
-    envelope::{ANSWERS, Envelope, Kind, MAX_DEPTH, Malformed, batch, is_batch, peek, with_body},
+    address::{Address, InvalidParams, Reference, Text, address, text_param},
+    envelope::{
+        ANSWERS, Envelope, MAX_DEPTH, Malformed, MessageKind, batch, is_batch, peek, with_body,
+    },
     method::Method,
-    object::{Object, array, items},
+    object::{JsonObjectEditor, array, items},
     text::{
         error_response, has_members, locate, member, one_line, quote, request, response, shortened,
         shown_member, shown_text, splice, text, text_member,

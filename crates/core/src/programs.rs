@@ -14,7 +14,7 @@ pub struct Package {
 
 /// The package that installs `program`, a name without a folder. File extensions of Windows are
 /// ignored.
-pub fn package_of(program: &str) -> Option<Package> {
+pub fn package_for(program: &str) -> Option<Package> {
     let program = stem(program).to_ascii_lowercase();
     let (name, url) = match &*program {
         "node" | "npm" | "npx" => ("Node.js", "https://nodejs.org"),
@@ -38,7 +38,7 @@ pub fn package_of(program: &str) -> Option<Package> {
 }
 
 /// The name of a command's program, without its folder and a file extension of Windows.
-pub fn name_of(command: &str) -> &str {
+pub fn program_name(command: &str) -> &str {
     let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
     stem(name)
 }
@@ -77,12 +77,12 @@ mod tests {
             (".NET", "dotnet dnx"),
         ] {
             for program in programs.split(' ') {
-                let found = package_of(program).map(|package| package.name);
+                let found = package_for(program).map(|package| package.name);
                 assert_eq!(found, Some(package), "{program}");
             }
         }
         for program in ["my-server", "nodejs.org", "npx.sh", ""] {
-            assert_eq!(package_of(program), None, "{program}");
+            assert_eq!(package_for(program), None, "{program}");
         }
     }
 
@@ -95,7 +95,7 @@ mod tests {
             (".exe", ""),
             ("é", "é"),
         ] {
-            assert_eq!(name_of(command), name, "{command}");
+            assert_eq!(program_name(command), name, "{command}");
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct Place<'p> {
 
 impl<'p> Place<'p> {
     /// The place of a URL. `None` if Mainstay cannot use the URL.
-    pub fn of(url: &'p str) -> Option<Self> {
+    pub fn from_url(url: &'p str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let is_encrypted = scheme.eq_ignore_ascii_case("https");
         let authority = rest.split(['/', '?', '#']).next()?;
@@ -58,7 +58,7 @@ pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Op
 }
 
 /// The message about a proxy variable that Mainstay ignores.
-pub fn told(variable: &str) -> String {
+pub fn unused_message(variable: &str) -> String {
     format!("{variable} is set, and Mainstay uses no proxy")
 }
 
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn unused_variable(url: &str, variables: &[(&str, &str)]) -> Option<&'static str> {
-        let place = Place::of(url).expect("a URL");
+        let place = Place::from_url(url).expect("a URL");
         unused(place, |name| {
             let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -168,10 +168,10 @@ mod tests {
                 is_encrypted,
                 host,
                 port,
-            } = Place::of(url).expect(url);
+            } = Place::from_url(url).expect(url);
             assert_eq!((is_encrypted, host, port), expected, "{url}");
         }
-        assert!(Place::of("api.example").is_none());
+        assert!(Place::from_url("api.example").is_none());
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Door {
 
 /// The client of a call, and its door. A session has one origin for all its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Origin {
+pub struct CallOrigin {
     pub door: Door,
     pub profile: Option<String>,
     /// The client's description of itself.
@@ -116,9 +116,9 @@ pub struct Origin {
     pub session: Option<String>,
 }
 
-impl Origin {
+impl CallOrigin {
     /// The origin of an unknown caller.
-    pub const fn of(door: Door) -> Self {
+    pub const fn from_door(door: Door) -> Self {
         Self {
             door,
             profile: None,
@@ -194,13 +194,13 @@ impl FromStr for RecordId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub id: RecordId,
-    pub origin: Origin,
+    pub origin: CallOrigin,
     pub target: Target,
     /// Number of attempts. A call is retried only if it was not sent, or if it only reads.
     pub attempts: u32,
     /// The attempts before the last one. Records from before version 4 of the journal's tables have
     /// none.
-    pub earlier: Vec<Attempt>,
+    pub earlier: Vec<CallAttempt>,
     pub arguments: Option<Payload>,
     /// The stored arguments. Long arguments are stored as an object instead and are found by their
     /// identifier.
@@ -231,7 +231,7 @@ pub struct Payload {
 
 /// An attempt at a call that failed and was followed by a retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct CallAttempt {
     /// Time from the arrival of the call to the end of the attempt.
     pub ended: Duration,
     /// The progress of the attempt. It is `Sent` only if the call may run twice.
@@ -289,7 +289,7 @@ const SHA2_256: u64 = 0x12;
 pub struct Cid([u8; 32]);
 
 impl Cid {
-    pub fn of(content: &[u8]) -> Self {
+    pub fn for_content(content: &[u8]) -> Self {
         Self(Sha256::digest(content).into())
     }
 
@@ -365,7 +365,7 @@ mod tests {
                 "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq",
             ),
         ] {
-            let cid = Cid::of(content.as_bytes());
+            let cid = Cid::for_content(content.as_bytes());
             assert_eq!(cid.to_string(), expected);
             assert_eq!(expected.parse(), Ok(cid));
         }
@@ -377,9 +377,9 @@ mod tests {
         assert_eq!(dag.parse::<Cid>(), Err(InvalidCid::Foreign));
         assert_eq!("hello".parse::<Cid>(), Err(InvalidCid::Malformed));
         assert_eq!("".parse::<Cid>(), Err(InvalidCid::Malformed));
-        let same = CidGeneric::<64>::try_from(Cid::of(b"x").to_string()).expect("a CID");
+        let same = CidGeneric::<64>::try_from(Cid::for_content(b"x").to_string()).expect("a CID");
         let base58 = same.to_string_of_base(Base::Base58Btc).expect("base58");
-        assert_eq!(base58.parse(), Ok(Cid::of(b"x")));
+        assert_eq!(base58.parse(), Ok(Cid::for_content(b"x")));
     }
 
     #[test]

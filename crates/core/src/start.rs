@@ -46,11 +46,11 @@ pub struct Tree {
 
 /// The observations of a start at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct StartSample {
     /// `None` if the processes cannot be observed, or there are none yet.
     pub tree: Option<Tree>,
     /// Bytes written to stderr so far.
-    pub said: u64,
+    pub stderr_bytes: u64,
 }
 
 /// The load of a start on the machine.
@@ -68,7 +68,7 @@ pub enum Load {
 
 /// The result of a look at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct StartFinding {
     /// True if there was a sign of work since the last look.
     pub worked: bool,
     pub load: Load,
@@ -81,7 +81,7 @@ pub struct Watch {
     last_look_at: Instant,
     pause: Duration,
     longest_pause: Duration,
-    last: Sight,
+    last: StartSample,
     /// Time of the last sign of work, and the I/O at that time.
     last_work_at: Instant,
     io: u64,
@@ -98,9 +98,9 @@ impl Watch {
             last_look_at: now,
             pause: FIRST_PAUSE,
             longest_pause,
-            last: Sight {
+            last: StartSample {
                 tree: Some(Tree::default()),
-                said: 0,
+                stderr_bytes: 0,
             },
             last_work_at: now,
             io: 0,
@@ -113,11 +113,11 @@ impl Watch {
     }
 
     /// Evaluates a new observation.
-    pub fn look(&mut self, sight: Sight, now: Instant) -> Finding {
+    pub fn look(&mut self, sight: StartSample, now: Instant) -> StartFinding {
         let before = std::mem::replace(&mut self.last, sight);
         let time = now.saturating_duration_since(self.last_look_at);
         self.last_look_at = now;
-        let (mut computes, mut worked) = (true, sight.said != before.said);
+        let (mut computes, mut worked) = (true, sight.stderr_bytes != before.stderr_bytes);
         match (before.tree, sight.tree) {
             (Some(before), Some(tree)) => {
                 // The CPU time falls when a process of the tree ends.
@@ -149,7 +149,7 @@ impl Watch {
             true => Load::Computes,
             false => Load::Waits,
         };
-        Finding { worked, load }
+        StartFinding { worked, load }
     }
 }
 
@@ -157,7 +157,7 @@ impl Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// A client or a person waits for the server.
-    Asked,
+    Requested,
     /// The server's catalog is known from an earlier run.
     Known,
     New,
@@ -196,7 +196,7 @@ impl Slots {
         match self.limit {
             Limit::Fixed(most) => all < most,
             Limit::Cores(cores) => {
-                let more = usize::from(rank == Rank::Asked);
+                let more = usize::from(rank == Rank::Requested);
                 self.computing < cores + more && all < cores * MOST_PER_CORE + more
             }
         }
@@ -236,15 +236,15 @@ mod tests {
     struct Course {
         watch: Watch,
         now: Instant,
-        sight: Sight,
+        sight: StartSample,
     }
 
     impl Course {
         fn new() -> Self {
             let now = Instant::now();
-            let sight = Sight {
+            let sight = StartSample {
                 tree: Some(Tree::default()),
-                said: 0,
+                stderr_bytes: 0,
             };
             Self {
                 watch: Watch::new(SILENCE, now),
@@ -257,7 +257,7 @@ mod tests {
             self.sight.tree.get_or_insert_default()
         }
 
-        fn look(&mut self) -> Finding {
+        fn look(&mut self) -> StartFinding {
             self.now = self.watch.due();
             self.watch.look(self.sight, self.now)
         }
@@ -267,7 +267,7 @@ mod tests {
             &mut self,
             time: Duration,
             mut act: impl FnMut(&mut Self, Duration),
-        ) -> Vec<Finding> {
+        ) -> Vec<StartFinding> {
             let end = self.now + time;
             let mut found = Vec::new();
             while self.watch.due() <= end {
@@ -312,7 +312,7 @@ mod tests {
             ),
             (
                 "says something",
-                |course, _| course.sight.said += 1,
+                |course, _| course.sight.stderr_bytes += 1,
                 Load::Waits,
             ),
         ];
@@ -338,7 +338,7 @@ mod tests {
         // The cost of reading Mainstay's requests, and a process that wakes up now and then.
         course.tree().io += 500;
         let found = course.during(ALMOST, |_, _| {});
-        let waits = Finding {
+        let waits = StartFinding {
             worked: false,
             load: Load::Waits,
         };
@@ -351,7 +351,7 @@ mod tests {
             tree.cpu += time / 50;
         });
         // One look may come before the two seconds are over.
-        let hangs = Finding {
+        let hangs = StartFinding {
             worked: false,
             load: Load::Hangs,
         };
@@ -361,7 +361,7 @@ mod tests {
         );
         // It may have waited for something after all.
         course.tree().cpu += MINUTE;
-        let works = Finding {
+        let works = StartFinding {
             worked: true,
             load: Load::Lasts,
         };
@@ -389,7 +389,7 @@ mod tests {
         );
         let found = course.during(HANG_AFTER, |_, _| {});
         assert_eq!(found.last().map(|finding| finding.load), Some(Load::Hangs));
-        let found = course.during(LASTS_AFTER / 2, |course, _| course.sight.said += 1);
+        let found = course.during(LASTS_AFTER / 2, |course, _| course.sight.stderr_bytes += 1);
         assert!(
             found
                 .iter()
@@ -410,7 +410,7 @@ mod tests {
         let now = Instant::now();
         let mut watch = Watch::new(Duration::from_millis(400), now);
         for _ in 0..4 {
-            watch.look(Sight::default(), watch.due());
+            watch.look(StartSample::default(), watch.due());
         }
         assert!(watch.due() - now <= Duration::from_millis(450));
     }
@@ -451,9 +451,9 @@ mod tests {
         let mut slots = Slots::new(Limit::Cores(2));
         slots.enter(Load::Computes);
         slots.enter(Load::Computes);
-        assert!(slots.has_room(Rank::Asked) && !slots.has_room(Rank::Known));
+        assert!(slots.has_room(Rank::Requested) && !slots.has_room(Rank::Known));
         slots.enter(Load::Computes);
-        assert!(!slots.has_room(Rank::Asked));
+        assert!(!slots.has_room(Rank::Requested));
         for _ in 0..2 {
             slots.leave(Load::Computes);
             slots.enter(Load::Lasts);

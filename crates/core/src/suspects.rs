@@ -66,7 +66,7 @@ pub struct RefusedCall {
 
 /// The consequences of a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CrashVerdict {
     /// The calls that are refused from now on.
     pub refused: Vec<RefusedCall>,
     /// Number of crashes that these calls explain, including this one. They do not count against
@@ -125,7 +125,7 @@ impl Suspects {
 
     /// Handles a crash of the server with these calls in flight, the latest first.
     #[must_use]
-    pub fn crashed(&self, in_flight: &[CallSignature<'_>], now: Instant) -> (Self, Verdict) {
+    pub fn crashed(&self, in_flight: &[CallSignature<'_>], now: Instant) -> (Self, CrashVerdict) {
         let mut next = self.passed(now).0;
         let charged = next.charge(in_flight, now);
         let verdict = next.judge(&charged, now);
@@ -234,7 +234,7 @@ impl Suspects {
 
     /// Refuses the suspects that were charged too often. Others are not charged with crashes that
     /// these explain.
-    fn judge(&mut self, charged: &[usize], now: Instant) -> Verdict {
+    fn judge(&mut self, charged: &[usize], now: Instant) -> CrashVerdict {
         let mut guilty: Vec<usize> = charged.to_vec();
         guilty.retain(|at| self.0[*at].crashes >= CRASHES && !self.0[*at].is_refused());
         let is_name = |at: &usize| self.0[*at].scope == Scope::Any;
@@ -245,9 +245,9 @@ impl Suspects {
             _ => calls,
         };
         if guilty.is_empty() {
-            return Verdict::default();
+            return CrashVerdict::default();
         }
-        let mut verdict = Verdict::default();
+        let mut verdict = CrashVerdict::default();
         for at in guilty {
             let suspect = &mut self.0[at];
             suspect.standing = Standing::RefusedCall(now + REFUSED_FOR);

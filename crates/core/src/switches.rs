@@ -24,7 +24,7 @@ pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -
 /// The switches that are off, by the name of the client. Clients with everything on have no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Switches(BTreeMap<String, Off>);
+pub struct ClientSwitches(BTreeMap<String, Off>);
 
 /// The servers and tools that are off for one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ impl Off {
     }
 }
 
-impl Switches {
+impl ClientSwitches {
     pub fn set(&mut self, client: &str, switch: &Switch, on: bool) {
         let off = self.0.entry(client.to_owned()).or_default();
         off.set(switch, on);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn everything_is_on_but_what_was_switched_off() {
         let (server, tool) = (switch("fs", None), switch("git", Some("push")));
-        let mut switches = Switches::default();
+        let mut switches = ClientSwitches::default();
         assert!(switches.is("one", &server) && switches.is("one", &tool));
         switches.set("one", &server, false);
         switches.set("one", &tool, false);
@@ -156,23 +156,23 @@ mod tests {
         switches.clear("one");
         assert!(switches.is("one", &server) && !switches.is("two", &tool));
         switches.clear_all();
-        assert_eq!(switches, Switches::default());
+        assert_eq!(switches, ClientSwitches::default());
     }
 
     #[test]
     fn nothing_is_left_of_what_is_on_again() {
-        let mut switches = Switches::default();
+        let mut switches = ClientSwitches::default();
         for switch in [switch("fs", None), switch("git", Some("push"))] {
             switches.set("one", &switch, false);
             switches.set("one", &switch, true);
             switches.set("one", &switch, true);
         }
-        assert_eq!(switches, Switches::default());
+        assert_eq!(switches, ClientSwitches::default());
     }
 
     #[test]
     fn what_is_written_is_read_again() {
-        let mut switches = Switches::default();
+        let mut switches = ClientSwitches::default();
         switches.set("one", &switch("fs", None), false);
         switches.set("ü \" two", &switch("git", Some("a/b")), false);
         let text = serde_json::to_string(&switches).expect("JSON");
@@ -180,7 +180,7 @@ mod tests {
             text,
             r#"{"one":{"servers":["fs"],"tools":{}},"ü \" two":{"servers":[],"tools":{"git":["a/b"]}}}"#
         );
-        let read: Switches = serde_json::from_str(&text).expect("readable");
+        let read: ClientSwitches = serde_json::from_str(&text).expect("readable");
         assert_eq!(read, switches);
         let mut other = switches.clone();
         other.clear("one");

@@ -70,7 +70,7 @@ fn hex(text: &str, length: usize) -> Option<u64> {
 }
 
 /// The context in a request's `_meta`, and its `tracestate` of up to 512 bytes.
-pub fn of_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
+pub fn from_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
     let text = |member| message::text_member(meta, member);
     let context = TraceContext::parse(&text(TRACEPARENT)?)?;
     let state = text(TRACESTATE).filter(|state| state.len() <= MAX_STATE);
@@ -131,7 +131,7 @@ mod tests {
             let state = "s".repeat(length);
             let meta =
                 format!(r#"{{"traceparent":"00-{TRACE}-{SPAN}-01","tracestate":"{state}"}}"#);
-            let (context, found) = of_meta(&meta).expect("a context");
+            let (context, found) = from_meta(&meta).expect("a context");
             assert_eq!(context.span.to_string(), SPAN);
             assert_eq!(found, is_kept.then_some(state));
         }

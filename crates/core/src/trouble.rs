@@ -5,7 +5,7 @@ mod telling_line;
 
 use self::telling_line::shortened;
 pub use self::telling_line::{is_error, telling_line};
-use crate::{display::escapes, lifecycle::State};
+use crate::{display::escapes, lifecycle::SessionState};
 
 /// The reason, with the most telling line of stderr, or else with the last line of stdout that is
 /// no message.
@@ -60,18 +60,28 @@ pub enum NextStep {
 
 impl NextStep {
     /// The step for a server that should be up. `has_log` is true if its process has written a log.
-    pub fn of(state: State, unauthorized: bool, has_log: bool) -> Option<Self> {
+    pub fn for_state(state: SessionState, unauthorized: bool, has_log: bool) -> Option<Self> {
         match (state, has_log) {
-            (State::Connected | State::Connecting | State::Stopping, _) => None,
+            (SessionState::Connected | SessionState::Connecting | SessionState::Stopping, _) => {
+                None
+            }
             _ if unauthorized => Some(Self::SetCredentials),
-            (State::Reconnecting, true) => Some(Self::SeeLog),
-            (State::Reconnecting, false) => Some(Self::Wait),
-            (State::Disconnected | State::Error | State::Failed | State::Crashed, true) => {
-                Some(Self::SeeLogAndStart)
-            }
-            (State::Disconnected | State::Error | State::Failed | State::Crashed, false) => {
-                Some(Self::TryAgain)
-            }
+            (SessionState::Reconnecting, true) => Some(Self::SeeLog),
+            (SessionState::Reconnecting, false) => Some(Self::Wait),
+            (
+                SessionState::Disconnected
+                | SessionState::Error
+                | SessionState::Failed
+                | SessionState::Crashed,
+                true,
+            ) => Some(Self::SeeLogAndStart),
+            (
+                SessionState::Disconnected
+                | SessionState::Error
+                | SessionState::Failed
+                | SessionState::Crashed,
+                false,
+            ) => Some(Self::TryAgain),
         }
     }
 
@@ -130,23 +140,26 @@ mod tests {
 
     #[test]
     fn what_is_down_has_a_next_step() {
-        for state in State::ALL {
+        for state in SessionState::ALL {
             let is_down = matches!(
                 state,
-                State::Disconnected | State::Error | State::Failed | State::Crashed
+                SessionState::Disconnected
+                    | SessionState::Error
+                    | SessionState::Failed
+                    | SessionState::Crashed
             );
-            let is_retried = state == State::Reconnecting;
-            let step = NextStep::of(state, false, false);
+            let is_retried = state == SessionState::Reconnecting;
+            let step = NextStep::for_state(state, false, false);
             assert_eq!(step.is_some(), is_down || is_retried, "{state}");
             let words = step.and_then(|step| step.words("fs"));
             assert_eq!(words.is_some(), is_down, "{state}");
-            let step = NextStep::of(state, false, true);
+            let step = NextStep::for_state(state, false, true);
             let words = step.and_then(|step| step.words("fs")).unwrap_or_default();
             let is_said = is_down || is_retried;
             assert_eq!(words.contains("mainstay logs fs"), is_said, "{state}");
             assert_eq!(words.contains("mainstay start fs"), is_down, "{state}");
             for has_log in [false, true] {
-                let step = NextStep::of(state, true, has_log);
+                let step = NextStep::for_state(state, true, has_log);
                 assert_eq!(step == Some(NextStep::SetCredentials), is_said, "{state}");
             }
         }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Numbers of connections.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Limit for all clients (`http.maxConnections`).
     pub all: usize,
     /// Limit for one address (`http.maxConnectionsPerAddress`).
@@ -28,7 +28,7 @@ pub struct Limits {
     pub reserve: usize,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// Lowers these limits for a process that may open `files` files. Client connections may use
     /// half of them, because servers need files, too.
     #[must_use]
@@ -45,7 +45,7 @@ impl Limits {
 /// The connections of one listener.
 #[derive(Debug)]
 pub struct Connections {
-    limits: Limits,
+    limits: ConnectionLimits,
     occupancy: Mutex<Occupancy>,
 }
 
@@ -85,7 +85,7 @@ enum Place {
 }
 
 impl Connections {
-    pub fn new(limits: Limits) -> Arc<Self> {
+    pub fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self {
             limits,
             occupancy: Mutex::default(),
@@ -126,7 +126,7 @@ impl Connections {
 
 impl Occupancy {
     /// Occupies a client's place, if one is free.
-    fn admit(&mut self, limits: &Limits, address: IpAddr) -> Option<Descriptors> {
+    fn admit(&mut self, limits: &ConnectionLimits, address: IpAddr) -> Option<Descriptors> {
         let of_address = self.by_address.get(&address).copied().unwrap_or_default();
         if self.clients >= limits.all || of_address >= limits.of_address {
             return None;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn connections(all: usize, of_address: usize) -> Arc<Connections> {
-        Connections::new(Limits {
+        Connections::new(ConnectionLimits {
             all,
             of_address,
             reserve: RESERVE,
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn files_bound_the_places() {
-        let limits = Limits {
+        let limits = ConnectionLimits {
             all: 4096,
             of_address: 3072,
             reserve: RESERVE,

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use mainstay_core::{era, message, principal::Principal};
 use mainstay_doorway::{
     authenticator::{Authenticator, Unauthorized, Visit},
-    guard::{Forbidden, Guard, is_of_unnamed_page},
+    guard::{Forbidden, Guard, is_from_unnamed_origin},
     peer::Visitor,
 };
 use mainstay_gateway::registry::unknown_server;
@@ -43,7 +43,7 @@ use crate::{
         wire::{self, sse},
     },
     traffic::{Counted, Traffic},
-    unread::{Share, Unread},
+    unread::{Share, UnreadAnswers},
     woken_only::WokenOnly,
 };
 
@@ -69,7 +69,7 @@ pub struct HttpServer {
     pub guard: Guard,
     pub authenticator: Authenticator,
     pub connections: Arc<Connections>,
-    pub unread: Arc<Unread>,
+    pub unread: Arc<UnreadAnswers>,
     /// Time between two checks of a connection.
     pub look: Duration,
 }
@@ -324,7 +324,9 @@ impl HttpServer {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match endpoint {
             // Browsers send the origin with every other method.
-            Some(_) if request.method() == Method::GET && is_of_unnamed_page(request.headers()) => {
+            Some(_)
+                if request.method() == Method::GET && is_from_unnamed_origin(request.headers()) =>
+            {
                 let reason = "a page of another site has to say its Origin";
                 refuse(StatusCode::FORBIDDEN, reason)
             }

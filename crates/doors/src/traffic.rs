@@ -252,7 +252,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::unread::Unread;
+    use crate::unread::UnreadAnswers;
 
     #[tokio::test]
     async fn other_tasks_have_their_turn_between_the_pieces_of_a_long_body() {
@@ -262,7 +262,7 @@ mod tests {
         let (peer, _) = listener.accept().await.expect("a connection");
         stream.writable().await.expect("room");
         let traffic = Arc::new(Traffic::default());
-        let share = Share::new(Unread::new(usize::MAX));
+        let share = Share::new(UnreadAnswers::new(usize::MAX));
         let mut counted = Counted::new(stream, Arc::clone(&traffic), share);
         let waker = noop_waker();
         let mut context = Context::from_waker(&waker);

@@ -13,7 +13,7 @@ const FREE: usize = 64 * 1024;
 
 /// The unread answers of all connections of one listener.
 #[derive(Debug)]
-pub struct Unread {
+pub struct UnreadAnswers {
     /// Maximum number of unread bytes of all connections (`http.maxUnreadBytes`).
     limit: usize,
     totals: Mutex<UnreadTotals>,
@@ -38,13 +38,13 @@ struct UnreadAnswer {
 /// The unread bytes of one connection. Dropping it subtracts them.
 #[derive(Debug)]
 pub struct Share {
-    unread: Arc<Unread>,
+    unread: Arc<UnreadAnswers>,
     /// Its key in the map; `None` while it is not counted.
     number: Option<u64>,
     given_up: CancellationToken,
 }
 
-impl Unread {
+impl UnreadAnswers {
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -83,7 +83,7 @@ impl UnreadTotals {
 }
 
 impl Share {
-    pub fn new(unread: Arc<Unread>) -> Self {
+    pub fn new(unread: Arc<UnreadAnswers>) -> Self {
         Self {
             unread,
             number: None,
@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_who_read_nothing_for_longest_are_given_up() {
-        let unread = Unread::new(10 * MIB);
+        let unread = UnreadAnswers::new(10 * MIB);
         let mut shares: Vec<Share> = (0..4).map(|_| Share::new(Arc::clone(&unread))).collect();
         for share in &mut shares[..3] {
             share.wait(3 * MIB, true);
@@ -178,7 +178,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_answer_may_exceed_the_limit_and_small_ones_are_not_counted() {
-        let unread = Unread::new(MIB);
+        let unread = UnreadAnswers::new(MIB);
         let mut large = Share::new(Arc::clone(&unread));
         large.wait(20 * MIB, false);
         let mut small = Share::new(Arc::clone(&unread));

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
-use crate::peer::{Peer, Visitor};
+use crate::peer::{LimitedPeer, Visitor};
 
 /// The reason that a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,11 +46,11 @@ const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
 /// The limits of request bodies.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct BodyLimits {
     /// Bytes of one body (`http.maxBodyBytes`).
-    pub of_body: usize,
+    pub body_bytes: usize,
     /// Bytes of all bodies that are being read or answered (`http.maxBodiesBytes`).
-    pub of_all: usize,
+    pub total_bytes: usize,
     /// Time for one body (`http.bodyTimeoutMs`).
     pub time: Duration,
     /// The longest pause in one body.
@@ -60,21 +60,21 @@ pub struct Limits {
 /// The request bodies that are being read or answered.
 #[derive(Debug)]
 pub struct Bodies {
-    limits: Limits,
+    limits: BodyLimits,
     in_use: Mutex<UsedRoom>,
 }
 
 #[derive(Debug, Default)]
 struct UsedRoom {
     all: usize,
-    by_peer: HashMap<Peer, usize>,
+    by_peer: HashMap<LimitedPeer, usize>,
 }
 
 /// The counted bytes of one body. Dropping the share stops the count.
 #[derive(Debug)]
 struct Share {
     bodies: Arc<Bodies>,
-    peer: Peer,
+    peer: LimitedPeer,
     bytes: usize,
 }
 
@@ -95,14 +95,14 @@ impl AsRef<[u8]> for CountedBytes {
 struct Full;
 
 impl Bodies {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: BodyLimits) -> Self {
         Self {
             limits,
             in_use: Mutex::default(),
         }
     }
 
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &BodyLimits {
         &self.limits
     }
 
@@ -114,8 +114,10 @@ impl Bodies {
     /// The limit of one peer: half of `of_all`, so that there is room for other peers, but no less than one
     /// body.
     fn of_peer(&self) -> usize {
-        let Limits {
-            of_body, of_all, ..
+        let BodyLimits {
+            body_bytes: of_body,
+            total_bytes: of_all,
+            ..
         } = self.limits;
         (of_all / 2).max(of_body).min(of_all)
     }
@@ -159,7 +161,7 @@ impl Bodies {
         visitor: &Visitor,
         free: usize,
     ) -> Result<Bytes, BodyError> {
-        let of_body = self.limits.of_body;
+        let of_body = self.limits.body_bytes;
         if body.size_hint().lower() > of_body as u64 {
             return Err(BodyError::TooLarge(of_body));
         }
@@ -243,7 +245,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn begin(limits: &Limits) -> Self {
+    pub fn begin(limits: &BodyLimits) -> Self {
         let since = Instant::now();
         Self {
             since,
@@ -273,7 +275,7 @@ pub async fn discard(mut body: Incoming) {
 }
 
 impl Share {
-    fn empty(bodies: &Arc<Bodies>, peer: Peer) -> Self {
+    fn empty(bodies: &Arc<Bodies>, peer: LimitedPeer) -> Self {
         Self {
             bodies: Arc::clone(bodies),
             peer,
@@ -286,7 +288,9 @@ impl Share {
         let more = bytes.saturating_sub(self.bytes);
         let mut in_use = self.bodies.in_use();
         let of_peer = in_use.by_peer.get(&self.peer).copied().unwrap_or_default();
-        if in_use.all + more > self.bodies.limits.of_all || of_peer + more > self.bodies.of_peer() {
+        if in_use.all + more > self.bodies.limits.total_bytes
+            || of_peer + more > self.bodies.of_peer()
+        {
             return Err(Full);
         }
         in_use.all += more;
@@ -316,16 +320,16 @@ mod tests {
     use super::*;
 
     fn bodies(of_body: usize, of_all: usize) -> Arc<Bodies> {
-        Arc::new(Bodies::new(Limits {
-            of_body,
-            of_all,
+        Arc::new(Bodies::new(BodyLimits {
+            body_bytes: of_body,
+            total_bytes: of_all,
             time: Duration::from_mins(5),
             pause: Duration::from_mins(5),
         }))
     }
 
-    fn peer(number: u8) -> Peer {
-        Peer::of(&Principal::Anonymous, [192, 0, 2, number].into())
+    fn peer(number: u8) -> LimitedPeer {
+        LimitedPeer::for_principal(&Principal::Anonymous, [192, 0, 2, number].into())
     }
 
     #[test]
@@ -373,9 +377,9 @@ mod tests {
     async fn a_body_must_keep_a_pace() {
         let minute = Duration::from_mins(1);
         let pace = |pause| {
-            Pace::begin(&Limits {
-                of_body: 100,
-                of_all: 100,
+            Pace::begin(&BodyLimits {
+                body_bytes: 100,
+                total_bytes: 100,
                 time: minute,
                 pause,
             })

@@ -129,7 +129,7 @@ pub fn is_same_origin(headers: &HeaderMap) -> bool {
 
 /// True for a request of a page of another origin that does not name its origin, for example for a picture,
 /// or `fetch` with `no-cors`. Such a page cannot read the answer, but it may open streams.
-pub fn is_of_unnamed_page(headers: &HeaderMap) -> bool {
+pub fn is_from_unnamed_origin(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     !headers.contains_key(header::ORIGIN)
         && sites.any(|site| matches!(site.as_bytes(), b"cross-site" | b"same-site"))
@@ -407,7 +407,7 @@ mod tests {
                 }
             }
             assert_eq!(
-                is_of_unnamed_page(&headers),
+                is_from_unnamed_origin(&headers),
                 expected,
                 "{site:?} {origin:?}"
             );

@@ -14,26 +14,26 @@ pub struct Visitor {
 
 impl Visitor {
     /// The peer whose limits the visitor shares.
-    pub fn peer(&self) -> Peer {
+    pub fn peer(&self) -> LimitedPeer {
         match self.address {
-            Some(address) => Peer::of(&self.principal, address),
-            None => Peer::Pipe,
+            Some(address) => LimitedPeer::for_principal(&self.principal, address),
+            None => LimitedPeer::Pipe,
         }
     }
 }
 
 /// Clients that share limits: those with the same token, or without a token those at the same address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Peer {
+pub enum LimitedPeer {
     Bearer(Principal),
     Address(IpAddr),
     /// The client on stdio.
     Pipe,
 }
 
-impl Peer {
+impl LimitedPeer {
     /// A network that is assigned as a whole counts as one address; see [`network`].
-    pub fn of(principal: &Principal, address: IpAddr) -> Self {
+    pub fn for_principal(principal: &Principal, address: IpAddr) -> Self {
         match principal {
             Principal::Client(_) | Principal::Operator => Self::Bearer(principal.clone()),
             Principal::Anonymous => Self::Address(network(address)),

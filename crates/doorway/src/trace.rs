@@ -18,7 +18,7 @@ pub struct TraceHeaders {
 
 impl TraceHeaders {
     /// Returns `None` if `traceparent` is missing or invalid.
-    pub fn of(headers: &HeaderMap) -> Option<Self> {
+    pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let parent = text(TRACEPARENT)?;
         Some(Self {

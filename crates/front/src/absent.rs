@@ -6,7 +6,7 @@ use mainstay_command_line::{
     suggest,
 };
 use mainstay_core::config::Config;
-use mainstay_platform::environment::Origin;
+use mainstay_platform::environment::ConfigurationSource;
 
 use super::daemon::Finder;
 
@@ -69,9 +69,9 @@ fn hint(name: Option<&str>, next: &str) -> String {
 
 /// The configuration of a daemon on this machine.
 fn config_of(found: LocatedDaemon) -> Option<Config> {
-    let origin = Origin {
+    let origin = ConfigurationSource {
         flag: Some(found.file?.config?.into()),
-        ..Origin::default()
+        ..ConfigurationSource::default()
     };
     Some(origin.load().ok()?.config)
 }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use bytes::{Buf as _, Bytes};
-use mainstay_core::message::{Kind, Method};
-use mainstay_transport::{Frame, Line, LineReader};
+use mainstay_core::message::{MessageKind, Method};
+use mainstay_transport::{Frame, InputLine, LineReader};
 use tokio::{
     io::{AsyncRead, ReadBuf},
     sync::{mpsc, watch},
@@ -57,9 +57,9 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
     }
 
     /// The next line. Lines that were held back come first.
-    pub async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub async fn next(&mut self) -> io::Result<Option<InputLine>> {
         match self.held.pop_front() {
-            Some(held) => Ok(Some(Line::Whole(held))),
+            Some(held) => Ok(Some(InputLine::Whole(held))),
             None => self.lines.next().await,
         }
     }
@@ -82,13 +82,13 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                 line = self.lines.next(), if has_room => line,
             };
             let line = match line {
-                Ok(Some(Line::Whole(line))) if is_leaving => self.hold(line),
-                Ok(Some(Line::Whole(line))) => {
+                Ok(Some(InputLine::Whole(line))) if is_leaving => self.hold(line),
+                Ok(Some(InputLine::Whole(line))) => {
                     self.session.sent(&line);
                     Some(line)
                 }
                 // The door finds the line too long, too, and answers that.
-                Ok(Some(Line::TooLong { .. })) => {
+                Ok(Some(InputLine::TooLong { .. })) => {
                     Some(vec![b'x'; self.max_message.saturating_add(MARGIN)].into())
                 }
                 Ok(None) | Err(_) => return,
@@ -104,8 +104,8 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         let frame = Frame::read(line.clone());
         let kind = frame.as_ref().map(|frame| frame.envelope().kind);
         match kind {
-            Ok(Kind::Response { .. }) => return Some(line),
-            Ok(Kind::Notification { method }) => {
+            Ok(MessageKind::Response { .. }) => return Some(line),
+            Ok(MessageKind::Notification { method }) => {
                 let cancels = frame.ok().filter(|_| method == Method::Cancelled);
                 if cancels.is_some_and(|frame| self.drop_held(frame.param("requestId"))) {
                     return None;
@@ -114,7 +114,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                 return Some(line);
             }
             // Batches and unreadable lines are left to the front.
-            Ok(Kind::Request { .. }) | Err(_) => {}
+            Ok(MessageKind::Request { .. }) | Err(_) => {}
         }
         self.held_bytes += line.len();
         self.held.push_back(line);
@@ -282,7 +282,7 @@ mod tests {
             .expect("written");
         for expected in [request(3), request(4)] {
             let line = input.next().await.expect("a line");
-            assert_eq!(line, Some(Line::Whole(expected.into())));
+            assert_eq!(line, Some(InputLine::Whole(expected.into())));
         }
         assert!(input.session.initialize().is_some());
         drop(client);
@@ -335,9 +335,9 @@ mod tests {
         };
         let reading = async {
             let first = door.next().await.expect("a line");
-            assert!(matches!(first, Some(Line::TooLong { .. })));
+            assert!(matches!(first, Some(InputLine::TooLong { .. })));
             let second = door.next().await.expect("a line");
-            assert_eq!(second, Some(Line::Whole(request(1).into())));
+            assert_eq!(second, Some(InputLine::Whole(request(1).into())));
             assert_eq!(door.next().await.expect("the end"), None);
         };
         tokio::join!(input.feed(feed, &leaving), writing, reading);

@@ -9,12 +9,12 @@ use mainstay_command_line::{
 };
 use mainstay_core::{
     era::{headers, modern},
-    message::{self, Kind},
+    message::{self, MessageKind},
 };
 use mainstay_platform::lineage::{CHAIN, CHAIN_HEADER};
 use mainstay_transport::{
     Frame,
-    http1::{Client, Error, Responding, Response},
+    http1::{Error, HttpClient, Responding, Response},
 };
 
 /// Time between the end of a connection and its reset. The daemon closes a connection right after it has
@@ -47,7 +47,7 @@ pub struct AttachedDaemon {
     pub epoch: u64,
     /// The daemon's process id, if its state directory has it.
     pub pid: Option<u32>,
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     url: String,
     path: String,
     /// Header lines of each request. They contain the token.
@@ -118,7 +118,7 @@ impl AttachedDaemon {
         let uri: Uri = format!("{base}{path}")
             .parse()
             .map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
-        let client = Client::waiting_for_reset(&uri, RESET_WAIT)
+        let client = HttpClient::waiting_for_reset(&uri, RESET_WAIT)
             .map_err(|error| unusable(error.to_string()))?;
         let mut common = format!(
             "host: {}\r\nuser-agent: mainstay/{}\r\n{}: 1\r\n",
@@ -207,8 +207,8 @@ impl AttachedDaemon {
         let mut head = self.head("POST");
         let meta = modern::request_meta(frame.text(), frame.envelope());
         // For an unreadable message the daemon reports the error.
-        if let (Ok(meta), Kind::Request { .. }) = (meta, frame.envelope().kind) {
-            let named = |member| message::named(frame.text(), frame.envelope(), member);
+        if let (Ok(meta), MessageKind::Request { .. }) = (meta, frame.envelope().kind) {
+            let named = |member| message::text_param(frame.text(), frame.envelope(), member);
             let method = frame.method_name();
             for (name, value) in headers::standard(&method, named, &meta.protocol_version) {
                 if value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {

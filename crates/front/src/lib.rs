@@ -20,9 +20,9 @@ use bytes::Bytes;
 use mainstay_command_line::{CommandError, Exit, screen, signals::Signals};
 use mainstay_core::{
     era::{code, modern},
-    message::{self, Kind, Method},
+    message::{self, MessageKind, Method},
 };
-use mainstay_transport::{Frame, Line, LineWriter, Unreadable};
+use mainstay_transport::{Frame, InputLine, LineWriter, UnreadableMessage};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     io::AsyncRead,
@@ -383,8 +383,8 @@ impl Front {
         let room = Arc::new(Semaphore::new(MAX_QUEUED));
         loop {
             let line = match client.next().await {
-                Ok(Some(Line::Whole(line))) => line,
-                Ok(Some(Line::TooLong { limit, .. })) => {
+                Ok(Some(InputLine::Whole(line))) => line,
+                Ok(Some(InputLine::TooLong { limit, .. })) => {
                     let reason = format!("a message may have {limit} bytes");
                     let error = message::error_response(None, code::INVALID_REQUEST, &reason, None);
                     self.send_line(&error).await;
@@ -421,8 +421,8 @@ impl Front {
         let cancelled = CancellationToken::new();
         if message::is_batch(&line) {
             let read = match std::str::from_utf8(&line) {
-                Err(_) => Err(Unreadable::Utf8),
-                Ok(text) => message::batch(text).map_err(Unreadable::Malformed),
+                Err(_) => Err(UnreadableMessage::Utf8),
+                Ok(text) => message::batch(text).map_err(UnreadableMessage::Malformed),
             };
             if let Err(error) = read {
                 return Sorted::Answer(unreadable(&error));
@@ -442,18 +442,18 @@ impl Front {
         let is_modern = modern::is_modern(frame.envelope(), None);
         let mut serial = 0;
         match frame.envelope().kind {
-            Kind::Response { .. } => {
+            MessageKind::Response { .. } => {
                 self.answer_question(&frame);
                 return Sorted::Done;
             }
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::Cancelled,
             } => {
                 self.cancel(&frame);
                 return Sorted::Done;
             }
-            Kind::Notification { .. } => {}
-            Kind::Request { id, method } => {
+            MessageKind::Notification { .. } => {}
+            MessageKind::Request { id, method } => {
                 let id = frame.get(id);
                 let is_away = self.link.borrow().daemon().is_none();
                 let mut state = self.state();
@@ -562,7 +562,7 @@ impl Front {
         while let Some(queued) = queued.recv().await {
             let message = &queued.message;
             let kind = message.frame.as_ref().map(|frame| frame.envelope().kind);
-            if let Some(Kind::Notification { method }) = kind {
+            if let Some(MessageKind::Notification { method }) = kind {
                 // The daemon must take this message before the ones that follow.
                 self.carry(message, None).await;
                 self.state().session.notified(method);
@@ -570,7 +570,7 @@ impl Front {
             }
             let is_initialize = matches!(
                 kind,
-                Some(Kind::Request {
+                Some(MessageKind::Request {
                     method: Method::Initialize,
                     ..
                 })
@@ -607,10 +607,10 @@ impl Front {
 }
 
 /// The JSON-RPC error for an unreadable message.
-fn unreadable(error: &Unreadable) -> String {
+fn unreadable(error: &UnreadableMessage) -> String {
     let (code, id) = match error {
-        Unreadable::Utf8 => (code::PARSE_ERROR, None),
-        Unreadable::Malformed(malformed) => (malformed.code(), malformed.id()),
+        UnreadableMessage::Utf8 => (code::PARSE_ERROR, None),
+        UnreadableMessage::Malformed(malformed) => (malformed.code(), malformed.id()),
     };
     message::error_response(id, code, &error.to_string(), None)
 }

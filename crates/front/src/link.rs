@@ -6,7 +6,7 @@ use std::{convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
 use bytes::BytesMut;
 use mainstay_command_line::screen::complain;
 use mainstay_core::message::{self, Method};
-use mainstay_transport::{Events, Frame, StreamBroken, http1::Response};
+use mainstay_transport::{EventReader, Frame, StreamBroken, http1::Response};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -67,7 +67,7 @@ pub enum Unattached {
 /// The stream of messages that belong to no call, and the position in it.
 struct Listening {
     daemon: Arc<AttachedDaemon>,
-    events: Option<Events>,
+    events: Option<EventReader>,
     last_event: Option<String>,
 }
 
@@ -193,7 +193,7 @@ async fn settle(
             }
             Ok(Listening {
                 daemon: Arc::new(daemon),
-                events: Some(Events::new(response, MAX_MESSAGE)),
+                events: Some(EventReader::new(response, MAX_MESSAGE)),
                 last_event,
             })
         }
@@ -214,7 +214,7 @@ async fn begin_anew(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<Liste
     tell_changes(front).await;
     Ok(Listening {
         daemon: Arc::new(daemon),
-        events: Some(Events::new(response, MAX_MESSAGE)),
+        events: Some(EventReader::new(response, MAX_MESSAGE)),
         last_event: None,
     })
 }
@@ -298,7 +298,7 @@ async fn tell_changes(front: &Arc<Front>) {
 /// Reads a body that is JSON, or the answer at the end of a stream.
 async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
     if response.head.is_event_stream {
-        let mut events = Events::new(response, MAX_MESSAGE);
+        let mut events = EventReader::new(response, MAX_MESSAGE);
         while let Some(Ok(event)) = events.next().await {
             let data = event.data.unwrap_or_default();
             let is_answer = |frame: Frame| frame.result().or(frame.error()).is_some();
@@ -335,7 +335,7 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
                 listening.last_event = None;
                 match daemon.get(None).await {
                     Ok(response) if response.head.status == 200 => {
-                        listening.events = Some(Events::new(response, MAX_MESSAGE));
+                        listening.events = Some(EventReader::new(response, MAX_MESSAGE));
                     }
                     // The link was attached anew.
                     Ok(_) | Err(_) => return listening,

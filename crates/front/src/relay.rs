@@ -6,10 +6,10 @@ use bytes::{Bytes, BytesMut};
 use mainstay_core::{
     era::{Era, code, result},
     failure::{Failure, FailureKind, MAY_HAVE_RUN},
-    message::{self, Kind, Method},
+    message::{self, MessageKind, Method},
 };
 use mainstay_transport::{
-    Events, Frame, StreamBroken,
+    EventReader, Frame, StreamBroken,
     http1::{Error, Responding, Response},
 };
 use tokio::time::sleep;
@@ -102,9 +102,9 @@ impl SendAttempt {
 impl ClientMessage {
     fn outgoing(&self) -> Outgoing {
         match self.frame.as_ref().map(|frame| frame.envelope().kind) {
-            None | Some(Kind::Response { .. }) => Outgoing::Batch,
-            Some(Kind::Request { method, .. }) => Outgoing::Request(method),
-            Some(Kind::Notification { method }) => Outgoing::Notification(method),
+            None | Some(MessageKind::Response { .. }) => Outgoing::Batch,
+            Some(MessageKind::Request { method, .. }) => Outgoing::Request(method),
+            Some(MessageKind::Notification { method }) => Outgoing::Notification(method),
         }
     }
 
@@ -179,8 +179,8 @@ impl ClientMessage {
     fn each(&self, answer: impl Fn(&str, Option<Method>) -> String) -> Option<String> {
         if let Some(frame) = &self.frame {
             return match frame.envelope().kind {
-                Kind::Request { id, method } => Some(answer(frame.get(id), Some(method))),
-                Kind::Notification { .. } | Kind::Response { .. } => None,
+                MessageKind::Request { id, method } => Some(answer(frame.get(id), Some(method))),
+                MessageKind::Notification { .. } | MessageKind::Response { .. } => None,
             };
         }
         let parts = message::batch(self.text()).unwrap_or_default();
@@ -189,8 +189,8 @@ impl ClientMessage {
             .filter_map(|part| Frame::read(part.to_owned().into()).ok());
         let answers: Vec<String> = frames
             .filter_map(|frame| match frame.envelope().kind {
-                Kind::Request { id, method } => Some(answer(frame.get(id), Some(method))),
-                Kind::Notification { .. } | Kind::Response { .. } => None,
+                MessageKind::Request { id, method } => Some(answer(frame.get(id), Some(method))),
+                MessageKind::Notification { .. } | MessageKind::Response { .. } => None,
             })
             .collect();
         (!answers.is_empty()).then(|| message::array(&answers))
@@ -350,7 +350,7 @@ impl Front {
         acknowledged: &mut bool,
     ) -> End {
         let mut from = Arc::clone(daemon);
-        let mut events = Events::new(response, MAX_MESSAGE);
+        let mut events = EventReader::new(response, MAX_MESSAGE);
         let mut last_event = None;
         let mut pause = RESUME_PAUSE;
         loop {
@@ -408,7 +408,7 @@ impl Front {
                 Some((daemon, response)) => {
                     from = daemon;
                     self.is_at(message.id(), &from);
-                    events = Events::new(response, MAX_MESSAGE);
+                    events = EventReader::new(response, MAX_MESSAGE);
                 }
                 None => return End::Lost(Loss::Taken),
             }
@@ -437,8 +437,8 @@ impl Front {
             }
         };
         match frame.envelope().kind {
-            Kind::Response { .. } => return Some(frame),
-            Kind::Request { id, .. } => {
+            MessageKind::Response { .. } => return Some(frame),
+            MessageKind::Request { id, .. } => {
                 let id = frame.get(id);
                 if self.ending.is_cancelled() {
                     self.refuse(daemon, id);
@@ -447,7 +447,7 @@ impl Front {
                 let ours = self.state().questions.ask(id, Arc::clone(daemon));
                 self.send_line(&frame.with_id(&ours.to_string())).await;
             }
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::Cancelled,
             } => {
                 let id = frame.param("requestId").unwrap_or("null");
@@ -460,7 +460,9 @@ impl Front {
                     self.send_line(&text).await;
                 }
             }
-            Kind::Notification { .. } => self.send_line(&message::one_line(frame.text())).await,
+            MessageKind::Notification { .. } => {
+                self.send_line(&message::one_line(frame.text())).await
+            }
         }
         None
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use mainstay_core::{
     era::{Revision, code},
-    message::{self, Kind, Method},
+    message::{self, MessageKind, Method},
 };
 use mainstay_transport::Frame;
 
@@ -60,14 +60,14 @@ impl ClientSession {
             return;
         };
         match frame.envelope().kind {
-            Kind::Request { method, .. } => {
+            MessageKind::Request { method, .. } => {
                 if method == Method::Initialize {
                     self.forget();
                 }
                 self.note_answer(&frame, "{}");
             }
-            Kind::Notification { method } => self.notified(method),
-            Kind::Response { .. } => {}
+            MessageKind::Notification { method } => self.notified(method),
+            MessageKind::Response { .. } => {}
         }
     }
 

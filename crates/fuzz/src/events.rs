@@ -2,7 +2,7 @@
 //! whole stream at once.
 
 use bytes::Bytes;
-use mainstay_platform::event_stream::{Event, EventParser, TooLarge};
+use mainstay_platform::event_stream::{EventParser, ServerSentEvent, TooLarge};
 
 use crate::Input;
 
@@ -34,7 +34,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(expected.next(), None, "an event is missing");
 }
 
-fn read(input: &Input) -> Vec<Result<Event, TooLarge>> {
+fn read(input: &Input) -> Vec<Result<ServerSentEvent, TooLarge>> {
     let mut parser = EventParser::new(input.limit);
     let mut events = Vec::new();
     for piece in &input.pieces {
@@ -47,7 +47,7 @@ fn read(input: &Input) -> Vec<Result<Event, TooLarge>> {
 /// The lines before a blank line.
 #[derive(Debug, Default, PartialEq)]
 struct Block {
-    event: Event,
+    event: ServerSentEvent,
     /// The length of its lines, without line ends and comments.
     size: usize,
 }
@@ -55,7 +55,7 @@ struct Block {
 impl Block {
     /// True if the block is returned: it is not empty, or too large.
     fn counts(&self, limit: usize) -> bool {
-        self.event != Event::default() || self.size > limit
+        self.event != ServerSentEvent::default() || self.size > limit
     }
 }
 
@@ -92,7 +92,7 @@ fn lines(stream: &[u8]) -> Vec<Vec<u8>> {
     lines
 }
 
-fn field(event: &mut Event, line: &[u8]) {
+fn field(event: &mut ServerSentEvent, line: &[u8]) {
     let (name, value) = match line.iter().position(|byte| *byte == b':') {
         Some(colon) => (&line[..colon], &line[colon + 1..]),
         None => (line, &b""[..]),

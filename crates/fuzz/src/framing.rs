@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mainstay_core::message::{self, Kind, lenient};
-use mainstay_transport::{Frame, Line, LineReader, Stray};
+use mainstay_core::message::{self, MessageKind, lenient};
+use mainstay_transport::{Frame, InputLine, LineReader, Stray};
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -35,7 +35,7 @@ pub fn check(data: &[u8]) {
     );
     check_noise(&input);
     for line in found {
-        if let Line::Whole(line) = line {
+        if let InputLine::Whole(line) = line {
             check_message(&line);
         }
     }
@@ -65,7 +65,7 @@ impl<'a> Input<'a> {
     }
 }
 
-fn read(input: &Input) -> Vec<Line> {
+fn read(input: &Input) -> Vec<InputLine> {
     let mut reader = input.reader();
     std::iter::from_fn(|| now(reader.next()).expect(MEMORY)).collect()
 }
@@ -173,7 +173,7 @@ enum Unfinished {
 /// Every line is delivered unchanged and in order, unless it is too long.
 fn check_lines(
     input: &Input,
-    found: &[Line],
+    found: &[InputLine],
     lines: &[&[u8]],
     unfinished: &[u8],
     most: usize,
@@ -182,11 +182,11 @@ fn check_lines(
     let mut delivered = found.iter();
     for written in lines.iter().copied() {
         match delivered.next().expect("every line is delivered") {
-            Line::Whole(line) => {
+            InputLine::Whole(line) => {
                 assert_eq!(line, written.strip_suffix(b"\r").unwrap_or(written));
                 assert!(written.len() <= most, "longer than was ever to be held");
             }
-            Line::TooLong { head, limit } => {
+            InputLine::TooLong { head, limit } => {
                 assert_eq!(*limit, input.limit);
                 check_head(head, written, input.limit);
             }
@@ -201,8 +201,8 @@ fn check_lines(
             unfinished.len() <= most && (unfinished.is_empty() || !is_line),
             "a line went unnoticed"
         ),
-        Some(Line::TooLong { head, .. }) => check_head(head, unfinished, input.limit),
-        Some(Line::Whole(line)) => {
+        Some(InputLine::TooLong { head, .. }) => check_head(head, unfinished, input.limit),
+        Some(InputLine::Whole(line)) => {
             assert!(is_line, "{line:?} has no end");
             assert_eq!(line, unfinished);
         }
@@ -235,15 +235,15 @@ fn check_message(line: &Bytes) {
     assert!(!renamed.contains(['\n', '\r']), "more than one line");
     let renamed = Frame::read(renamed.into()).expect("what was a message still is one");
     match (frame.envelope().kind, renamed.envelope().kind) {
-        (Kind::Notification { method }, Kind::Notification { method: after }) => {
+        (MessageKind::Notification { method }, MessageKind::Notification { method: after }) => {
             assert_eq!(method, after);
         }
-        (Kind::Request { method, .. }, Kind::Request { id, method: after }) => {
+        (MessageKind::Request { method, .. }, MessageKind::Request { id, method: after }) => {
             assert_eq!((method, "77"), (after, renamed.get(id)));
         }
         (
-            Kind::Response { body, is_error, .. },
-            Kind::Response {
+            MessageKind::Response { body, is_error, .. },
+            MessageKind::Response {
                 id,
                 body: after,
                 is_error: still,
@@ -267,12 +267,12 @@ fn check_batch(text: &str) {
 /// Compares the reader's spans with the members.
 fn check_members(frame: &Frame, members: &Members) {
     match frame.envelope().kind {
-        Kind::Request { id, .. } => {
+        MessageKind::Request { id, .. } => {
             assert_eq!(Some(frame.get(id)), members.id.map(RawValue::get));
             check_address(frame, members);
         }
-        Kind::Notification { .. } => check_address(frame, members),
-        Kind::Response { id, body, is_error } => {
+        MessageKind::Notification { .. } => check_address(frame, members),
+        MessageKind::Response { id, body, is_error } => {
             assert_eq!(Some(frame.get(id)), members.id.map(RawValue::get));
             let expected = if is_error {
                 members.error

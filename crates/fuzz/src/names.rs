@@ -10,8 +10,8 @@ use std::{
 use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
 use mainstay_core::{
     builtin,
-    catalog::{self, Catalog, Claims, ListKind, Owner, Part, ServerCatalog, Target},
-    config::{self, Naming, Profile},
+    catalog::{self, Catalog, Claims, ItemTarget, ListKind, Owner, Part, ServerCatalog},
+    config::{self, Naming, ProfileConfig},
     ids::ServerName,
     names::Unresolved,
 };
@@ -213,7 +213,7 @@ struct World {
     servers: Vec<Server>,
     naming: Naming,
     max_length: usize,
-    profile: Profile,
+    profile: ProfileConfig,
     /// The tools with a given name, if they may have it.
     renamed: BTreeSet<String>,
     /// Additional names that are resolved.
@@ -429,7 +429,7 @@ impl World {
         let mut names: BTreeSet<String> = self.extra_names.iter().cloned().collect();
         names.extend(catalog.names(kind).map(|(exposed, _)| exposed.to_owned()));
         names.extend(
-            builtin::Group::ALL
+            builtin::OwnToolGroup::ALL
                 .iter()
                 .flat_map(|group| group.tools())
                 .map(|tool| (*tool).to_owned()),
@@ -542,7 +542,7 @@ fn check_listed_resources(catalog: &Catalog) {
     }
 }
 
-fn resolve(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unresolved> {
+fn resolve(catalog: &Catalog, kind: ListKind, name: &str) -> Result<ItemTarget, Unresolved> {
     let found = match kind {
         ListKind::Prompts => catalog.prompt(name),
         _ => catalog.tool(name),
@@ -603,7 +603,7 @@ fn profile(
     naming: &str,
     max_length: usize,
     renamed: &Map<String, Value>,
-) -> Option<Profile> {
+) -> Option<ProfileConfig> {
     let in_profile = servers
         .iter()
         .filter(|server| server.state != HistoryState::Denied);

@@ -8,16 +8,17 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::{self, Method, quote},
 };
-use mainstay_transport::{Frame, Unreadable};
+use mainstay_transport::{Frame, UnreadableMessage};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use crate::{
     Gateway,
     calls::{
-        Answering, CallRefusal, CallSink, Calls, Client, Receipt, Request, RequestedCall, Upstream,
+        Answering, CallClient, CallRefusal, CallRequest, CallSink, Calls, Receipt, RequestedCall,
+        Upstream,
     },
-    supervisor::Server,
+    supervisor::ServerHandle,
 };
 
 /// Sends one request on the server's shared session, for the sink's client, and returns the result.
@@ -27,7 +28,7 @@ pub async fn ask(
     calls: &Calls,
     receipt: &Receipt,
     sink: CallSink,
-    server: Arc<Server>,
+    server: Arc<ServerHandle>,
     method: Method,
     params: &str,
     cancel: oneshot::Receiver<String>,
@@ -37,7 +38,7 @@ pub async fn ask(
     let address = message::address(frame.text(), frame.envelope());
     let address = address.map_err(|error| invalid(error.to_string()))?;
     let progress_token = address.progress_token;
-    let request = Request::new(frame, progress_token)
+    let request = CallRequest::new(frame, progress_token)
         .ok_or_else(|| invalid("a request is expected".to_owned()))?;
     let upstream = Upstream::Shared(Arc::clone(&server));
     let answer = calls.call(receipt, upstream, request, sink, cancel).await?;
@@ -58,23 +59,23 @@ pub async fn ask(
     }
 }
 
-fn own_request(method: Method, params: &str) -> Result<Frame, Unreadable> {
+fn own_request(method: Method, params: &str) -> Result<Frame, UnreadableMessage> {
     Frame::read(message::request(Some(1), method.name(), Some(params)).into())
 }
 
-fn failed(server: &Server, message: &str) -> Failure {
-    Failure::new(FailureKind::CallFailed, message).of_server(&server.name)
+fn failed(server: &ServerHandle, message: &str) -> Failure {
+    Failure::new(FailureKind::CallFailed, message).with_server(&server.name)
 }
 
 /// The failure of a request that the server answered with this JSON-RPC error (JSON text). It has
 /// the server's message, and the details `rpcCode` and `data`. For a missing resource the kind is
 /// [`FailureKind::ResourceNotFound`].
-pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
+pub fn refused(server: &ServerHandle, params: &str, error: &str) -> Failure {
     let rpc_code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
     if let (Some(code::RESOURCE_NOT_FOUND), Some(uri)) =
         (rpc_code, message::text_member(params, "uri"))
     {
-        return resource_not_found(&uri).of_server(&server.name);
+        return resource_not_found(&uri).with_server(&server.name);
     }
     let words =
         message::shown_member(error, "message").unwrap_or_else(|| "the server refused".into());
@@ -124,7 +125,7 @@ impl Gateway {
         method: Method,
         params: &str,
     ) -> Result<Box<RawValue>, Failure> {
-        let (calls, receipt, client) = (self.calls.clone(), Receipt::new(), Client::nobody());
+        let (calls, receipt, client) = (self.calls.clone(), Receipt::new(), CallClient::nobody());
         let (server, params) = (self.registry.server(server), params.to_owned());
         let answering = async move {
             let origin = Arc::clone(&client.origin);
@@ -136,7 +137,7 @@ impl Gateway {
                 }
                 Err(failure) => Err(failure),
             };
-            let requested = || RequestedCall::of(&own_request(method, &params).ok()?);
+            let requested = || RequestedCall::from_frame(&own_request(method, &params).ok()?);
             let closed = receipt.close(&calls, OwnAnswer(answer), || origin, requested);
             closed.await.into_inner().0
         };

@@ -8,14 +8,14 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use mainstay_core::{era::Revision, ids::ServerName, record::Origin};
+use mainstay_core::{era::Revision, ids::ServerName, record::CallOrigin};
 
 /// A client session.
 #[derive(Clone, Debug)]
 pub struct OpenSession {
     pub revision: Revision,
     /// The client in its records, which includes the session's name.
-    pub origin: Arc<Origin>,
+    pub origin: Arc<CallOrigin>,
     /// The server of a transparent endpoint.
     pub server: Option<ServerName>,
     /// The name under which the client's switches are stored.
@@ -34,12 +34,12 @@ pub enum SessionEnd {
     /// There is no session of this name.
     Unknown,
     /// A session on stdio ends only with its client.
-    OfStdio,
+    OnStdio,
 }
 
 /// A query for sessions.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct SessionQuery<'a> {
     /// Only sessions of this server's transparent endpoint.
     pub server: Option<&'a str>,
     /// Only older sessions: the [`Page::next`] of the previous page.
@@ -50,7 +50,7 @@ pub struct Wanted<'a> {
 
 /// Sessions, the newest first.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct SessionPage {
     pub sessions: Vec<OpenSession>,
     /// Number of sessions on all pages.
     pub total: usize,
@@ -61,7 +61,7 @@ pub struct Page {
 /// The doors that have sessions.
 pub trait SessionDoors: fmt::Debug + Send + Sync {
     /// The newest sessions that match.
-    fn newest(&self, query: &Wanted<'_>) -> Page;
+    fn newest(&self, query: &SessionQuery<'_>) -> SessionPage;
 
     /// Ends the session with this name in records. When this resolves, no door accepts it any more.
     fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd>;
@@ -73,7 +73,7 @@ pub struct ClientSessions(OnceLock<Weak<dyn SessionDoors>>);
 
 impl ClientSessions {
     /// Sets the doors at startup.
-    pub fn are_of(&self, doors: Weak<dyn SessionDoors>) {
+    pub fn set_doors(&self, doors: Weak<dyn SessionDoors>) {
         // A gateway has one set of doors. A second call is a mistake, and changes nothing.
         let set = self.0.set(doors);
         debug_assert!(set.is_ok(), "the doors report once");

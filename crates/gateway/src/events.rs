@@ -10,7 +10,7 @@ use std::{
 };
 
 use mainstay_core::{
-    event::{Event, EventId, EventKind},
+    event::{EventId, EventKind, ServerEvent},
     ids::ServerName,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -28,7 +28,7 @@ const MAX_AGE: Duration = Duration::from_mins(30);
 
 /// The events of a daemon. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Events(Arc<Shared>);
+pub struct EventRing(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -40,7 +40,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct Ring {
-    events: VecDeque<(Instant, Arc<Event>)>,
+    events: VecDeque<(Instant, Arc<ServerEvent>)>,
     /// The last id.
     last: EventId,
     /// All events after this id are in the ring.
@@ -54,13 +54,13 @@ struct Ring {
 /// An event, or a gap.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventOrGap {
-    Event(Arc<Event>),
+    Event(Arc<ServerEvent>),
     /// The subscriber has missed events up to this one. It should read the present state, and
     /// continues from here.
     Gap(EventId),
 }
 
-impl Default for Events {
+impl Default for EventRing {
     fn default() -> Self {
         let last = EventId::default().next(unix_millis());
         let ring = Ring {
@@ -77,7 +77,7 @@ impl Default for Events {
     }
 }
 
-impl Events {
+impl EventRing {
     /// Publishes an event. Does nothing after [`Events::close`].
     pub fn publish(&self, server: Option<&ServerName>, kind: EventKind) {
         self.0.news.send_if_modified(|open| {
@@ -159,7 +159,7 @@ impl Ring {
         }
         self.last = self.last.next(unix_millis);
         let id = self.last;
-        let event = Arc::new(Event { id, server, kind });
+        let event = Arc::new(ServerEvent { id, server, kind });
         self.events.push_back((now, event));
     }
 
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    fn added(events: &Events) {
+    fn added(events: &EventRing) {
         events.publish(None, EventKind::ServerAdded {});
     }
 
@@ -260,7 +260,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_subscriber_hears_what_comes_after_its_place() {
-        let events = Events::default();
+        let events = EventRing::default();
         added(&events);
         let mut late = events.subscribe(None);
         added(&events);
@@ -275,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiting_subscriber_is_woken_and_in_the_end_let_go() {
-        let events = Events::default();
+        let events = EventRing::default();
         let mut subscription = events.subscribe(None);
         let listener = tokio::spawn(async move {
             let first = subscription.next().await;
@@ -298,7 +298,7 @@ mod tests {
     /// Ids are ordered, and a slow subscriber costs limited memory.
     #[tokio::test]
     async fn who_falls_out_of_the_ring_is_told_so_and_goes_on() {
-        let events = Events::default();
+        let events = EventRing::default();
         let mut slow = events.subscribe(None);
         for _ in 0..=BASE_EVENTS {
             added(&events);
@@ -312,7 +312,7 @@ mod tests {
     /// exceeds the limit.
     #[tokio::test(start_paused = true)]
     async fn the_ring_has_the_size_that_the_servers_need() {
-        let events = Events::default();
+        let events = EventRing::default();
         let mut first = events.subscribe(None);
         events.fit_to_servers(1000);
         let most = BASE_EVENTS + 1000 * EVENTS_OF_SERVER;
@@ -331,7 +331,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_old_is_forgotten() {
-        let events = Events::default();
+        let events = EventRing::default();
         let mut subscription = events.subscribe(None);
         added(&events);
         advance(MAX_AGE).await;
@@ -345,7 +345,7 @@ mod tests {
     /// Ids of other runs of the daemon: an earlier one, and one with a clock ahead.
     #[tokio::test]
     async fn a_place_of_another_life_is_a_gap() {
-        let events = Events::default();
+        let events = EventRing::default();
         let ahead = EventId::default().next(unix_millis() + 60_000);
         for place in [EventId::default(), ahead] {
             let mut subscription = events.subscribe(Some(place));

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::{config::Config, switches::Switches};
+use mainstay_core::{config::Config, switches::ClientSwitches};
 use mainstay_platform::lineage::Lineage;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -140,7 +140,7 @@ impl Gateway {
 
     /// Changes the switches of clients. [`Announcement::Switched`] names the clients whose switches
     /// have changed. If the change cannot be saved, nothing is changed.
-    pub async fn switch(&self, change: impl FnOnce(&mut Switches)) -> io::Result<()> {
+    pub async fn switch(&self, change: impl FnOnce(&mut ClientSwitches)) -> io::Result<()> {
         let changed_clients = self.switches.change(change).await?;
         self.registry
             .announce(Announcement::Switched(changed_clients));

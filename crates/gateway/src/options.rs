@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use mainstay_journal::Journal;
 use mainstay_platform::{
-    clock::SleepClock, environment::Origin, lineage::Lineage, state::StateDir,
+    clock::SleepClock, environment::ConfigurationSource, lineage::Lineage, state::StateDir,
 };
 
 use crate::access_rules::AccessRules;
@@ -24,7 +24,7 @@ pub struct GatewayOptions {
     /// The rules of access. `None`: everything is allowed.
     pub access_rules: Option<Arc<dyn AccessRules>>,
     /// The origin from which the configuration can be read again. `None`: no reloads.
-    pub origin: Option<Origin>,
+    pub origin: Option<ConfigurationSource>,
     /// The state directory with the versions of the configuration. `None`: no versions are stored.
     pub config_history: Option<StateDir>,
     /// Measures the time that the machine has slept.

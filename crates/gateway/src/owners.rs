@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use mainstay_core::{
-    catalog::{Owner, Target, address, is_page},
+    catalog::{ItemTarget, Owner, address, is_page},
     failure::{Failure, FailureKind},
     ids::{ProfileName, ServerName},
 };
@@ -19,14 +19,14 @@ type Key = (ProfileName, Box<str>);
 
 /// Known owners of resources that no list names.
 #[derive(Debug, Default)]
-pub(crate) struct FoundOwners(Mutex<HashMap<Key, Target>>);
+pub(crate) struct FoundOwners(Mutex<HashMap<Key, ItemTarget>>);
 
 impl FoundOwners {
-    fn get(&self, view: &View, uri: &str) -> Option<Target> {
+    fn get(&self, view: &View, uri: &str) -> Option<ItemTarget> {
         self.0.lock().get(&key(view, uri)).cloned()
     }
 
-    fn add(&self, view: &View, uri: &str, owner: Target) {
+    fn add(&self, view: &View, uri: &str, owner: ItemTarget) {
         let mut found = self.0.lock();
         // Resources that are still in use will be found again.
         if found.len() >= MAX_FOUND {
@@ -91,7 +91,7 @@ impl Gateway {
                 return Owner::Shared(servers.collect());
             }
         };
-        let owner = Target {
+        let owner = ItemTarget {
             server,
             original: uri.into(),
         };
@@ -101,7 +101,7 @@ impl Gateway {
 
     /// The owner of a resource among the servers that a client sees. If no list names it, asks the
     /// servers.
-    pub async fn settled_owner(&self, view: &View, uri: &str) -> Option<Target> {
+    pub async fn settled_owner(&self, view: &View, uri: &str) -> Option<ItemTarget> {
         self.registry.profile_settled(&view.profile).await;
         match self.owner(view, uri) {
             Owner::Server(owner) => return Some(owner),

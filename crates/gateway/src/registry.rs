@@ -25,8 +25,8 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::ServerName,
 };
-use mainstay_platform::{environment::Origin, state};
-use mainstay_transport::{self as transport, logs::Logs};
+use mainstay_platform::{environment::ConfigurationSource, state};
+use mainstay_transport::{self as transport, logs::ServerLogs};
 use tokio::{
     sync::{Mutex, broadcast, mpsc, oneshot},
     task::JoinSet,
@@ -36,7 +36,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use self::{
     announcement::Announcement,
     desired::{NewServer, OnDuplicate, duplicate},
-    profiles::{Profile, ProfileSnapshot},
+    profiles::{ProfileSnapshot, PublishedProfile},
     run_to_end::{Changing, RunToEnd},
 };
 use self::{
@@ -49,10 +49,10 @@ use self::{
     wake::wake,
 };
 use crate::{
-    events::Events,
+    events::EventRing,
     history::StatusHistory,
     options::GatewayOptions,
-    supervisor::{self, Fleet, Pace, Queue, Server, Sole},
+    supervisor::{self, Fleet, Pace, Queue, ServerHandle, Sole},
 };
 
 /// Announcements that a slow listener may fall behind before it misses some.
@@ -63,7 +63,7 @@ const MAX_ANNOUNCEMENTS: usize = 1024;
 pub struct Registry {
     servers: Arc<ArcSwap<Servers>>,
     /// All servers as one profile.
-    everything: Arc<Profile>,
+    everything: Arc<PublishedProfile>,
     profiles: Arc<Profiles>,
     /// Requests a merge that no server has requested. The sender in it is answered when the merge
     /// is done.
@@ -72,7 +72,7 @@ pub struct Registry {
     fleet: Arc<Fleet>,
     startup_wait: Duration,
     /// The origin of the configuration, if it can be read again.
-    origin: Option<Origin>,
+    origin: Option<ConfigurationSource>,
     /// The text of the file in force, if there is one.
     text: Arc<ArcSwapOption<String>>,
     /// The lock is held throughout a change, so that there is one change at a time.
@@ -101,7 +101,7 @@ impl Registry {
         let text = text.and_then(|origin| origin.text().ok().flatten());
         let text = Arc::new(ArcSwapOption::new(text.map(Arc::new)));
         let entries = Entries::new(options.origin.clone(), Arc::clone(&text));
-        let events = Events::default();
+        let events = EventRing::default();
         events.fit_to_servers(config.servers.len());
         let fleet = Arc::new(Fleet {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
@@ -112,18 +112,18 @@ impl Registry {
             logs: options
                 .state
                 .as_deref()
-                .map(Logs::start)
+                .map(ServerLogs::start)
                 .unwrap_or_default(),
             catalogs,
             lineage: options.lineage,
             reserve: supervisor::reserve(),
             sole: options.sole_client.then(Sole::default),
             entries: Some(Arc::new(entries.clone())),
-            watched_file: options.origin.as_ref().and_then(Origin::path),
+            watched_file: options.origin.as_ref().and_then(ConfigurationSource::path),
             inline: options
                 .origin
                 .as_ref()
-                .map(Origin::inline)
+                .map(ConfigurationSource::inline)
                 .unwrap_or_default(),
         });
         let mut supervisors = JoinSet::new();
@@ -151,7 +151,7 @@ impl Registry {
             servers: Arc::clone(&servers),
             claims,
             profiles: Arc::new(Profiles::new(config, &nothing)),
-            everything: Profile::of_everything(nothing),
+            everything: PublishedProfile::of_everything(nothing),
             announcements: announcements.clone(),
             retired: Vec::new(),
         };
@@ -194,16 +194,16 @@ impl Registry {
     }
 
     /// All servers, in configuration order.
-    pub fn servers(&self) -> Vec<Arc<Server>> {
+    pub fn servers(&self) -> Vec<Arc<ServerHandle>> {
         self.servers.load().list.clone()
     }
 
     /// A server by its name.
-    pub fn named(&self, name: &ServerName) -> Option<Arc<Server>> {
+    pub fn named(&self, name: &ServerName) -> Option<Arc<ServerHandle>> {
         self.servers.load().named(name).cloned()
     }
 
-    pub fn server(&self, name: &str) -> Result<Arc<Server>, Failure> {
+    pub fn server(&self, name: &str) -> Result<Arc<ServerHandle>, Failure> {
         let found = ServerName::new(name)
             .ok()
             .and_then(|name| self.named(&name));
@@ -222,24 +222,24 @@ impl Registry {
 
     /// The present catalog of all servers.
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.everything.shown().catalog)
+        Arc::clone(&self.everything.snapshot().catalog)
     }
 
     /// All servers as one profile. No client connects to it.
-    pub fn everything(&self) -> &Arc<Profile> {
+    pub fn everything(&self) -> &Arc<PublishedProfile> {
         &self.everything
     }
 
     /// The profile at `/mcp`.
-    pub fn default_profile(&self) -> Arc<Profile> {
+    pub fn default_profile(&self) -> Arc<PublishedProfile> {
         Arc::clone(&self.profiles.default)
     }
 
-    pub fn profiles(&self) -> Arc<Vec<Arc<Profile>>> {
+    pub fn profiles(&self) -> Arc<Vec<Arc<PublishedProfile>>> {
         self.profiles.all()
     }
 
-    pub fn profile(&self, name: &str) -> Result<Arc<Profile>, Failure> {
+    pub fn profile(&self, name: &str) -> Result<Arc<PublishedProfile>, Failure> {
         self.profiles.named(name).ok_or_else(|| {
             let names: Vec<String> = self
                 .profiles
@@ -258,8 +258,8 @@ impl Registry {
     }
 
     /// The servers of a profile, in configuration order.
-    pub fn servers_of(&self, profile: &Profile) -> Vec<Arc<Server>> {
-        let snapshot = profile.shown();
+    pub fn servers_of(&self, profile: &PublishedProfile) -> Vec<Arc<ServerHandle>> {
+        let snapshot = profile.snapshot();
         let servers = self.servers.load();
         servers
             .list
@@ -278,11 +278,11 @@ impl Registry {
 
     /// Resolves when the servers of a profile have had their first attempts, or the startup wait
     /// has passed.
-    pub async fn profile_settled(&self, profile: &Profile) {
+    pub async fn profile_settled(&self, profile: &PublishedProfile) {
         self.all_settled(&self.servers_of(profile)).await;
     }
 
-    async fn all_settled(&self, servers: &[Arc<Server>]) {
+    async fn all_settled(&self, servers: &[Arc<ServerHandle>]) {
         let settling = servers
             .iter()
             .map(|server| server.settled(self.startup_wait));
@@ -290,18 +290,18 @@ impl Registry {
     }
 
     /// Resolves when the first attempt of a server is over, or the startup wait has passed.
-    pub async fn attempted(&self, server: &Server) {
+    pub async fn attempted(&self, server: &ServerHandle) {
         server.settled(self.startup_wait).await;
     }
 
     /// Resolves when a server that is up has been listed once, or the startup wait has passed.
-    pub async fn listed(&self, server: &Server) {
+    pub async fn listed(&self, server: &ServerHandle) {
         server.listed(self.startup_wait).await;
     }
 
     /// Waits until a server that a call names has been listed. A server that was never listed may
     /// take as long as the call, and then the error is a timeout.
-    pub async fn listed_for_call(&self, server: &Server) -> Result<(), Failure> {
+    pub async fn listed_for_call(&self, server: &ServerHandle) -> Result<(), Failure> {
         let never_listed = server.catalog().is_none();
         let limit = if never_listed {
             server.config().call_timeout
@@ -351,7 +351,7 @@ impl Registry {
     }
 
     /// The events of the servers and of the configuration.
-    pub fn events(&self) -> &Events {
+    pub fn events(&self) -> &EventRing {
         &self.fleet.events
     }
 

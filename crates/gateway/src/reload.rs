@@ -18,7 +18,7 @@ pub use mainstay_platform::config_history::{ChangedBy, Version};
 use mainstay_platform::{
     blocking::off_the_runtime,
     config_history::ConfigHistory,
-    environment::{LoadError, Loaded, Origin},
+    environment::{ConfigurationSource, LoadError, Loaded},
     state::StateDir,
 };
 use parking_lot::RwLock;
@@ -28,13 +28,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{alerts, registry::Registry};
 
 pub use self::{
-    check::{Checked, Finding, Proposal, Severity},
-    edit::{Change, change_file, create_file, entry_changed, restored},
+    check::{Checked, ConfigFinding, Proposal, Severity},
+    edit::{FileChange, change_file, create_file, entry_changed, restored},
     save::schema_beside,
     text::FileText,
     versions::{
-        History, ShownVersion, Undone, change_around, history_of, show_version, undo_file,
-        unknown_version,
+        FileHistory, ShownVersion, UndoResult, change_with_history, file_history, show_version,
+        undo_file, unknown_version,
     },
 };
 pub use crate::registry::OnDuplicate;
@@ -47,7 +47,7 @@ const DEBOUNCE: Duration = Duration::from_millis(300);
 pub struct Reloaded {
     pub plan: ReloadPlan,
     /// Problems of the file. A server whose entry has an error shows it, and the other servers run.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ConfigFinding>,
     /// The warnings among the findings, one line each with its place. Empty after a change of the
     /// file if its text is the same as before.
     pub warnings: Vec<String>,
@@ -113,7 +113,7 @@ impl ConfigTrouble {
 /// Reads the configuration and applies it, and writes the configuration file.
 #[derive(Debug)]
 pub struct Reloader {
-    origin: Origin,
+    origin: ConfigurationSource,
     /// The state directory with the versions of the file.
     history: Option<StateDir>,
     registry: Arc<Registry>,
@@ -127,7 +127,7 @@ pub struct Reloader {
 
 impl Reloader {
     pub fn new(
-        origin: Origin,
+        origin: ConfigurationSource,
         history: Option<StateDir>,
         registry: Arc<Registry>,
         alerts: alerts::Choice,
@@ -155,7 +155,7 @@ impl Reloader {
     pub async fn plan(&self) -> Result<Reloaded, LoadError> {
         let (_, mut loaded) = self.read(Occasion::Request).await?;
         let current = self.current.lock().await;
-        let findings = Finding::of_loaded(&loaded);
+        let findings = ConfigFinding::of_loaded(&loaded);
         let warnings = loaded.told_warnings().collect();
         loaded.config.keep_launches(&current);
         let plan = ReloadPlan::between(&current, &loaded.config);
@@ -197,7 +197,7 @@ impl Reloader {
         let mut current = self.current.lock().await;
         let mut read = self.read(occasion).await;
         let findings = match &read {
-            Ok((_, loaded)) => Finding::of_loaded(loaded),
+            Ok((_, loaded)) => ConfigFinding::of_loaded(loaded),
             Err(_) => Vec::new(),
         };
         if read.is_ok() {
@@ -264,7 +264,7 @@ impl Reloader {
     ) -> Option<T> {
         let (state, origin) = (self.history.clone()?, self.origin.clone());
         // The path may need the file system, so it is determined off the runtime.
-        off_the_runtime(move || Some(work(&ConfigHistory::of(&state, &origin.path()?)))).await
+        off_the_runtime(move || Some(work(&ConfigHistory::for_file(&state, &origin.path()?)))).await
     }
 
     async fn read(&self, occasion: Occasion) -> Result<(Option<String>, Loaded), LoadError> {

@@ -10,7 +10,7 @@ use std::{
 
 use mainstay_core::{
     era::Revision,
-    record::{ClientInfo, Origin},
+    record::{CallOrigin, ClientInfo},
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ pub struct StatelessClients(Mutex<Clients>);
 
 #[derive(Debug, Default)]
 struct Clients {
-    recent: HashMap<Origin, RecentClient>,
+    recent: HashMap<CallOrigin, RecentClient>,
     requests: u64,
 }
 
@@ -45,7 +45,7 @@ struct RecentClient {
 /// A client without a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatelessClient {
-    pub origin: Arc<Origin>,
+    pub origin: Arc<CallOrigin>,
     pub revision: Revision,
     /// Time of the latest request.
     pub seen_at: SystemTime,
@@ -55,7 +55,7 @@ pub struct StatelessClient {
 
 impl StatelessClients {
     /// Records a request.
-    pub fn note(&self, origin: &Origin, revision: Revision, is_call: bool) {
+    pub fn note(&self, origin: &CallOrigin, revision: Revision, is_call: bool) {
         let (origin, now) = (bounded(origin), Instant::now());
         let calls = u64::from(is_call);
         let mut clients = self.0.lock();
@@ -88,7 +88,7 @@ impl StatelessClients {
         clients.forget_old(now);
         let mut recent: Vec<_> = clients.recent.iter().collect();
         recent.sort_unstable_by_key(|(_, recent)| std::cmp::Reverse(recent.request));
-        let client = |(origin, recent): (&Origin, &RecentClient)| StatelessClient {
+        let client = |(origin, recent): (&CallOrigin, &RecentClient)| StatelessClient {
             origin: Arc::new(origin.clone()),
             revision: recent.revision,
             seen_at: clock.checked_sub(now - recent.at).unwrap_or(clock),
@@ -116,14 +116,14 @@ impl Clients {
 }
 
 /// Limits the length of the client's texts.
-fn bounded(origin: &Origin) -> Cow<'_, Origin> {
+fn bounded(origin: &CallOrigin) -> Cow<'_, CallOrigin> {
     let client = origin.client.as_ref();
     let is_long = |info: &&ClientInfo| info.name.len().max(info.version.len()) > MAX_TEXT;
     let Some(ClientInfo { name, version }) = client.filter(is_long) else {
         return Cow::Borrowed(origin);
     };
     let cut = |text: &str| text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
-    Cow::Owned(Origin {
+    Cow::Owned(CallOrigin {
         client: Some(ClientInfo {
             name: cut(name),
             version: cut(version),
@@ -138,13 +138,13 @@ mod tests {
 
     use super::*;
 
-    fn origin(name: &str) -> Origin {
-        Origin {
+    fn origin(name: &str) -> CallOrigin {
+        CallOrigin {
             client: Some(ClientInfo {
                 name: name.to_owned(),
                 version: "1".to_owned(),
             }),
-            ..Origin::of(Door::McpHttp)
+            ..CallOrigin::from_door(Door::McpHttp)
         }
     }
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, io, path::PathBuf, sync::Arc};
 
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
-use mainstay_core::switches::{Off, Switches};
+use mainstay_core::switches::{ClientSwitches, Off};
 use mainstay_platform::{blocking::try_off_the_runtime, state};
 use tokio::sync::Mutex;
 
@@ -20,12 +20,12 @@ pub struct SwitchBoard {
 
 #[derive(Debug, Default)]
 struct Snapshot {
-    switches: Switches,
+    switches: ClientSwitches,
     by_client: HashMap<Box<str>, Arc<Off>>,
 }
 
 impl Snapshot {
-    fn new(switches: Switches) -> Self {
+    fn new(switches: ClientSwitches) -> Self {
         let off = |(name, off): (&str, &Off)| (name.into(), Arc::new(off.clone()));
         Self {
             by_client: switches.iter().map(off).collect(),
@@ -40,7 +40,7 @@ impl SwitchBoard {
     pub fn open(path: Option<PathBuf>) -> Self {
         let switches = path.as_ref().map(|path| match state::read_private(path) {
             Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
-            Err(error) if error.is_not_found() => Ok(Switches::default()),
+            Err(error) if error.is_not_found() => Ok(ClientSwitches::default()),
             Err(error) => Err(error.into()),
         });
         let switches = switches.transpose().unwrap_or_else(|error| {
@@ -54,13 +54,13 @@ impl SwitchBoard {
         }
     }
 
-    pub fn all(&self) -> Switches {
+    pub fn all(&self) -> ClientSwitches {
         self.current.load().switches.clone()
     }
 
     /// The switches of the client with this name that are off. The name is computed only if there
     /// are any switches, because it may have to be read from the client's declaration.
-    pub fn of<'n>(&self, client_name: impl FnOnce() -> Cow<'n, str>) -> Option<Arc<Off>> {
+    pub fn off_for<'n>(&self, client_name: impl FnOnce() -> Cow<'n, str>) -> Option<Arc<Off>> {
         let current = self.current.load();
         if current.by_client.is_empty() {
             return None;
@@ -70,7 +70,10 @@ impl SwitchBoard {
 
     /// Changes the switches, and returns the names of the clients whose switches have changed. If
     /// the change cannot be saved, nothing is changed.
-    pub async fn change(&self, change: impl FnOnce(&mut Switches)) -> io::Result<Vec<String>> {
+    pub async fn change(
+        &self,
+        change: impl FnOnce(&mut ClientSwitches),
+    ) -> io::Result<Vec<String>> {
         let _changing = self.changing.lock().await;
         let before = self.current.load_full();
         let mut after = before.switches.clone();
@@ -107,7 +110,7 @@ mod tests {
             tool: None,
         };
         let board = SwitchBoard::open(Some(path.clone()));
-        assert!(board.of(|| unreachable!("nobody has any")).is_none());
+        assert!(board.off_for(|| unreachable!("nobody has any")).is_none());
         let changed_clients = board
             .change(|switches| switches.set("one", &switch, false))
             .await
@@ -115,9 +118,9 @@ mod tests {
         assert_eq!(changed_clients, ["one"]);
         let again = SwitchBoard::open(Some(path.clone()));
         assert_eq!(again.all(), board.all());
-        let off = again.of(|| "one".into()).expect("switches");
+        let off = again.off_for(|| "one".into()).expect("switches");
         assert!(off.has_server(&switch.server));
-        assert!(again.of(|| "two".into()).is_none());
+        assert!(again.off_for(|| "two".into()).is_none());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -125,7 +128,10 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600);
         }
         fs::write(&path, "{").expect("written");
-        assert_eq!(SwitchBoard::open(Some(path)).all(), Switches::default());
+        assert_eq!(
+            SwitchBoard::open(Some(path)).all(),
+            ClientSwitches::default()
+        );
     }
 
     #[tokio::test]
@@ -138,6 +144,6 @@ mod tests {
         };
         let changed = board.change(|switches| switches.set("one", &switch, false));
         assert!(changed.await.is_err());
-        assert_eq!(board.all(), Switches::default());
+        assert_eq!(board.all(), ClientSwitches::default());
     }
 }

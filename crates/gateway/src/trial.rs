@@ -6,9 +6,9 @@
 use std::{sync::Arc, time::Duration};
 
 use mainstay_core::{
-    catalog::{Item, ListKind, ServerCatalog},
+    catalog::{CatalogItem, ListKind, ServerCatalog},
     config::{Config, Launch, ServerConfig},
-    lifecycle::State,
+    lifecycle::SessionState,
     trouble,
 };
 use mainstay_platform::lineage::Lineage;
@@ -16,7 +16,7 @@ use tokio::time::timeout_at;
 
 use crate::{
     Gateway, GatewayOptions,
-    supervisor::{Server, ServerView},
+    supervisor::{ServerHandle, ServerView},
 };
 
 /// Time for reading the lists, in addition to the start.
@@ -29,7 +29,7 @@ const MAX_STDERR_LINES: usize = 10;
 #[derive(Debug)]
 pub struct Trial {
     gateway: Arc<Gateway>,
-    server: Arc<Server>,
+    server: Arc<ServerHandle>,
     until: tokio::time::Instant,
 }
 
@@ -75,7 +75,7 @@ impl Trial {
         }
     }
 
-    pub fn server(&self) -> &Server {
+    pub fn server(&self) -> &ServerHandle {
         &self.server
     }
 
@@ -91,7 +91,7 @@ impl Trial {
     pub fn outcome(&self) -> Tried {
         let view = self.server.view();
         let status = &view.status;
-        let is_up = status.state == State::Connected && view.is_ready(status.epoch);
+        let is_up = status.state == SessionState::Connected && view.is_ready(status.epoch);
         if let (true, Some(catalog)) = (is_up, &view.catalog) {
             let catalog = Arc::clone(catalog);
             return Tried::Up {
@@ -119,14 +119,14 @@ impl Trial {
     }
 
     /// The items of a list that clients would see.
-    pub fn shown<T>(
+    pub fn visible_items<T>(
         &self,
         catalog: &ServerCatalog,
         kind: ListKind,
-        convert: fn(&Item) -> T,
+        convert: fn(&CatalogItem) -> T,
     ) -> Vec<T> {
         let withheld = &self.server.config().withheld;
-        catalog.shown(kind, withheld).map(convert).collect()
+        catalog.visible_items(kind, withheld).map(convert).collect()
     }
 
     /// The next step of a person if the server is not up for this reason.

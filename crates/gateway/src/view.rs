@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use mainstay_core::{
-    catalog::{ListKind, Owner, Target},
+    catalog::{ItemTarget, ListKind, Owner},
     era::Caller,
-    event::{Event, EventKind},
+    event::{EventKind, ServerEvent},
     failure::Failure,
     ids::ServerName,
     names::Unresolved,
@@ -19,8 +19,8 @@ use mainstay_core::{
 use crate::{
     Gateway,
     access_rules::AccessRules,
-    registry::{Profile, ProfileSnapshot, unknown_server},
-    supervisor::Server,
+    registry::{ProfileSnapshot, PublishedProfile, unknown_server},
+    supervisor::ServerHandle,
 };
 
 /// The access rules for one principal.
@@ -33,10 +33,10 @@ struct PrincipalRules {
 /// One client's view during one request. Its content may change while the request waits.
 #[derive(Clone, Debug)]
 pub struct View {
-    pub profile: Arc<Profile>,
+    pub profile: Arc<PublishedProfile>,
     /// The one server of a transparent endpoint. There its own settings withhold tools. The
     /// catalogs of other endpoints do not have these tools.
-    only: Option<Arc<Server>>,
+    only: Option<Arc<ServerHandle>>,
     off: Option<Arc<Off>>,
     /// `None` allows everything.
     access: Option<PrincipalRules>,
@@ -47,24 +47,29 @@ pub struct View {
 pub enum Unseen {
     Unresolved(Unresolved),
     /// The client's own switch hides the target.
-    SwitchedOff(Target),
+    SwitchedOff(ItemTarget),
 }
 
 impl Gateway {
     /// A client's view of a profile, with the names of its catalog.
-    pub fn view(&self, profile: &Arc<Profile>, principal: &Principal, caller: &Caller) -> View {
+    pub fn view(
+        &self,
+        profile: &Arc<PublishedProfile>,
+        principal: &Principal,
+        caller: &Caller,
+    ) -> View {
         let name = || client_name(principal, caller.client_info.as_deref());
         View {
             profile: Arc::clone(profile),
             only: None,
-            off: self.switches.of(name),
+            off: self.switches.off_for(name),
             access: self.access(principal),
         }
     }
 
     /// A client's view of the transparent endpoint of a server, with the original names. Switches
     /// apply to profiles only.
-    pub fn view_of_server(&self, server: &Arc<Server>, principal: &Principal) -> View {
+    pub fn view_of_server(&self, server: &Arc<ServerHandle>, principal: &Principal) -> View {
         View {
             only: Some(Arc::clone(server)),
             ..self.view_of_all(principal)
@@ -97,7 +102,7 @@ impl Gateway {
     }
 
     /// The server of this name. A server outside of the view fails like an unknown name.
-    pub fn server(&self, view: &View, name: &str) -> Result<Arc<Server>, Failure> {
+    pub fn server(&self, view: &View, name: &str) -> Result<Arc<ServerHandle>, Failure> {
         let server = self.registry.server(name)?;
         if view.has_server(&server.name) {
             Ok(server)
@@ -107,7 +112,7 @@ impl Gateway {
     }
 
     /// The servers that a client sees, in configuration order.
-    pub fn servers_of(&self, view: &View) -> Vec<Arc<Server>> {
+    pub fn servers_of(&self, view: &View) -> Vec<Arc<ServerHandle>> {
         let mut servers = self.registry.servers_of(&view.profile);
         servers.retain(|server| view.has_server(&server.name));
         servers
@@ -115,8 +120,8 @@ impl Gateway {
 }
 
 impl View {
-    pub fn shown(&self) -> Arc<ProfileSnapshot> {
-        self.profile.shown()
+    pub fn snapshot(&self) -> Arc<ProfileSnapshot> {
+        self.profile.snapshot()
     }
 
     pub fn has_server(&self, server: &ServerName) -> bool {
@@ -146,7 +151,7 @@ impl View {
     }
 
     /// True if an item of this list is hidden from the client.
-    pub fn hides(&self, kind: ListKind, target: &Target) -> bool {
+    pub fn hides(&self, kind: ListKind, target: &ItemTarget) -> bool {
         self.hides_item(kind, &target.server, &target.original)
     }
 
@@ -167,13 +172,13 @@ impl View {
     /// True if an item of this kind can be hidden at a transparent endpoint.
     pub fn may_hide(&self, kind: ListKind) -> bool {
         let only = self.only.as_ref().filter(|_| kind == ListKind::Tools);
-        let withholds = |server: &Arc<Server>| !server.config().withheld.is_nothing();
+        let withholds = |server: &Arc<ServerHandle>| !server.config().withheld.is_nothing();
         self.off.is_some() || self.access.is_some() || only.is_some_and(withholds)
     }
 
     /// True if a server's tool is part of the view, whether or not it is listed at present.
     pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
-        let config = &self.shown().config;
+        let config = &self.snapshot().config;
         config.has_server(server)
             && config.has_tool(server, tool)
             && self.is_within(server)
@@ -183,21 +188,25 @@ impl View {
 
     /// True if no tool of any server can be hidden.
     pub fn has_all_tools(&self) -> bool {
-        self.shown().config.tools.is_everything()
+        self.snapshot().config.tools.is_everything()
             && self.only.is_none()
             && self.off.is_none()
             && self.access.is_none()
     }
 
-    pub fn tool(&self, name: &str) -> Result<Target, Unseen> {
-        self.named(ListKind::Tools, self.shown().tool(name))
+    pub fn tool(&self, name: &str) -> Result<ItemTarget, Unseen> {
+        self.named(ListKind::Tools, self.snapshot().tool(name))
     }
 
-    pub fn prompt(&self, name: &str) -> Result<Target, Unseen> {
-        self.named(ListKind::Prompts, self.shown().prompt(name))
+    pub fn prompt(&self, name: &str) -> Result<ItemTarget, Unseen> {
+        self.named(ListKind::Prompts, self.snapshot().prompt(name))
     }
 
-    fn named(&self, kind: ListKind, found: Result<&Target, Unresolved>) -> Result<Target, Unseen> {
+    fn named(
+        &self,
+        kind: ListKind,
+        found: Result<&ItemTarget, Unresolved>,
+    ) -> Result<ItemTarget, Unseen> {
         let target = found.map_err(Unseen::Unresolved)?;
         if !self.allows_item(kind, &target.server, &target.original) {
             return Err(Unseen::Unresolved(Unresolved::Unknown));
@@ -209,8 +218,8 @@ impl View {
     }
 
     /// The tool or prompt of this name, whether or not the profile lists tools.
-    pub fn find(&self, kind: ListKind, name: &str) -> Result<Target, Unresolved> {
-        let catalog = &self.shown().catalog;
+    pub fn find(&self, kind: ListKind, name: &str) -> Result<ItemTarget, Unresolved> {
+        let catalog = &self.snapshot().catalog;
         let target = match kind {
             ListKind::Prompts => catalog.prompt(name)?,
             _ => catalog.tool(name)?,
@@ -224,7 +233,7 @@ impl View {
     /// The server in a tool's or prompt's exposed name, if the client may see it. The server may
     /// have been removed.
     pub fn named_by(&self, name: &str) -> Option<ServerName> {
-        let snapshot = self.shown();
+        let snapshot = self.snapshot();
         let named = snapshot.catalog.named_by(name);
         named.filter(|server| self.has_server(server)).cloned()
     }
@@ -232,7 +241,7 @@ impl View {
     /// The owner of this URI, as far as the lists tell. Resources that are hidden from the client
     /// have no owner.
     pub fn resource(&self, uri: &str) -> Owner {
-        match self.shown().catalog.resource(uri) {
+        match self.snapshot().catalog.resource(uri) {
             Owner::Server(target) if !self.has_resource(&target.server, &target.original) => {
                 Owner::Absent(None)
             }
@@ -241,7 +250,7 @@ impl View {
                 servers.retain(|server| self.has_resource(server, uri));
                 match &servers[..] {
                     [] => Owner::Absent(None),
-                    [server] => Owner::Server(Target {
+                    [server] => Owner::Server(ItemTarget {
                         server: server.clone(),
                         original: uri.into(),
                     }),
@@ -258,7 +267,7 @@ impl View {
     }
 
     /// The part of an event about servers that the client sees. `None` if there is none.
-    pub fn visible_event(&self, event: &Event) -> Option<Event> {
+    pub fn visible_event(&self, event: &ServerEvent) -> Option<ServerEvent> {
         if let Some(server) = &event.server {
             return self.has_server(server).then(|| event.clone());
         }
@@ -287,7 +296,7 @@ impl View {
     /// The owner of the subject of a completion: a template, which is named literally, or a
     /// resource.
     pub fn reference(&self, uri: &str) -> Owner {
-        match self.shown().catalog.template(uri) {
+        match self.snapshot().catalog.template(uri) {
             Some(target)
                 if self.has_server(&target.server) && !self.hides(ListKind::Templates, target) =>
             {

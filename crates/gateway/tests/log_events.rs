@@ -14,7 +14,7 @@ use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
 use mainstay_core::{config::Config, failure::FailureKind, ids::ServerName};
 use mainstay_gateway::{
     GatewayOptions,
-    calls::{CallSink, Calls, Client, Receipt, Request, Upstream},
+    calls::{CallClient, CallRequest, CallSink, Calls, Receipt, Upstream},
     registry::Registry,
 };
 use mainstay_transport::Frame;
@@ -205,8 +205,8 @@ async fn call(registry: &Registry, calls: &Calls, server: &str) -> Option<Failur
     let server = registry.named(&name).expect("a configured server");
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"break"}}"#;
     let frame = Frame::read(text.to_owned().into()).expect("a message");
-    let request = Request::new(frame, None).expect("a request");
-    let (sink, _stream) = CallSink::new(Client::nobody(), None);
+    let request = CallRequest::new(frame, None).expect("a request");
+    let (sink, _stream) = CallSink::new(CallClient::nobody(), None);
     let (_cancel, cancelled) = oneshot::channel();
     let receipt = Receipt::new();
     let upstream = Upstream::Shared(server);

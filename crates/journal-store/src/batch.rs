@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use bytestring::ByteString;
 use mainstay_core::{
     config::Payloads,
-    record::{Attempt, Cid, Origin, RecordError, State, Status, Target},
+    record::{CallAttempt, CallOrigin, Cid, RecordError, State, Status, Target},
     redact::{Redactor, Secrets},
 };
 use mainstay_journal::{
-    Finished, Outcome,
+    CallOutcome, Finished,
     store::{Ending, Keep, PendingTransition, RecordedCall, Rest},
 };
 use rusqlite::{CachedStatement, Connection, params};
@@ -185,7 +185,7 @@ impl<'s> Batch<'s> {
         let secrets = keep.secrets.as_deref();
         let RowIds { holder, .. } = self.place(&keep.origin, (&keep.target, true), secrets)?;
         let text = self.redactor.redact(&keep.text, secrets);
-        let cid = Cid::of(text.as_bytes());
+        let cid = Cid::for_content(text.as_bytes());
         self.put((cid, holder), Content::Kept(&text))?;
         Ok(cid)
     }
@@ -198,7 +198,7 @@ impl<'s> Batch<'s> {
     /// The ids of the caller and of the target.
     fn place(
         &mut self,
-        origin: &Origin,
+        origin: &CallOrigin,
         (target, is_listed): (&Target, bool),
         secrets: Option<&Secrets>,
     ) -> rusqlite::Result<RowIds> {
@@ -259,7 +259,7 @@ impl<'s> Batch<'s> {
             upstream,
         } = finished;
         let (status, error, result) = match outcome {
-            Outcome::Answered { result, error } => {
+            CallOutcome::Answered { result, error } => {
                 debug_assert_eq!(state, State::Answered, "an answer is its last state");
                 let status = error.as_ref().map_or(Status::Ok, |_| Status::Error);
                 (
@@ -268,11 +268,11 @@ impl<'s> Batch<'s> {
                     self.object(result.as_ref(), call, holder)?,
                 )
             }
-            Outcome::Failed { status, error } => (*status, Some(error), None),
+            CallOutcome::Failed { status, error } => (*status, Some(error), None),
         };
         let words = match (outcome, self.payloads) {
             // The error's text is part of the result, which is not stored.
-            (Outcome::Answered { .. }, Payloads::Digest | Payloads::Off) => None,
+            (CallOutcome::Answered { .. }, Payloads::Digest | Payloads::Off) => None,
             _ => error.map(|error| self.redactor.redact(&error.text, call.secrets.as_deref())),
         };
         Ok(End {
@@ -323,7 +323,7 @@ impl<'s> Batch<'s> {
             Payloads::Full if text.len() as u64 <= self.bounds.object => Content::Kept(&text),
             Payloads::Full | Payloads::Digest | Payloads::Off => Content::Hashed(text.len()),
         };
-        self.put((Cid::of(text.as_bytes()), holder), content)
+        self.put((Cid::for_content(text.as_bytes()), holder), content)
             .map(Some)
     }
 
@@ -362,7 +362,7 @@ struct RowIds {
 struct End<'e> {
     status: Status,
     attempts: u32,
-    earlier: &'e [Attempt],
+    earlier: &'e [CallAttempt],
     queue: i64,
     upstream: i64,
     duration: Option<i64>,
@@ -404,9 +404,9 @@ fn redacted_target(
 }
 
 /// The origin with its client's name redacted, if that holds a secret.
-fn redacted_origin(redactor: &Redactor, origin: &Origin) -> Option<Origin> {
+fn redacted_origin(redactor: &Redactor, origin: &CallOrigin) -> Option<CallOrigin> {
     let client = origin.client.as_ref()?.redacted(redactor)?;
-    Some(Origin {
+    Some(CallOrigin {
         client: Some(client),
         ..origin.clone()
     })

@@ -13,7 +13,7 @@ use std::{
 use mainstay_core::{
     config,
     failure::FailureKind,
-    record::{Origin, State, Status, Target},
+    record::{CallOrigin, State, Status, Target},
     redact::Redactor,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -77,7 +77,7 @@ impl Published {
 #[derive(Debug)]
 pub struct Memory {
     pub next_call: i64,
-    pub origins: Interner<Origin>,
+    pub origins: Interner<CallOrigin>,
     pub targets: Interner<Target>,
     pub objects: Objects,
     pub holders: Holders,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mainstay_journal::{Filter, Gap, Outage, Page};
+use mainstay_journal::{Gap, Outage, RecordFilter, RecordPage};
 use rusqlite::{Connection, params};
 
 use super::{
@@ -99,8 +99,8 @@ pub fn read(
 /// The gaps between the calls of a page.
 pub fn on_page(
     connection: &Connection,
-    filter: &Filter,
-    page: &Page,
+    filter: &RecordFilter,
+    page: &RecordPage,
 ) -> rusqlite::Result<Vec<Gap>> {
     let newest = page.calls.first().map(|call| call.started_at);
     let oldest = page.calls.last().map(|call| call.started_at);

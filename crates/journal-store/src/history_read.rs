@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mainstay_journal::{History, Mark, Period, ServerHistory, Transition};
+use mainstay_journal::{JournalHistory, Mark, Period, ServerHistory, Transition};
 use rusqlite::{Row, params};
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 const MAX_ANSWERED: usize = 10_000;
 impl Reader {
     /// The history of a period.
-    pub fn history(&self, period: &Period) -> Result<History, StoreError> {
+    pub fn history(&self, period: &Period) -> Result<JournalHistory, StoreError> {
         let (since, until) = (micros(period.since), micros(period.until));
         let names = match &period.server {
             Some(name) => vec![name.clone()],
@@ -30,7 +30,7 @@ impl Reader {
             None => true,
         };
         let limit = period.limit.min(MAX_ANSWERED / names.len().max(1)).max(1);
-        let mut history = History::default();
+        let mut history = JournalHistory::default();
         for server in names {
             let (mut rows, truncated) = self.rows(&server, since, until, limit)?;
             rows.retain(|(at, _)| *at > since || holds(*at));

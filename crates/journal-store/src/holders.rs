@@ -9,7 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use mainstay_core::{
     ids::ServerName,
-    record::{Origin, Target},
+    record::{CallOrigin, Target},
 };
 use mainstay_journal::Holder;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -76,7 +76,7 @@ impl Holders {
         &mut self,
         connection: &Connection,
         (target_id, target): (u32, &Target),
-        (origin_id, origin): (u32, &Origin),
+        (origin_id, origin): (u32, &CallOrigin),
     ) -> rusqlite::Result<u32> {
         if let Some(id) = self.0.get(&(target_id, origin_id)) {
             return Ok(*id);
@@ -84,7 +84,7 @@ impl Holders {
         if self.0.len() >= MAX_KNOWN {
             self.0.clear();
         }
-        let id = number(connection, &Holder::of(origin, target))?;
+        let id = number(connection, &Holder::from_call(origin, target))?;
         self.0.insert((target_id, origin_id), id);
         Ok(id)
     }

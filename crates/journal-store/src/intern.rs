@@ -4,7 +4,7 @@ use std::{collections::HashMap, hash::Hash};
 
 use mainstay_core::{
     ids::ServerName,
-    record::{ClientInfo, Door, Origin, Target},
+    record::{CallOrigin, ClientInfo, Door, Target},
 };
 use rusqlite::{Connection, Row, params};
 
@@ -69,7 +69,7 @@ impl<T: Interned> Interner<T> {
     }
 }
 
-impl Interned for Origin {
+impl Interned for CallOrigin {
     const TABLE: &str = "origins";
 
     fn insert(&self, connection: &Connection, id: u32) -> rusqlite::Result<()> {
@@ -97,7 +97,7 @@ impl Interned for Origin {
 }
 
 /// The origin with this id.
-pub fn origin(connection: &Connection, id: u32) -> Result<Option<Origin>, StoreError> {
+pub fn origin(connection: &Connection, id: u32) -> Result<Option<CallOrigin>, StoreError> {
     let mut origins = connection.prepare_cached(
         "SELECT door, profile, client, version, principal, session FROM origins WHERE id = ?",
     )?;
@@ -105,11 +105,11 @@ pub fn origin(connection: &Connection, id: u32) -> Result<Option<Origin>, StoreE
     origins.next()?.map(read_origin).transpose()
 }
 
-fn read_origin(row: &Row<'_>) -> Result<Origin, StoreError> {
+fn read_origin(row: &Row<'_>) -> Result<CallOrigin, StoreError> {
     let name: Option<String> = row.get(2)?;
     let version: Option<String> = row.get(3)?;
     let door = Door::from_code(row.get(0)?).ok_or(StoreError::Corrupt("an unknown door"))?;
-    Ok(Origin {
+    Ok(CallOrigin {
         door,
         profile: row.get(1)?,
         client: name

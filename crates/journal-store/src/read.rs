@@ -10,9 +10,11 @@ use std::{
 };
 
 use mainstay_core::record::{
-    Attempt, Cid, Payload, Record, RecordError, RecordId, State, Status, TraceId,
+    CallAttempt, Cid, Payload, Record, RecordError, RecordId, State, Status, TraceId,
 };
-use mainstay_journal::{Filter, Holder, JournalError, Page, RecordsSpan, Whose};
+use mainstay_journal::{
+    Holder, JournalError, PrincipalFilter, RecordFilter, RecordPage, RecordsSpan,
+};
 use mainstay_platform::state::trusted_dir;
 use parking_lot::Mutex;
 use rusqlite::{Connection, types::Value};
@@ -219,10 +221,10 @@ impl Reader {
     /// becomes false.
     pub fn records(
         &mut self,
-        filter: &Filter,
+        filter: &RecordFilter,
         limit: usize,
         is_awaited: &dyn Fn() -> bool,
-    ) -> Result<Page, StoreError> {
+    ) -> Result<RecordPage, StoreError> {
         let targets = self.targets(filter)?;
         let named = self.named(filter)?;
         let origins = self.origins(filter)?;
@@ -308,7 +310,7 @@ impl Reader {
             .iter()
             .filter_map(|id| self.record(RecordId(*id)).transpose())
             .collect::<Result<Vec<_>, _>>()?;
-        let page = Page {
+        let page = RecordPage {
             next: next.map(RecordId),
             calls,
             total_count,
@@ -317,7 +319,7 @@ impl Reader {
             gaps: Vec::new(),
         };
         let gaps = gaps::on_page(&self.connection, filter, &page)?;
-        Ok(Page { gaps, ..page })
+        Ok(RecordPage { gaps, ..page })
     }
 
     /// The number of calls, and the time of the oldest one.
@@ -396,7 +398,7 @@ impl Reader {
             Storage::Nowhere => return Err(JournalError::NotKept(cid).into()),
             Storage::File => files.read(&cid, offset, length)?,
             Storage::Database => {
-                if Cid::of(data) != cid {
+                if Cid::for_content(data) != cid {
                     return Err(JournalError::Damaged(cid).into());
                 }
                 let from = usize::try_from(offset).map_or(data.len(), |at| at.min(data.len()));
@@ -459,7 +461,7 @@ impl Reader {
     }
 
     /// The targets that match the filter; `None` if all do.
-    fn targets(&self, filter: &Filter) -> Result<Option<Ids>, StoreError> {
+    fn targets(&self, filter: &RecordFilter) -> Result<Option<Ids>, StoreError> {
         self.ids(
             "targets",
             &[
@@ -470,7 +472,7 @@ impl Reader {
     }
 
     /// The targets whose names contain the text. Empty without a text.
-    fn named(&self, filter: &Filter) -> Result<Ids, StoreError> {
+    fn named(&self, filter: &RecordFilter) -> Result<Ids, StoreError> {
         let contained = filter.text.as_ref().map(|text| {
             let escaped = text
                 .replace('\\', r"\\")
@@ -485,12 +487,12 @@ impl Reader {
         Ok(self.ids("targets", &[condition])?.unwrap_or_default())
     }
 
-    fn origins(&self, filter: &Filter) -> Result<Option<Ids>, StoreError> {
+    fn origins(&self, filter: &RecordFilter) -> Result<Option<Ids>, StoreError> {
         let door = filter.door.map(|door| door.code().to_string());
-        let principal = match &filter.whose {
-            Whose::Anybodys => None,
-            Whose::Of(None) => Some(Value::Null),
-            Whose::Of(Some(principal)) => Some(Value::Text(principal.clone())),
+        let principal = match &filter.principal {
+            PrincipalFilter::Anybodys => None,
+            PrincipalFilter::Of(None) => Some(Value::Null),
+            PrincipalFilter::Of(Some(principal)) => Some(Value::Text(principal.clone())),
         };
         self.ids(
             "origins",
@@ -594,7 +596,7 @@ fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, 
 }
 
 /// The attempts before the last one.
-fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<Attempt>, StoreError> {
+fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<CallAttempt>, StoreError> {
     if call.attempts < 2 {
         return Ok(Vec::new());
     }
@@ -604,7 +606,7 @@ fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<Attempt>, 
     let mut attempts = attempts.query([call.id])?;
     let mut found = Vec::new();
     while let Some(row) = attempts.next()? {
-        found.push(Attempt {
+        found.push(CallAttempt {
             ended: duration(row.get(0)?),
             state: State::from_code(row.get(1)?).ok_or(StoreError::Corrupt("a state"))?,
             error: RecordError {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use mainstay_core::record::TraceId;
-use mainstay_journal::Filter;
+use mainstay_journal::RecordFilter;
 use memchr::memmem::Finder;
 use rusqlite::Connection;
 
@@ -111,7 +111,7 @@ pub struct CallSearch {
 
 impl CallSearch {
     /// Starts a search. `None` if no call needs to be read.
-    pub fn new(filter: &Filter, patience: Duration) -> Option<Self> {
+    pub fn new(filter: &RecordFilter, patience: Duration) -> Option<Self> {
         if !filter.reads_calls() {
             return None;
         }

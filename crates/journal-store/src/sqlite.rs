@@ -2,7 +2,8 @@
 
 use mainstay_core::record::{Cid, Record, RecordId};
 use mainstay_journal::{
-    Filter, History, Holder, JournalError, Page, Period, Range, RecordsSpan, Series, store::Store,
+    Holder, JournalError, JournalHistory, Period, Range, RecordFilter, RecordPage, RecordsSpan,
+    Series, store::Store,
 };
 
 use super::{
@@ -30,10 +31,10 @@ impl Sqlite {
 impl Store for Sqlite {
     fn records(
         &self,
-        filter: &Filter,
+        filter: &RecordFilter,
         limit: usize,
         is_awaited: &dyn Fn() -> bool,
-    ) -> Result<Page, JournalError> {
+    ) -> Result<RecordPage, JournalError> {
         let ask = |reader: &mut Reader| reader.records(filter, limit, is_awaited);
         Ok(self.readers.with(ask)?)
     }
@@ -46,7 +47,7 @@ impl Store for Sqlite {
         Ok(self.readers.with(|reader| reader.span())?)
     }
 
-    fn history(&self, period: &Period) -> Result<History, JournalError> {
+    fn history(&self, period: &Period) -> Result<JournalHistory, JournalError> {
         Ok(self.readers.with(|reader| reader.history(period))?)
     }
 

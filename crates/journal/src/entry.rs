@@ -16,7 +16,7 @@ use std::{
 
 use bytestring::ByteString;
 use mainstay_core::{
-    record::{Attempt, Origin, RecordError, State, Status, Target, TraceId},
+    record::{CallAttempt, CallOrigin, RecordError, State, Status, Target, TraceId},
     redact::Secrets,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -27,7 +27,7 @@ use super::queue::JournalQueue;
 /// A call at its start.
 #[derive(Debug)]
 pub struct Begun {
-    pub origin: Arc<Origin>,
+    pub origin: Arc<CallOrigin>,
     pub target: Target,
     /// True if the server lists the name that is called. Names that clients invent have no statistics of
     /// their own.
@@ -44,10 +44,10 @@ pub struct Begun {
 /// The end of a call.
 #[derive(Debug)]
 pub struct Finished {
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     pub attempts: u32,
     /// Attempts before the last one.
-    pub earlier: Vec<Attempt>,
+    pub earlier: Vec<CallAttempt>,
     pub at: Instant,
     /// Time that the call waited for a session.
     pub queue: Duration,
@@ -56,7 +56,7 @@ pub struct Finished {
 }
 
 #[derive(Debug)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The server gave a result, or an error of its own.
     Answered {
         result: Option<ByteString>,
@@ -82,9 +82,9 @@ impl NotWritten {
 /// The entry of a running call. Dropping it before it is finished records the call as cancelled, in its last
 /// state.
 #[derive(Debug)]
-pub struct Entry(Option<Arc<RecordedCall>>);
+pub struct JournalEntry(Option<Arc<RecordedCall>>);
 
-impl Entry {
+impl JournalEntry {
     pub(super) fn new(call: Option<Arc<RecordedCall>>) -> Self {
         Self(call)
     }
@@ -128,7 +128,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for JournalEntry {
     fn drop(&mut self) {
         if let Some(call) = self.0.take() {
             drop(call.end(None));
@@ -169,7 +169,7 @@ pub type Waiter = oneshot::Sender<Result<(), NotWritten>>;
 /// The part of a call that is shared with the store.
 #[derive(Debug)]
 pub struct RecordedCall {
-    pub origin: Arc<Origin>,
+    pub origin: Arc<CallOrigin>,
     pub target: Target,
     pub is_listed: bool,
     pub trace: Option<TraceId>,
@@ -199,8 +199,8 @@ impl Rest {
     pub fn bytes(&self) -> usize {
         let finished = self.ending.as_ref().and_then(|end| end.finished.as_ref());
         let result = match finished.map(|finished| &finished.outcome) {
-            Some(Outcome::Answered { result, .. }) => result.as_ref(),
-            Some(Outcome::Failed { .. }) | None => None,
+            Some(CallOutcome::Answered { result, .. }) => result.as_ref(),
+            Some(CallOutcome::Failed { .. }) | None => None,
         };
         let payloads = self.arguments.iter().chain(result);
         payloads.map(|text| text.len()).sum()
@@ -302,7 +302,7 @@ impl RecordedCall {
     fn end(self: Arc<Self>, mut finished: Option<Finished>) -> Acknowledged {
         let mut result_size = None;
         if let Some(Finished { outcome, .. }) = &mut finished
-            && let Outcome::Answered { result, .. } = outcome
+            && let CallOutcome::Answered { result, .. } = outcome
         {
             self.state.store(State::Answered.code(), Ordering::Relaxed);
             result_size = result.as_ref().map(|text| text.len());

@@ -111,7 +111,7 @@ pub struct Period {
 
 /// The history of a period, oldest first. The status at the start of the period comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct History {
+pub struct JournalHistory {
     /// Sorted by name.
     pub servers: Vec<ServerHistory>,
     pub daemon: Vec<(SystemTime, Mark)>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_core::{
     ids::ServerName,
     message::Method,
-    record::{Origin, Target},
+    record::{CallOrigin, Target},
 };
 
 /// The fields of a call's caller and target that decide who may see the call.
@@ -20,7 +20,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    pub fn of(origin: &Origin, target: &Target) -> Self {
+    pub fn from_call(origin: &CallOrigin, target: &Target) -> Self {
         let is_tool = target.server.is_some() && target.method == Method::ToolsCall.name();
         Self {
             principal: origin.principal.clone(),

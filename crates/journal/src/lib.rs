@@ -26,7 +26,7 @@ use bytestring::ByteString;
 use mainstay_core::{
     config::{self, Payloads},
     ids::ServerName,
-    record::{Cid, Origin, Record, RecordId, Target},
+    record::{CallOrigin, Cid, Record, RecordId, Target},
     redact::Secrets,
 };
 use mainstay_platform::blocking::try_off_the_runtime;
@@ -34,11 +34,11 @@ use tokio::sync::Semaphore;
 
 pub use self::{
     counters::{Counters, Outage},
-    entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
+    entry::{Acknowledged, Begun, CallOutcome, Finished, JournalEntry, NotWritten},
     error::JournalError,
-    history::{Gap, History, Mark, Period, ServerHistory, Transition},
+    history::{Gap, JournalHistory, Mark, Period, ServerHistory, Transition},
     holder::Holder,
-    records::{Filter, Page, RecordsSpan, Whose},
+    records::{PrincipalFilter, RecordFilter, RecordPage, RecordsSpan},
     statistics::{Bucket, By, Order, Range, Series},
 };
 use self::{
@@ -81,8 +81,8 @@ impl Journal {
     }
 
     /// Starts a call. In strict mode [`Entry::intent`] must be awaited before the call is sent.
-    pub fn begin(&self, new_call: Begun) -> Entry {
-        Entry::new(RecordedCall::begin(new_call, &self.queue))
+    pub fn begin(&self, new_call: Begun) -> JournalEntry {
+        JournalEntry::new(RecordedCall::begin(new_call, &self.queue))
     }
 
     /// True if arguments and results can be read again.
@@ -95,7 +95,7 @@ impl Journal {
     pub async fn keep(
         &self,
         text: ByteString,
-        origin: Arc<Origin>,
+        origin: Arc<CallOrigin>,
         target: Target,
         secrets: Option<Arc<Secrets>>,
     ) -> Result<Cid, NotWritten> {
@@ -113,7 +113,7 @@ impl Journal {
     }
 
     /// Changes of servers' statuses in a period, and starts and stops of Mainstay.
-    pub async fn history(&self, period: Period) -> Result<History, JournalError> {
+    pub async fn history(&self, period: Period) -> Result<JournalHistory, JournalError> {
         self.flush_in_time().await;
         let (since, until) = (period.since, period.until);
         let mut history = self.ask(move |store| store.history(&period)).await?;
@@ -201,7 +201,11 @@ impl Journal {
 
     /// The newest records that match the filter, including the latest. A search that reads calls waits for a
     /// permit, and ends soon after its caller stopped waiting.
-    pub async fn records(&self, filter: Filter, limit: usize) -> Result<Page, JournalError> {
+    pub async fn records(
+        &self,
+        filter: RecordFilter,
+        limit: usize,
+    ) -> Result<RecordPage, JournalError> {
         self.flush_in_time().await;
         let turn = if filter.reads_calls() {
             let turns = Arc::clone(&self.searches);

@@ -12,7 +12,7 @@ use std::{
 use bytestring::ByteString;
 use mainstay_core::{
     config::Durability,
-    record::{Cid, Origin, Target},
+    record::{CallOrigin, Cid, Target},
     redact::Secrets,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -94,7 +94,7 @@ impl Extras {
 pub struct Keep {
     pub text: ByteString,
     /// The origin of the call that brought the text.
-    pub origin: Arc<Origin>,
+    pub origin: Arc<CallOrigin>,
     pub target: Target,
     /// Secrets of the server.
     pub secrets: Option<Arc<Secrets>>,
@@ -206,7 +206,7 @@ impl JournalQueue {
     pub(super) fn keep(
         &self,
         text: ByteString,
-        origin: Arc<Origin>,
+        origin: Arc<CallOrigin>,
         target: Target,
         secrets: Option<Arc<Secrets>>,
     ) -> oneshot::Receiver<Result<Cid, NotWritten>> {

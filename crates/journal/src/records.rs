@@ -8,7 +8,7 @@ use super::history::Gap;
 
 /// A filter of records. The default selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct RecordFilter {
     /// One of these servers. As in all lists, an empty list selects all.
     pub servers: Vec<String>,
     /// Servers' own names of tools or prompts, URIs, or `server/tool`.
@@ -21,7 +21,7 @@ pub struct Filter {
     pub session: Option<String>,
     /// A filter that reads calls: see [`Filter::reads_calls`].
     pub trace: Option<TraceId>,
-    pub whose: Whose,
+    pub principal: PrincipalFilter,
     /// Earliest start of a call, inclusive; `until` is the latest, inclusive.
     pub since: Option<SystemTime>,
     pub until: Option<SystemTime>,
@@ -35,7 +35,7 @@ pub struct Filter {
     pub uncounted: bool,
 }
 
-impl Filter {
+impl RecordFilter {
     /// True if each call that passes the rest of the filter must be read. Such a search is
     /// [uncounted](Filter::uncounted) and ends after some time: see [`Page::searched_back_to`].
     pub fn reads_calls(&self) -> bool {
@@ -45,7 +45,7 @@ impl Filter {
 
 /// Selects calls by the principal of their token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Whose {
+pub enum PrincipalFilter {
     #[default]
     Anybodys,
     /// Calls of this principal; `None` for calls without a token.
@@ -54,7 +54,7 @@ pub enum Whose {
 
 /// A page of records, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct RecordPage {
     pub calls: Vec<Record>,
     /// Number of records that match the filter, on all pages. If the filter is
     /// [uncounted](Filter::uncounted), the number of records that were looked at.

@@ -12,9 +12,9 @@ pub use super::{
 };
 use super::{
     error::JournalError,
-    history::{History, Period},
+    history::{JournalHistory, Period},
     holder::Holder,
-    records::{Filter, Page, RecordsSpan},
+    records::{RecordFilter, RecordPage, RecordsSpan},
     statistics::{Range, Series},
 };
 
@@ -25,16 +25,16 @@ pub trait Store: Debug + Send + Sync {
     /// `history`. A long search ends early when `is_awaited` becomes false.
     fn records(
         &self,
-        filter: &Filter,
+        filter: &RecordFilter,
         limit: usize,
         is_awaited: &dyn Fn() -> bool,
-    ) -> Result<Page, JournalError>;
+    ) -> Result<RecordPage, JournalError>;
 
     fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError>;
 
     fn span(&self) -> Result<RecordsSpan, JournalError>;
 
-    fn history(&self, period: &Period) -> Result<History, JournalError>;
+    fn history(&self, period: &Period) -> Result<JournalHistory, JournalError>;
 
     fn statistics(&self, range: &Range) -> Result<Vec<Series>, JournalError>;
 

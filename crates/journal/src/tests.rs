@@ -25,8 +25,13 @@ struct Idle {
 }
 
 impl Store for Idle {
-    fn records(&self, _: &Filter, _: usize, _: &dyn Fn() -> bool) -> Result<Page, JournalError> {
-        Ok(Page {
+    fn records(
+        &self,
+        _: &RecordFilter,
+        _: usize,
+        _: &dyn Fn() -> bool,
+    ) -> Result<RecordPage, JournalError> {
+        Ok(RecordPage {
             calls: Vec::new(),
             total_count: 7,
             truncated: false,
@@ -44,7 +49,7 @@ impl Store for Idle {
         absent()
     }
 
-    fn history(&self, _: &Period) -> Result<History, JournalError> {
+    fn history(&self, _: &Period) -> Result<JournalHistory, JournalError> {
         absent()
     }
 
@@ -93,7 +98,7 @@ fn journal(durability: Durability) -> (Journal, Arc<Idle>) {
 
 fn new_call(arguments: ByteString) -> Begun {
     Begun {
-        origin: Arc::new(Origin::of(Door::Rest)),
+        origin: Arc::new(CallOrigin::from_door(Door::Rest)),
         target: Target {
             server: None,
             method: "tools/call".into(),
@@ -113,7 +118,7 @@ fn calls_that_are_too_many_are_counted() {
     for (durability, dropped) in [(Durability::Relaxed, 2), (Durability::Strict, 0)] {
         let (journal, _) = journal(durability);
         let begin = || journal.begin(new_call("{}".into()));
-        let entries: Vec<Entry> = (0..MAX_CALLS + 2).map(|_| begin()).collect();
+        let entries: Vec<JournalEntry> = (0..MAX_CALLS + 2).map(|_| begin()).collect();
         let unrecorded = entries.iter().filter(|entry| !entry.is_some()).count();
         assert_eq!(unrecorded as u64, dropped, "{durability:?}");
         assert_eq!(journal.counters().dropped, dropped);
@@ -126,10 +131,10 @@ fn calls_that_are_too_many_are_counted() {
 fn payloads_that_are_too_much_are_counted() {
     let (journal, _) = journal(Durability::Relaxed);
     let half = ByteString::from("x".repeat(MAX_BYTES / 2));
-    let entries: Vec<Entry> = (0..3)
+    let entries: Vec<JournalEntry> = (0..3)
         .map(|_| journal.begin(new_call(half.clone())))
         .collect();
-    assert!(entries.iter().all(Entry::is_some));
+    assert!(entries.iter().all(JournalEntry::is_some));
     assert_eq!(journal.counters().payloads_dropped, 1);
     assert_eq!(journal.depth(), (3, MAX_BYTES));
 }
@@ -140,7 +145,10 @@ async fn a_store_that_does_not_write_is_read_all_the_same() {
     let (journal, _) = journal(Durability::Relaxed);
     let _entry = journal.begin(new_call("{}".into()));
     let started_at = tokio::time::Instant::now();
-    let page = journal.records(Filter::default(), 1).await.expect("read");
+    let page = journal
+        .records(RecordFilter::default(), 1)
+        .await
+        .expect("read");
     assert_eq!(page.total_count, 7);
     assert!(started_at.elapsed() >= WRITTEN_WITHIN);
 }

@@ -268,7 +268,7 @@ impl TokenEndpoint<'_> {
                 reason: error.to_string(),
                 is_sent: !matches!(error, WebError::NotSent(_)),
             })?;
-        normalise(response)
+        normalise(&response)
     }
 
     fn tokens<E: oauth2::ErrorResponse + IntoRefusal>(
@@ -323,14 +323,14 @@ const MAX_DESCRIPTION: usize = 300;
 
 /// The answer as RFC 6749 has it: JSON, with an error status where it is an error. Servers also write forms, errors
 /// with status 200, and pages. An answer that says neither yes nor no is [`GrantError::Unavailable`].
-fn normalise(response: WebResponse) -> Result<WebResponse, GrantError> {
+fn normalise(response: &WebResponse) -> Result<WebResponse, GrantError> {
     let status = response.status().as_u16();
     let unavailable = |reason| GrantError::Unavailable {
         reason,
         is_sent: true,
     };
-    let object = read_object(&response);
-    let code = object.as_ref().and_then(|object| error_code(object));
+    let object = read_object(response);
+    let code = object.as_ref().and_then(error_code);
     if let Some(code) = code {
         if status >= 500 || status == 429 || TRANSIENT_CODES.contains(&code.as_str()) {
             return Err(unavailable(refusal_text(&code, None)));

@@ -19,7 +19,7 @@ impl Scopes {
     }
 
     pub fn contains(&self, scope: &str) -> bool {
-        self.0.iter().any(|known| known == scope)
+        self.0.iter().any(|present| present == scope)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {

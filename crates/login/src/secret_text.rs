@@ -15,6 +15,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret,
 pub mod optional {
     use super::{Deserialize, Deserializer, Secret, Serializer};
 
+    #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
     pub fn serialize<S: Serializer>(
         secret: &Option<Secret>,
         serializer: S,

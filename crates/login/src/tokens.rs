@@ -115,7 +115,7 @@ impl Tokens {
         if access.is_empty() || !access.bytes().all(|byte| (0x21..=0x7e).contains(&byte)) {
             return Err(UnusableToken::Characters);
         }
-        let refresh = answer.refresh_token.as_ref().map(|token| token.secret());
+        let refresh = answer.refresh_token.as_ref().map(RefreshToken::secret);
         let refresh = refresh.filter(|token| !token.is_empty()).map(Secret::new);
         Ok(Self {
             access: Secret::new(access),

@@ -18,15 +18,18 @@ use mainstay_login::{
 };
 use oauth2::url::{Url, form_urlencoded};
 
+/// Status, content type and body of an answer, or the reason that there is none.
+type FakeAnswer = Result<(u16, &'static str, String), WebError>;
+
 /// An authorization server that sends prepared answers, the last of them again and again.
 #[derive(Debug)]
 struct FakeIssuer {
-    answers: Mutex<Vec<Result<(u16, &'static str, String), WebError>>>,
+    answers: Mutex<Vec<FakeAnswer>>,
     requests: Mutex<Vec<WebRequest>>,
 }
 
 impl FakeIssuer {
-    fn new(answers: Vec<Result<(u16, &'static str, String), WebError>>) -> Self {
+    fn new(answers: Vec<FakeAnswer>) -> Self {
         Self {
             answers: Mutex::new(answers),
             requests: Mutex::default(),

@@ -7,19 +7,19 @@ use mainstay_client_files::Front;
 use mainstay_core::config::{Config, Secret};
 pub use mainstay_doors::listen::{Listeners, bind};
 use mainstay_doors::{
-    connections::{Connections, Limits as ConnectionLimits},
+    connections::{ConnectionLimits, Connections},
     http::{self, HttpServer},
     mcp::{ClientLimits, Limits, Mcp, Seal, SessionLimits, wire::stdio},
-    unread::Unread,
+    unread::UnreadAnswers,
 };
-use mainstay_doorway::{authenticator::Authenticator, bodies::Limits as BodyLimits, guard::Guard};
+use mainstay_doorway::{authenticator::Authenticator, bodies::BodyLimits, guard::Guard};
 use mainstay_gateway::{
     DRAIN_LIMIT, Gateway, GatewayOptions, SERVERS_LIMIT,
-    registry::Profile,
+    registry::PublishedProfile,
     reload::{Reloaded, Reloader},
 };
 use mainstay_platform::{descriptors, environment::LoadError};
-use mainstay_rest::Endpoint;
+use mainstay_rest::McpEndpoint;
 use mainstay_tokens::Tokens;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -98,7 +98,7 @@ pub struct Daemon {
     mcp_task: JoinHandle<()>,
     hand_over: Option<mpsc::Sender<HandOver>>,
     /// The facts that REST shows about this daemon.
-    about: mainstay_rest::about::Daemon,
+    about: mainstay_rest::about::DaemonFacts,
     connect: Option<Front>,
 }
 
@@ -113,9 +113,9 @@ impl Daemon {
             hand_over,
             connect,
         } = options.into();
-        let about = mainstay_rest::about::Daemon {
+        let about = mainstay_rest::about::DaemonFacts {
             external_tools: config.external_tools,
-            ..mainstay_rest::about::Daemon::now(options.state.clone())
+            ..mainstay_rest::about::DaemonFacts::now(options.state.clone())
         };
         // Without a key, no session is revived.
         let state = options.state.clone().filter(|_| session_key.is_some());
@@ -129,7 +129,7 @@ impl Daemon {
         ));
         // The binding has the concrete type. The call below converts it to a `dyn`.
         let doors = Arc::downgrade(&mcp);
-        gateway.client_sessions.are_of(doors);
+        gateway.client_sessions.set_doors(doors);
         let stop = CancellationToken::new();
         let mcp_task = tokio::spawn({
             let (mcp, stop) = (Arc::clone(&mcp), stop.clone());
@@ -177,7 +177,7 @@ impl Daemon {
         let listen = listen.map(|address| address.to_string()).collect();
         let exposed = !address.ip().is_loopback();
         let authenticator = Authenticator::new(tokens.clone(), self.require_token, exposed);
-        let endpoint = Endpoint {
+        let endpoint = McpEndpoint {
             address,
             demand: authenticator.mcp,
         };
@@ -187,7 +187,7 @@ impl Daemon {
             guard: Guard::new(address, &self.hosts, &self.origins),
             authenticator,
             connections: Connections::new(self.connections.within(descriptors::limit())),
-            unread: Unread::new(self.max_unread),
+            unread: UnreadAnswers::new(self.max_unread),
             look: self.look,
         };
         tokio::spawn(http::serve(listeners, Arc::new(door), self.stop.clone()))
@@ -201,14 +201,14 @@ impl Daemon {
     /// The REST door at this endpoint, if it has one. `listen` are the addresses at which the daemon listens.
     fn rest_at(
         &self,
-        endpoint: Option<Endpoint>,
+        endpoint: Option<McpEndpoint>,
         listen: Vec<String>,
         tokens: Tokens,
     ) -> axum::Router {
         let rest = mainstay_rest::router(mainstay_rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
             tokens,
-            daemon: mainstay_rest::about::Daemon {
+            daemon: mainstay_rest::about::DaemonFacts {
                 listen,
                 ..self.about.clone()
             },
@@ -244,7 +244,7 @@ impl Daemon {
     /// there.
     pub fn serve_stdio<I, O>(
         &self,
-        profile: Arc<Profile>,
+        profile: Arc<PublishedProfile>,
         input: I,
         output: O,
         leave: CancellationToken,
@@ -254,7 +254,7 @@ impl Daemon {
         O: AsyncWrite + Unpin + Send + 'static,
     {
         let (mcp, stop) = (Arc::clone(&self.mcp), self.stop.clone());
-        let max_body = self.bodies.of_body;
+        let max_body = self.bodies.body_bytes;
         let ends = stdio::Ends {
             stop: stop.clone(),
             leave,
@@ -274,7 +274,7 @@ impl Daemon {
 
     /// The longest message of a client on stdio, in bytes.
     pub fn max_message(&self) -> usize {
-        self.bodies.of_body
+        self.bodies.body_bytes
     }
 
     /// Time that calls in flight have to end at a stop.
@@ -323,8 +323,8 @@ fn limits(config: &Config, pauses: Pauses) -> Limits {
             },
         },
         bodies: BodyLimits {
-            of_body: config.max_body_bytes,
-            of_all: config.max_bodies_bytes,
+            body_bytes: config.max_body_bytes,
+            total_bytes: config.max_bodies_bytes,
             time: config.body_timeout,
             pause: pauses.body,
         },

@@ -117,7 +117,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
     let home = home!();
     let config = config(&home, servers);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: ").await;
+    daemon.wait_for_stderr("ready: ").await;
     let client = client(&home, &daemon);
     let pid = daemon.daemon_pid();
     for _ in 0..20 {
@@ -160,9 +160,13 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
         echo(&client, &name).await;
     }
     daemon.signal(Signal::TERM);
-    daemon.says("stopping").await;
+    daemon.wait_for_stderr("stopping").await;
     // E17: the log lines about a flood are no flood.
-    assert!(daemon.said.lines().count() < 100, "{}", daemon.said);
+    assert!(
+        daemon.stderr_text.lines().count() < 100,
+        "{}",
+        daemon.stderr_text
+    );
     assert_eq!(daemon.ended().await, Some(0));
     check_logs(&home, servers);
 
@@ -175,7 +179,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
         p50: at(50),
         p99: at(99),
         worst: at(100),
-        elapsed: elapsed,
+        elapsed,
     };
     assert!(report.peak < ALLOWED_ALL, "{report:?}");
     assert!(report.worst < SLOW_CALL, "{report:?}");

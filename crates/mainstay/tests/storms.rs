@@ -44,7 +44,10 @@ async fn a_hundred_processes_start_within_their_limit() {
         json!({"startup": {"maxConcurrent": LIMIT}}),
     )
     .await;
-    gateway.daemon.says("ready: 100 of 100 servers").await;
+    gateway
+        .daemon
+        .wait_for_stderr("ready: 100 of 100 servers")
+        .await;
     let elapsed = started_at.elapsed();
     println!("{PROCESSES} processes, {LIMIT} at once: {elapsed:?}");
     let least = HANDSHAKE * PROCESSES.div_ceil(LIMIT);
@@ -68,7 +71,10 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     let servers = servers.map(|(number, url)| (format!("s{number}"), json!({"url": url})));
     let settings = json!({"maxAttemptsPerSecond": MAX_ATTEMPTS_PER_SECOND});
     let mut gateway = Gateway::start(servers.collect(), settings).await;
-    gateway.daemon.says("ready: 200 of 200 servers").await;
+    gateway
+        .daemon
+        .wait_for_stderr("ready: 200 of 200 servers")
+        .await;
     let before = fleet.attempts().len();
 
     // After the cut, all servers would be tried at once, because each session opens its event stream again.
@@ -133,7 +139,7 @@ impl Gateway {
     async fn during(&mut self, description: &str, work: impl Future<Output = ()>) {
         tokio::select! {
             () = soon(STORM, description, work) => {}
-            line = self.daemon.says("stopping") => panic!("it stops by itself: {line}"),
+            line = self.daemon.wait_for_stderr("stopping") => panic!("it stops by itself: {line}"),
         }
     }
 
@@ -158,7 +164,7 @@ impl Gateway {
 
     async fn stop(mut self) {
         self.daemon.signal(Signal::TERM);
-        self.daemon.says("stopping").await;
+        self.daemon.wait_for_stderr("stopping").await;
         assert_eq!(self.daemon.ended().await, Some(0));
     }
 }

@@ -105,7 +105,7 @@ pub struct ConfigHistory {
 
 /// The result of restoring a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored<T> {
+pub struct RestoredVersion<T> {
     /// The result of writing its bytes.
     pub done: T,
     /// The version whose content was restored.
@@ -116,7 +116,7 @@ pub struct Restored<T> {
 
 impl ConfigHistory {
     /// The history of this file. The file need not exist.
-    pub fn of(state: &StateDir, path: &Path) -> Self {
+    pub fn for_file(state: &StateDir, path: &Path) -> Self {
         // A folder may have several paths, so it is resolved. The file's own name stays, even if it is a
         // link.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -218,7 +218,7 @@ impl ConfigHistory {
         number: Option<u64>,
         force: bool,
         write: impl FnOnce(&[u8]) -> Result<T, Failure>,
-    ) -> Result<Restored<T>, Failure> {
+    ) -> Result<RestoredVersion<T>, Failure> {
         let _held = self.hold().map_err(not_kept)?;
         let found = content(&self.path);
         if found.is_some() && !force && self.is_changed().map_err(not_kept)? {
@@ -242,7 +242,7 @@ impl ConfigHistory {
             .inspect_err(|error| self.tell_unkept(error))
             .ok()
             .flatten();
-        Ok(Restored {
+        Ok(RestoredVersion {
             done,
             restored: target.version,
             version: newest.map_or(target.version, |(newest, _)| newest.version),

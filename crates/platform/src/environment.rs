@@ -188,7 +188,7 @@ impl LoadError {
                 None => self.to_string(),
             },
         };
-        let findings: Vec<_> = self.errors().iter().map(ConfigError::told).collect();
+        let findings: Vec<_> = self.errors().iter().map(ConfigError::to_json).collect();
         Failure::new(FailureKind::InvalidConfig, message).with("findings", findings)
     }
 }
@@ -231,16 +231,16 @@ impl Loaded {
 
 /// The source of a configuration, with the command line's additions. It can be read again.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct ConfigurationSource {
     pub flag: Option<PathBuf>,
     /// The value of `--health-interval`; `Some(None)` disables health checks.
     pub health_interval: Option<Option<Duration>>,
-    pub clients: Clients,
+    pub clients: ClientsFlags,
 }
 
 /// The values of `--mcp-clients` and related flags.
 #[derive(Clone, Debug, Default)]
-pub struct Clients {
+pub struct ClientsFlags {
     /// `--mcp-clients`: the usual file of another program.
     pub usual: bool,
     /// `--mcp-clients-config`
@@ -249,7 +249,7 @@ pub struct Clients {
     pub inline: Vec<Inline>,
 }
 
-impl Origin {
+impl ConfigurationSource {
     pub fn load(&self) -> Result<Loaded, LoadError> {
         let text = self.text()?;
         self.parse(text.as_deref())
@@ -370,7 +370,7 @@ impl Origin {
 
     /// True if a flag defines the servers, even without a file.
     pub fn is_stated(&self) -> bool {
-        let Clients {
+        let ClientsFlags {
             usual,
             file,
             inline,
@@ -402,9 +402,9 @@ impl Origin {
 
 /// Loads the configuration: the file of `flag`, else that of the environment, else the user's own.
 pub fn load(flag: Option<&Path>) -> Result<Loaded, LoadError> {
-    let origin = Origin {
+    let origin = ConfigurationSource {
         flag: flag.map(Path::to_owned),
-        ..Origin::default()
+        ..ConfigurationSource::default()
     };
     origin.load()
 }

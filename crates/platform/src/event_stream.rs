@@ -13,7 +13,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// One block of a stream: an event, or settings of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct ServerSentEvent {
     /// The value of `event`.
     pub name: Option<String>,
     pub id: Option<String>,
@@ -51,7 +51,7 @@ pub struct EventParser {
 /// An incomplete event.
 #[derive(Debug, Default)]
 struct Block {
-    event: Event,
+    event: ServerSentEvent,
     data: EventData,
     /// Bytes of its lines so far.
     size: usize,
@@ -91,7 +91,7 @@ impl EventParser {
     }
 
     /// The next complete event.
-    pub fn next_event(&mut self) -> Option<Result<Event, TooLarge>> {
+    pub fn next_event(&mut self) -> Option<Result<ServerSentEvent, TooLarge>> {
         loop {
             if self.after_return && !self.input.is_empty() {
                 self.after_return = false;
@@ -127,7 +127,7 @@ impl EventParser {
 
     /// The last event at the end of the stream, which has no blank line. The reader decides whether its data
     /// is complete.
-    pub fn last_event(&mut self) -> Option<Event> {
+    pub fn last_event(&mut self) -> Option<ServerSentEvent> {
         let line = std::mem::take(&mut self.line).freeze();
         if !line.is_empty() && !std::mem::take(&mut self.skips_line) {
             self.block.line(&line, self.limit);
@@ -194,7 +194,7 @@ impl Block {
     }
 
     /// Ends the block at its blank line. `None` for an empty block.
-    fn end(self) -> Option<Result<Event, TooLarge>> {
+    fn end(self) -> Option<Result<ServerSentEvent, TooLarge>> {
         if let Some(too_large) = self.too_large {
             return Some(Err(too_large));
         }
@@ -202,8 +202,8 @@ impl Block {
             EventData::Nothing => None,
             data => Some(data.bytes()),
         };
-        let event = Event { data, ..self.event };
-        (event != Event::default()).then_some(Ok(event))
+        let event = ServerSentEvent { data, ..self.event };
+        (event != ServerSentEvent::default()).then_some(Ok(event))
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     /// The events of a stream that arrives in pieces of `size` bytes.
-    fn events(stream: &str, size: usize, limit: usize) -> Vec<Result<Event, TooLarge>> {
+    fn events(stream: &str, size: usize, limit: usize) -> Vec<Result<ServerSentEvent, TooLarge>> {
         let mut parser = EventParser::new(limit);
         let mut events = Vec::new();
         for piece in stream.as_bytes().chunks(size) {
@@ -258,25 +258,25 @@ mod tests {
         events
     }
 
-    fn check(stream: &str, limit: usize, expected: &[Event]) {
+    fn check(stream: &str, limit: usize, expected: &[ServerSentEvent]) {
         for size in 1..=stream.len() {
-            let found: Result<Vec<Event>, TooLarge> =
+            let found: Result<Vec<ServerSentEvent>, TooLarge> =
                 events(stream, size, limit).into_iter().collect();
             assert_eq!(found.as_deref(), Ok(expected), "in pieces of {size}");
         }
     }
 
-    fn data(text: &str) -> Event {
-        Event {
+    fn data(text: &str) -> ServerSentEvent {
+        ServerSentEvent {
             data: Some(Bytes::copy_from_slice(text.as_bytes())),
-            ..Event::default()
+            ..ServerSentEvent::default()
         }
     }
 
     #[test]
     fn fields_make_events_however_they_arrive() {
         let stream = "\u{feff}data: a\ndata\ndata:b\n\n: a comment\n\r\nevent: e\rid: 7\rretry: 12\rretry: x\rdata:  c\rother: d\r\rid: 1\0\n\ndata: unfinished";
-        let whole = Event {
+        let whole = ServerSentEvent {
             name: Some("e".to_owned()),
             id: Some("7".to_owned()),
             retry: Some(12),

@@ -95,13 +95,13 @@ impl Lineage {
     }
 
     /// The last id of the chain. It is the same for the same configuration.
-    pub fn own(&self) -> &str {
+    pub fn own_id(&self) -> &str {
         ids(&self.chain).last().unwrap_or_default()
     }
 
     /// Checks that a client may be served whose request came by this chain.
     pub fn admit(&self, chain: &str) -> Result<(), LineageError> {
-        if ids(chain).any(|id| id == self.own()) {
+        if ids(chain).any(|id| id == self.own_id()) {
             Err(LineageError::LeadsBack)
         } else if ids(chain).count() >= MAX_CHAIN {
             Err(LineageError::TooLong)
@@ -268,7 +268,7 @@ mod tests {
         let second = below(first.chain(), Some(&other)).expect("another file");
         assert_eq!(
             second.chain(),
-            format!("{},{}", first.chain(), second.own())
+            format!("{},{}", first.chain(), second.own_id())
         );
         below(second.chain(), Some(&one)).expect_err("further up");
     }
@@ -309,7 +309,7 @@ mod tests {
         let us = below("a", None).expect("the second");
         assert_eq!(us.admit(us.chain()), Err(LineageError::LeadsBack));
         assert_eq!(
-            us.admit(&format!("{},x", us.own())),
+            us.admit(&format!("{},x", us.own_id())),
             Err(LineageError::LeadsBack)
         );
         // A Mainstay above may also be a client of this one.

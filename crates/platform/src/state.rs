@@ -200,7 +200,7 @@ impl StateDir {
     }
 
     /// Takes the directory for this process until the result is dropped.
-    pub fn own(self) -> Result<Ownership, StateError> {
+    pub fn take_ownership(self) -> Result<Ownership, StateError> {
         let lock = self.clone().lock(LOCK_ATTEMPTS)?;
         // A killed daemon has left its file.
         if let Err(error) = DaemonFile::remove(&self.0) {
@@ -407,9 +407,9 @@ mod tests {
     fn one_process_owns_the_directory_and_the_next_may_have_it() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path().join("state"));
-        let first = dir.clone().own().expect("owned");
+        let first = dir.clone().take_ownership().expect("owned");
         first.announce("http://127.0.0.1:1").expect("announced");
-        let error = dir.clone().own().expect_err("taken");
+        let error = dir.clone().take_ownership().expect_err("taken");
         let text = error.to_string();
         assert!(
             text.contains("http://127.0.0.1:1") && text.contains(&std::process::id().to_string()),
@@ -422,7 +422,7 @@ mod tests {
         let token = first.token.clone();
         drop(first);
         assert_eq!(dir.daemon().expect("read"), None);
-        assert_eq!(dir.own().expect("owned again").token, token);
+        assert_eq!(dir.take_ownership().expect("owned again").token, token);
     }
 
     /// The file of a killed daemon names an address where another program may listen now.
@@ -430,7 +430,7 @@ mod tests {
     fn what_a_dead_daemon_left_leads_nowhere() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path());
-        let owner = dir.clone().own().expect("owned");
+        let owner = dir.clone().take_ownership().expect("owned");
         owner.announce("http://127.0.0.1:1").expect("announced");
         let left = fs::read(folder.path().join("daemon.json")).expect("a file");
         drop(owner);
@@ -443,7 +443,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for text in ["", "\n", "short", "has blanks in its 256 bits"] {
             fs::write(folder.path().join(TOKEN), text).expect("written");
-            let error = StateDir::new(folder.path()).own().expect_err("refused");
+            let error = StateDir::new(folder.path())
+                .take_ownership()
+                .expect_err("refused");
             assert!(
                 matches!(error, StateError::BadToken(_)),
                 "{text:?}: {error}"
@@ -456,7 +458,7 @@ mod tests {
     fn instances_stand_beside_each_other_and_are_used_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path());
-        let _daemon = dir.clone().own().expect("owned");
+        let _daemon = dir.clone().take_ownership().expect("owned");
         let first = dir.own_instance("a").expect("taken");
         let second = dir.own_instance("a").expect("another");
         assert_ne!(first.path(), second.path());
@@ -476,7 +478,7 @@ mod tests {
             |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path().join("state"));
-        let owner = dir.clone().own().expect("owned");
+        let owner = dir.clone().take_ownership().expect("owned");
         owner.announce("http://127.0.0.1:1").expect("announced");
         assert_eq!(mode(dir.path()), 0o700);
         let token = owner.token.clone();
@@ -487,7 +489,7 @@ mod tests {
         drop(owner);
         fs::set_permissions(dir.path().join(TOKEN), fs::Permissions::from_mode(0o644))
             .expect("set");
-        drop(dir.clone().own().expect("owned"));
+        drop(dir.clone().take_ownership().expect("owned"));
         assert_eq!(mode(&dir.path().join(TOKEN)), 0o600);
     }
 }

@@ -23,7 +23,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Facts about the daemon.
 #[derive(Clone, Debug)]
-pub struct Daemon {
+pub struct DaemonFacts {
     pub started_at: SystemTime,
     /// `started_at` on a clock that does not jump.
     pub since: Instant,
@@ -35,7 +35,7 @@ pub struct Daemon {
     pub external_tools: bool,
 }
 
-impl Daemon {
+impl DaemonFacts {
     /// A daemon that starts now.
     pub fn now(state: Option<PathBuf>) -> Self {
         Self {

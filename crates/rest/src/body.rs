@@ -40,7 +40,7 @@ impl<T: DeserializeOwned> OptionalFromRequest<RestDoor> for Body<T> {
 }
 
 async fn read(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
-    let mut body = Limited::new(request.into_body(), door.bodies.of_body);
+    let mut body = Limited::new(request.into_body(), door.bodies.body_bytes);
     let pace = Pace::begin(&door.bodies);
     let mut whole = BytesMut::new();
     loop {
@@ -53,7 +53,7 @@ async fn read(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
                 }
             }
             Some(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(Refusal::TooLarge(door.bodies.of_body));
+                return Err(Refusal::TooLarge(door.bodies.body_bytes));
             }
             Some(Err(error)) => {
                 return Err(Refusal::Malformed(format!("the body ended early: {error}")));

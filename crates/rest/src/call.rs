@@ -16,8 +16,8 @@ use mainstay_core::{
 use mainstay_doorway::trace::TraceHeaders;
 use mainstay_gateway::{
     Gateway, View,
-    calls::{Answering, CallRefusal, CallSink, Client, Closed, Receipt, RequestedCall},
-    supervisor::Server,
+    calls::{Answering, CallClient, CallRefusal, CallSink, Closed, Receipt, RequestedCall},
+    supervisor::ServerHandle,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::oneshot;
@@ -57,7 +57,7 @@ impl<T: Serialize> IntoResponse for CallAnswer<T> {
 /// A call that has arrived.
 pub struct RestCall {
     door: RestDoor,
-    client: Arc<Client>,
+    client: Arc<CallClient>,
     /// The caller's view of all servers.
     pub view: View,
     receipt: Receipt,
@@ -124,7 +124,7 @@ impl RestCall {
         };
         let refused = failure.map(|failure| CallRefusal {
             failure,
-            wanted: Some(self.requested),
+            requested: Some(self.requested),
         });
         let outcome = CallOutcome { answer, refused };
         let origin = || Arc::clone(&self.client.origin);
@@ -163,7 +163,7 @@ impl RestCall {
 
     /// Sends one request on the server's shared session. `params` is the text of a JSON object with
     /// at least one member.
-    pub async fn ask(&mut self, server: Arc<Server>, params: &str) -> Result<Raw, Failure> {
+    pub async fn ask(&mut self, server: Arc<ServerHandle>, params: &str) -> Result<Raw, Failure> {
         let (calls, method) = (&self.door.gateway.calls, self.requested.method);
         let (receipt, client) = (&self.receipt, Arc::clone(&self.client));
         let params = with_meta(params, self.follower.is_some(), self.trace.as_ref());
@@ -223,13 +223,13 @@ mod tests {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let mut headers = HeaderMap::new();
         headers.insert(TRACEPARENT, parent.parse().expect("a header"));
-        let trace = TraceHeaders::of(&headers);
+        let trace = TraceHeaders::from_headers(&headers);
         assert_eq!(
             with_meta(params, false, trace.as_ref()),
             format!(r#"{{"_meta":{{"traceparent":"{parent}"}},"name":"a","arguments":{{}}}}"#)
         );
         headers.insert(TRACESTATE, r#"a="b""#.parse().expect("a header"));
-        let trace = TraceHeaders::of(&headers);
+        let trace = TraceHeaders::from_headers(&headers);
         assert_eq!(
             with_meta(params, true, trace.as_ref()),
             format!(

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use mainstay_api::{self as api, Raw};
 use mainstay_core::{
-    catalog::{ListKind, Owner, Target},
+    catalog::{ItemTarget, ListKind, Owner},
     failure::Failure,
     ids::ServerName,
-    lifecycle::State as ServerState,
+    lifecycle::SessionState as ServerState,
     message::{self, Method},
 };
-use mainstay_gateway::{resource_not_found, shared_page, supervisor::Server};
+use mainstay_gateway::{resource_not_found, shared_page, supervisor::ServerHandle};
 use serde_json::Value;
 
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 };
 use mainstay_doorway::json_views::{
     calls::first_content,
-    lists::{NotFound, named_server, not_found, of_absent},
+    lists::{NotFound, named_server, not_found, with_server_status},
 };
 
 pub async fn call_tool(
@@ -178,7 +178,7 @@ async fn read_anywhere(call: &mut RestCall, uri: &str) -> Result<api::WholeRead,
     gateway.registry.settled().await;
     let owner = match gateway.owner(&call.view, uri) {
         Owner::Server(owner) => Ok(owner),
-        Owner::Absent(Some(server)) => Err(of_absent(
+        Owner::Absent(Some(server)) => Err(with_server_status(
             &gateway.registry,
             resource_not_found(uri),
             &server,
@@ -216,7 +216,7 @@ async fn named(
     call: &RestCall,
     kind: ListKind,
     name: &str,
-) -> Result<(Arc<Server>, String), Refusal> {
+) -> Result<(Arc<ServerHandle>, String), Refusal> {
     let (gateway, view) = (call.gateway(), &call.view);
     let registry = &gateway.registry;
     let mut found = view.find(kind, name);
@@ -248,7 +248,7 @@ async fn named(
             unclear @ NotFound::Unclear { .. } => unclear,
         }
     });
-    let Target { server, original } = found?;
+    let ItemTarget { server, original } = found?;
     let server = registry.server(server.as_str())?;
     Ok((server, message::quote(&original)))
 }

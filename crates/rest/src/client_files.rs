@@ -11,16 +11,16 @@ use std::{
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_client_files::{
-    Client, ClientFile, EntryChange as FileChange, FileFormat, FoundFile, FoundServer, Front,
-    LABEL, LeftOut, Machine, MergeStatus, Merged, System, block, entry_for, files_of, merge,
-    read_file, servers, value,
+    ClientFile, ClientKind, EntryChange, FileFormat, FoundFile, FoundServer, Front, LABEL, LeftOut,
+    Machine, MergeStatus, Merged, System, block, entry_for, files_of, merge, read_file, servers,
+    value,
 };
 use mainstay_config::{ServerStanding as Keeping, edit::Entry};
 use mainstay_core::{failure::FailureKind, ids::ServerName};
 use mainstay_doorway::authenticator::Demand;
 use mainstay_gateway::{
     registry::NewServer,
-    reload::{Change, ChangedBy},
+    reload::{ChangedBy, FileChange},
 };
 use mainstay_platform::{blocking::off_the_runtime, environment::Process};
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ const ATTEMPTS: u32 = 3;
 
 /// The MCP endpoint of this listener, and its demand for a token.
 #[derive(Clone, Copy, Debug)]
-pub struct Endpoint {
+pub struct McpEndpoint {
     pub address: SocketAddr,
     pub demand: Demand,
 }
@@ -88,7 +88,7 @@ impl Fronts {
         }
     }
 
-    fn for_client(&self, client: Client) -> &Front {
+    fn for_client(&self, client: ClientKind) -> &Front {
         let http = self.http.as_ref().filter(|_| client.speaks_http());
         http.unwrap_or(&self.connect)
     }
@@ -102,7 +102,7 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
         let is_known = machine.is_some();
         let machine = machine.unwrap_or_else(|| Machine::new(System::current(), "~"));
         let machine = machine.with_daemon(fronts.url.as_deref());
-        let clients = Client::ALL.into_iter();
+        let clients = ClientKind::ALL.into_iter();
         clients
             .map(|client| on_machine(client, &machine, is_known, &fronts))
             .collect()
@@ -113,7 +113,7 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
 }
 
 fn on_machine(
-    client: Client,
+    client: ClientKind,
     machine: &Machine,
     is_known: bool,
     fronts: &Fronts,
@@ -184,7 +184,7 @@ fn entry(server: FoundServer) -> api::ClientFileEntry {
 /// The output of `mainstay export --for CLIENT --connect`, or of `--http` if the client can use the
 /// URL.
 fn snippet(
-    client: Client,
+    client: ClientKind,
     file: Option<&ClientFile>,
     text: &str,
     fronts: &Fronts,
@@ -197,7 +197,7 @@ fn snippet(
         let section = file.sections(&whole).into_iter().next();
         let change = section.and_then(|section| {
             let entry = entry_for(client, LABEL, &front.entry(client), &section).entry?;
-            Some(FileChange::Put {
+            Some(EntryChange::Put {
                 section,
                 label: LABEL.to_owned(),
                 entry,
@@ -230,8 +230,8 @@ pub async fn import(
     Author(by): Author,
     Body(selection): Body<api::ImportFromClient>,
 ) -> Result<Json<api::ImportedFromClient>, Refusal> {
-    let client: Client = selection.client.parse().map_err(|error| {
-        let client_ids = Client::ALL.map(Client::id).join(", ");
+    let client: ClientKind = selection.client.parse().map_err(|error| {
+        let client_ids = ClientKind::ALL.map(ClientKind::id).join(", ");
         Refusal::Malformed(format!("{error}; known are {client_ids}"))
     })?;
     let fronts = Fronts::new(&door);
@@ -276,7 +276,7 @@ pub async fn import(
 
 /// The servers in all files of a client. An unreadable file is an error, because the client was
 /// requested.
-fn servers_of_client(client: Client, fronts: &Fronts) -> Result<Vec<FoundServer>, Refusal> {
+fn servers_of_client(client: ClientKind, fronts: &Fronts) -> Result<Vec<FoundServer>, Refusal> {
     let machine = Machine::from_environment(&Process)
         .map(|machine| machine.with_daemon(fronts.url.as_deref()));
     let machine = machine.ok_or_else(|| {
@@ -304,7 +304,7 @@ fn servers_of_client(client: Client, fronts: &Fronts) -> Result<Vec<FoundServer>
 
 /// The requested servers that can be imported. The others are reported as skipped.
 fn chosen(
-    client: Client,
+    client: ClientKind,
     found: Vec<FoundServer>,
     requested: Option<Vec<String>>,
     answer: &mut api::ImportedFromClient,
@@ -359,7 +359,7 @@ async fn saved(
         if new.is_empty() {
             return Ok(merged);
         }
-        let change = Change::Import(new);
+        let change = FileChange::Import(new);
         match reloader(door)?
             .write_if_unchanged(change, digest.unwrap_or_default(), by)
             .await

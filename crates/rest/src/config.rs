@@ -11,7 +11,7 @@ use axum::{
 use http::header;
 use mainstay_api as api;
 use mainstay_config::{ReloadPlan, masking};
-use mainstay_gateway::reload::Change;
+use mainstay_gateway::reload::FileChange;
 use serde_json::Value;
 
 use super::{
@@ -37,7 +37,9 @@ pub async fn put(
     Author(by): Author,
     Body(config): Body<Value>,
 ) -> Result<Json<api::ConfigUpdated>, Refusal> {
-    let plan = reloader(&door)?.write(Change::Whole(config), by).await?;
+    let plan = reloader(&door)?
+        .write(FileChange::Whole(config), by)
+        .await?;
     Ok(updated(&plan))
 }
 

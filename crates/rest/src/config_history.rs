@@ -2,14 +2,14 @@
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_gateway::reload::{History, ShownVersion, Undone, unknown_version};
+use mainstay_gateway::reload::{FileHistory, ShownVersion, UndoResult, unknown_version};
 
 use crate::{
     RestDoor, address::Path, body::Body, entries::reloader, refusal::Refusal, via::Author,
 };
 
 pub async fn list(State(door): State<RestDoor>) -> Result<Json<api::ConfigHistory>, Refusal> {
-    let History {
+    let FileHistory {
         versions,
         is_changed,
     } = reloader(&door)?.versions().await?;
@@ -41,7 +41,7 @@ pub async fn undo(
     Author(by): Author,
     Body(api::UndoConfig { version, force }): Body<api::UndoConfig>,
 ) -> Result<Json<api::ConfigUndone>, Refusal> {
-    let Undone {
+    let UndoResult {
         restored,
         version,
         plan,

@@ -3,7 +3,7 @@
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_gateway::reload::{Change, Checked, FileText, Finding, Proposal, Severity};
+use mainstay_gateway::reload::{Checked, ConfigFinding, FileChange, FileText, Proposal, Severity};
 use serde_json::Value;
 
 use crate::{RestDoor, body::Body, config, entries::reloader, refusal::Refusal, via::Author};
@@ -19,7 +19,7 @@ pub async fn put(
     Author(by): Author,
     Body(api::SetConfigText { text, digest }): Body<api::SetConfigText>,
 ) -> Result<Json<api::ConfigUpdated>, Refusal> {
-    let change = Change::Text(text);
+    let change = FileChange::Text(text);
     let plan = reloader(&door)?
         .write_if_unchanged(change, digest, by)
         .await?;
@@ -54,8 +54,8 @@ pub async fn check(
     }))
 }
 
-pub fn finding(found: Finding) -> api::ConfigFinding {
-    let Finding { severity, finding } = found;
+pub fn finding(found: ConfigFinding) -> api::ConfigFinding {
+    let ConfigFinding { severity, finding } = found;
     api::ConfigFinding {
         severity: match severity {
             Severity::Error => api::FindingSeverity::Error,

@@ -13,8 +13,8 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     registry::{NewServer, OnDuplicate},
-    reload::{Change, ChangedBy, Reloader, entry_changed, restored},
-    supervisor::{Operation, Server},
+    reload::{ChangedBy, FileChange, Reloader, entry_changed, restored},
+    supervisor::{Operation, ServerHandle},
 };
 use serde_json::{Map, Value};
 
@@ -104,7 +104,7 @@ pub async fn connect_client(
     if keeping.persist {
         write(
             &door,
-            Change::Put {
+            FileChange::Put {
                 name: legal,
                 entry: (*entry).clone(),
                 on_duplicate: OnDuplicate::Replace,
@@ -213,7 +213,7 @@ pub async fn approve(
     let api::Approval { digest, persist } = body.map(|Body(approval)| approval).unwrap_or_default();
     let (server, approved) = door.gateway.registry.approve(&name, digest).await?;
     if persist {
-        let change = Change::Put {
+        let change = FileChange::Put {
             name: server.name.clone(),
             entry: (*approved.entry).clone(),
             on_duplicate: OnDuplicate::Replace,
@@ -341,7 +341,7 @@ async fn enter(
         if on_duplicate == OnDuplicate::Refuse && registry.named(&name).is_some() {
             return Err(mainstay_gateway::registry::duplicate(&name));
         }
-        let change = Change::Put {
+        let change = FileChange::Put {
             name: name.clone(),
             entry: (*entry).clone(),
             on_duplicate,
@@ -362,13 +362,13 @@ async fn enter(
 
 async fn remove(
     door: &RestDoor,
-    server: &Server,
+    server: &ServerHandle,
     persist: Option<ChangedBy>,
 ) -> Result<(), Failure> {
     let registry = &door.gateway.registry;
     match persist {
         Some(by) if registry.standing(&server.name) == ServerStanding::Configured => {
-            write(door, Change::Remove(server.name.clone()), by).await
+            write(door, FileChange::Remove(server.name.clone()), by).await
         }
         _ => registry.remove(server.name.as_str()).await,
     }
@@ -376,7 +376,7 @@ async fn remove(
 
 async fn switch(
     door: &RestDoor,
-    server: &Server,
+    server: &ServerHandle,
     enabled: bool,
     persist: Option<ChangedBy>,
 ) -> Result<Json<api::Operated>, Refusal> {
@@ -386,7 +386,7 @@ async fn switch(
         && registry.standing(&server.name) == ServerStanding::Configured
     {
         let name = server.name.clone();
-        write(door, Change::Switch { name, enabled }, by).await?;
+        write(door, FileChange::Switch { name, enabled }, by).await?;
     } else if enabled {
         registry.enable(name).await?;
     } else {
@@ -399,7 +399,7 @@ async fn switch(
 }
 
 /// Starts a server that connects by itself, and waits for the result.
-async fn started(door: &RestDoor, server: &Server) -> api::Operated {
+async fn started(door: &RestDoor, server: &ServerHandle) -> api::Operated {
     if server.config().connects_at_start() {
         // The returned status shows the result.
         server.operate(Operation::Start).await.ok();
@@ -407,7 +407,7 @@ async fn started(door: &RestDoor, server: &Server) -> api::Operated {
     servers::operated(door, server)
 }
 
-async fn write(door: &RestDoor, change: Change, by: ChangedBy) -> Result<(), Failure> {
+async fn write(door: &RestDoor, change: FileChange, by: ChangedBy) -> Result<(), Failure> {
     reloader(door)?.write(change, by).await.map(|_| ())
 }
 

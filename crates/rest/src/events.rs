@@ -7,7 +7,7 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue};
 use mainstay_api as api;
 use mainstay_core::{
-    event::{Event, EventId},
+    event::{EventId, ServerEvent},
     ids::ServerName,
 };
 use mainstay_gateway::{
@@ -73,7 +73,7 @@ pub async fn recent(
         .as_deref()
         .map(|kinds| kinds.split(',').collect());
     let limit = query.limit.unwrap_or(usize::MAX);
-    let fits = |event: &Event| {
+    let fits = |event: &ServerEvent| {
         let server = event.server.as_ref().map(ServerName::as_str);
         before.is_none_or(|before| event.id < before)
             && query

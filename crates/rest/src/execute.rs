@@ -7,10 +7,10 @@ use mainstay_api::{self as api, Raw};
 use mainstay_core::{
     catalog::ListKind,
     failure::{Failure, FailureKind},
-    lifecycle::State as Lifecycle,
+    lifecycle::SessionState as Lifecycle,
     message::{self, Method, foreign},
 };
-use mainstay_gateway::supervisor::Server;
+use mainstay_gateway::supervisor::ServerHandle;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -127,7 +127,7 @@ impl NoResult {
 
 async fn run(
     call: &mut RestCall,
-    server: Arc<Server>,
+    server: Arc<ServerHandle>,
     tool: &str,
     arguments: &str,
 ) -> Result<Raw, NoResult> {
@@ -166,7 +166,7 @@ async fn run(
                 limit: server.config().call_timeout,
                 failure,
             },
-            None if !server.is_wanted() => NoResult::Stopping {
+            None if !server.is_desired_up() => NoResult::Stopping {
                 name: server.name.to_string(),
                 failure,
             },

@@ -15,7 +15,7 @@ use mainstay_api::{
     export::{csv_head, csv_record, json_line},
 };
 use mainstay_doorway::json_views::records::journal;
-use mainstay_journal::{Filter, Journal, JournalError};
+use mainstay_journal::{Journal, JournalError, RecordFilter};
 use mainstay_platform::blocking::off_the_runtime;
 
 use super::{RestDoor, address::Query, filter::RecordsQuery, refusal::Refusal};
@@ -72,7 +72,7 @@ impl ExportFormat {
 struct RemainingRecords {
     journal: Arc<Journal>,
     format: ExportFormat,
-    filter: Filter,
+    filter: RecordFilter,
     /// Maximum number of further records.
     limit: usize,
     /// The header line of a CSV file.
@@ -90,7 +90,7 @@ pub async fn export(
     let remaining = RemainingRecords {
         journal: Arc::clone(journal(&door.gateway.calls)?),
         format,
-        filter: Filter {
+        filter: RecordFilter {
             uncounted: true,
             ..query.filter
         },

@@ -11,7 +11,7 @@ use mainstay_api as api;
 use mainstay_doorway::json_views::servers::millis;
 use mainstay_gateway::{
     metrics::{Point, Recent, STEP},
-    supervisor::Server,
+    supervisor::ServerHandle,
 };
 use mainstay_platform::blocking::off_the_runtime;
 use parking_lot::Mutex;
@@ -74,12 +74,12 @@ impl Processes {
 
 /// The figures of a server at this moment, which is given on both clocks.
 fn server_figures(
-    server: &Server,
+    server: &ServerHandle,
     usage: &ProcessUsage,
     (now, today): (Instant, SystemTime),
 ) -> api::ServerFigures {
     let (totals, recent) = server.figures.recent(now);
-    let last_message_at = server.heard().map(Instant::from_std);
+    let last_message_at = server.last_message_at().map(Instant::from_std);
     let answered = last_message_at.max(recent.answered);
     let ago = |at: Instant| now.saturating_duration_since(at);
     let usage = usage.servers.get(server.name.as_str());

@@ -3,7 +3,7 @@
 use std::{str::FromStr, time::SystemTime};
 
 use mainstay_core::record::{Door, RecordId, State, Status, TraceId};
-use mainstay_journal::Filter;
+use mainstay_journal::RecordFilter;
 use mainstay_platform::utc;
 
 use super::refusal::Refusal;
@@ -17,7 +17,7 @@ pub const MAX_TEXT: usize = 1000;
 /// The parameters of `GET /api/call-records` and its export.
 #[derive(Debug, Default)]
 pub struct RecordsQuery {
-    pub filter: Filter,
+    pub filter: RecordFilter,
     pub limit: Option<usize>,
     /// The format of the export.
     pub format: Option<String>,

@@ -7,8 +7,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use mainstay_api as api;
-use mainstay_core::message::{self, Kind, Method};
-use mainstay_gateway::calls::{CallSink, CallStream, Calls, Client};
+use mainstay_core::message::{self, MessageKind, Method};
+use mainstay_gateway::calls::{CallClient, CallSink, CallStream, Calls};
 use mainstay_transport::Frame;
 use tokio::{
     sync::oneshot,
@@ -37,7 +37,7 @@ pub struct Followed {
 }
 
 impl Follower {
-    pub fn new(client: Arc<Client>) -> (Self, Followed) {
+    pub fn new(client: Arc<CallClient>) -> (Self, Followed) {
         let (sink, messages) = CallSink::new(client, None);
         let (cancel, cancelled) = oneshot::channel();
         let followed = Followed {
@@ -130,7 +130,7 @@ impl FollowedStream {
 /// A notification of the server as an event: its `params`, which have no line breaks.
 fn event_of(message: String) -> Option<String> {
     let frame = Frame::read(message.into()).ok()?;
-    let Kind::Notification { .. } = frame.envelope().kind else {
+    let MessageKind::Notification { .. } = frame.envelope().kind else {
         return None;
     };
     let kind = match frame.method()? {

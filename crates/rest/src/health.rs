@@ -6,7 +6,7 @@ use axum::{Json, extract::State};
 use futures_util::future::join_all;
 use mainstay_api::{HealthReport, HealthStatus, ServerHealth};
 use mainstay_core::message::Method;
-use mainstay_gateway::supervisor::Server;
+use mainstay_gateway::supervisor::ServerHandle;
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -33,7 +33,7 @@ pub async fn report(
         None => gateway
             .servers_of(&client_view)
             .into_iter()
-            .filter(|server| server.is_wanted())
+            .filter(|server| server.is_desired_up())
             .collect(),
     };
     Ok(Json(HealthReport {
@@ -43,7 +43,7 @@ pub async fn report(
 }
 
 /// Pings the server on its live session. A missing session is not opened for it.
-async fn check(server: &Arc<Server>) -> ServerHealth {
+async fn check(server: &Arc<ServerHandle>) -> ServerHealth {
     let view = server.view();
     let status = &view.status;
     let since =
@@ -53,7 +53,7 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
         name: server.name.to_string(),
         status: HealthStatus::Error,
         ping_ms: None,
-        last_success_ms: view.heard().map(since),
+        last_success_ms: view.last_message_at().map(since),
         consecutive_failures: health.map_or(0, |health| health.failures),
         message: view.list_note(),
     };

@@ -13,7 +13,7 @@ use mainstay_doorway::json_views::{
     records::{failure, journal},
 };
 use mainstay_gateway::registry::unknown_server;
-use mainstay_journal::{History, Period};
+use mainstay_journal::{JournalHistory, Period};
 use mainstay_platform::blocking::off_the_runtime;
 use serde::Deserialize;
 
@@ -78,13 +78,13 @@ pub async fn one_server(
     Ok(answer(history).await)
 }
 
-async fn read(door: &RestDoor, period: Period) -> Result<History, Refusal> {
+async fn read(door: &RestDoor, period: Period) -> Result<JournalHistory, Refusal> {
     let history = journal(&door.gateway.calls)?.history(period).await;
     Ok(history.map_err(failure)?)
 }
 
 /// Serializes on a blocking thread, because ten thousand transitions take some megabytes.
-async fn answer(history: History) -> Response {
+async fn answer(history: JournalHistory) -> Response {
     let written = off_the_runtime(move || serde_json::to_vec(&wire(history))).await;
     // Serializing structs of texts and numbers cannot fail.
     let json = written.unwrap_or_default();

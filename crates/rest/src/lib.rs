@@ -70,8 +70,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::routing::get;
-pub use self::{client_files::Endpoint, refusal::Refusal, sign_in::link};
-use mainstay_doorway::{authenticator::bearer, bodies::Limits as BodyLimits, browser};
+pub use self::{client_files::McpEndpoint, refusal::Refusal, sign_in::link};
+use mainstay_doorway::{authenticator::bearer, bodies::BodyLimits, browser};
 use mainstay_tokens::{Pass, Tokens};
 
 /// The shared state of the routes.
@@ -87,14 +87,14 @@ pub struct RestDoor {
     /// The front with which clients start `mainstay connect`. `None` uses the program in the PATH.
     pub connect: Option<Front>,
     /// The MCP endpoint of this listener, if it has one.
-    pub endpoint: Option<Endpoint>,
+    pub endpoint: Option<McpEndpoint>,
     /// Receives requests of other Mainstays for the state directory. `None` if this daemon keeps
     /// the directory.
     pub hand_over: Option<mpsc::Sender<api::HandOver>>,
     /// True if the web page is served. Cookies are then accepted, too.
     pub page: bool,
     /// Facts about the daemon.
-    pub daemon: about::Daemon,
+    pub daemon: about::DaemonFacts,
 }
 
 impl RestDoor {

@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
-use mainstay_core::catalog::{Item, ListKind, Part};
+use mainstay_core::catalog::{CatalogItem, ListKind, Part};
 use mainstay_gateway::View;
 use serde::Deserialize;
 
@@ -101,7 +101,7 @@ pub async fn prompts(
 }
 
 /// A member of an item; `None` if it is not an object.
-fn object(item: &Item, member: &str) -> Option<api::Raw> {
+fn object(item: &CatalogItem, member: &str) -> Option<api::Raw> {
     item.member(member)
         .filter(|json| json.starts_with('{'))
         .map(raw)
@@ -113,7 +113,7 @@ async fn list_items<T>(
     view: &View,
     filter: &ServerFilter,
     kind: ListKind,
-    entry: impl Fn(&Part, &Item) -> T,
+    entry: impl Fn(&Part, &CatalogItem) -> T,
 ) -> Result<Vec<T>, Refusal> {
     let registry = &door.gateway.registry;
     let only = filter
@@ -122,7 +122,7 @@ async fn list_items<T>(
         .map(|name| door.gateway.server(view, name))
         .transpose()?;
     registry.settled().await;
-    let snapshot = view.shown();
+    let snapshot = view.snapshot();
     let parts = snapshot.catalog.parts().iter().filter(|part| {
         let is_selected = only
             .as_ref()
@@ -140,7 +140,7 @@ pub fn visible_items<'a>(
     view: &'a View,
     part: &'a Part,
     kind: ListKind,
-) -> impl Iterator<Item = &'a Item> {
-    let items = part.shown(kind);
+) -> impl Iterator<Item = &'a CatalogItem> {
+    let items = part.visible_items(kind);
     items.filter(move |item| !view.hides_item(kind, &part.server, &item.key))
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_config::masking;
-use mainstay_core::{builtin::Group, catalog::ListKind};
-use mainstay_gateway::registry::Profile;
+use mainstay_core::{builtin::OwnToolGroup, catalog::ListKind};
+use mainstay_gateway::registry::PublishedProfile;
 use serde_json::Value;
 
 use crate::{RestDoor, via::RequestView};
@@ -24,8 +24,8 @@ pub async fn list(
     let entries = document.as_ref().and_then(|file| file.get("profiles"));
     let registry = &door.gateway.registry;
     let default = registry.default_profile();
-    let profile = |profile: &Arc<Profile>| {
-        let snapshot = profile.shown();
+    let profile = |profile: &Arc<PublishedProfile>| {
+        let snapshot = profile.snapshot();
         let naming = snapshot.config.naming.unwrap_or_else(|| registry.naming());
         let is_default = profile.name == default.name;
         let servers = registry.servers_of(profile);
@@ -53,7 +53,7 @@ pub async fn list(
     })
 }
 
-fn names(groups: &[Group]) -> Vec<String> {
+fn names(groups: &[OwnToolGroup]) -> Vec<String> {
     groups.iter().map(|group| group.name().to_owned()).collect()
 }
 

@@ -11,7 +11,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     record::{Cid, Payload, RecordId},
 };
-use mainstay_journal::{Journal, JournalError, Page};
+use mainstay_journal::{Journal, JournalError, RecordPage};
 use mainstay_platform::utc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -100,7 +100,7 @@ pub async fn object(
         slice.length.unwrap_or(usize::MAX),
     );
     let (bytes, size) = journal
-        .object_slice(cid, offset, length.min(door.bodies.of_body))
+        .object_slice(cid, offset, length.min(door.bodies.body_bytes))
         .await
         .map_err(failure)?;
     let headers = [
@@ -131,7 +131,7 @@ async fn payload(journal: &Journal, payload: Option<Payload>) -> Result<Option<R
     }
 }
 
-fn page(page: &Page) -> api::CallRecords {
+fn page(page: &RecordPage) -> api::CallRecords {
     api::CallRecords {
         calls: page.calls.iter().map(api::CallRecord::from).collect(),
         total_count: page.total_count,

@@ -142,7 +142,7 @@ impl Refusal {
             Self::Token(TokenError::Unknown(name)) => body["name"] = name.as_str().into(),
             Self::InvalidConfig(error) => {
                 let findings = error.errors();
-                body["findings"] = findings.iter().map(ConfigError::told).collect();
+                body["findings"] = findings.iter().map(ConfigError::to_json).collect();
             }
             _ => {}
         }

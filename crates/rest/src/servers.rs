@@ -8,10 +8,10 @@ use std::{
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_config::ServerStanding;
-use mainstay_core::{catalog::ListKind, failure::Failure, lifecycle::State as Lifecycle};
+use mainstay_core::{catalog::ListKind, failure::Failure, lifecycle::SessionState as Lifecycle};
 use mainstay_gateway::{
     View,
-    supervisor::{Operation, Server},
+    supervisor::{Operation, ServerHandle},
 };
 use mainstay_journal::Outage;
 use mainstay_platform::utc;
@@ -27,8 +27,8 @@ pub async fn clients(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
 ) -> Json<api::Clients> {
-    let catalog = Arc::clone(&client_view.shown().catalog);
-    let entry = |server: &Arc<Server>| {
+    let catalog = Arc::clone(&client_view.snapshot().catalog);
+    let entry = |server: &Arc<ServerHandle>| {
         let view = server.view();
         let part = catalog
             .parts()
@@ -104,7 +104,7 @@ fn unrecorded(outage: &Outage) -> String {
     format!("calls are not put on record since {since} ({lost} {calls} so far): {error}")
 }
 
-pub fn details(door: &RestDoor, server: &Server) -> api::Server {
+pub fn details(door: &RestDoor, server: &ServerHandle) -> api::Server {
     json_views::servers::details(&door.gateway.registry, server, Disclosure::Operator)
 }
 
@@ -170,14 +170,14 @@ pub fn known_client(
     door: &RestDoor,
     client_view: &View,
     name: &str,
-) -> Result<Arc<Server>, Failure> {
+) -> Result<Arc<ServerHandle>, Failure> {
     let found = door.gateway.server(client_view, name);
     found.map_err(|failure| failure.with("name", name))
 }
 
-pub fn operated(door: &RestDoor, server: &Server) -> api::Operated {
+pub fn operated(door: &RestDoor, server: &ServerHandle) -> api::Operated {
     let view = server.view();
-    let well = view.status.state == Lifecycle::Connected || !view.wanted;
+    let well = view.status.state == Lifecycle::Connected || !view.is_desired_up;
     api::Operated {
         success: true,
         name: server.name.to_string(),
@@ -192,7 +192,7 @@ pub fn operated(door: &RestDoor, server: &Server) -> api::Operated {
     }
 }
 
-pub fn client_operated(door: &RestDoor, server: &Server) -> api::ClientOperated {
+pub fn client_operated(door: &RestDoor, server: &ServerHandle) -> api::ClientOperated {
     api::ClientOperated {
         status: "ok".to_owned(),
         name: server.name.to_string(),
@@ -200,7 +200,7 @@ pub fn client_operated(door: &RestDoor, server: &Server) -> api::ClientOperated 
     }
 }
 
-pub fn client_left(server: &Server) -> api::ClientLeft {
+pub fn client_left(server: &ServerHandle) -> api::ClientLeft {
     api::ClientLeft {
         status: "ok".to_owned(),
         name: server.name.to_string(),
@@ -208,14 +208,14 @@ pub fn client_left(server: &Server) -> api::ClientLeft {
 }
 
 /// `server/tool`
-fn tool_names(door: &RestDoor, server: &Server) -> Vec<String> {
+fn tool_names(door: &RestDoor, server: &ServerHandle) -> Vec<String> {
     let catalog = door.gateway.registry.catalog();
     catalog
         .parts()
         .iter()
         .filter(|part| part.server == server.name)
         .flat_map(|part| {
-            part.shown(ListKind::Tools)
+            part.visible_items(ListKind::Tools)
                 .map(|item| lists::full_name(part, item))
         })
         .collect()

@@ -9,7 +9,7 @@ use mainstay_core::{
     redact,
     switches::Off,
 };
-use mainstay_gateway::client_sessions::{OpenSession, Page, SessionEnd, Wanted};
+use mainstay_gateway::client_sessions::{OpenSession, SessionEnd, SessionPage, SessionQuery};
 use mainstay_platform::utc;
 use serde::Deserialize;
 
@@ -40,14 +40,14 @@ pub async fn list(
         let message = || Refusal::Malformed(format!("before={text:?} is no place in the list"));
         text.parse::<u64>().map_err(|_| message())
     };
-    let selection = Wanted {
+    let selection = SessionQuery {
         server: query.server.as_deref(),
         before: query.before.as_deref().map(number).transpose()?,
         limit: query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
     };
     let doors = door.gateway.client_sessions.doors();
     let page = doors.map(|doors| doors.newest(&selection));
-    let Page {
+    let SessionPage {
         sessions,
         total,
         next,
@@ -92,7 +92,7 @@ pub async fn end(
     match ended {
         SessionEnd::Ended => Ok(Json(api::EndedSession { success: true, id })),
         SessionEnd::Unknown => Err(Refusal::UnknownSession(id)),
-        SessionEnd::OfStdio => Err(Refusal::Malformed(
+        SessionEnd::OnStdio => Err(Refusal::Malformed(
             "a session on stdio ends with its client: end the client".to_owned(),
         )),
     }
@@ -103,7 +103,7 @@ fn wire(door: &RestDoor, session: &OpenSession) -> api::Session {
     let off = door
         .gateway
         .switches
-        .of(|| Cow::Borrowed(&session.client_name));
+        .off_for(|| Cow::Borrowed(&session.client_name));
     api::Session {
         id: origin.session.clone().unwrap_or_default(),
         client: origin.client.as_ref().map(declared),

@@ -6,7 +6,7 @@ use mainstay_core::{
     catalog::ListKind,
     failure::{Failure, FailureKind},
     ids::ServerName,
-    switches::{Off, Switch, Switches},
+    switches::{ClientSwitches, Off, Switch},
 };
 use mainstay_gateway::View;
 
@@ -40,7 +40,7 @@ pub async fn set(
     Body(set): Body<api::SetSwitch>,
 ) -> Result<Json<api::Switched>, Refusal> {
     let switch = switch(&door, &client_view, &set)?;
-    let set_it = |switches: &mut Switches| switches.set(&client, &switch, set.enabled);
+    let set_it = |switches: &mut ClientSwitches| switches.set(&client, &switch, set.enabled);
     change(&door, set_it).await?;
     let api::SetSwitch {
         server,
@@ -65,13 +65,13 @@ pub async fn clear(
 }
 
 pub async fn clear_all(State(door): State<RestDoor>) -> Result<Json<api::Cleared>, Refusal> {
-    Ok(Json(change(&door, Switches::clear_all).await?))
+    Ok(Json(change(&door, ClientSwitches::clear_all).await?))
 }
 
 /// Changes the switches, and notifies the clients that it concerns.
 async fn change(
     door: &RestDoor,
-    change: impl FnOnce(&mut Switches),
+    change: impl FnOnce(&mut ClientSwitches),
 ) -> Result<api::Cleared, Refusal> {
     let changed = door.gateway.switch(change).await;
     changed.map_err(Refusal::Unwritable)?;
@@ -93,7 +93,7 @@ fn switch(door: &RestDoor, client_view: &View, set: &api::SetSwitch) -> Result<S
             if let Some(tool) = set.tool.as_ref().filter(|tool| is_unknown(tool)) {
                 let message = format!("Server '{}' has no tool '{tool}'", server.name);
                 return Err(Failure::new(FailureKind::ToolNotFound, message)
-                    .of_server(&server.name)
+                    .with_server(&server.name)
                     .with("tool", tool.as_str()));
             }
             server.name.clone()

@@ -8,7 +8,7 @@ use http::{HeaderValue, Method, header};
 use mainstay_api as api;
 use mainstay_config::{Runtime, edit::Entry, masking};
 use mainstay_core::{
-    catalog::{Item, ListKind, ServerCatalog},
+    catalog::{CatalogItem, ListKind, ServerCatalog},
     redact,
 };
 use mainstay_gateway::{
@@ -147,20 +147,20 @@ fn up(
 ) -> api::TrialRun {
     let greeting = view.session.as_ref().map(|session| &session.greeting);
     let info = greeting.and_then(|greeting| greeting.server_info.clone());
-    let count = |kind| trial.shown(catalog, kind, |_| ()).len();
+    let count = |kind| trial.visible_items(catalog, kind, |_| ()).len();
     api::TrialRun {
         success: true,
         handshake_ms: view.handshake.map(millis),
         server: info.map(|(name, version)| api::ServerInfo { name, version }),
         protocol_version: greeting.map(|greeting| greeting.revision.as_str().to_owned()),
-        tools: trial.shown(catalog, ListKind::Tools, tool),
+        tools: trial.visible_items(catalog, ListKind::Tools, tool),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
         ..common
     }
 }
 
-fn tool(item: &Item) -> api::TrialTool {
+fn tool(item: &CatalogItem) -> api::TrialTool {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct ToolTexts {

@@ -10,7 +10,7 @@ use mainstay_core::{era::Caller, principal::Principal, record::Door};
 use mainstay_doorway::{browser::SignedIn, trace::TraceHeaders};
 use mainstay_gateway::{
     View,
-    calls::{Client, origin},
+    calls::{CallClient, origin},
     reload::ChangedBy,
 };
 
@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Via {
             door: if is_ours { Door::Cli } else { Door::Rest },
             principal: principal(parts),
             follows: accepted.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream")),
-            trace: TraceHeaders::of(&parts.headers),
+            trace: TraceHeaders::from_headers(&parts.headers),
         })
     }
 }
@@ -97,9 +97,9 @@ impl Via {
         self.follows
     }
 
-    pub fn client(&self) -> Arc<Client> {
+    pub fn client(&self) -> Arc<CallClient> {
         let (caller, principal) = (Caller::default(), self.principal.clone());
         let origin = origin(self.door, &caller, &principal);
-        Arc::new(Client::unasked(caller, principal, origin))
+        Arc::new(CallClient::without_questions(caller, principal, origin))
     }
 }

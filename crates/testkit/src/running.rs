@@ -14,7 +14,7 @@ pub struct Running {
     pub child: Child,
     stderr: Lines<BufReader<ChildStderr>>,
     /// The text that was read from stderr so far.
-    pub said: String,
+    pub stderr_text: String,
 }
 
 impl Running {
@@ -25,18 +25,18 @@ impl Running {
         Self {
             child,
             stderr,
-            said: String::new(),
+            stderr_text: String::new(),
         }
     }
 
     /// Reads stderr up to a line that contains `words`, and returns that line.
-    pub async fn says(&mut self, words: &str) -> String {
+    pub async fn wait_for_stderr(&mut self, words: &str) -> String {
         loop {
             let line = soon(PROGRAMS, words, self.stderr.next_line()).await;
             let Some(line) = line.expect("UTF-8") else {
-                panic!("{words:?} was never said:\n{}", self.said)
+                panic!("{words:?} was never said:\n{}", self.stderr_text)
             };
-            let _ = writeln!(self.said, "{line}");
+            let _ = writeln!(self.stderr_text, "{line}");
             if line.contains(words) {
                 return line;
             }

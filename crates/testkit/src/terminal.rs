@@ -93,7 +93,7 @@ impl Terminal {
     }
 
     /// Waits for a text on the screen, and returns the screen.
-    pub async fn shows(&self, text: &str) -> String {
+    pub async fn wait_for_text(&self, text: &str) -> String {
         self.shows_when(text, |screen| screen.contains(text)).await
     }
 

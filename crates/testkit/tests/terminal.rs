@@ -17,11 +17,11 @@ async fn a_program_is_driven_in_a_terminal() {
         ])
         .env("WHO", "a program");
     let terminal = Terminal::start(&command, 50, 10).await;
-    terminal.shows("I am a program").await;
+    terminal.wait_for_text("I am a program").await;
     terminal.resize(70, 12).await;
     terminal.types("so; $HOME").await;
     terminal.press(&["Enter"]).await;
-    let screen = terminal.shows("heard so; $HOME").await;
+    let screen = terminal.wait_for_text("heard so; $HOME").await;
     assert!(screen.contains("12 70"), "{screen}");
     assert!(terminal.is_cursor_visible().await);
     assert!(!terminal.is_alternate().await);

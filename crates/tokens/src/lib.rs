@@ -387,7 +387,7 @@ mod tests {
     fn changes_hold_at_once_and_are_kept() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path());
-        let owner = dir.clone().own().expect("owned");
+        let owner = dir.clone().take_ownership().expect("owned");
         let tokens = Tokens::open(dir.clone(), &owner.token).expect("none yet");
         let before = tokens.edition();
         let (token, _) = tokens.add("laptop", None).expect("added");
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(opens(&tokens, &new).as_deref(), Some("operator"));
 
         drop(owner);
-        let owner = dir.clone().own().expect("owned again");
+        let owner = dir.clone().take_ownership().expect("owned again");
         assert_eq!(owner.token, new);
         let again = Tokens::open(dir.clone(), &owner.token).expect("readable");
         assert_eq!(opens(&again, &token).as_deref(), Some("client:laptop"));

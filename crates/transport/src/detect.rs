@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mainstay_core::{
-    era::{Caller, Era, Eras, Greeting, Revision, Unwelcome, modern, request::to_modern},
+    era::{Caller, Era, Eras, Greeting, InvalidGreeting, Revision, modern, request::to_modern},
     lifecycle::Loss,
     message::{self, Method},
 };
@@ -63,8 +63,8 @@ pub fn evidence(answer: &Frame) -> Evidence {
         return match Greeting::discovered(result) {
             Ok(greeting) if greeting.revision.era() == Era::Modern => Evidence::Modern(greeting),
             Ok(greeting) => Evidence::Offers(greeting.supported),
-            Err(error @ Unwelcome::Revision(_)) => Evidence::Refuses(error.to_string()),
-            Err(Unwelcome::Shape | Unwelcome::NotDiscovered) => Evidence::None,
+            Err(error @ InvalidGreeting::Revision(_)) => Evidence::Refuses(error.to_string()),
+            Err(InvalidGreeting::Shape | InvalidGreeting::NotDiscovered) => Evidence::None,
         };
     }
     match answer.error() {

@@ -10,7 +10,7 @@ use mainstay_platform::lineage::Lineage;
 use tracing::Instrument as _;
 
 use crate::{
-    Approach, Opening, Running, Session, Unopened,
+    Approach, Opening, RunningConnection, Unopened, UpstreamSession,
     detect::POST_LIMIT,
     http_sse::sse,
     modern::modern_http::{self, NotModern},
@@ -24,7 +24,7 @@ const MAX_REFUSAL: usize = 1024;
 
 /// Opens a connection and performs the handshake, in the era that the server speaks. Returns an error only
 /// after everything that the attempt started has ended.
-pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
+pub async fn open(opening: Opening) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     let span = opening.span();
     let over = opening.stop.over.clone().drop_guard();
     let (session, running) = open_by(&opening)
@@ -44,7 +44,7 @@ pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
     Ok((session, Box::pin(running)))
 }
 
-async fn open_by(opening: &Opening) -> Result<(Session, Running), Unopened> {
+async fn open_by(opening: &Opening) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     match &opening.launch {
         Launch::Stdio(launch) => stdio::open(opening, launch).await,
         Launch::Http(launch) => open_http(opening, launch).await,
@@ -56,7 +56,10 @@ async fn open_by(opening: &Opening) -> Result<(Session, Running), Unopened> {
     }
 }
 
-async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Unopened> {
+async fn open_http(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     // HTTP+SSE is legacy only.
     if launch.transport == HttpTransport::Sse {
         return open_legacy(opening, launch).await;
@@ -104,7 +107,7 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
 async fn open_legacy(
     opening: &Opening,
     launch: &HttpLaunch,
-) -> Result<(Session, Running), Unopened> {
+) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     match launch.transport {
         HttpTransport::StreamableHttp => Ok(streamable_http::open(opening, launch).await?),
         HttpTransport::Sse => Ok(sse::open(opening, launch).await?),

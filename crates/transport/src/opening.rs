@@ -27,7 +27,7 @@ pub const MAX_LIST_BYTES: usize = 64 * 1024 * 1024;
 pub const MAX_GREETING: usize = 1024 * 1024;
 
 /// Resolves to the reason of the loss once the connection, with everything that it started, has ended.
-pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
+pub type RunningConnection = Pin<Box<dyn Future<Output = Loss> + Send>>;
 
 /// The parameters for opening a session.
 #[derive(Clone, Debug)]

@@ -16,8 +16,8 @@ use mainstay_core::{
 use mainstay_platform::lineage::Lineage;
 use mainstay_transport::{
     self as transport, Approach, AttemptLimiter, CallState, CredentialSource, HeaderLines,
-    InterruptionKind, Listener, NoLongerValid, Notice, Opening, Question, RenewedLines, Running,
-    Session, Stop, Unopened, logs::Logs,
+    InterruptionKind, Listener, NoLongerValid, Notice, Opening, RenewedLines, RunningConnection,
+    ServerQuestion, Stop, Unopened, UpstreamSession, logs::ServerLogs,
 };
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -32,8 +32,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 struct Nobody;
 
 impl Listener for Nobody {
-    fn hear(&self, _: Notice) {}
-    fn ask(&self, _: Question) {}
+    fn take_notice(&self, _: Notice) {}
+    fn ask(&self, _: ServerQuestion) {}
 }
 
 /// The token that the server accepts, and its refused and accepted requests.
@@ -226,7 +226,7 @@ impl Served {
         &self,
         transport: HttpTransport,
         approach: Approach,
-    ) -> Result<(Session, Running), Unopened> {
+    ) -> Result<(UpstreamSession, RunningConnection), Unopened> {
         let server = ServerName::new("x").expect("a legal name");
         let opening = Opening {
             lineage: Lineage::default(),
@@ -246,7 +246,7 @@ impl Served {
             max_message_bytes: 1024 * 1024,
             hang_after: Duration::from_secs(120),
             listener: Arc::new(Nobody),
-            log: Logs::default().server(&server),
+            log: ServerLogs::default().server(&server),
             signs: Arc::default(),
             attempt_limiter: Arc::new(AttemptLimiter::new(50)),
             server,

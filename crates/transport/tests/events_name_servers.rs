@@ -14,8 +14,8 @@ use mainstay_core::{
 };
 use mainstay_platform::lineage::Lineage;
 use mainstay_transport::{
-    self as transport, Approach, AttemptLimiter, Listener, Notice, Opening, Question, Stop,
-    logs::Logs,
+    self as transport, Approach, AttemptLimiter, Listener, Notice, Opening, ServerQuestion, Stop,
+    logs::ServerLogs,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -36,8 +36,8 @@ use tracing_subscriber::{
 struct Nobody;
 
 impl Listener for Nobody {
-    fn hear(&self, _: Notice) {}
-    fn ask(&self, _: Question) {}
+    fn take_notice(&self, _: Notice) {}
+    fn ask(&self, _: ServerQuestion) {}
 }
 
 /// The text of an event, and the server that the event or a span around it names.
@@ -106,7 +106,7 @@ fn opening(name: &str, launch: Launch) -> Opening {
         max_message_bytes: 1024 * 1024,
         hang_after: Duration::from_secs(120),
         listener: Arc::new(Nobody),
-        log: Logs::default().server(&server),
+        log: ServerLogs::default().server(&server),
         signs: Arc::default(),
         attempt_limiter: Arc::new(AttemptLimiter::new(50)),
         server,

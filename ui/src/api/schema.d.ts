@@ -3197,62 +3197,63 @@ export interface components {
         /** @description `GET /api/about` */
         About: {
             configuration: components["schemas"]["AboutConfiguration"];
-            /** @description Whether the web page shows tools of servers (`ui.externalTools`). */
+            /** @description True if the web page shows tools of servers (`ui.externalTools`). */
             externalTools?: boolean;
             journal: components["schemas"]["AboutJournal"];
-            /** @description The addresses of the HTTP doors, as `ADDRESS:PORT`. */
+            /** @description Listening addresses of the HTTP doors, as `ADDRESS:PORT`. */
             listen: string[];
             /**
              * Format: int64
-             * @description The resident memory of the daemon, without that of its servers. Left out where the system does not
-             *     tell.
+             * @description Resident memory of the daemon, without its servers. Absent where the operating system does
+             *     not report it.
              */
             memoryBytes?: number | null;
             /** Format: int32 */
             pid: number;
             /** @description The operating system and the processor, such as `linux x86_64`. */
             platform: string;
-            /** @description The revisions of MCP that clients may speak, the oldest first. */
+            /** @description The revisions of MCP that clients may use, oldest first. */
             revisions: string[];
             /** @description RFC 3339, UTC. */
             startedAt: string;
-            /** @description Left out where nothing is kept between runs. */
+            /** @description Absent when no state is kept between runs. */
             stateDirectory?: string | null;
             /** Format: int64 */
             uptimeMs: number;
             version: string;
-            /** @description What is wrong beside the servers. */
+            /** @description Problems that do not concern a single server. */
             warnings: string[];
         };
-        /** @description Where the configuration is. */
+        /** @description The configuration file. */
         AboutConfiguration: {
-            /** @description Left out where the configuration is not from a file. */
+            /** @description Absent when the configuration does not come from a file. */
             path?: string | null;
-            /** @description Whether changes can be saved there. */
+            /** @description True if changes can be saved to the file. */
             writable: boolean;
         };
-        /** @description How the journal is. */
+        /** @description The state of the journal. */
         AboutJournal: {
             /**
              * Format: int64
-             * @description What its records and objects take, as of its last look, which is some seconds ago while calls come.
+             * @description Bytes of records and objects at the last measurement. While calls are recorded, that is some
+             *     seconds ago.
              */
             bytes?: number | null;
             /** @description `off`, `relaxed` or `strict`. */
             durability: string;
             enabled: boolean;
-            /** @description Why it cannot be read or written for now. */
+            /** @description The error that keeps the journal from being read or written at present. */
             error?: string | null;
             /**
              * Format: int64
-             * @description Calls that are not on record since the daemon started.
+             * @description Calls since the start of the daemon that could not be recorded.
              */
             lost: number;
             /** Format: int64 */
             maxBytes?: number | null;
-            /** @description When the oldest call on record started; RFC 3339, UTC. */
+            /** @description The start of the oldest recorded call; RFC 3339, UTC. */
             oldest?: string | null;
-            /** @description Its folder. */
+            /** @description The journal's folder. */
             path?: string | null;
             /** Format: int64 */
             records?: number | null;
@@ -3260,7 +3261,7 @@ export interface components {
         AddToken: {
             /**
              * Format: int64
-             * @description At most ten years; without it the token lasts until it is removed.
+             * @description At most ten years. Without it, the token is valid until it is removed.
              */
             expiresInSeconds?: number | null;
             name: string;
@@ -3271,7 +3272,7 @@ export interface components {
             /** @description RFC 3339 */
             expiresAt?: string | null;
             name: string;
-            /** @description Said here, and never again. */
+            /** @description Only this answer contains the token. */
             token: string;
         };
         /** @description The answer to [`Call`] and [`GetPrompt`]. */
@@ -3280,16 +3281,16 @@ export interface components {
         };
         /** @description The body of `POST /api/servers/{name}/approve`. */
         Approval: {
-            /** @description [`Pending::digest`], as it was shown; without it nothing is approved. */
+            /** @description [`Pending::digest`] of the entry that was displayed. Without it, nothing is approved. */
             digest: string | null;
-            /** @description Whether it is written into the file, and outlives a restart. */
+            /** @description True to write the server to the file, so that it survives a restart. */
             persist?: boolean;
         };
         BrowserSession: {
             /** @description RFC 3339 */
             expiresAt: string;
             signedIn: boolean;
-            /** @description Of Mainstay. */
+            /** @description The version of Mainstay. */
             version: string;
         };
         /** @description `POST /api/mcp-tools/call` */
@@ -3298,16 +3299,16 @@ export interface components {
             /** @description `server/tool` */
             tool: string;
         };
-        /** @description What is known of one call. */
+        /** @description The record of one call. */
         CallRecord: {
-            /** @description As they are kept, up to 1 KiB; longer ones by their CID. */
+            /** @description The recorded arguments, if they have at most 1 KiB. Longer arguments have a CID only. */
             arguments?: Record<string, never> | null;
             /** Format: int64 */
             arguments_bytes?: number | null;
             arguments_cid?: string | null;
             /**
              * Format: int32
-             * @description How often it was tried: 0 for a call that was refused.
+             * @description Number of attempts. 0 for a refused call.
              */
             attempt: number;
             client?: components["schemas"]["RecordedClient"] | null;
@@ -3323,18 +3324,18 @@ export interface components {
             method: string;
             /** @description `server/tool`. */
             name: string;
-            /** @description `operator` or `client:NAME`, where there was a token. */
+            /** @description `operator` or `client:NAME`. Absent if the request had no token. */
             principal?: string | null;
             profile?: string | null;
             /**
              * Format: double
-             * @description How long it waited for the server to be there.
+             * @description Time that the call waited for the server to be ready.
              */
             queue_ms: number;
             /** Format: int64 */
             result_bytes?: number | null;
             result_cid?: string | null;
-            /** @description Left out if the name is unknown. */
+            /** @description Absent if the name is unknown. */
             server?: string | null;
             session?: string | null;
             /** @description `mcp_client`. */
@@ -3346,45 +3347,46 @@ export interface components {
             /** @description `open`, `ok`, `error`, `timeout`, `cancelled`, `unknown`, `refused`. */
             status: string;
             /**
-             * @description The server's own name of a tool or prompt, or a URI. If the name is unknown, as the client gave
-             *     it.
+             * @description The original name of a tool or prompt, or the URI of a resource. If the name is unknown, the
+             *     name that the client sent.
              */
             tool: string;
             trace_id?: string | null;
             /**
              * Format: double
-             * @description How long the server had it.
+             * @description Time that the server worked on the call.
              */
             upstream_ms: number;
         };
         CallRecords: {
             calls: components["schemas"]["CallRecord"][];
-            /** @description Times of which calls are missing among these, the oldest first; left out where there are none. */
+            /** @description Periods in which calls were not recorded, oldest first. Absent if there are none. */
             gaps?: components["schemas"]["RecordGap"][];
-            /** @description `before` of the next page. */
+            /** @description The value of `before` for the next page. */
             next?: string | null;
             /**
-             * @description Where a search by `text` or `trace_id` ended after its time and not at the end of the records: when the last
-             *     call started that it looked at. The next page goes on from there.
+             * @description Present if a search by `text` or `trace_id` reached its time limit before the end of the
+             *     records: the start time of the last call that it examined. The next page continues from
+             *     there.
              */
             searched_back_to?: string | null;
             /**
              * Format: int64
-             * @description How many there are that fit, wherever the page begins. A search by `text` or `trace_id` counts what it found,
-             *     and ends with the page.
+             * @description Number of matching records on all pages. A search by `text` or `trace_id` ends with its page,
+             *     and counts what it found.
              */
             total_count: number;
-            /** @description Whether older ones were left out. */
+            /** @description True if older records were left out. */
             truncated: boolean;
         };
         /**
-         * @description Calls of the last five minutes in steps of `seriesStepMs`, from the first step with calls on. The newest is the last;
-         *     the step under way is not among them.
+         * @description Calls of the last five minutes in steps of `seriesStepMs`, starting with the first step that has
+         *     calls. The newest step is the last one. The current step is not included.
          */
         CallSeries: {
             /** @description Calls that ended in each step. */
             calls: number[];
-            /** @description The 95th percentile of their durations; `null` where there was no call. */
+            /** @description The 95th percentile of the durations in each step; `null` for a step without calls. */
             p95Ms: (number | null)[];
         };
         CallStatistics: {
@@ -3394,7 +3396,7 @@ export interface components {
             calls: number;
             /**
              * Format: int64
-             * @description Whatever is not `ok`.
+             * @description Calls whose status is not `ok`.
              */
             errors: number;
             /** Format: double */
@@ -3408,20 +3410,20 @@ export interface components {
             /** @description RFC 3339, UTC. */
             start: string;
         };
-        /** @description `POST /api/config/check`: either of the two. */
+        /** @description `POST /api/config/check`: `text` or `config`. */
         CheckConfig: {
             config?: Record<string, never> | null;
-            /** @description As the file would have it; placeholders stand for secrets. */
+            /** @description The content of the file. Placeholders stand for secrets. */
             text?: string | null;
         };
         CheckedConfig: {
             findings: components["schemas"]["ConfigFinding"][];
             plan?: components["schemas"]["Plan"] | null;
             summary?: string | null;
-            /** @description Whether a PUT would be taken. */
+            /** @description True if a PUT would be accepted. */
             valid: boolean;
         };
-        /** @description `DELETE /api/switches`, and of one client. */
+        /** @description `DELETE /api/switches` and `DELETE /api/switches/{client}` */
         Cleared: {
             success: boolean;
         };
@@ -3432,7 +3434,7 @@ export interface components {
              */
             connected_at?: number | null;
             error?: string | null;
-            /** @description The state, in the words of this route. */
+            /** @description The state of the client, in the words of `/api/mcp-clients`. */
             status: string;
             /** @description `server/tool` */
             tools: string[];
@@ -3441,36 +3443,39 @@ export interface components {
         /** @description A server in the file of another client. Secrets are `***`. */
         ClientFileEntry: {
             args?: string[] | null;
-            /** @description The program. */
+            /** @description The program, without its arguments. */
             command?: string | null;
             /** @description Its name in the client's file. */
             name: string;
             url?: string | null;
         };
-        /** @description `GET /api/client-files`: what other MCP clients of this user have. */
+        /** @description `GET /api/client-files`: the servers in the files of other MCP clients of this user. */
         ClientFiles: {
             clients: components["schemas"]["ClientOnMachine"][];
         };
-        /** @description The answer to `disconnect` and to DELETE. */
+        /** @description The answer to `disconnect` and to DELETE of a client. */
         ClientLeft: {
             name: string;
             /** @description `ok` */
             status: string;
         };
         ClientOnMachine: {
-            /** @description What these servers run or ask, in the same order; secrets are `***`. */
+            /** @description The targets of these servers, in the order of `servers`. Secrets are `***`. */
             entries?: components["schemas"]["ClientFileEntry"][] | null;
-            /** @description Why its files cannot be read. */
+            /** @description The reason that its files cannot be read. */
             error?: string | null;
-            /** @description The file to which it adds servers. */
+            /** @description The file to which the client adds servers. */
             file?: string | null;
             /** @description `cursor` */
             id: string;
-            /** @description Whether it has a file here. */
+            /** @description True if the client has a file on this machine. */
             installed: boolean;
-            /** @description Whether one of its files leads to Mainstay. */
+            /** @description True if one of its files has an entry for Mainstay. */
             mainstay: boolean;
-            /** @description The names of its servers; without Mainstay, and without what is no server. */
+            /**
+             * @description The names of its servers. Mainstay's own entry and entries that are not servers are left
+             *     out.
+             */
             servers?: string[] | null;
             snippet: components["schemas"]["ClientSnippet"];
             /** @description `Cursor` */
@@ -3484,16 +3489,19 @@ export interface components {
             /** @description `server/tool` */
             tools: string[];
         };
-        /** @description The entry that has a client use this Mainstay. */
+        /** @description The entry that connects a client to this Mainstay. */
         ClientSnippet: {
             language: components["schemas"]["SnippetLanguage"];
             text: string;
-            /** @description The file that it goes into. */
+            /** @description The file for the entry. */
             where: string;
-            /** @description The entry by URL, with `mst_TOKEN` in the place of a token. Left out for clients that take no URL. */
+            /**
+             * @description The entry by URL, with `mst_TOKEN` in place of a token. Absent for clients that do not
+             *     support URLs.
+             */
             withToken?: string | null;
         };
-        /** @description What is known of a client's token. What it is, is not kept. */
+        /** @description A client token. The token itself is not stored. */
         ClientToken: {
             /** @description RFC 3339 */
             createdAt: string;
@@ -3502,7 +3510,7 @@ export interface components {
             expiresAt?: string | null;
             name: string;
         };
-        /** @description In the order in which they were made. */
+        /** @description Ordered by creation. */
         ClientTokens: {
             tokens: components["schemas"]["ClientToken"][];
         };
@@ -3518,44 +3526,44 @@ export interface components {
          */
         ConfigChangedBy: "page" | "rest" | "command" | "hand";
         ConfigFinding: {
-            /** @description From 1, in characters. */
+            /** @description Counted from 1, in characters. */
             column?: number | null;
             hint?: string | null;
-            /** @description From 1, of the text that was given. */
+            /** @description Counted from 1, in the text of the request. */
             line?: number | null;
             message: string;
-            /** @description `mcpServers.fs.args[1]`, or empty for the file as a whole. */
+            /** @description The path of the value, such as `mcpServers.fs.args[1]`. Empty for the file as a whole. */
             path: string;
             severity: components["schemas"]["FindingSeverity"];
         };
         /** @description `GET /api/config/history` */
         ConfigHistory: {
-            /** @description Whether the file has another content than the newest version, so that an undo is refused. */
+            /** @description True if the file differs from the newest version. An undo is then refused. */
             changed: boolean;
-            /** @description The newest first. The newest is what Mainstay last saw in the file. */
+            /** @description Newest first. The newest version is the file as Mainstay last read or wrote it. */
             versions: components["schemas"]["ConfigVersion"][];
         };
         /** @description `GET /api/config/text` */
         ConfigText: {
-            /** @description Of the file as it is. A PUT repeats it. */
+            /** @description The digest of the file. A PUT repeats it. */
             digest: string;
             path: string;
-            /** @description The file as it is, comments included; secrets are placeholders. */
+            /** @description The file, including its comments. Placeholders stand for secrets. */
             text: string;
         };
         ConfigUndone: {
             plan: components["schemas"]["Plan"];
             /**
              * Format: int64
-             * @description The version whose content the file has again.
+             * @description The version whose content was restored.
              */
             restored: number;
             success: boolean;
-            /** @description The plan in words. */
+            /** @description The plan as text for people. */
             summary: string;
             /**
              * Format: int64
-             * @description The file's newest version: the undo itself.
+             * @description The newest version of the file, which the undo created.
              */
             version: number;
         };
@@ -3563,15 +3571,15 @@ export interface components {
         ConfigUpdated: {
             plan: components["schemas"]["Plan"];
             success: boolean;
-            /** @description For people, of several lines. */
+            /** @description The plan as text for people, in several lines. */
             summary: string;
         };
-        /** @description A version of the file. */
+        /** @description A version of the configuration file. */
         ConfigVersion: {
             /** @description RFC 3339, UTC. */
             at: string;
             by: components["schemas"]["ConfigChangedBy"];
-            /** @description The change in words, without values. */
+            /** @description A description of the change. It contains no values. */
             reason: string;
             /** Format: int64 */
             version: number;
@@ -3579,43 +3587,50 @@ export interface components {
         /** @description `GET /api/config/history/{version}` */
         ConfigVersionText: components["schemas"]["ConfigVersion"] & {
             /**
-             * @description The difference from the version before: a unified diff with placeholders for secrets, empty where only secrets
-             *     changed. Left out where no version before is kept, or one of the two is no JSON.
+             * @description A unified diff from the version before, with placeholders for secrets. It is empty if only
+             *     secrets changed. Absent if no earlier version is stored, or if one of the two is not valid
+             *     JSON.
              */
             difference?: string | null;
-            /** @description With placeholders for secrets; left out for a text that is no JSON. */
+            /** @description The file with placeholders for secrets. Absent if the file is not valid JSON. */
             text?: string | null;
         };
-        /** @description The first of the contents: text as it is, anything else in base64. */
+        /** @description The first item of the contents: a text unchanged, anything else in base64. */
         Content: {
             content: string;
             mime_type?: string | null;
         };
-        /** @description What happened to Mainstay itself. */
+        /** @description A start or an end of Mainstay. */
         DaemonMark: {
             /** @description RFC 3339, UTC. */
             at: string;
-            /** @description `started`, `stopped`, or `lost`: it ended without a word at this time or later, and before the next start. */
+            /**
+             * @description `started`, `stopped` or `lost`. `lost`: Mainstay ended without recording it, at this time or
+             *     later, and before the next start.
+             */
             event: string;
         };
-        /** @description A download that the browser makes by itself, without the page key. */
+        /** @description A download that the browser starts itself, without the page key. */
         Download: {
             /** @description The path and query of a GET. */
             path: string;
         };
         DownloadTicket: {
-            /** @description The same with a ticket, which is good for one minute, once. */
+            /**
+             * @description [`Download::path`] with a ticket added. The ticket is valid for one download within one
+             *     minute.
+             */
             path: string;
         };
-        /** @description A try at a call that did not bring its answer, and after which it was tried again. */
+        /** @description An attempt at a call that failed and was followed by another attempt. */
         EarlierAttempt: {
             /**
              * Format: double
-             * @description From the arrival of the call to the end of the attempt.
+             * @description Time from the arrival of the call to the end of the attempt.
              */
             ended_ms: number;
             error: components["schemas"]["RecordedError"];
-            /** @description How far it got: `not_sent`, or `sent` where the call may run twice. */
+            /** @description `not_sent`, or `sent` if the call may have run twice. */
             state: string;
         };
         /** @description `DELETE /api/sessions/{id}` */
@@ -3635,13 +3650,13 @@ export interface components {
             /** @description What is wrong with a configuration or an entry (`invalid_config`) */
             findings?: components["schemas"]["ConfigFinding"][];
         };
-        /** @description What happened. */
+        /** @description An event of a server or of Mainstay. */
         Event: {
             /** @description RFC 3339 */
             createdAt: string;
-            /** @description With the server's `name`. */
+            /** @description It includes the server's `name`. */
             data: Record<string, never>;
-            /** @description Sorts as text. */
+            /** @description Ids sort as text, in the order of events. */
             id: string;
             server?: string | null;
             type: string;
@@ -3649,43 +3664,43 @@ export interface components {
         /** @description `GET /api/events/recent` */
         Events: {
             events: components["schemas"]["Event"][];
-            /** @description The place to go on from. */
+            /** @description The id to continue after. */
             last: string;
-            /** @description Whether some are gone that came after the place asked for. */
+            /** @description True if events after the requested id are no longer available. */
             missed: boolean;
-            /** @description Whether `limit` left older ones out; left out if not. */
+            /** @description True if `limit` left out older events. Absent otherwise. */
             truncated?: boolean;
         };
         /** @description `POST /api/servers/{name}/tools/{tool}/call` */
         Execute: {
             arguments?: Record<string, never> | null;
         };
-        /** @description The result of a tool, or why there is none. */
+        /** @description The result of a tool call, or the reason that it has none. */
         Executed: {
             error?: string | null;
             result?: Record<string, never> | null;
             success: boolean;
         };
-        /** @description Calls of a server that fail. */
+        /** @description Counts of failing calls to a server. */
         FailingCalls: {
             /**
              * Format: int32
-             * @description How many failed since one was answered.
+             * @description Failed calls since the last call that was answered.
              */
             failed: number;
             /**
              * Format: int32
-             * @description How many ended since its session was opened, answered or not.
+             * @description Calls that ended since the session was opened, answered or not.
              */
             of: number;
-            /** @description When the first of the failed ones was known; RFC 3339. */
+            /** @description Time at which the first of these failures became known; RFC 3339. */
             since: string;
         };
         /** @description `GET /api/figures`, in the order of the configuration. */
         Figures: {
             /**
              * Format: int64
-             * @description How long a step of a `series` is.
+             * @description Duration of one step of a `series`.
              */
             seriesStepMs?: number;
             servers: components["schemas"]["ServerFigures"][];
@@ -3694,7 +3709,7 @@ export interface components {
         FindingSeverity: "error" | "warning";
         /** @description The data of an [`ANSWER`]. */
         FollowedAnswer: {
-            /** @description Its body. */
+            /** @description The body of the answer. */
             body: unknown;
             /**
              * Format: int32
@@ -3702,11 +3717,11 @@ export interface components {
              */
             status: number;
         };
-        /** @description The former target of a server's name, without secrets. Empty if it is not known. */
+        /** @description The former target of a server's name, without secrets. Empty if it is unknown. */
         Formerly: {
             /** @description The program and its arguments. */
             command?: string[];
-            /** @description The names of its variables. */
+            /** @description The names of its environment variables. */
             env?: string[];
             /** @description The names of its headers. */
             headers?: string[];
@@ -3718,23 +3733,26 @@ export interface components {
             /** @description `server/prompt` */
             prompt: string;
         };
-        /** @description `POST /api/hand-over`: another Mainstay wants the state directory. */
+        /** @description `POST /api/hand-over`: another Mainstay needs the state directory. */
         HandOver: {
-            /** @description The configuration that it serves, with nothing given beside it on its command line. */
+            /**
+             * @description The configuration file that the other Mainstay serves. Absent if its command line adds
+             *     settings or servers.
+             */
             config?: string | null;
         };
-        /** @description The directory will be free in a while. */
+        /** @description The answer to [`HandOver`]. The state directory becomes free soon after it. */
         HandedOver: {
             /**
              * Format: int32
-             * @description The process that has it.
+             * @description The process that holds the state directory.
              */
             pid: number;
         };
-        /** @description `GET /api/health`: every server was asked just now. */
+        /** @description `GET /api/health`: the answers to probes that this request started. */
         HealthReport: {
             servers: components["schemas"]["ServerHealth"][];
-            /** @description As in `GET /api/servers`. */
+            /** @description The warnings of `GET /api/servers`. */
             warnings?: string[];
         };
         /**
@@ -3742,85 +3760,88 @@ export interface components {
          * @enum {string}
          */
         HealthStatus: "healthy" | "unhealthy" | "timeout" | "error";
-        /** @description Changes of servers' statuses in a period, the oldest first. */
+        /** @description Changes of server status in a period, oldest first. */
         History: {
-            /** @description When Mainstay itself was started and stopped. What servers did meanwhile is not known. */
+            /** @description Starts and stops of Mainstay. The status of servers while Mainstay did not run is unknown. */
             daemon: components["schemas"]["DaemonMark"][];
-            /** @description Times of which calls are not on record, the oldest first. */
+            /** @description Periods in which calls were not recorded, oldest first. */
             gaps?: components["schemas"]["RecordGap"][];
-            /** @description By name. */
+            /** @description Sorted by name. */
             servers: components["schemas"]["ServerHistory"][];
-            /** @description Whether some were left out. */
+            /** @description True if some entries were left out. */
             truncated: boolean;
         };
         /** @description `POST /api/client-files/import` */
         ImportFromClient: {
             /** @description `cursor` */
             client: string;
-            /** @description Whether they are written into the configuration's file, and outlive a restart. */
+            /** @description True to write the servers to the configuration file, so that they survive a restart. */
             persist?: boolean;
-            /** @description By their names in the client's files; without it all of them. */
+            /** @description The names of the servers in the client's files. Without it, all of them. */
             servers?: string[] | null;
         };
         /** @description The servers in a pasted text. */
         ImportPreview: {
-            /** @description What the text was read as, in words. */
+            /** @description The format that was recognised, as text for people. */
             format: string;
-            /** @description What is not read as it stands there. */
+            /** @description Parts of the text that were changed or ignored. */
             notes: string[];
             servers: components["schemas"]["PreviewedServer"][];
         };
         ImportedFromClient: {
-            /** @description By their names here. */
+            /** @description The names of the servers in Mainstay. */
             added: string[];
             notes: string[];
             skipped: components["schemas"]["SkippedServer"][];
         };
         /**
-         * @description What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
-         *     `POST /api/mcp-clients/connect`. For `enable` and `disable` it is the whole body.
+         * @description Options beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and `POST
+         *     /api/mcp-clients/connect`. For `enable` and `disable` they are the whole body.
          */
         Keeping: {
-            /** @description Whether it is written into the file, and outlives a restart. */
+            /** @description True to write the change to the file, so that it survives a restart. */
             persist?: boolean;
-            /** @description Whether a server of that name gets this entry. */
+            /** @description True to replace the entry of a server that has this name. */
             replace?: boolean;
         };
-        /** @description Whether the stream is open on which a server tells of changes. */
+        /** @description State of the stream on which a server announces changes. */
         Listening: {
             open: boolean;
-            /** @description Why it is not open. */
+            /** @description The reason that the stream is not open. */
             reason?: string | null;
         };
         LogLine: {
-            /** @description `stderr`, `stdout`, or `mainstay` for what Mainstay says about the server. */
+            /** @description `stderr`, `stdout`, or `mainstay` for lines of Mainstay about the server. */
             source: string;
             text: string;
             /** @description RFC 3339 */
             time: string;
         };
-        /** @description `GET /api/servers/NAME/logs`: the last lines, the oldest first. */
+        /** @description `GET /api/servers/NAME/logs`: the last lines, oldest first. */
         Logs: {
             lines: components["schemas"]["LogLine"][];
         };
         /**
-         * @description What a person can do about a server that is not connected.
+         * @description The step that a person can take for a server that is not connected.
          * @enum {string}
          */
         NextAction: "approve" | "enable" | "start" | "see_log" | "see_log_and_start" | "correct_entry" | "set_credentials" | "wait";
-        /** @description A question of a server that waits for its answer. */
+        /** @description An open question of a server. */
         OpenQuestion: {
             /** @description RFC 3339 */
             askedAt: string;
-            /** @description Whether a person answers it by `mainstay requests`, and no client. */
+            /** @description True if a person has to answer it with `mainstay requests`, because no client can. */
             byHand?: boolean;
-            /** @description The name that the client declared which is asked; told to the operator only. */
+            /** @description The declared name of the client that was asked. Visible only to the operator. */
             client?: string | null;
-            /** @description How many questions of this server are open, where this is the oldest of them. */
+            /** @description Number of open questions of this server, if this is the oldest of them. */
             count?: number | null;
             /** @description `sampling/createMessage`, `elicitation/create`, … */
             method: string;
-            /** @description `operator` or `client:NAME`, where there was a token; told to the operator only. */
+            /**
+             * @description `operator` or `client:NAME`. Absent if the client has no token. Visible only to the
+             *     operator.
+             */
             principal?: string | null;
             server: string;
         };
@@ -3829,15 +3850,15 @@ export interface components {
          *     `POST /api/servers`
          */
         Operated: {
-            /** @description Why it is not connected, although it is to be. */
+            /** @description The reason that the server is not connected although it should be. */
             error?: string | null;
             name: string;
-            /** @description The canonical word. */
+            /** @description The status word. */
             status: string;
             success: boolean;
             /** @description `server/tool` */
             tools: string[];
-            /** @description What is odd about its entry without being wrong. */
+            /** @description Warnings about the entry. */
             warnings?: string[];
         };
         /** @description `POST /api/import/preview` */
@@ -3846,45 +3867,48 @@ export interface components {
             text: string;
         };
         /**
-         * @description What a person approves, or does not: to the letter, references unexpanded. A client that cannot
-         *     approve it sees the program only, because the rest may be secret.
+         * @description The target that a person has to approve, unchanged, with unexpanded references. A client that
+         *     cannot approve it sees only the program, because the rest may be secret.
          */
         Pending: {
             /** @description The program and its arguments. */
             command?: string[];
             cwd?: string | null;
-            /** @description A digest of everything that was given: an approval repeats it. */
+            /** @description A digest of the whole entry. An approval repeats it. */
             digest?: string | null;
-            /** @description All that was given, these and everything else (`inheritEnv`, `headers`, …). */
+            /** @description The whole entry, including members such as `inheritEnv` and `headers`. */
             entry?: Record<string, never>;
-            /** @description The variables that are set, which may change what runs. */
+            /** @description The environment variables of the entry. They may change which program runs. */
             env?: Record<string, never>;
             formerly?: components["schemas"]["Formerly"] | null;
             /**
              * Format: int64
-             * @description When the client asked, in milliseconds since 1970.
+             * @description Time of the client's request, in milliseconds since 1970.
              */
             requestedAt?: number | null;
             requestedBy?: components["schemas"]["RequestedBy"] | null;
             url?: string | null;
         };
-        /** @description What a configuration does to the servers and the settings. Names keys, never values. */
+        /** @description The effect of a configuration on servers and settings. It contains keys and no values. */
         Plan: {
-            /** @description Whether servers that stay have another order, which decides contested names. */
+            /**
+             * @description True if remaining servers change their order. The order decides which server gets a
+             *     contested name.
+             */
             reordered: boolean;
             /**
-             * @description Every server of the old and the new configuration: those of the new one in its order, then those
-             *     that are gone.
+             * @description Every server of the old and the new configuration. Servers of the new configuration come
+             *     first, in its order, and removed servers after them.
              */
             servers: components["schemas"]["PlannedServer"][];
-            /** @description What differs beside the servers. */
+            /** @description Differences outside of the servers. */
             settings: components["schemas"]["PlannedSetting"][];
         };
         /** @enum {string} */
         PlanAction: "added" | "added_idle" | "removed" | "started" | "stopped" | "relaunched" | "changed" | "unchanged";
         PlannedServer: {
             action: components["schemas"]["PlanAction"];
-            /** @description The keys of its entry that differ, if it is in both. */
+            /** @description The keys of its entry that differ, if the server is in both configurations. */
             keys: string[];
             name: string;
         };
@@ -3893,35 +3917,35 @@ export interface components {
             takesEffect: components["schemas"]["TakesEffect"];
         };
         PreviewedServer: {
-            /** @description As the configuration would have it. */
+            /** @description The entry for the configuration. */
             entry: Record<string, never>;
-            /** @description Whether there is a server of this name. */
+            /** @description True if the configuration has a server with this name. */
             exists: boolean;
             name: string;
             notes: string[];
         };
         Profile: {
-            /** @description The groups of Mainstay's own tools that it has. */
+            /** @description Its groups of Mainstay's own tools. */
             builtin: string[];
             default: boolean;
-            /** @description As the file has it; nothing for one that the file says nothing of. */
+            /** @description The entry in the file. Absent if the file has none. */
             entry?: Record<string, never> | null;
             name: string;
-            /** @description How its tools are named. */
+            /** @description The naming scheme of its tools. */
             naming: string;
-            /** @description Where clients reach it: `/mcp/NAME`, and `/mcp` for the default. */
+            /** @description The path of its endpoint: `/mcp/NAME`, or `/mcp` for the default profile. */
             path: string;
-            /** @description The servers that it has now. */
+            /** @description Its servers at present. */
             servers: string[];
-            /** @description How many tools of servers it has. */
+            /** @description Number of tools of servers in the profile. */
             tools?: number | null;
         };
-        /** @description `GET /api/profiles`, the one at `/mcp` first. */
+        /** @description `GET /api/profiles`, the default profile first. */
         Profiles: {
             profiles: components["schemas"]["Profile"][];
         };
         Prompt: {
-            /** @description MCP's own list of arguments. */
+            /** @description The argument list as MCP defines it. */
             arguments: Record<string, never>[];
             description: string;
             /** @description `server/prompt` */
@@ -3944,21 +3968,21 @@ export interface components {
             calls: number;
             /**
              * Format: double
-             * @description Of the last five to ten seconds.
+             * @description The rate in the last five to ten seconds.
              */
             callsPerSecond: number;
             /** Format: int64 */
             errors: number;
             /**
              * Format: double
-             * @description Estimates from a histogram; left out where there was no call.
+             * @description An estimate from a histogram. Absent if no call ended.
              */
             p50Ms?: number | null;
             /** Format: double */
             p95Ms?: number | null;
             /**
              * Format: int64
-             * @description A minute and up to five seconds; less for a server that is not there for so long.
+             * @description One minute plus up to five seconds. Shorter for a server that was added recently.
              */
             spanMs: number;
         };
@@ -3966,18 +3990,18 @@ export interface components {
         Reconnect: {
             force?: boolean;
         };
-        /** @description A time in which calls were not put on record (docs/rest.md, "Records"). */
+        /** @description A period in which calls were not recorded (docs/rest.md, "Records"). */
         RecordGap: {
             /**
              * Format: int64
-             * @description Calls that are not on record.
+             * @description Number of calls that were not recorded.
              */
             calls: number;
-            /** @description Why: the error of the disk or of the journal, or that too many calls waited. */
+            /** @description The error of the disk or the journal, or a note that too many calls waited. */
             reason: string;
             /** @description RFC 3339, UTC. */
             since: string;
-            /** @description RFC 3339, UTC; left out while it lasts. */
+            /** @description RFC 3339, UTC. Absent while the gap continues. */
             until?: string | null;
         };
         RecordedClient: {
@@ -3985,7 +4009,7 @@ export interface components {
             version: string;
         };
         RecordedError: {
-            /** @description A failure's code, or `tool_error` where the tool says so itself. */
+            /** @description The code of a failure, or `tool_error` if the result has `isError`. */
             kind: string;
             message: string;
         };
@@ -3993,13 +4017,16 @@ export interface components {
         Reload: {
             dryRun?: boolean;
         };
-        /** @description What differs, and whether it is in force now. */
+        /** @description The differences, and whether they are applied. */
         Reloaded: {
             applied: boolean;
-            /** @description What is wrong or odd about the file, errors first. An entry with an error is a server that shows it. */
+            /**
+             * @description Errors and warnings about the file, errors first. An entry with an error becomes a server
+             *     that reports the error.
+             */
             findings?: components["schemas"]["ConfigFinding"][];
             plan: components["schemas"]["Plan"];
-            /** @description For people, of several lines. */
+            /** @description The plan as text for people, in several lines. */
             summary: string;
         };
         /** @description `DELETE /api/servers/{name}` */
@@ -4016,9 +4043,9 @@ export interface components {
             id: number;
             success: boolean;
         };
-        /** @description `POST /api/server-requests/{id}`: either of the two. */
+        /** @description `POST /api/server-requests/{id}`: `result` or `error`. */
         Reply: {
-            /** @description Why it is refused. */
+            /** @description The reason for refusing the request. */
             error?: string;
             result?: Record<string, never>;
         };
@@ -4027,20 +4054,20 @@ export interface components {
             /** @description The name that the client declared. */
             client?: string | null;
             /**
-             * @description The server's own name of the tool or prompt, or the URI of the resource. Left out where none of the client's
-             *     calls is known to have caused it.
+             * @description The original name of the tool or prompt, or the URI of the resource. Absent if no call of
+             *     the client is known to have caused the request.
              */
             name?: string | null;
-            /** @description `operator` or `client:NAME`, where there was a token. */
+            /** @description `operator` or `client:NAME`. Absent if the client has no token. */
             principal?: string | null;
         };
         /** @description The MCP client that asked for a server. */
         RequestedBy: {
             /** @description The name that the client declared. */
             client?: string | null;
-            /** @description As records have it: `mcp_http`, `mcp_sse` or `mcp_stdio`. */
+            /** @description `mcp_http`, `mcp_sse` or `mcp_stdio`, as in records. */
             door: string;
-            /** @description `operator` or `client:NAME`, where there was a token. */
+            /** @description `operator` or `client:NAME`. Absent if the client has no token. */
             principal?: string | null;
         };
         Resource: {
@@ -4060,18 +4087,21 @@ export interface components {
         };
         /** @description A server and its status. */
         Server: {
-            /** @description What to set in its entry, though it is connected: Mainstay had to depart from its usual way. */
+            /**
+             * @description A change of its entry that Mainstay recommends, although the server is connected: Mainstay
+             *     had to depart from its usual procedure.
+             */
             advice?: string | null;
             /**
              * Format: int64
-             * @description Since when a call or a health probe waits for an answer and the server has said nothing, in
-             *     milliseconds since 1970; left out where none waits.
+             * @description Time since which a call or a health probe waits for an answer while the server has sent no
+             *     message, in milliseconds since 1970. Absent if nothing waits.
              */
             askedAt?: number | null;
             autoStart: boolean;
             /** Format: int32 */
             callsInFlight: number;
-            /** @description The program, without its arguments: they may be secret. */
+            /** @description The program, without its arguments, which may be secret. */
             command?: string | null;
             connected: boolean;
             /** @description RFC 3339 */
@@ -4080,18 +4110,19 @@ export interface components {
             consecutiveHealthFailures?: number | null;
             /**
              * Format: int32
-             * @description Crashes of its processes since Mainstay started, and how the last one ended.
+             * @description Crashes of its processes since Mainstay started.
              */
             crashCount: number;
-            /** @description Since when its health is `degraded`; left out while it is not. RFC 3339. */
+            /** @description Time since which its health is `degraded`; RFC 3339. Absent otherwise. */
             degradedSince?: string | null;
             /**
-             * @description Since when it is not connected: since its session was lost or ended, or since Mainstay knows of it. Attempts
-             *     that fail do not change it; left out while it is connected. RFC 3339.
+             * @description Start of the current downtime: the time at which the last session was lost or ended, or the
+             *     time at which Mainstay learned of the server. Failed attempts do not change it. Absent while
+             *     the server is connected. RFC 3339.
              */
             downSince?: string | null;
             enabled: boolean;
-            /** @description Whether it is gone after a restart. */
+            /** @description True if a restart removes the server. */
             ephemeral?: boolean;
             /** Format: int32 */
             exitCode?: number | null;
@@ -4100,31 +4131,34 @@ export interface components {
             failingCalls?: components["schemas"]["FailingCalls"] | null;
             /**
              * Format: int64
-             * @description How long the handshake of its session took, with the start of its process.
+             * @description Duration of the handshake of its session, including the start of the process.
              */
             handshakeMs?: number | null;
             healthStatus?: string | null;
             hiddenToolCount?: number;
             /**
-             * @description Tools that `strictToolNames` keeps from clients, by the server's own names: the first hundred of
-             *     them, each cut at 256 characters.
+             * @description Tools that `strictToolNames` hides from clients, by their original names: at most 100, each
+             *     cut at 256 characters.
              */
             hiddenTools?: string[];
             lastCrashAt?: string | null;
-            /** @description Why it is not connected, or not well; where it is well, what is to be noted of its lists. */
+            /**
+             * @description The reason that it is not connected or is degraded. For a healthy server, a note about its
+             *     lists.
+             */
             lastError?: string | null;
             /** Format: int64 */
             lastPingMs?: number | null;
-            /** @description When the server was last heard; RFC 3339. */
+            /** @description Time of the last message from the server; RFC 3339. */
             lastSuccessAt?: string | null;
             listening?: components["schemas"]["Listening"] | null;
-            /** @description Whether they are an earlier run's, until the server answers. */
+            /** @description True if the lists are from an earlier run, because the server has not answered yet. */
             listsStale: boolean;
             name: string;
             nextAction?: components["schemas"]["NextAction"] | null;
             /** Format: int64 */
             nextRetryMs?: number | null;
-            /** @description What a person can do about it where it is not connected. */
+            /** @description Advice for a person while the server is not connected. */
             nextStep?: string | null;
             openQuestion?: components["schemas"]["OpenQuestion"] | null;
             pending?: components["schemas"]["Pending"] | null;
@@ -4134,40 +4168,43 @@ export interface components {
             /** Format: int32 */
             reconnectAttempt?: number | null;
             resourceCount: number;
-            /** @description It is not connected, and another attempt comes by itself or is under way. */
+            /** @description True if it is not connected, and another attempt follows by itself or is in progress. */
             retried?: boolean;
-            /** @description What the start of its process does that is under way, and the last line of its stderr. */
+            /** @description The current step of starting its process, and the last line of stderr. */
             starting?: string | null;
-            /** @description The canonical word. */
+            /** @description The status word. */
             status: string;
             /**
-             * @description The last lines of its stderr; while it is started again, the line of the process before that tells why that one
-             *     ended.
+             * @description The last lines of stderr. While the server is restarted, the line of the previous process
+             *     that explains its end.
              */
             stderr?: string[];
-            /** @description The last line of its stdout that is no message. */
+            /** @description The last line of stray output: stdout that is not a message. */
             stdout?: string | null;
-            /** @description Those that clients can have. */
+            /** @description Number of tools that clients can see. */
             toolCount: number;
-            /** @description Whether its lists are known. */
+            /** @description True if the lists of the server are available. */
             toolsReady: boolean;
             transport: string;
-            /** @description Names in `disabledTools` and `allowedTools` that fit none of its tools, a line each. */
+            /** @description Names in `disabledTools` and `allowedTools` that match none of its tools, one per line. */
             unmatchedTools?: string[];
             /** Format: int64 */
             uptimeMs?: number | null;
-            /** @description Without its query: that may be secret. */
+            /** @description The URL without its query, which may be secret. */
             url?: string | null;
-            /** @description Whether its operator wants it up. */
+            /** @description True if the server should be running. */
             wanted: boolean;
         };
         /** @description `GET /api/servers/{name}` */
         ServerDetails: {
-            /** @description Identifies the entry, secrets included (SHA-256 in hexadecimal). A PUT that repeats it replaces no other one. */
+            /**
+             * @description Identifies the entry, including secrets (SHA-256 in hexadecimal). A PUT with this digest
+             *     fails if the entry has changed.
+             */
             digest?: string | null;
             /**
-             * @description The entry as the file has it, or as it was given; secrets are placeholders. `None` if there is
-             *     none, as for a server from the command line.
+             * @description The entry from the file or from the request that added the server. Placeholders stand for
+             *     secrets. Absent for a server without an entry, such as one from the command line.
              */
             entry?: Record<string, never> | null;
             server: components["schemas"]["Server"];
@@ -4175,37 +4212,38 @@ export interface components {
         ServerFigures: {
             /**
              * Format: int64
-             * @description When the server was last heard, in milliseconds since 1970. Of a server whose clients have sessions of their
-             *     own, this is up to five seconds older than its last answer. Left out where it was not heard yet.
+             * @description Time of the last message from the server, in milliseconds since 1970. For a server with
+             *     isolated sessions, it lags the last answer by up to five seconds. Absent if the server has
+             *     not sent a message yet.
              */
             answeredAt?: number | null;
             /**
              * Format: int64
-             * @description Calls that have ended since the server is there.
+             * @description Ended calls since the server was added or Mainstay started.
              */
             calls: number;
             /** Format: int64 */
             callsInFlight: number;
             /**
              * Format: int64
-             * @description Calls that have not been sent.
+             * @description Calls that wait to be sent.
              */
             callsWaiting: number;
             /**
              * Format: int64
-             * @description Those that have failed, or whose result says so.
+             * @description Ended calls that failed, or whose result has `isError`.
              */
             errors: number;
             /**
              * Format: int64
-             * @description Their resident memory; what they share counts once for each.
+             * @description Resident memory of these processes. Shared memory counts once for each process.
              */
             memoryBytes?: number | null;
             name: string;
             /**
              * Format: int64
-             * @description Processes of all its sessions, and everything below them. Left out where it has none, or the
-             *     system does not tell.
+             * @description Number of processes of all its sessions, including their descendants. Absent if the server
+             *     has no process, or if the operating system does not report it.
              */
             processes?: number | null;
             recent: components["schemas"]["RecentCalls"];
@@ -4216,7 +4254,7 @@ export interface components {
             consecutiveFailures?: number;
             /**
              * Format: int64
-             * @description How long ago the server was last heard.
+             * @description Time since the last message from the server.
              */
             lastSuccessMs?: number | null;
             message?: string | null;
@@ -4227,9 +4265,9 @@ export interface components {
         };
         ServerHistory: {
             server: string;
-            /** @description What was so when the period began comes first, at an earlier time. */
+            /** @description The status at the beginning of the period comes first, with its earlier time. */
             transitions: components["schemas"]["Transition"][];
-            /** @description Whether older ones of the period were left out. */
+            /** @description True if older changes in the period were left out. */
             truncated: boolean;
         };
         ServerInfo: {
@@ -4237,20 +4275,20 @@ export interface components {
             version: string;
         };
         ServerRequest: {
-            /** @description RFC 3339; it waits for ten minutes. */
+            /** @description RFC 3339. The request expires after ten minutes. */
             askedAt: string;
             cause?: components["schemas"]["RequestCause"] | null;
             /** Format: int64 */
             id: number;
             /** @description `sampling/createMessage`, `elicitation/create`, … */
             method: string;
-            /** @description As the server wrote them. */
+            /** @description The parameters as the server sent them. */
             params: Record<string, never>;
             server: string;
         };
-        /** @description `GET /api/server-requests`: what servers ask and no client could be asked. */
+        /** @description `GET /api/server-requests`: open requests of servers that no client can answer. */
         ServerRequests: {
-            /** @description What clients are asked and have not answered, oldest first. Nobody can answer it for them. */
+            /** @description Open questions to clients, oldest first. Only these clients can answer them. */
             clients?: components["schemas"]["OpenQuestion"][];
             /** @description Oldest first. */
             requests: components["schemas"]["ServerRequest"][];
@@ -4258,64 +4296,64 @@ export interface components {
         /** @description `GET /api/servers`, in the order of the configuration. */
         Servers: {
             servers: components["schemas"]["Server"][];
-            /** @description What is wrong beside the servers, such as a configuration that cannot be read. */
+            /** @description Problems that do not concern a single server, such as a configuration that cannot be read. */
             warnings?: string[];
         };
-        /** @description A session of a client. Clients of 2026-07-28 have none: what they call is in the records. */
+        /** @description A client session. Clients of 2026-07-28 have no session; their calls are in the records. */
         Session: {
             callsInFlight?: number | null;
             client?: components["schemas"]["RecordedClient"] | null;
-            /** @description As records have it: `mcp_http`, `mcp_sse` or `mcp_stdio`. */
+            /** @description `mcp_http`, `mcp_sse` or `mcp_stdio`, as in records. */
             door: string;
-            /** @description The name that records give the session. */
+            /** @description The id of the session in records. */
             id: string;
-            /** @description When a call or a stream of it was begun or ended last. */
+            /** @description Time at which a call or a stream of the session last began or ended. */
             lastSeenAt?: string | null;
-            /** @description RFC 3339, UTC. A session of an earlier run was opened again when its client came back. */
+            /** @description RFC 3339, UTC. A session of an earlier run is reopened when its client returns. */
             openedAt: string;
-            /** @description `operator` or `client:NAME`, where there was a token. */
+            /** @description `operator` or `client:NAME`. Absent if the client has no token. */
             principal?: string | null;
-            /** @description Left out for the default one, and where the session is of one server. */
+            /** @description Absent for the default profile, and for a session of a single server. */
             profile?: string | null;
             protocolVersion: string;
-            /** @description The server of `/servers/NAME/mcp`. */
+            /** @description The server, for a session at `/servers/NAME/mcp`. */
             server?: string | null;
             streams: number;
-            /** @description Servers and tools that are switched off for the client; left out where none is. */
+            /** @description Number of servers and tools that are switched off for the client. Absent if there are none. */
             switchedOff?: number | null;
             /** @description `streamable_http`, `sse` or `stdio`. */
             transport: string;
         };
-        /** @description `GET /api/sessions`, the newest first. */
+        /** @description `GET /api/sessions`, newest first. */
         Sessions: {
-            /** @description `before` of the next page. */
+            /** @description The value of `before` for the next page. */
             next?: string | null;
             sessions: components["schemas"]["Session"][];
-            /** @description How many are open, of the server if one was named. */
+            /** @description Number of open sessions, or of those of the requested server. */
             total: number;
-            /** @description Whether older ones were left out. */
+            /** @description True if older sessions were left out. */
             truncated: boolean;
         };
         /** @description `PUT /api/config/text` */
         SetConfigText: {
-            /** @description [`ConfigText::digest`], as it was when the text was read. */
+            /** @description [`ConfigText::digest`] of the text that was edited. */
             digest: string;
-            /** @description With placeholders or secrets. */
+            /** @description The new content, with placeholders or with secrets. */
             text: string;
         };
         /** @description `PUT /api/switches/{client}` */
         SetSwitch: {
             enabled: boolean;
             server: string;
-            /** @description As the server calls it; without one the switch is the server's. */
+            /** @description The original name of the tool. Without it, the switch applies to the whole server. */
             tool?: string | null;
         };
-        /** @description What an entry starts or asks. Secrets are `***`. */
+        /** @description The target of an entry. Secrets are `***`. */
         ShownTarget: {
-            /** @description The program and its arguments; empty for a server with a URL. */
+            /** @description The program and its arguments. Empty for a server with a URL. */
             command: string[];
             cwd?: string | null;
-            /** @description The names of its variables. */
+            /** @description The names of its environment variables. */
             env: string[];
             /** @description The names of its headers. */
             headers: string[];
@@ -4327,17 +4365,23 @@ export interface components {
             token?: string;
         };
         SignInLink: {
-            /** @description Said here, and used once. */
+            /** @description The one-time code. Only this answer contains it. */
             code: string;
             /** Format: int64 */
             expiresInSeconds: number;
-            /** @description Of the page, with the code in its fragment, which browsers send to nobody. */
+            /**
+             * @description The path of the web page, with the code in the fragment. Browsers do not send fragments to
+             *     servers.
+             */
             path: string;
         };
         SignedIn: {
             /** @description RFC 3339 */
             expiresAt: string;
-            /** @description Sent as `X-Page-Key` with every request. It is said here only. */
+            /**
+             * @description The page key. The page sends it as `X-Page-Key` with every request. Only this answer
+             *     contains it.
+             */
             pageKey: string;
         };
         SignedOut: {
@@ -4353,31 +4397,31 @@ export interface components {
         StatelessClient: {
             /**
              * Format: int64
-             * @description Its calls since it was first seen.
+             * @description Its calls since its first request.
              */
             calls: number;
             client?: components["schemas"]["RecordedClient"] | null;
-            /** @description When its latest request came, a call or not; RFC 3339, UTC. */
+            /** @description Time of its last request of any kind; RFC 3339, UTC. */
             lastSeenAt: string;
-            /** @description `operator` or `client:NAME`, where there was a token. */
+            /** @description `operator` or `client:NAME`. Absent if the client has no token. */
             principal?: string | null;
-            /** @description Left out for the default one, and where the client speaks to one server. */
+            /** @description Absent for the default profile, and for a client of a single server. */
             profile?: string | null;
             protocolVersion: string;
             /** @description `streamable_http` or `stdio`. */
             transport: string;
         };
         /**
-         * @description `GET /api/clients/stateless`: clients of 2026-07-28, which have no session, of the last hour; at most
-         *     200, the newest first.
+         * @description `GET /api/clients/stateless`: clients of 2026-07-28, which have no session. At most 200 clients
+         *     of the last hour, newest first.
          */
         StatelessClients: {
             clients: components["schemas"]["StatelessClient"][];
         };
         Statistics: {
             /**
-             * @description By server, method and tool; with `by`, merged: what the calls of a series do not have in common is an
-             *     empty text.
+             * @description One series for each server, method and tool. With `by`, series are merged; a field in which
+             *     the merged calls differ is an empty text.
              */
             tools: components["schemas"]["ToolStatistics"][];
         };
@@ -4393,9 +4437,9 @@ export interface components {
             /** @description `server/tool` */
             tools: string[];
         };
-        /** @description `GET /api/switches`: clients with everything on are not named. */
+        /** @description `GET /api/switches`. Clients for which nothing is switched off are absent. */
         Switches: {
-            /** @description By the name of the client's token, or else the name that it gives itself. */
+            /** @description By the name of the client's token, or the name that the client declared if it has no token. */
             clients: {
                 [key: string]: components["schemas"]["SwitchedOff"];
             };
@@ -4414,7 +4458,7 @@ export interface components {
             resource_templates: components["schemas"]["Template"][];
         };
         Tool: {
-            /** @description Hints of the server about what the tool does. */
+            /** @description The server's hints about the behaviour of the tool. */
             annotations?: Record<string, never> | null;
             description: string;
             input_schema: Record<string, never>;
@@ -4426,7 +4470,7 @@ export interface components {
             title?: string | null;
         };
         ToolStatistics: {
-            /** @description In the order of time; those without calls are left out. */
+            /** @description Ordered by time. Buckets without calls are absent. */
             buckets: components["schemas"]["CallStatistics"][];
             method: string;
             server: string;
@@ -4437,63 +4481,66 @@ export interface components {
         Tools: {
             tools: components["schemas"]["Tool"][];
         };
-        /** @description A server's status from a time on. */
+        /** @description The status of a server from a time on. */
         Transition: {
             /** @description RFC 3339, UTC. */
             at: string;
             /**
              * Format: int32
-             * @description The number of the attempt that follows.
+             * @description The number of the next attempt.
              */
             attempt?: number | null;
-            /** @description It is connected, and not well; left out where it is well. */
+            /** @description True if the server is connected and degraded. Absent otherwise. */
             degraded?: boolean;
             /**
              * Format: int32
-             * @description How its process ended, where that is what led here.
+             * @description The exit code of its process, if the exit of the process caused the change.
              */
             exitCode?: number | null;
             /** Format: int32 */
             exitSignal?: number | null;
             /**
              * Format: int64
-             * @description How long after `at` that attempt was due.
+             * @description Time from `at` until the next attempt was due.
              */
             nextRetryMs?: number | null;
             reason?: string | null;
-            /** @description The canonical word; `pending` while the server waits for approval, `removed` when it is there no more. */
+            /**
+             * @description The status word. `pending` while the server waits for approval, `removed` after the server
+             *     was removed.
+             */
             status: string;
-            /** @description Its last lines of stderr. */
+            /** @description The last lines of stderr. */
             stderr?: string[];
-            /** @description The reason is that the server accepts no credentials of its entry. */
+            /** @description True if the reason is that the server accepts no credentials of its entry. */
             unauthorized?: boolean;
         };
-        /** @description `POST /api/servers/try`: what a server does that was started once and is gone again. */
+        /** @description `POST /api/servers/try`: the result of starting a server once and stopping it again. */
         TrialRun: {
-            /** @description Why it was not up. */
+            /** @description The reason that the server did not start. */
             error?: string | null;
             /**
              * Format: int64
-             * @description How long the handshake took, with the start of the process.
+             * @description Duration of the handshake, including the start of the process.
              */
             handshakeMs?: number | null;
             name: string;
-            /** @description What a person can do about it. */
+            /** @description Advice for a person after a failure. */
             nextStep?: string | null;
             promptCount: number;
-            /** @description The revision of MCP that is spoken. */
+            /** @description The revision of MCP that was negotiated. */
             protocolVersion?: string | null;
-            /** @description Resources and templates. */
+            /** @description Number of resources and resource templates. */
             resourceCount: number;
             server?: components["schemas"]["ServerInfo"] | null;
             shown: components["schemas"]["ShownTarget"];
-            /** @description The last lines of its stderr. */
+            /** @description The last lines of stderr. */
             stderr: string[];
-            /** @description Whether it was up, and its lists could be read. */
+            /** @description True if the server started and its lists were read. */
             success: boolean;
-            /** @description Those that clients would have. */
+            /** @description The tools that clients would see. */
             tools: components["schemas"]["TrialTool"][];
-            /** @description What is odd about the entry without being wrong. */
+            /** @description Warnings about the entry. */
             warnings: string[];
         };
         TrialTool: {
@@ -4503,21 +4550,24 @@ export interface components {
         };
         /** @description `POST /api/config/undo` */
         UndoConfig: {
-            /** @description Replaces a file that is not what Mainstay last saw, too. What it has is kept as a version. */
+            /**
+             * @description Also replaces a file that was changed since Mainstay last read or wrote it. The replaced
+             *     content is stored as a version.
+             */
             force?: boolean;
             /**
              * Format: int64
-             * @description The version to go back to; without it the one before the last change.
+             * @description The version to restore. By default, the version before the last change.
              */
             version?: number | null;
         };
-        /** @description A record, and what it names where that is kept and not too long. */
+        /** @description A call record with its arguments and its result, if they are stored and not too long. */
         WholeCallRecord: {
             arguments?: Record<string, never> | null;
             call: components["schemas"]["CallRecord"];
             result?: Record<string, never> | null;
         };
-        /** @description A resource's contents as the server gave them, and whose they are. */
+        /** @description The contents of a resource as the server sent them, and the name of the server. */
         WholeRead: {
             result: Record<string, never>;
             server: string;

@@ -132,7 +132,7 @@ fn one(
         rest = after;
     }
     let texts: Vec<&str> = rest.iter().map(|word| word.text.as_str()).collect();
-    let program = programs::name_of(texts[0]).to_ascii_lowercase();
+    let program = programs::program_name(texts[0]).to_ascii_lowercase();
     match (program.as_str(), &texts[1..]) {
         ("cd" | "pushd", [folder]) => {
             before.cwd = Some((*folder).to_owned());
@@ -469,7 +469,7 @@ fn add(words: &[&str]) -> Result<UnnamedServer, NotPasted> {
     } else {
         members.insert("command".to_owned(), (*first).into());
         members.insert("args".to_owned(), json!(args));
-        let program = programs::name_of(first).to_ascii_lowercase();
+        let program = programs::program_name(first).to_ascii_lowercase();
         found
             .notes
             .extend(remarks(&program, &target, members.contains_key("cwd")));

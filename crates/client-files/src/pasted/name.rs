@@ -56,7 +56,7 @@ fn of_url(url: &str) -> Option<String> {
 }
 
 fn of_command(command: &str, args: &[&str]) -> Option<String> {
-    let program = programs::name_of(command).to_ascii_lowercase();
+    let program = programs::program_name(command).to_ascii_lowercase();
     match program.as_str() {
         "npx" | "bunx" | "pnpx" | "uvx" | "dnx" => package(args),
         "npm" | "pnpm" | "yarn" | "bun" | "pipx" => {
@@ -73,7 +73,10 @@ fn of_command(command: &str, args: &[&str]) -> Option<String> {
             let at = args.iter().position(|arg| arg.eq_ignore_ascii_case("/c"))?;
             let (command, args) = args[at + 1..].split_first()?;
             // One level of `cmd` is enough.
-            match programs::name_of(command).to_ascii_lowercase().as_str() {
+            match programs::program_name(command)
+                .to_ascii_lowercase()
+                .as_str()
+            {
                 "cmd" => None,
                 _ => of_command(command, args),
             }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{UnnamedServer, map, shortened};
 use crate::{
-    client::Client,
+    client::ClientKind,
     document::NotReadable,
     format::FileFormat,
     places::{ClientFile, FileScope, Section},
@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 4;
 
 /// Servers in a value.
 pub(super) struct PastedShape {
-    client: Client,
+    client: ClientKind,
     /// True if the client is known by keys that only it writes.
     is_certain: bool,
     whole: Value,
@@ -90,7 +90,7 @@ fn find_at(whole: Value, format: FileFormat, depth: usize) -> Option<PastedShape
         && members.values().all(Value::is_object)
     {
         let client = match format {
-            FileFormat::Yaml if members.values().any(is_of_goose) => Client::Goose,
+            FileFormat::Yaml if members.values().any(is_of_goose) => ClientKind::Goose,
             _ => guessed(&entries(&whole)),
         };
         return Some(PastedShape {
@@ -115,7 +115,7 @@ fn find_at(whole: Value, format: FileFormat, depth: usize) -> Option<PastedShape
 
 struct ClientShape {
     /// `None` if many clients have this shape.
-    client: Option<Client>,
+    client: Option<ClientKind>,
     section: Section,
     words: &'static str,
 }
@@ -134,7 +134,7 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
     let is_list = |key: &str| members.get(key).is_some_and(Value::is_array);
     if is_map("context_servers") {
         return shape_of(
-            Some(Client::Zed),
+            Some(ClientKind::Zed),
             &["context_servers"],
             false,
             "settings of Zed",
@@ -142,7 +142,7 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
     }
     if is_map("mcp_servers") {
         return shape_of(
-            Some(Client::Codex),
+            Some(ClientKind::Codex),
             &["mcp_servers"],
             false,
             "servers of Codex",
@@ -150,7 +150,7 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
     }
     if is_list("mcpServers") {
         return shape_of(
-            Some(Client::Continue),
+            Some(ClientKind::Continue),
             &["mcpServers"],
             true,
             "servers of Continue",
@@ -159,7 +159,7 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
     if is_map("mcpServers") {
         return match format {
             FileFormat::Yaml => shape_of(
-                Some(Client::LibreChat),
+                Some(ClientKind::LibreChat),
                 &["mcpServers"],
                 false,
                 "servers of LibreChat",
@@ -174,7 +174,7 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
     }
     if is_map("servers") {
         return shape_of(
-            Some(Client::VsCode),
+            Some(ClientKind::VsCode),
             &["servers"],
             false,
             "servers of VS Code",
@@ -187,7 +187,7 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
         let has = |key: &str| mcp.get(key).is_some_and(Value::is_object);
         if has("servers") && !mcp.get("servers").is_some_and(is_entry) {
             return shape_of(
-                Some(Client::VsCode),
+                Some(ClientKind::VsCode),
                 &["mcp", "servers"],
                 false,
                 "settings of VS Code",
@@ -203,7 +203,7 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
         }
         if mcp.values().any(is_entry) {
             return shape_of(
-                Some(Client::Opencode),
+                Some(ClientKind::Opencode),
                 &["mcp"],
                 false,
                 "servers of opencode",
@@ -217,7 +217,7 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
             .any(|entry| is_of_goose(entry) || is_entry(entry))
     }) {
         return shape_of(
-            Some(Client::Goose),
+            Some(ClientKind::Goose),
             &["extensions"],
             false,
             "extensions of goose",
@@ -243,7 +243,7 @@ fn of_list(list: Value, format: FileFormat) -> Option<PastedShape> {
         };
     }
     let (client, words) = match format {
-        FileFormat::Yaml => (Client::Continue, "servers of Continue"),
+        FileFormat::Yaml => (ClientKind::Continue, "servers of Continue"),
         _ => (guessed(&entries(&list)), "a list of servers"),
     };
     Some(PastedShape {
@@ -293,20 +293,20 @@ fn is_of_goose(value: &Value) -> bool {
 
 /// Guesses the client of entries that many clients could have. Claude Code is the default: it writes
 /// references as we do.
-fn guessed(entries: &[&Map<String, Value>]) -> Client {
+fn guessed(entries: &[&Map<String, Value>]) -> ClientKind {
     let has = |key: &str| entries.iter().any(|entry| entry.contains_key(key));
     if has("cmd") || has("envs") || has("uri") {
-        Client::Goose
+        ClientKind::Goose
     } else if has("environment")
         || entries
             .iter()
             .any(|entry| entry.get("command").is_some_and(Value::is_array))
     {
-        Client::Opencode
+        ClientKind::Opencode
     } else if has("httpUrl") {
-        Client::GeminiCli
+        ClientKind::GeminiCli
     } else {
-        Client::ClaudeCode
+        ClientKind::ClaudeCode
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Effect, Rule, RuleScope, Tools, behind, has_agents};
 use crate::{
-    client::Client,
+    client::ClientKind,
     read::{FoundServer, KeyFate},
 };
 
@@ -117,7 +117,7 @@ pub(crate) fn apply(server: &mut FoundServer, rules: &[Rule]) {
     report(server, &lost);
 }
 
-fn without_patterns(client: Client, rule: &Rule) -> String {
+fn without_patterns(client: ClientKind, rule: &Rule) -> String {
     if has_agents(client) {
         return "Mainstay chooses tools by their names, without patterns".to_owned();
     }

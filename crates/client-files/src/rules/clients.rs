@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::{Effect, Rule, RuleScope, RulesFile, Tools};
 use crate::{
-    client::Client,
+    client::ClientKind,
     own_address::LABEL,
     places::ClientFile,
     read::{FoundServer, names},
@@ -48,10 +48,10 @@ pub(crate) const KEYS: [&str; 17] = [
 ];
 
 /// True if the strictest rule counts. For other clients the last rule that matches counts.
-pub(super) fn strictest_counts(client: Client) -> bool {
+pub(super) fn strictest_counts(client: ClientKind) -> bool {
     matches!(
         client,
-        Client::ClaudeCode | Client::Cursor | Client::GeminiCli | Client::QwenCode
+        ClientKind::ClaudeCode | ClientKind::Cursor | ClientKind::GeminiCli | ClientKind::QwenCode
     )
 }
 
@@ -81,26 +81,26 @@ pub(super) fn read(
         rules,
     };
     match file.client {
-        Client::ClaudeCode => {
+        ClientKind::ClaudeCode => {
             reader.permissions();
             reader.lists_of_claude_code(file.project().is_some());
         }
-        Client::GeminiCli => reader.lists_of_gemini(),
-        Client::QwenCode => {
+        ClientKind::GeminiCli => reader.lists_of_gemini(),
+        ClientKind::QwenCode => {
             reader.lists_of_gemini();
             reader.permissions();
         }
         // Files at an unknown place are read as `serve --config` reads them.
-        Client::Unknown => {
+        ClientKind::Unknown => {
             reader.chosen_servers();
             reader.tools_of_agent();
         }
-        Client::Opencode | Client::KiloCli => reader.opencode(),
-        Client::Zed => reader.zed(),
-        Client::Goose => reader.goose(),
-        Client::Crush => reader.crush(),
-        Client::Cursor => reader.cursor(),
-        Client::Codex => reader.codex(),
+        ClientKind::Opencode | ClientKind::KiloCli => reader.opencode(),
+        ClientKind::Zed => reader.zed(),
+        ClientKind::Goose => reader.goose(),
+        ClientKind::Crush => reader.crush(),
+        ClientKind::Cursor => reader.cursor(),
+        ClientKind::Codex => reader.codex(),
         client if has_agents(client) && source.file.is_none() => reader.tools_of_agent(),
         client if has_agents(client) => reader.agent(),
         _ => {}
@@ -180,15 +180,19 @@ impl RuleReader<'_> {
 }
 
 /// The change of a list that lets the client have the server.
-pub(super) fn mend(client: Client, rule: &Rule, label: &str) -> String {
+pub(super) fn mend(client: ClientKind, rule: &Rule, label: &str) -> String {
     let add = |text: String| format!("add {text} to that list");
     let last = rule.key.rsplit('.').next().unwrap_or_default();
     match (client, last) {
         (_, "allowed") => add(format!("{label:?}")),
         (client, "tools") if has_agents(client) => add(format!("{:?}", format!("@{label}"))),
-        (Client::ClaudeCode, "allowedMcpServers") => add(format!("{{\"serverName\": {label:?}}}")),
-        (Client::ClaudeCode, "mcpServers") => "its administrator has to add it there".to_owned(),
-        (Client::Zed, "enable_all_context_servers") => {
+        (ClientKind::ClaudeCode, "allowedMcpServers") => {
+            add(format!("{{\"serverName\": {label:?}}}"))
+        }
+        (ClientKind::ClaudeCode, "mcpServers") => {
+            "its administrator has to add it there".to_owned()
+        }
+        (ClientKind::Zed, "enable_all_context_servers") => {
             let profile = rule.key.trim_end_matches(".enable_all_context_servers");
             format!("set it to true, or name tools in {profile}.context_servers.{label}.tools")
         }

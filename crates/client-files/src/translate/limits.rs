@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Reading, UNKNOWN, is_off, whole};
-use crate::{client::Client, places::Section};
+use crate::{client::ClientKind, places::Section};
 
 /// The unit of `timeout` in the files of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,14 +13,14 @@ pub(crate) enum Unit {
 }
 
 /// Returns the unit of `timeout` in the files of a client.
-pub(crate) fn unit(client: Client) -> Unit {
+pub(crate) fn unit(client: ClientKind) -> Unit {
     match client {
-        Client::Cline
-        | Client::Roo
-        | Client::Kilo
-        | Client::Goose
-        | Client::Zed
-        | Client::Crush => Unit::Seconds,
+        ClientKind::Cline
+        | ClientKind::Roo
+        | ClientKind::Kilo
+        | ClientKind::Goose
+        | ClientKind::Zed
+        | ClientKind::Crush => Unit::Seconds,
         _ => Unit::Milliseconds,
     }
 }

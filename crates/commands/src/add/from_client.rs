@@ -1,13 +1,13 @@
 //! Takes one server from the files of another MCP client.
 
-use mainstay_client_files::{Client, FoundServer, find, servers};
+use mainstay_client_files::{ClientKind, FoundServer, find, servers};
 use mainstay_command_line::{CommandError, screen::complain, suggest};
 use mainstay_core::display::word;
 
 use super::{super::import, prepared::Prepared, preview::LaunchPreview};
 
 /// Finds the server that this client has under this label.
-pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
+pub fn prepare(client: ClientKind, label: &str) -> Result<Prepared, CommandError> {
     let machine = import::this_machine().ok_or_else(|| CommandError::Usage {
         message: "the home folder is unknown, where clients keep their files".to_owned(),
         hint: Some("set HOME".to_owned()),
@@ -53,7 +53,7 @@ pub fn prepare(client: Client, label: &str) -> Result<Prepared, CommandError> {
     })
 }
 
-fn absent(client: Client, label: &str, servers: &[FoundServer]) -> CommandError {
+fn absent(client: ClientKind, label: &str, servers: &[FoundServer]) -> CommandError {
     let labels: Vec<_> = servers.iter().map(|server| server.label.as_str()).collect();
     CommandError::NotFound {
         subject: format!("server {label} of {}", client.name()),

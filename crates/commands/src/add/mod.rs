@@ -11,7 +11,7 @@ mod trial;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mainstay_client_files::Client;
+use mainstay_client_files::ClientKind;
 use mainstay_command_line::{
     CommandError, Exit,
     connect::{ChangeArgs, ServerSource},
@@ -31,10 +31,10 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     registry::duplicate,
-    reload::{Change, OnDuplicate, change_file},
+    reload::{FileChange, OnDuplicate, change_file},
 };
 use mainstay_install::{listing, offer::OfferKind, question::Answers};
-use mainstay_platform::{environment::Origin, lineage::Lineage};
+use mainstay_platform::{environment::ConfigurationSource, lineage::Lineage};
 use serde_json::{Map, Value, json};
 
 use self::{prepared::Prepared, preview::LaunchPreview, registry::RegistryClient};
@@ -67,7 +67,7 @@ pub struct Add {
     env: Vec<(String, String)>,
     /// Take the server of that name from the files of another MCP client, such as cursor
     #[arg(long, value_name = "CLIENT", conflicts_with = "command", value_parser = import::client)]
-    from: Option<Client>,
+    from: Option<ClientKind>,
     /// A value that a server of the registry or a bundle asks for; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     set: Vec<(String, String)>,
@@ -135,7 +135,7 @@ enum AddSource<'a> {
     Registry(&'a str),
     Bundle(&'a Path),
     /// A server of another client, by its label there.
-    Client(Client, &'a str),
+    Client(ClientKind, &'a str),
 }
 
 impl Add {
@@ -289,7 +289,7 @@ impl Add {
         &self,
         name: Option<&str>,
         source: &AddSource<'_>,
-        origin: &Origin,
+        origin: &ConfigurationSource,
         person: &mut Person,
     ) -> Result<Prepared, CommandError> {
         let mut answers = Answers::new();
@@ -354,7 +354,7 @@ impl Add {
                 } else {
                     "added to"
                 };
-                let change = Change::Put {
+                let change = FileChange::Put {
                     name: name.clone(),
                     entry,
                     on_duplicate,
@@ -418,7 +418,7 @@ impl Add {
 }
 
 /// True if the file has an entry for this server.
-fn has_entry(origin: &Origin, name: &ServerName) -> Result<bool, CommandError> {
+fn has_entry(origin: &ConfigurationSource, name: &ServerName) -> Result<bool, CommandError> {
     let Some(text) = origin.text()? else {
         return Ok(false);
     };
@@ -443,7 +443,7 @@ fn warn_of_clear_secrets(keys: &[String]) {
 
 /// Reads an entry as the file would hold it, and returns its server if the entry is valid.
 fn checked(
-    origin: &Origin,
+    origin: &ConfigurationSource,
     name: &ServerName,
     entry: &Entry,
 ) -> Result<ServerConfig, CommandError> {

@@ -10,8 +10,8 @@ use mainstay_install::{
     offer::{Offer, OfferKind, OfferSource, offers},
     question::Answers,
 };
-use mainstay_platform::environment::Origin;
-use mainstay_transport::{self as transport, DownloadError, Wanted, download};
+use mainstay_platform::environment::ConfigurationSource;
+use mainstay_transport::{self as transport, DownloadError, DownloadRequest, download};
 
 use super::{
     super::{person::Person, resolve},
@@ -43,7 +43,7 @@ pub struct RegistryClient {
 
 impl RegistryClient {
     /// Finds the registry of the flag, the environment or the configuration, or else the official one.
-    pub fn locate(flag: Option<&str>, origin: &Origin) -> Result<Self, CommandError> {
+    pub fn locate(flag: Option<&str>, origin: &ConfigurationSource) -> Result<Self, CommandError> {
         let url = match flag {
             Some(url) => Some(url.to_owned()),
             None => origin.load()?.config.registry_url,
@@ -65,7 +65,7 @@ impl RegistryClient {
 
     async fn get(&self, path: &str) -> Result<String, CommandError> {
         let url = format!("{}/{path}", self.base);
-        let body = download(Wanted {
+        let body = download(DownloadRequest {
             url: &url,
             accept: "application/json",
             bytes: MAX_ANSWER,
@@ -159,7 +159,7 @@ pub async fn prepare(
     if let OfferSource::Package(package) = &offer.source
         && offer.kind == OfferKind::Mcpb
     {
-        let bytes = download(Wanted {
+        let bytes = download(DownloadRequest {
             url: &package.identifier,
             accept: "*/*",
             bytes: bundle::MAX_DOWNLOAD,

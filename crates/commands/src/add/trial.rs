@@ -8,7 +8,7 @@ use mainstay_core::{
     config::{Launch, ServerConfig},
 };
 use mainstay_gateway::{
-    supervisor::Server,
+    supervisor::ServerHandle,
     trial::{Trial, Tried},
 };
 use mainstay_platform::lineage::Lineage;
@@ -45,7 +45,7 @@ pub async fn run(
 }
 
 /// Reports the progress of a slow start on stderr, with the last line of the server's stderr. Never returns.
-async fn report_progress(server: &Server) {
+async fn report_progress(server: &ServerHandle) {
     let started_at = Instant::now();
     let mut patience = SLOW_START;
     loop {
@@ -62,7 +62,7 @@ async fn report_progress(server: &Server) {
 fn outcome(trial: &Trial) -> Result<Vec<String>, CommandError> {
     let reason = match trial.outcome() {
         Tried::Up { catalog, .. } => {
-            return Ok(trial.shown(&catalog, ListKind::Tools, |tool| tool.key.to_string()));
+            return Ok(trial.visible_items(&catalog, ListKind::Tools, |tool| tool.key.to_string()));
         }
         Tried::Down { reason } => reason,
     };

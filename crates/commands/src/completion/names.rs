@@ -14,7 +14,7 @@ use std::{
 
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 use mainstay_api::{Client, ClientError};
-use mainstay_client_files::Client as Program;
+use mainstay_client_files::ClientKind as Program;
 use mainstay_command_line::{completion_names::CompletionTarget, connect};
 use mainstay_config::{Syntax, edit::Document};
 use mainstay_core::{
@@ -23,7 +23,7 @@ use mainstay_core::{
     record::{Door, Status},
 };
 use mainstay_platform::{
-    environment::{Origin, Process},
+    environment::{ConfigurationSource, Process},
     state::{StateDir, read_private},
 };
 
@@ -347,9 +347,9 @@ fn ask<T>(question: impl AsyncFnOnce(&Client) -> Result<T, ClientError>) -> Opti
 /// Reads the configuration's file: the one of `--config`, the one of the daemon, or the usual one.
 fn in_file<T: Default>(read: impl FnOnce(&Document) -> T) -> T {
     let served = || connect::locate(None).ok()?.file?.config.map(PathBuf::from);
-    let origin = Origin {
+    let origin = ConfigurationSource {
         flag: typed_option("--config").map(PathBuf::from).or_else(served),
-        ..Origin::default()
+        ..ConfigurationSource::default()
     };
     let text = origin.text().ok().flatten();
     let syntax = Syntax::of_path(&origin.path().unwrap_or_default());

@@ -9,10 +9,10 @@ use mainstay_api as api;
 use mainstay_command_line::{CommandError, connect, output, screen::complain};
 use mainstay_config::{ReloadPlan, edit};
 use mainstay_core::config::{ConfigError, ConfigErrors};
-use mainstay_gateway::reload::{change_around, schema_beside};
+use mainstay_gateway::reload::{change_with_history, schema_beside};
 use mainstay_platform::{
     encoding::Encoding,
-    environment::{LoadError, Loaded, Origin},
+    environment::{ConfigurationSource, LoadError, Loaded},
     state,
 };
 use serde_json::json;
@@ -23,7 +23,7 @@ use super::super::{import, person::Person};
 /// The editor if no variable names one. POSIX names vi.
 const DEFAULT_EDITOR: &str = if cfg!(windows) { "notepad" } else { "vi" };
 
-pub async fn run(origin: &Origin, json: bool) -> Result<(), CommandError> {
+pub async fn run(origin: &ConfigurationSource, json: bool) -> Result<(), CommandError> {
     let path = origin
         .path()
         .ok_or_else(|| import::no_home("the configuration"))?;
@@ -135,7 +135,11 @@ impl Editing {
     }
 
     /// Parses the text, and returns its faults. A fault of a server that the file had before is left out.
-    fn check(&self, origin: &Origin, text: &str) -> (Option<Loaded>, Vec<ConfigError>) {
+    fn check(
+        &self,
+        origin: &ConfigurationSource,
+        text: &str,
+    ) -> (Option<Loaded>, Vec<ConfigError>) {
         let loaded = match origin.parse(Some(text)) {
             Ok(loaded) => loaded,
             Err(LoadError::Invalid { errors, .. }) => return (None, errors.0),
@@ -164,7 +168,7 @@ impl Editing {
     }
 
     /// The configuration before the edit, if it is usable.
-    fn loaded_before(&self, origin: &Origin) -> Option<Loaded> {
+    fn loaded_before(&self, origin: &ConfigurationSource) -> Option<Loaded> {
         let text = self.before.as_deref().unwrap_or(edit::EMPTY);
         origin.parse(Some(text)).ok()
     }
@@ -230,7 +234,7 @@ impl Editing {
 
     fn save(
         mut self,
-        origin: &Origin,
+        origin: &ConfigurationSource,
         text: &str,
         loaded: Option<&Loaded>,
         json: bool,
@@ -289,7 +293,7 @@ impl Editing {
         {
             state::create_private_dir(folder)?;
         }
-        change_around(&self.path, || {
+        change_with_history(&self.path, || {
             mainstay_client_files::write(&self.path, text)
         })
     }

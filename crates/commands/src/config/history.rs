@@ -6,10 +6,10 @@ use mainstay_command_line::{
     CommandError, connect::ServerSource, output, screen::complain, table::Column, time,
 };
 use mainstay_core::failure::{Failure, FailureKind};
-use mainstay_gateway::reload::{self, ShownVersion, Undone, unknown_version};
+use mainstay_gateway::reload::{self, ShownVersion, UndoResult, unknown_version};
 use mainstay_platform::{
     config_history::ConfigHistory,
-    environment::{Origin, Process},
+    environment::{ConfigurationSource, Process},
     state::StateDir,
 };
 
@@ -108,7 +108,7 @@ impl Undo {
             ServerSource::File(origin) => {
                 let history = history_of_file(&origin)?;
                 let undone = reload::undo_file(&origin, &history, self.number, self.force);
-                let Undone {
+                let UndoResult {
                     restored,
                     version,
                     plan,
@@ -156,10 +156,10 @@ async fn list(place: ServerSource, json: bool) -> Result<(), CommandError> {
     let history = match place {
         ServerSource::Daemon(client) => client.config_history().await?,
         ServerSource::File(origin) => {
-            let reload::History {
+            let reload::FileHistory {
                 versions,
                 is_changed,
-            } = reload::history_of(&history_of_file(&origin)?)?;
+            } = reload::file_history(&history_of_file(&origin)?)?;
             api::ConfigHistory {
                 versions: versions.iter().map(api::ConfigVersion::from).collect(),
                 changed: is_changed,
@@ -215,10 +215,10 @@ async fn version(place: ServerSource, number: u64) -> Result<api::ConfigVersionT
     }
 }
 
-fn history_of_file(origin: &Origin) -> Result<ConfigHistory, CommandError> {
+fn history_of_file(origin: &ConfigurationSource) -> Result<ConfigHistory, CommandError> {
     let path = origin.path();
     let path = path.ok_or_else(|| import::no_home("the configuration"))?;
-    Ok(ConfigHistory::of(&StateDir::locate(&Process)?, &path))
+    Ok(ConfigHistory::for_file(&StateDir::locate(&Process)?, &path))
 }
 
 fn no_json(number: u64) -> CommandError {

@@ -17,7 +17,7 @@ use mainstay_command_line::{
     screen::complain,
 };
 use mainstay_config::{NamedBy, named_by, schema_text};
-use mainstay_platform::environment::{Origin, Process};
+use mainstay_platform::environment::{ConfigurationSource, Process};
 use serde_json::json;
 
 use super::import;
@@ -76,9 +76,9 @@ impl RunCommand for ConfigCommand {
     }
 
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
-        let origin = Origin {
+        let origin = ConfigurationSource {
             flag: self.config.clone(),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         };
         match &self.action {
             ConfigAction::Path => self.path()?,

@@ -7,7 +7,7 @@ use mainstay_config::{
     edit::{self, Document},
     file_view,
 };
-use mainstay_platform::environment::Origin;
+use mainstay_platform::environment::ConfigurationSource;
 
 use super::super::import;
 
@@ -38,7 +38,7 @@ impl Show {
         self.output == Some(Form::Json)
     }
 
-    pub fn run(&self, origin: &Origin, json: bool) -> Result<(), CommandError> {
+    pub fn run(&self, origin: &ConfigurationSource, json: bool) -> Result<(), CommandError> {
         let path = origin
             .path()
             .ok_or_else(|| import::no_home("the configuration"))?;

@@ -184,7 +184,7 @@ impl HiddenTexts {
     fn collect(material: &Material<'_>) -> Self {
         let servers = material.config.map(|config| &config.servers[..]);
         let servers = servers.unwrap_or_default();
-        let secrets = servers.iter().filter_map(Secrets::of).collect();
+        let secrets = servers.iter().filter_map(Secrets::from_config).collect();
         let mut texts = BTreeSet::new();
         for server in servers {
             match &server.launch {

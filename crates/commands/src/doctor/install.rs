@@ -38,7 +38,7 @@ fn is_in(path: &OsStr, program: &str) -> bool {
 
 fn command_on(program: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let program = Path::new(program).file_name()?.to_str()?;
-    let package = programs::package_of(program)?.name;
+    let package = programs::package_for(program)?.name;
     // The scripts of the publishers work everywhere, and few distributions have a package.
     let script = match package {
         "uv" => Some("curl -LsSf https://astral.sh/uv/install.sh | sh"),

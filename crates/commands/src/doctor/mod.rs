@@ -27,7 +27,7 @@ use mainstay_command_line::{
 use mainstay_config::Environment as _;
 use mainstay_core::failure::with_causes;
 use mainstay_platform::{
-    environment::{LoadError, Loaded, Origin, Process},
+    environment::{ConfigurationSource, LoadError, Loaded, Process},
     state::StateDir,
 };
 
@@ -86,9 +86,9 @@ impl RunCommand for Doctor {
     }
 
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
-        let origin = Origin {
+        let origin = ConfigurationSource {
             flag: self.config.clone(),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         };
         let (path, text) = (origin.path(), origin.text().ok().flatten());
         let loaded = origin.load();

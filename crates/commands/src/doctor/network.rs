@@ -16,10 +16,10 @@ pub fn unused_proxies(
 ) -> Vec<DoctorFinding> {
     let enabled = config.servers.iter().filter(|server| server.enabled);
     let finding = |(name, url): (&str, &str)| {
-        let place = Place::of(url)?;
+        let place = Place::from_url(url)?;
         let variable = proxy::unused(place, &variable)?;
         Some(
-            DoctorFinding::note("network.proxy_unused", proxy::told(variable))
+            DoctorFinding::note("network.proxy_unused", proxy::unused_message(variable))
                 .about(name)
                 .consequence("where a firewall lets nothing through but the proxy, the server cannot be reached")
                 .mend(format!("curl --noproxy '*' -sSI {}  # whether it can", quoted(Path::new(&origin(place))))),

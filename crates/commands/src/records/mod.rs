@@ -21,7 +21,7 @@ use mainstay_command_line::{
     time::local,
     when::{self, TypedTime, when},
 };
-use mainstay_journal::{Filter, Whose};
+use mainstay_journal::{PrincipalFilter, RecordFilter};
 use mainstay_platform::utc;
 
 use mainstay_core::{
@@ -272,8 +272,8 @@ impl Records {
     }
 
     /// The filter for a journal.
-    fn filter(&self, before: Option<&str>) -> Result<Filter, CommandError> {
-        Ok(Filter {
+    fn filter(&self, before: Option<&str>) -> Result<RecordFilter, CommandError> {
+        Ok(RecordFilter {
             servers: self.server.iter().cloned().collect(),
             tools: self.tool.iter().cloned().collect(),
             statuses: self.parsed_status()?.into_iter().collect(),
@@ -282,7 +282,7 @@ impl Records {
             clients: self.client.iter().cloned().collect(),
             session: self.session.clone(),
             trace: self.trace,
-            whose: Whose::Anybodys,
+            principal: PrincipalFilter::Anybodys,
             since: self.since.map(TypedTime::at),
             until: self.until.map(TypedTime::at),
             text: self.text.clone(),

@@ -207,7 +207,7 @@ fn put(state: &StateDir, change: &FileChange) -> Result<(), CommandError> {
     let write = || client_files::write(&change.path, &change.after);
     let written = match change.client {
         Some(_) => write(),
-        None => ConfigHistory::of(state, &change.path).around(ChangedBy::Command, write),
+        None => ConfigHistory::for_file(state, &change.path).around(ChangedBy::Command, write),
     };
     written.map_err(failed(&change.path))
 }
@@ -252,7 +252,7 @@ impl SetupRecord {
                     || write_back(&file.path, before.as_deref(), new_folder, file.encoding);
                 match file.client {
                     Some(_) => put_back(),
-                    None => ConfigHistory::of(&self.state, &file.path)
+                    None => ConfigHistory::for_file(&self.state, &file.path)
                         .around(ChangedBy::Command, put_back),
                 }?;
             }

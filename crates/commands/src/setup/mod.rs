@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use mainstay_client_files::{Client, DEFAULT_URL, Front, MergeStatus};
+use mainstay_client_files::{ClientKind, DEFAULT_URL, Front, MergeStatus};
 use mainstay_command_line::{
     CommandError, Exit,
     host::Host,
@@ -22,7 +22,7 @@ use mainstay_command_line::{
 };
 use mainstay_core::ids::ServerName;
 use mainstay_platform::{
-    environment::{Origin, Process},
+    environment::{ConfigurationSource, Process},
     state::StateDir,
 };
 use serde_json::json;
@@ -60,7 +60,7 @@ pub struct Setup {
     force: bool,
     /// Only this client; may be repeated
     #[arg(long, value_name = "CLIENT", conflicts_with = "undo", value_parser = import::client)]
-    client: Vec<Client>,
+    client: Vec<ClientKind>,
     /// Take the servers out of the files that clients have in this project as well, which others may
     /// share [default: this folder]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".", conflicts_with = "undo")]
@@ -100,9 +100,9 @@ impl RunCommand for Setup {
         if self.undo {
             return self.undo(&state).await;
         }
-        let origin = Origin {
+        let origin = ConfigurationSource {
             flag: self.config.clone(),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         };
         let project = self.project.as_deref().map(import::absolute).transpose()?;
         let found = plan::clients(project);
@@ -113,7 +113,7 @@ impl RunCommand for Setup {
             Some(path) => import::other_configuration(&path).await,
             None => None,
         };
-        let make_plan = |chosen: &[Client]| {
+        let make_plan = |chosen: &[ClientKind]| {
             let mut plan = SetupPlan::for_clients(&found, &origin, &front, &refusals, |client| {
                 chosen.contains(&client)
             })?;
@@ -124,7 +124,7 @@ impl RunCommand for Setup {
             Ok(plan)
         };
         let mut plan = make_plan(match &*self.client {
-            [] => &Client::ALL,
+            [] => &ClientKind::ALL,
             named => named,
         })?;
         if plan.changes.is_empty() {
@@ -187,7 +187,7 @@ impl Setup {
     fn confirm(
         &self,
         mut plan: SetupPlan,
-        make_plan: &dyn Fn(&[Client]) -> Result<SetupPlan, CommandError>,
+        make_plan: &dyn Fn(&[ClientKind]) -> Result<SetupPlan, CommandError>,
     ) -> Result<Option<SetupPlan>, CommandError> {
         if !io::stdin().is_terminal() || self.json {
             return Err(CommandError::Usage {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
-    self as client_files, Client, EditError, EntryChange, FoundClient, FoundFile, FoundServer,
+    self as client_files, ClientKind, EditError, EntryChange, FoundClient, FoundFile, FoundServer,
     Front, LeftOut, MergeStatus, Merged, NotReadable,
 };
 use mainstay_command_line::CommandError;
@@ -16,7 +16,7 @@ use mainstay_core::{
     config::{ConfigError, Launch, ServerConfig},
     ids::ServerName,
 };
-use mainstay_platform::environment::Origin;
+use mainstay_platform::environment::ConfigurationSource;
 use serde_json::Value;
 use similar::TextDiff;
 
@@ -34,7 +34,7 @@ use super::{
 pub struct FileChange {
     pub path: PathBuf,
     /// The client whose file it is. `None` for Mainstay's configuration.
-    pub client: Option<Client>,
+    pub client: Option<ClientKind>,
     /// The old text. `None` if there is no file yet.
     pub before: Option<String>,
     pub after: String,
@@ -80,7 +80,7 @@ pub struct SetupPlan {
     pub changes: Vec<FileChange>,
     pub servers: Vec<Merged>,
     /// The clients that would use Mainstay.
-    pub clients: Vec<Client>,
+    pub clients: Vec<ClientKind>,
     /// Notes for the person.
     pub notes: Vec<SetupNote>,
     /// Servers that stay with their clients.
@@ -92,10 +92,10 @@ impl SetupPlan {
     /// Makes the plan for the chosen clients.
     pub fn for_clients(
         found: &[FoundClient],
-        origin: &Origin,
+        origin: &ConfigurationSource,
         front: &Front,
         refusals: &Refusals,
-        is_chosen: impl Fn(Client) -> bool,
+        is_chosen: impl Fn(ClientKind) -> bool,
     ) -> Result<Self, CommandError> {
         let mut plan = Self::default();
         let chosen = found.iter().filter(|found| is_chosen(found.client));
@@ -246,7 +246,11 @@ impl SetupPlan {
     }
 
     /// Adds the new servers to Mainstay's configuration.
-    fn configure(&mut self, origin: &Origin, servers: &[FoundServer]) -> Result<(), CommandError> {
+    fn configure(
+        &mut self,
+        origin: &ConfigurationSource,
+        servers: &[FoundServer],
+    ) -> Result<(), CommandError> {
         let path = origin
             .path()
             .ok_or(mainstay_platform::state::StateError::Nowhere)?;

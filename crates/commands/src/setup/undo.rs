@@ -212,7 +212,7 @@ impl RestoredFile {
         let (content, new_folder) = (self.content.as_deref(), self.new_folder.as_deref());
         let put_back = || backup::write_back(&self.path, content, new_folder, self.encoding);
         if self.is_configuration {
-            ConfigHistory::of(state, &self.path).around(ChangedBy::Command, put_back)
+            ConfigHistory::for_file(state, &self.path).around(ChangedBy::Command, put_back)
         } else {
             put_back()
         }
@@ -264,7 +264,7 @@ fn configuration(
 mod tests {
     use std::fs;
 
-    use mainstay_client_files::Client;
+    use mainstay_client_files::ClientKind;
 
     use super::{
         super::{backup::apply, plan::FileChange},
@@ -298,7 +298,7 @@ mod tests {
         fn change(&self, name: &str, before: Option<&str>, after: &str) -> FileChange {
             FileChange {
                 path: self.path(name),
-                client: Some(Client::Cursor),
+                client: Some(ClientKind::Cursor),
                 before: before.map(str::to_owned),
                 after: after.to_owned(),
             }

@@ -27,7 +27,7 @@ use std::{
 };
 
 use mainstay_core::{
-    builtin::Group,
+    builtin::OwnToolGroup,
     config::{Broken, Config, ConfigError, ConfigErrors, Launch, ServerConfig},
     ids::ServerName,
     lifecycle::Preset,
@@ -102,7 +102,7 @@ pub struct Parsed {
 }
 
 /// The own tools at `/mcp` if a file of `--mcp-clients` does not list them.
-const CLIENTS_TOOLS: &[Group] = &[Group::External, Group::Records];
+const CLIENTS_TOOLS: &[OwnToolGroup] = &[OwnToolGroup::External, OwnToolGroup::Records];
 
 /// Reads a configuration. Problems of one server's entry are in [`Config::problems`]. An error means that
 /// the file cannot be used; it includes those problems.
@@ -323,7 +323,7 @@ fn read_root<'a>(
         choice.restrict(label, &mut server, report);
         config.servers.push(server);
     }
-    let own_tools: &[Group] = if source.is_of_clients {
+    let own_tools: &[OwnToolGroup] = if source.is_of_clients {
         CLIENTS_TOOLS
     } else {
         &[]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mainstay_core::{
     config::{Isolation, ListChanged, ServerConfig, ServerRequests},
-    health::Action,
+    health::HealthAction,
     lifecycle::{Policy, Preset, ReconnectMode},
     words::SettingWords as _,
 };
@@ -255,8 +255,8 @@ pub(crate) fn retries(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option
 pub(crate) const OFF: &str = "off";
 
 /// Reads an action. "off" is an action in the file; here it is an absent interval.
-pub(crate) fn action(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Action> {
-    let mut words: Vec<_> = Action::VALUES
+pub(crate) fn action(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<HealthAction> {
+    let mut words: Vec<_> = HealthAction::VALUES
         .iter()
         .map(|action| (action.word(), Some(*action)))
         .collect();

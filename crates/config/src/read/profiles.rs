@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 
 use mainstay_core::{
-    builtin::Group,
-    config::{Config, Expose, Glob, Profile, ToolEdit},
+    builtin::OwnToolGroup,
+    config::{Config, Expose, Glob, ProfileConfig, ToolEdit},
     ids::{ProfileName, ServerName},
     names::{NamedServer, ServerNames},
     spelling::nearest,
@@ -23,11 +23,11 @@ use crate::{
 /// been read before.
 pub(crate) fn read(
     fields: &mut Fields<'_>,
-    own_tools: &[Group],
+    own_tools: &[OwnToolGroup],
     config: &mut Config,
     report: &mut FindingReport<'_>,
 ) {
-    config.profiles = Profile::built_in();
+    config.profiles = ProfileConfig::built_in();
     config.profiles[0].own_tools = match fields.take("ownTools") {
         Some(node) => groups(&node, report),
         None => own_tools.to_vec(),
@@ -49,7 +49,7 @@ pub(crate) fn read(
             .position(|profile| profile.name == name);
         let base = match known_index {
             Some(index) => config.profiles.swap_remove(index),
-            None => Profile::everything(name),
+            None => ProfileConfig::everything(name),
         };
         let index = known_index.unwrap_or(config.profiles.len());
         let profile = profile(base, &member.node, config, report);
@@ -61,11 +61,11 @@ pub(crate) fn read(
 
 /// Reads one profile. `base` holds where the profile sets nothing.
 fn profile(
-    base: Profile,
+    base: ProfileConfig,
     node: &Node<'_>,
     config: &Config,
     report: &mut FindingReport<'_>,
-) -> Profile {
+) -> ProfileConfig {
     let mut profile = base;
     let Some(mut fields) = Fields::open(node, report) else {
         return profile;
@@ -109,7 +109,7 @@ fn profile(
     match fields.take("ownTools") {
         Some(node) => profile.own_tools = groups(&node, report),
         None if profile.expose == Expose::Meta && profile.own_tools.is_empty() => {
-            profile.own_tools = vec![Group::Meta];
+            profile.own_tools = vec![OwnToolGroup::Meta];
         }
         None => {}
     }
@@ -166,7 +166,7 @@ fn tool_globs(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<Glob> {
 
 /// Reads an object of texts by `server/tool`, and applies each to the edit of that tool in the profile.
 fn edits(
-    profile: &mut Profile,
+    profile: &mut ProfileConfig,
     node: &Node<'_>,
     config: &Config,
     report: &mut FindingReport<'_>,
@@ -195,7 +195,7 @@ fn edits(
 }
 
 fn renames(
-    profile: &mut Profile,
+    profile: &mut ProfileConfig,
     node: &Node<'_>,
     config: &Config,
     report: &mut FindingReport<'_>,
@@ -231,8 +231,8 @@ fn renames(
     );
 }
 
-fn groups(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<Group> {
-    let words = Group::ALL.map(|group| (group.name(), group));
+fn groups(node: &Node<'_>, report: &mut FindingReport<'_>) -> Vec<OwnToolGroup> {
+    let words = OwnToolGroup::ALL.map(|group| (group.name(), group));
     let mut groups = Vec::new();
     for node in node.array(report) {
         let group = node.word(report, &words);

@@ -275,7 +275,9 @@ impl<'e> EntryReader<'e, '_, '_> {
 
     /// Returns `None` if this does not start Mainstay, otherwise whether it would read this file.
     fn starts_mainstay(&self, command: &str, args: &[String], cwd: Option<&Path>) -> Option<bool> {
-        if programs::name_of(command) != "mainstay" || self.scope.references == References::Kept {
+        if programs::program_name(command) != "mainstay"
+            || self.scope.references == References::Kept
+        {
             return None;
         }
         let mut rest = args.iter();

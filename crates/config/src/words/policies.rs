@@ -2,7 +2,7 @@
 
 use mainstay_core::{
     config::{ListChanged, ServerRequests},
-    health::Method,
+    health::ProbeMethod,
     lifecycle::{InitialFailure, ReconnectMode, RestartMode},
     words::SettingWords as _,
 };
@@ -252,7 +252,7 @@ pub(crate) static HEALTH: ObjectShape = object(
         ),
         setting(
             &["method"],
-            ValueShape::Words(Method::WORDS),
+            ValueShape::Words(ProbeMethod::WORDS),
             "MCP's `ping` (any message of JSON-RPC will do as an answer, an error too), the list of tools, or GET of `healthCheckUrl`, and `ping` without one. While calls are refused (`unansweredCalls`), `http` is `ping`, too: a page does not show that calls are answered.",
             field!(Policies, policy.health.method),
         ),

@@ -10,7 +10,7 @@ use std::{
 
 use mainstay_core::{
     config::{Durability, Isolation, ListChanged, Naming, Payloads, ServerRequests},
-    health::{Action, Method},
+    health::{HealthAction, ProbeMethod},
     lifecycle::{InitialFailure, ReconnectMode, RestartMode},
     words::SettingWords,
 };
@@ -112,8 +112,8 @@ word_values!(
     ReconnectMode,
     InitialFailure,
     RestartMode,
-    Method,
-    Action,
+    ProbeMethod,
+    HealthAction,
     ListChanged,
     ServerRequests,
 );

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use insta::assert_snapshot;
 use mainstay_config::{ConfigSource, References, Syntax, parse, parse_entry};
 use mainstay_core::{
-    builtin::Group,
+    builtin::OwnToolGroup,
     config::{Config, Launch, Naming, StdioLaunch},
     ids::ServerName,
     lifecycle::Preset,
@@ -305,7 +305,7 @@ fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
     assert_eq!(silent.servers[0].name.as_str(), "_x");
     assert_eq!(
         silent.profiles[0].own_tools,
-        [Group::External, Group::Records]
+        [OwnToolGroup::External, OwnToolGroup::Records]
     );
     let stated = read(
         r#"{"preset": "persistent", "ownTools": [], "servers": {

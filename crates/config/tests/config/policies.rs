@@ -6,7 +6,7 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use mainstay_core::{
     config::{Config, Launch, ListChanged, PathOrder, ServerConfig},
-    health::{Action, Method},
+    health::{HealthAction, ProbeMethod},
     lifecycle::{InitialFailure, Policy, Preset, ReconnectMode, RestartMode},
 };
 
@@ -79,16 +79,16 @@ fn y_every_knob_of_health() {
     expected.health.interval = Some(MS(5000));
     expected.health.jitter = 0.0;
     expected.health.timeout = MS(1000);
-    expected.health.method = Method::ToolsList;
+    expected.health.method = ProbeMethod::ToolsList;
     expected.health.threshold = 2;
-    expected.health.action = Action::Event;
+    expected.health.action = HealthAction::Event;
     expected.health.hang_after = MS(60_000);
     expected.health.unanswered_calls = Some(5);
     assert_eq!(found, expected);
     for (word, action) in [
-        ("verify", Action::Verify),
-        ("reconnect", Action::Reconnect),
-        ("log", Action::Log),
+        ("verify", HealthAction::Verify),
+        ("reconnect", HealthAction::Reconnect),
+        ("log", HealthAction::Log),
     ] {
         let found = policy(&format!(r#""health": {{"action": "{word}"}}"#));
         assert_eq!(found.health.action, action);
@@ -205,7 +205,7 @@ fn y_which_statement_wins() {
         policy
     };
     let inherited = check("", Some(9), Some(5000), 1000);
-    assert_eq!(inherited.health.method, Method::Http);
+    assert_eq!(inherited.health.method, ProbeMethod::Http);
     check(
         r#", "reconnect": {"maxAttempts": 2}"#,
         Some(2),

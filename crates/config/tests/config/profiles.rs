@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use mainstay_config::ReloadPlan;
 use mainstay_core::{
-    builtin::Group,
-    config::{Expose, Naming, Profile},
+    builtin::OwnToolGroup,
+    config::{Expose, Naming, ProfileConfig},
     ids::{ProfileName, ServerName},
 };
 
@@ -17,12 +17,12 @@ fn text(settings: &str) -> String {
 }
 
 /// The profiles of a file without findings.
-fn profiles(settings: &str) -> Vec<Profile> {
+fn profiles(settings: &str) -> Vec<ProfileConfig> {
     assert_eq!(findings(&text(settings)), "", "{settings}");
     read("c.json", &text(settings)).unwrap().config.profiles
 }
 
-fn names(profiles: &[Profile]) -> Vec<&str> {
+fn names(profiles: &[ProfileConfig]) -> Vec<&str> {
     profiles
         .iter()
         .map(|profile| profile.name.as_str())
@@ -37,7 +37,7 @@ fn server(name: &str) -> ServerName {
 #[test]
 fn two_are_there_without_a_word() {
     let found = profiles("");
-    assert_eq!(found, Profile::built_in());
+    assert_eq!(found, ProfileConfig::built_in());
     let [default, meta] = &found[..] else {
         panic!("two profiles")
     };
@@ -47,7 +47,7 @@ fn two_are_there_without_a_word() {
         (Expose::Direct, Expose::Meta)
     );
     assert_eq!(default.own_tools, []);
-    assert_eq!(meta.own_tools, [Group::Meta]);
+    assert_eq!(meta.own_tools, [OwnToolGroup::Meta]);
     for profile in &found {
         assert!(profile.has_server(&server("fs")));
         assert!(profile.has_tool(&server("fs"), "read"));
@@ -70,7 +70,10 @@ fn everything_can_be_said() {
     }"#,
     );
     assert_eq!(names(&found), ["default", "meta", "review", "few"]);
-    assert_eq!(found[0].own_tools, [Group::External, Group::Activity]);
+    assert_eq!(
+        found[0].own_tools,
+        [OwnToolGroup::External, OwnToolGroup::Activity]
+    );
     let review = &found[2];
     assert_eq!(review.naming, Some(Naming::None));
     let (git, fs) = (server("git"), server("fs"));
@@ -85,7 +88,11 @@ fn everything_can_be_said() {
     assert_eq!(review.edit(&fs, "diff"), None);
     let few = &found[3];
     assert!(!few.has_server(&git), "an empty list is none");
-    assert_eq!(few.own_tools, [Group::Meta], "else nothing would be shown");
+    assert_eq!(
+        few.own_tools,
+        [OwnToolGroup::Meta],
+        "else nothing would be shown"
+    );
 }
 
 #[test]
@@ -97,7 +104,7 @@ fn those_that_are_built_in_can_be_said_otherwise() {
     }"#,
     );
     assert_eq!(names(&found), ["default", "meta"]);
-    assert_eq!(found[0].own_tools, [Group::External]);
+    assert_eq!(found[0].own_tools, [OwnToolGroup::External]);
     assert!(!found[0].has_tool(&server("fs"), "read"));
     assert_eq!(found[1].expose, Expose::Meta);
     assert!(!found[1].has_server(&server("fs")));

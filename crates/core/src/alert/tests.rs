@@ -8,7 +8,7 @@ fn name(text: &str) -> ServerName {
 }
 
 struct World {
-    watch: Watch,
+    watch: AlertWatch,
     start: Instant,
     now: Instant,
     lines: Vec<String>,
@@ -38,7 +38,7 @@ impl World {
         change(&mut alert);
         let start = Instant::now();
         Self {
-            watch: Watch::new(alert),
+            watch: AlertWatch::new(alert),
             start,
             now: start,
             lines: Vec::new(),
@@ -135,7 +135,7 @@ fn a_short_outage_is_not_told() {
 fn a_server_that_never_came_up_is_down_too() {
     let mut world = World::new();
     world.see(&EventKind::ServerFailed {
-        status: crate::lifecycle::State::Error,
+        status: crate::lifecycle::SessionState::Error,
         last_error: Some("command not found".to_owned()),
     });
     world
@@ -232,7 +232,7 @@ fn a_server_that_is_removed_is_forgotten() {
 
 #[test]
 fn what_is_delivered_has_its_numbers_in_milliseconds() {
-    let recovered = What::Recovered {
+    let recovered = AlarmContent::Recovered {
         from: AlertKind::ServerDown,
         after: Duration::from_millis(1500),
     };

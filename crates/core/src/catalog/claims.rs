@@ -163,6 +163,6 @@ impl Gone {
 }
 
 fn keys(part: Option<&Part>, kind: ListKind) -> impl Iterator<Item = &str> {
-    let items = part.map(|part| part.shown(kind));
+    let items = part.map(|part| part.visible_items(kind));
     items.into_iter().flatten().map(|item| &*item.key)
 }

@@ -27,7 +27,7 @@ impl ListKind {
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
     /// The list that this method requests.
-    pub fn of(method: Method) -> Option<Self> {
+    pub fn for_method(method: Method) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.method() == method)
     }
 
@@ -84,14 +84,14 @@ pub const ITEM_OVERHEAD: usize = 512;
 
 /// One tool, prompt, resource or template, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct CatalogItem {
     /// The name, URI or URI template.
     pub key: Box<str>,
     pub raw: Box<str>,
     key_span: Span,
 }
 
-impl Item {
+impl CatalogItem {
     pub(super) fn read(kind: ListKind, raw: &str) -> Option<Self> {
         let raw: Box<str> = message::one_line(raw).into();
         let key = message::text_member(&raw, kind.key())?
@@ -127,8 +127,8 @@ impl Item {
 
 /// One page of a server's list.
 #[derive(Debug)]
-pub struct Page {
-    pub items: Vec<Item>,
+pub struct ListPage {
+    pub items: Vec<CatalogItem>,
     /// Items without a key, which cannot be addressed.
     pub unusable: usize,
     /// True if there were more items than the limit.
@@ -146,13 +146,13 @@ pub struct NotAList {
 }
 
 /// Reads one page of a list from a result, up to `max` items.
-pub fn page(kind: ListKind, result: &str, max: usize) -> Result<Page, NotAList> {
+pub fn page(kind: ListKind, result: &str, max: usize) -> Result<ListPage, NotAList> {
     let not_a_list = |source| NotAList { kind, source };
     let list = message::member(result, kind.member()).ok_or_else(|| not_a_list(None))?;
     let mut deserializer = serde_json::Deserializer::from_str(list);
     let read = deserializer.deserialize_seq(Items { kind, max });
     let read = read.map_err(|error| not_a_list(Some(error)))?;
-    Ok(Page {
+    Ok(ListPage {
         unusable: read.unusable,
         is_cut: read.is_cut,
         items: read.items,
@@ -173,7 +173,7 @@ struct Items {
 
 #[derive(Default)]
 struct ReadItems {
-    items: Vec<Item>,
+    items: Vec<CatalogItem>,
     unusable: usize,
     is_cut: bool,
 }
@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for Items {
             let Some(raw) = seq.next_element::<&RawValue>()? else {
                 return Ok(read);
             };
-            match Item::read(self.kind, raw.get()) {
+            match CatalogItem::read(self.kind, raw.get()) {
                 Some(item) => read.items.push(item),
                 None => read.unusable += 1,
             }

@@ -4,18 +4,18 @@ use std::{borrow::Cow, collections::HashMap};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Claims, Item, ListKind, Part, Target};
+use super::{CatalogItem, Claims, ItemTarget, ListKind, Part};
 use crate::{
-    config::{Naming, Profile, ToolEdit},
+    config::{Naming, ProfileConfig, ToolEdit},
     ids::ServerName,
-    message::Object,
+    message::JsonObjectEditor,
     names::{NameOrigin, NameTable, Rules},
 };
 
 /// One list as clients see it.
 #[derive(Debug, Default)]
 pub struct Listing {
-    pub targets: Vec<Target>,
+    pub targets: Vec<ItemTarget>,
     /// The items with their exposed keys, parallel to `targets`.
     pub items: Vec<Box<str>>,
     /// Size of all items together, in bytes.
@@ -25,12 +25,12 @@ pub struct Listing {
 }
 
 impl Listing {
-    pub fn push(&mut self, server: &ServerName, item: &Item, exposed: &str) {
+    pub fn push(&mut self, server: &ServerName, item: &CatalogItem, exposed: &str) {
         self.add(server, item, item.under(exposed));
     }
 
-    fn add(&mut self, server: &ServerName, item: &Item, text: Box<str>) {
-        self.targets.push(Target {
+    fn add(&mut self, server: &ServerName, item: &CatalogItem, text: Box<str>) {
+        self.targets.push(ItemTarget {
             server: server.clone(),
             original: (*item.key).into(),
         });
@@ -51,14 +51,17 @@ impl Listing {
 
 pub fn tools(
     parts: &[Part],
-    profile: &Profile,
+    profile: &ProfileConfig,
     naming: Naming,
     max_length: usize,
     claims: &Claims,
 ) -> (Listing, NameTable) {
-    let visible: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
+    let visible: Vec<(&Part, &CatalogItem, Option<&ToolEdit>)> = parts
         .iter()
-        .flat_map(|part| part.shown(ListKind::Tools).map(move |item| (part, item)))
+        .flat_map(|part| {
+            part.visible_items(ListKind::Tools)
+                .map(move |item| (part, item))
+        })
         .filter(|(part, item)| profile.has_tool(&part.server, &item.key))
         .map(|(part, item)| (part, item, profile.edit(&part.server, &item.key)))
         .collect();
@@ -99,7 +102,7 @@ pub fn tools(
 
 /// Removes a tool's promise about its results (JSON text).
 pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
-    let mut changed = Object::read(tool).unwrap_or_default();
+    let mut changed = JsonObjectEditor::read(tool).unwrap_or_default();
     if changed.remove("outputSchema") {
         Cow::Owned(changed.to_string())
     } else {
@@ -109,7 +112,7 @@ pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
 
 /// Replaces the description of an item.
 fn described(item: &str, description: &str) -> Box<str> {
-    let mut object = Object::read(item).unwrap_or_default();
+    let mut object = JsonObjectEditor::read(item).unwrap_or_default();
     object.set_text("description", description);
     object.to_string().into()
 }
@@ -132,12 +135,12 @@ fn gone(
 
 pub fn prompts(
     parts: &[Part],
-    profile: &Profile,
+    profile: &ProfileConfig,
     naming: Naming,
     max_length: usize,
     claims: &Claims,
 ) -> (Listing, NameTable) {
-    let visible: Vec<(&ServerName, &Item)> = parts
+    let visible: Vec<(&ServerName, &CatalogItem)> = parts
         .iter()
         .flat_map(|part| {
             let items = part.catalog.prompts.iter();

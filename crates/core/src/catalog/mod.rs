@@ -16,18 +16,20 @@ use std::sync::Arc;
 
 pub use self::{
     claims::{Claims, MAX_FORMER},
-    item::{ITEM_OVERHEAD, Item, ListKind, NotAList, Page, digest_of, next_cursor, page},
+    item::{
+        CatalogItem, ITEM_OVERHEAD, ListKind, ListPage, NotAList, digest_of, next_cursor, page,
+    },
     listing::without_output_schema,
     pages::is_page,
     resources::{Owner, address},
-    stored::{KeptCatalog, Unusable},
+    stored::{StoredCatalog, UnusableCatalog},
 };
 use self::{
     listing::{Listing, prompts, tools},
     resources::MergedResources,
 };
 use crate::{
-    config::{Naming, Profile, Withheld},
+    config::{Naming, ProfileConfig, Withheld},
     era::Capabilities,
     ids::ServerName,
     names::{NameTable, Unresolved},
@@ -38,14 +40,14 @@ use crate::{
 pub struct ServerCatalog {
     pub capabilities: Capabilities,
     pub instructions: Option<String>,
-    pub tools: Vec<Item>,
-    pub prompts: Vec<Item>,
-    pub resources: Vec<Item>,
-    pub templates: Vec<Item>,
+    pub tools: Vec<CatalogItem>,
+    pub prompts: Vec<CatalogItem>,
+    pub resources: Vec<CatalogItem>,
+    pub templates: Vec<CatalogItem>,
 }
 
 impl ServerCatalog {
-    pub fn list(&self, kind: ListKind) -> &[Item] {
+    pub fn list(&self, kind: ListKind) -> &[CatalogItem] {
         match kind {
             ListKind::Tools => &self.tools,
             ListKind::Prompts => &self.prompts,
@@ -55,7 +57,7 @@ impl ServerCatalog {
     }
 
     /// Sets a list. If items have the same key, the first one counts.
-    pub fn set(&mut self, kind: ListKind, mut items: Vec<Item>) {
+    pub fn set(&mut self, kind: ListKind, mut items: Vec<CatalogItem>) {
         let mut seen_keys = std::collections::HashSet::new();
         items.retain(|item| seen_keys.insert(item.key.clone()));
         match kind {
@@ -73,11 +75,11 @@ impl ServerCatalog {
     }
 
     /// The items of a list without the tools that are hidden from clients.
-    pub fn shown<'a>(
+    pub fn visible_items<'a>(
         &'a self,
         kind: ListKind,
         withheld: &'a Withheld,
-    ) -> impl Iterator<Item = &'a Item> {
+    ) -> impl Iterator<Item = &'a CatalogItem> {
         let items = self.list(kind).iter();
         items.filter(move |item| kind != ListKind::Tools || !withheld.has(&item.key))
     }
@@ -90,17 +92,17 @@ impl ServerCatalog {
 
     /// Approximate size of a list, in bytes.
     pub fn size(&self, kind: ListKind) -> usize {
-        self.list(kind).iter().map(Item::size).sum()
+        self.list(kind).iter().map(CatalogItem::size).sum()
     }
 
-    pub fn item(&self, kind: ListKind, key: &str) -> Option<&Item> {
+    pub fn item(&self, kind: ListKind, key: &str) -> Option<&CatalogItem> {
         self.list(kind).iter().find(|item| *item.key == *key)
     }
 }
 
 /// The server and item behind a name or URI of the merged catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ItemTarget {
     pub server: ServerName,
     /// The original name or URI of the item.
     pub original: Arc<str>,
@@ -119,8 +121,8 @@ pub struct Part {
 
 impl Part {
     /// The items of a list without the tools that are hidden from clients.
-    pub fn shown(&self, kind: ListKind) -> impl Iterator<Item = &Item> {
-        self.catalog.shown(kind, &self.withheld)
+    pub fn visible_items(&self, kind: ListKind) -> impl Iterator<Item = &CatalogItem> {
+        self.catalog.visible_items(kind, &self.withheld)
     }
 
     /// The tools that are hidden only because of their names.
@@ -148,7 +150,7 @@ impl Catalog {
     /// part.
     pub fn merge(
         mut parts: Vec<Part>,
-        profile: &Profile,
+        profile: &ProfileConfig,
         naming: Naming,
         max_name_length: usize,
         claims: &Arc<Claims>,
@@ -205,7 +207,7 @@ impl Catalog {
     }
 
     /// The exposed name of each tool or prompt, with its target.
-    pub fn names(&self, kind: ListKind) -> impl Iterator<Item = (&str, &Target)> {
+    pub fn names(&self, kind: ListKind) -> impl Iterator<Item = (&str, &ItemTarget)> {
         let table = if kind == ListKind::Prompts {
             &self.prompt_names
         } else {
@@ -223,7 +225,7 @@ impl Catalog {
     }
 
     /// The tool at an index of the list: its exposed name, its target and its JSON text.
-    pub fn tool_at(&self, place: usize) -> (&str, &Target, &str) {
+    pub fn tool_at(&self, place: usize) -> (&str, &ItemTarget, &str) {
         (
             self.tool_names.exposed(place),
             &self.tools.targets[place],
@@ -232,13 +234,13 @@ impl Catalog {
     }
 
     /// The tools that did not get the name from the profile, with their actual exposed names.
-    pub fn refused_renames(&self) -> impl Iterator<Item = (&Target, &str)> {
+    pub fn refused_renames(&self) -> impl Iterator<Item = (&ItemTarget, &str)> {
         let refused = self.tool_names.refused_renames().iter();
         refused.map(|&index| (&self.tools.targets[index], self.tool_names.exposed(index)))
     }
 
     /// The target of each item of a list, in the order of [`Catalog::items`].
-    pub fn targets(&self, kind: ListKind) -> &[Target] {
+    pub fn targets(&self, kind: ListKind) -> &[ItemTarget] {
         &self.listing(kind).targets
     }
 
@@ -247,13 +249,13 @@ impl Catalog {
         self.listing(kind).digest
     }
 
-    pub fn tool(&self, name: &str) -> Result<&Target, Unresolved> {
+    pub fn tool(&self, name: &str) -> Result<&ItemTarget, Unresolved> {
         self.tool_names
             .resolve(name)
             .map(|index| &self.tools.targets[index])
     }
 
-    pub fn prompt(&self, name: &str) -> Result<&Target, Unresolved> {
+    pub fn prompt(&self, name: &str) -> Result<&ItemTarget, Unresolved> {
         self.prompt_names
             .resolve(name)
             .map(|index| &self.prompts.targets[index])
@@ -270,7 +272,7 @@ impl Catalog {
     }
 
     /// The server with this template (`completion/complete` names templates literally).
-    pub fn template(&self, template: &str) -> Option<&Target> {
+    pub fn template(&self, template: &str) -> Option<&ItemTarget> {
         self.resources.template(template)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::Item;
+use super::CatalogItem;
 use crate::{
     ids::ServerName,
     message::{member, text_member},
@@ -47,7 +47,7 @@ impl Pages {
     }
 
     /// Adds the pages that a tool names.
-    pub fn add_of_tool(&mut self, tool: &Item, server: &ServerName) {
+    pub fn add_of_tool(&mut self, tool: &CatalogItem, server: &ServerName) {
         if memchr::memmem::find(tool.raw.as_bytes(), SCHEME.as_bytes()).is_none() {
             return;
         }

@@ -3,11 +3,11 @@
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use super::{
-    Claims, Item, ListKind, Part, Target,
+    CatalogItem, Claims, ItemTarget, ListKind, Part,
     listing::Listing,
     pages::{Pages, is_page},
 };
-use crate::{config::Profile, ids::ServerName};
+use crate::{config::ProfileConfig, ids::ServerName};
 
 /// The scheme of Mainstay's own URIs: `mainstay+SERVER:URI` is an address, `mainstay://objects/CID`
 /// an object.
@@ -16,7 +16,7 @@ const SCHEME: &str = "mainstay";
 /// The owner of a URI in a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    Server(Target),
+    Server(ItemTarget),
     /// The URI belongs to this server, which does not offer it now, or to no server of the profile.
     /// No other server may get the request.
     Absent(Option<ServerName>),
@@ -29,7 +29,7 @@ pub enum Owner {
 
 impl Owner {
     /// The target of a request for the URI, if it is known.
-    pub fn target(self) -> Option<Target> {
+    pub fn target(self) -> Option<ItemTarget> {
         match self {
             Self::Server(target) => Some(target),
             Self::Absent(_) | Self::Shared(_) | Self::Unlisted => None,
@@ -65,7 +65,7 @@ struct Pattern {
 
 impl MergedResources {
     /// Merges the parts that the profile has, in configuration order.
-    pub fn merge(parts: &[Part], profile: &Profile, claims: &Arc<Claims>) -> Self {
+    pub fn merge(parts: &[Part], profile: &ProfileConfig, claims: &Arc<Claims>) -> Self {
         let mut merged = Self {
             claims: Arc::clone(claims),
             ..Self::default()
@@ -154,7 +154,7 @@ impl MergedResources {
             .find(|pattern| template_matches(&pattern.template, uri));
         match pattern {
             Some(pattern) if pattern.is_gone => Owner::Absent(Some(pattern.server.clone())),
-            Some(pattern) => Owner::Server(Target {
+            Some(pattern) => Owner::Server(ItemTarget {
                 server: pattern.server.clone(),
                 original: uri.into(),
             }),
@@ -188,7 +188,7 @@ impl MergedResources {
         }
         match servers[..] {
             [] => Owner::Unlisted,
-            [(server, true)] => Owner::Server(Target {
+            [(server, true)] => Owner::Server(ItemTarget {
                 server: server.clone(),
                 original: uri.into(),
             }),
@@ -200,7 +200,7 @@ impl MergedResources {
         }
     }
 
-    pub fn template(&self, template: &str) -> Option<&Target> {
+    pub fn template(&self, template: &str) -> Option<&ItemTarget> {
         let index = self.by_template.get(template)?;
         Some(&self.templates.targets[*index])
     }
@@ -214,7 +214,7 @@ impl MergedResources {
             return Owner::Absent(None);
         };
         match self.servers.get(server) {
-            Some(server) => Owner::Server(Target {
+            Some(server) => Owner::Server(ItemTarget {
                 server: server.clone(),
                 original: original.into(),
             }),
@@ -233,7 +233,7 @@ pub fn address(server: &ServerName, uri: &str) -> String {
 fn add(
     (listing, indexes): (&mut Listing, &mut HashMap<Box<str>, usize>),
     server: &ServerName,
-    item: &Item,
+    item: &CatalogItem,
     is_others: bool,
 ) {
     let uri = &item.key;

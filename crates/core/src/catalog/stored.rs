@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Item, ListKind, NotAList, ServerCatalog, page};
+use super::{CatalogItem, ListKind, NotAList, ServerCatalog, page};
 use crate::era::{Capabilities, Eras, bounded_instructions};
 
 /// A stored catalog, with a digest of the launch of its server.
 #[derive(Debug)]
-pub struct KeptCatalog {
+pub struct StoredCatalog {
     pub launch: String,
     /// Digests of the client capabilities for which the server offered this.
     pub declared: Vec<String>,
@@ -18,7 +18,7 @@ pub struct KeptCatalog {
 
 /// The reason that a text holds no catalog.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableCatalog {
     #[error("not a kept catalog")]
     Malformed(#[from] serde_json::Error),
     #[error("a list is missing")]
@@ -48,9 +48,9 @@ struct Text<'a> {
     templates: Vec<&'a RawValue>,
 }
 
-impl KeptCatalog {
+impl StoredCatalog {
     /// Reads a stored catalog, up to `max_items` items of each list.
-    pub fn read(text: &str, max_items: usize) -> Result<Self, Unusable> {
+    pub fn read(text: &str, max_items: usize) -> Result<Self, UnusableCatalog> {
         let head: Head = serde_json::from_str(text)?;
         let mut catalog = ServerCatalog {
             capabilities: head.capabilities,
@@ -87,7 +87,7 @@ impl KeptCatalog {
 }
 
 /// The JSON texts of the items. Each was read as JSON, so none is skipped.
-fn raw(items: &[Item]) -> Vec<&RawValue> {
+fn raw(items: &[CatalogItem]) -> Vec<&RawValue> {
     items
         .iter()
         .filter_map(|item| serde_json::from_str(&item.raw).ok())
@@ -111,8 +111,8 @@ mod tests {
         catalog.set(ListKind::Tools, read.items);
         let eras = Eras::only(Era::Modern);
         let declared = ["d".to_owned()];
-        let text = KeptCatalog::write("x", &declared, &catalog, eras);
-        let stored = KeptCatalog::read(&text, 9).expect("readable");
+        let text = StoredCatalog::write("x", &declared, &catalog, eras);
+        let stored = StoredCatalog::read(&text, 9).expect("readable");
         assert_eq!(stored.declared, declared);
         assert_eq!(
             (stored.launch.as_str(), stored.catalog, stored.eras),
@@ -128,7 +128,7 @@ mod tests {
             "{}",
             r#"{"launch":"x","capabilities":{},"instructions":null}"#,
         ] {
-            KeptCatalog::read(text, 9).expect_err(text);
+            StoredCatalog::read(text, 9).expect_err(text);
         }
     }
 }

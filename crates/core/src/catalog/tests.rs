@@ -34,14 +34,14 @@ fn merged(parts: Vec<Part>) -> Catalog {
 }
 
 fn merged_by(parts: Vec<Part>, claims: &Arc<Claims>) -> Catalog {
-    let everything = Profile::everything(ProfileName::default());
+    let everything = ProfileConfig::everything(ProfileName::default());
     Catalog::merge(parts, &everything, Naming::DoubleUnderscore, 48, claims)
 }
 
 /// The owner of a resource as text. `None` if only the servers can find it.
 fn owner(catalog: &Catalog, uri: &str) -> Option<String> {
     match catalog.resource(uri) {
-        Owner::Server(Target { server, original }) => Some(format!("{server} {original}")),
+        Owner::Server(ItemTarget { server, original }) => Some(format!("{server} {original}")),
         Owner::Absent(server) => Some(format!(
             "absent {}",
             server.map_or_else(String::new, |name| name.to_string())

@@ -28,7 +28,7 @@ impl ConfigError {
 
     /// The JSON for answers: `{"severity": "error", "path", "line", "column", "message", "hint"}`.
     /// Unknown members are left out.
-    pub fn told(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let members = [
             ("severity", Some("error".into())),
             ("path", Some(self.path.as_str().into())),

@@ -22,7 +22,7 @@ pub use error::{ConfigError, ConfigErrors, Located};
 pub use glob::Glob;
 pub use journal::{Durability, Journal, Payloads, Redact, redact_pattern};
 pub use oauth::{Grant, OAuth};
-pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
+pub use profiles::{Expose, ProfileConfig, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use server::{
     Broken, HttpLaunch, HttpTransport, InheritEnv, Isolation, Launch, ListChanged, PathOrder,
@@ -94,7 +94,7 @@ pub struct Config {
     /// The MCP registry for `mainstay add` and `search`. `None` is the official one.
     pub registry_url: Option<String>,
     /// The profiles (`profiles`): that of `/mcp` first, then `meta`, then those of the file.
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<ProfileConfig>,
 }
 
 impl Config {
@@ -185,7 +185,7 @@ impl Default for Config {
             journal: Journal::default(),
             telemetry: None,
             registry_url: None,
-            profiles: Profile::built_in(),
+            profiles: ProfileConfig::built_in(),
         }
     }
 }

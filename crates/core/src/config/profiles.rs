@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    builtin::Group,
+    builtin::OwnToolGroup,
     ids::{ProfileName, ServerName},
 };
 
@@ -12,7 +12,7 @@ use super::{Glob, Naming};
 /// The servers and tools that the clients of one endpoint see. An invalid profile makes the whole
 /// file invalid, so that no tool is exposed that should be denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Profile {
+pub struct ProfileConfig {
     pub name: ProfileName,
     /// The servers whose tools, prompts and resources the profile has (`servers`, default all).
     pub servers: Vec<Glob>,
@@ -24,7 +24,7 @@ pub struct Profile {
     pub naming: Option<Naming>,
     /// Mainstay's own tools, in order and without duplicates (`ownTools`). The default is none, or
     /// [`Group::Meta`] if only own tools are exposed.
-    pub own_tools: Vec<Group>,
+    pub own_tools: Vec<OwnToolGroup>,
 }
 
 /// Selects the tools of a profile's servers, by patterns for `server/tool`.
@@ -54,7 +54,7 @@ pub enum Expose {
     Meta,
 }
 
-impl Profile {
+impl ProfileConfig {
     /// A profile with all servers.
     pub fn everything(name: ProfileName) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Profile {
             Self::everything(ProfileName::default()),
             Self {
                 expose: Expose::Meta,
-                own_tools: vec![Group::Meta],
+                own_tools: vec![OwnToolGroup::Meta],
                 ..Self::everything(meta)
             },
         ]
@@ -128,7 +128,7 @@ impl Profile {
 
     /// Mainstay's own tools that are listed together with tools of servers. No tool of a server may
     /// have their names.
-    fn reserved(&self) -> &[Group] {
+    fn reserved(&self) -> &[OwnToolGroup] {
         match self.expose {
             Expose::Direct => &self.own_tools,
             Expose::Meta => &[],

@@ -7,7 +7,7 @@ use super::{
     capabilities::Need,
     modern::{BadMeta, RequestMeta},
 };
-use crate::message::{self, Method, Object, Span, meta::CLIENT_CAPABILITIES};
+use crate::message::{self, JsonObjectEditor, Method, Span, meta::CLIENT_CAPABILITIES};
 
 /// The client of a call, as its session describes it, or as the request does if there is no
 /// session.
@@ -42,7 +42,7 @@ impl Caller {
 
     /// The client that sent `initialize` with these params (JSON text), at the revision that
     /// Mainstay answers.
-    pub fn of_initialize(params: &str) -> Self {
+    pub fn from_initialize(params: &str) -> Self {
         let requested = message::text_member(params, "protocolVersion").unwrap_or_default();
         Self::initialized(params, Revision::negotiate(&requested))
     }
@@ -94,7 +94,7 @@ impl Caller {
     /// True if the client accepts this question with these params (JSON text): its revision defines
     /// the question, and the client declared the capability. A question that the protocol does not
     /// define belongs to an extension, and the client decides.
-    pub fn takes(&self, question: Method, params: &str) -> bool {
+    pub fn accepts(&self, question: Method, params: &str) -> bool {
         Need::for_question(question, params).is_none_or(|need| {
             need.known_to(self.revision) && self.capabilities.allows(question, params)
         })
@@ -102,7 +102,7 @@ impl Caller {
 
     /// The `params` of an `initialize` in the name of this client, at this revision.
     pub fn initialize_params(&self, revision: Revision) -> String {
-        let mut params = Object::default();
+        let mut params = JsonObjectEditor::default();
         params.set_text("protocolVersion", revision.as_str());
         params.set("capabilities", &self.capabilities.for_era(Era::Legacy));
         let unnamed = r#"{"name":"unknown","version":""}"#;
@@ -128,7 +128,7 @@ const MAX_INITIALIZE: usize = 64 * 1024;
 
 /// The part of an `initialize` that is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Excessive {
+pub enum ExcessiveInitialize {
     #[error("\"capabilities\" may have {MAX_CAPABILITIES} bytes")]
     Capabilities,
     #[error("the params of initialize may have {MAX_INITIALIZE} bytes")]
@@ -136,10 +136,10 @@ pub enum Excessive {
 }
 
 /// The params of an `initialize` (JSON text) with a shortened `clientInfo`.
-pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, Excessive> {
+pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, ExcessiveInitialize> {
     let locate = |member| message::locate(params, Span::whole(params), &[member]);
     if locate("capabilities").is_some_and(|span| span.get(params).len() > MAX_CAPABILITIES) {
-        return Err(Excessive::Capabilities);
+        return Err(ExcessiveInitialize::Capabilities);
     }
     let bounded = match locate("clientInfo") {
         Some(span) if span.get(params).len() > PLAIN_INFO => {
@@ -149,7 +149,7 @@ pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, Excessive> {
         _ => Cow::Borrowed(params),
     };
     if bounded.len() > MAX_INITIALIZE {
-        return Err(Excessive::Params);
+        return Err(ExcessiveInitialize::Params);
     }
     Ok(bounded)
 }
@@ -159,7 +159,7 @@ fn client_info(text: &str) -> Arc<str> {
     if text.len() <= PLAIN_INFO {
         return message::one_line(text).into();
     }
-    let Some(mut info) = Object::read(text) else {
+    let Some(mut info) = JsonObjectEditor::read(text) else {
         return "{}".into();
     };
     let words = [
@@ -167,7 +167,7 @@ fn client_info(text: &str) -> Arc<str> {
         ("title", MAX_NAME),
         ("version", MAX_VERSION),
     ];
-    let mut short = Object::default();
+    let mut short = JsonObjectEditor::default();
     for (member, most) in words {
         if let Some(word) = message::shown_member(text, member) {
             let word = &word[..word.floor_char_boundary(most)];
@@ -235,9 +235,12 @@ mod tests {
         for (params, expected) in [
             (
                 format!(r#"{{"capabilities":{{"experimental":"{long}"}}}}"#),
-                Excessive::Capabilities,
+                ExcessiveInitialize::Capabilities,
             ),
-            (format!(r#"{{"_meta":"{long}"}}"#), Excessive::Params),
+            (
+                format!(r#"{{"_meta":"{long}"}}"#),
+                ExcessiveInitialize::Params,
+            ),
         ] {
             assert_eq!(bounded_initialize(&params), Err(expected));
         }

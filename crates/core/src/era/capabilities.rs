@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Era, Revision};
-use crate::message::{self, Method, Object, foreign, meta::SERVER_INFO};
+use crate::message::{self, JsonObjectEditor, Method, foreign, meta::SERVER_INFO};
 
 /// The name of the tasks extension.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -77,7 +77,7 @@ pub struct Greeting {
 
 /// The reason that an answer to `initialize` or `server/discover` opens no session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unwelcome {
+pub enum InvalidGreeting {
     #[error("the answer to initialize is not an object with \"protocolVersion\"")]
     Shape,
     #[error("the answer to server/discover is not an object with \"supportedVersions\"")]
@@ -88,11 +88,13 @@ pub enum Unwelcome {
 
 impl Greeting {
     /// Reads the result of `initialize`.
-    pub fn read(result: &str) -> Result<Self, Unwelcome> {
-        let value: Value = foreign::read(result).map_err(|_| Unwelcome::Shape)?;
-        let version = value["protocolVersion"].as_str().ok_or(Unwelcome::Shape)?;
+    pub fn read(result: &str) -> Result<Self, InvalidGreeting> {
+        let value: Value = foreign::read(result).map_err(|_| InvalidGreeting::Shape)?;
+        let version = value["protocolVersion"]
+            .as_str()
+            .ok_or(InvalidGreeting::Shape)?;
         let revision = Revision::parse_legacy(version)
-            .ok_or_else(|| Unwelcome::Revision(version.to_owned()))?;
+            .ok_or_else(|| InvalidGreeting::Revision(version.to_owned()))?;
         Ok(Self::from_parts(
             &value,
             &value["serverInfo"],
@@ -103,11 +105,11 @@ impl Greeting {
 
     /// Reads the result of `server/discover`. A result without `supportedVersions` comes from a
     /// legacy server that does not know the method.
-    pub fn discovered(result: &str) -> Result<Self, Unwelcome> {
-        let value: Value = foreign::read(result).map_err(|_| Unwelcome::NotDiscovered)?;
+    pub fn discovered(result: &str) -> Result<Self, InvalidGreeting> {
+        let value: Value = foreign::read(result).map_err(|_| InvalidGreeting::NotDiscovered)?;
         let versions = value["supportedVersions"].as_array();
         let versions: Vec<&str> = versions
-            .ok_or(Unwelcome::NotDiscovered)?
+            .ok_or(InvalidGreeting::NotDiscovered)?
             .iter()
             .filter_map(Value::as_str)
             .collect();
@@ -117,7 +119,7 @@ impl Greeting {
             .filter_map(Revision::parse)
             .collect();
         let revision = supported.iter().copied().max();
-        let revision = revision.ok_or_else(|| Unwelcome::Revision(versions.join(", ")))?;
+        let revision = revision.ok_or_else(|| InvalidGreeting::Revision(versions.join(", ")))?;
         let info = &value["_meta"][SERVER_INFO];
         Ok(Self::from_parts(&value, info, revision, supported))
     }
@@ -209,7 +211,7 @@ impl ClientCapabilities {
         if self.roots {
             return self.clone();
         }
-        let mut declared = Object::read(&self.raw).unwrap_or_default();
+        let mut declared = JsonObjectEditor::read(&self.raw).unwrap_or_default();
         declared.set("roots", "{}");
         Self::read(&declared.to_string())
     }
@@ -235,7 +237,7 @@ impl ClientCapabilities {
     }
 
     /// The capabilities that these bits stand for.
-    pub fn of_bits(bits: u8) -> Self {
+    pub fn from_bits(bits: u8) -> Self {
         let has = |bit: u8| bits & 1 << bit != 0;
         let mut declared = Map::new();
         if has(0) {
@@ -277,7 +279,7 @@ impl ClientCapabilities {
         if !self.roots && !self.raw.contains("tasks") {
             return Cow::Borrowed(&self.raw);
         }
-        let Some(mut declared) = Object::read(&self.raw) else {
+        let Some(mut declared) = JsonObjectEditor::read(&self.raw) else {
             return Cow::Borrowed(&self.raw);
         };
         let mut changed = false;
@@ -289,7 +291,7 @@ impl ClientCapabilities {
         match era {
             Era::Modern => changed |= declared.remove("tasks"),
             Era::Legacy if self.tasks => {
-                let extensions = declared.get("extensions").and_then(Object::read);
+                let extensions = declared.get("extensions").and_then(JsonObjectEditor::read);
                 if let Some(mut extensions) = extensions {
                     extensions.remove(TASKS);
                     let extensions = extensions.to_string();
@@ -361,11 +363,11 @@ impl Need {
 
 /// Adds the tasks extension to a client's capabilities (JSON text).
 fn with_tasks(capabilities: &str) -> String {
-    let mut declared = Object::read(capabilities).unwrap_or_default();
+    let mut declared = JsonObjectEditor::read(capabilities).unwrap_or_default();
     let extensions = declared.get("extensions").map(str::to_owned);
     let mut extensions = extensions
         .as_deref()
-        .and_then(Object::read)
+        .and_then(JsonObjectEditor::read)
         .unwrap_or_default();
     extensions.set(TASKS, "{}");
     let extensions = extensions.to_string();
@@ -418,21 +420,21 @@ mod tests {
     #[test]
     fn bits_bring_back_what_a_client_can_be_asked() {
         for bits in 0..32 {
-            let capabilities = ClientCapabilities::of_bits(bits);
+            let capabilities = ClientCapabilities::from_bits(bits);
             // Bit 1 (tools in sampling) means nothing without bit 0 (sampling).
             let expected = if bits & 1 == 0 { bits & !2 } else { bits };
             assert_eq!(capabilities.bits(), expected, "{}", capabilities.raw());
         }
         let all = ClientCapabilities::all();
-        assert_eq!(ClientCapabilities::of_bits(all.bits()).raw(), all.raw());
+        assert_eq!(ClientCapabilities::from_bits(all.bits()).raw(), all.raw());
     }
 
     #[test]
     fn an_unknown_revision_and_a_foreign_answer_are_told_apart() {
-        assert_eq!(Greeting::read("{}"), Err(Unwelcome::Shape));
+        assert_eq!(Greeting::read("{}"), Err(InvalidGreeting::Shape));
         assert_eq!(
             Greeting::read(r#"{"protocolVersion":"1.0"}"#),
-            Err(Unwelcome::Revision("1.0".to_owned()))
+            Err(InvalidGreeting::Revision("1.0".to_owned()))
         );
     }
 }

@@ -7,27 +7,27 @@ use super::{
     modern::supported_versions,
     result::{COMPLETE, RESULT_TYPE},
 };
-use crate::message::{Object, meta::SERVER_INFO};
+use crate::message::{JsonObjectEditor, meta::SERVER_INFO};
 
 /// Translates a legacy server's result of `initialize` (JSON text) to the result of
 /// `server/discover`. It lists every revision that Mainstay supports, because Mainstay translates.
 /// Clients must not cache the result, because the server may be replaced.
 pub fn from_initialize(result: &str) -> String {
-    let greeting = Object::read(result).unwrap_or_default();
+    let greeting = JsonObjectEditor::read(result).unwrap_or_default();
     let versions = json!(supported_versions()).to_string();
-    let mut discovered = Object::default();
+    let mut discovered = JsonObjectEditor::default();
     discovered.set_text(RESULT_TYPE, COMPLETE);
     discovered.set("supportedVersions", &versions);
     let mut capabilities = greeting
         .get("capabilities")
-        .and_then(Object::read)
+        .and_then(JsonObjectEditor::read)
         .unwrap_or_default();
     // The `tasks` of 2025-11-25 is another capability.
     capabilities.remove("tasks");
     discovered.set("capabilities", &capabilities.to_string());
     let mut meta = greeting
         .get("_meta")
-        .and_then(Object::read)
+        .and_then(JsonObjectEditor::read)
         .unwrap_or_default();
     if let Some(info) = greeting.get("serverInfo") {
         meta.set(SERVER_INFO, info);
@@ -44,17 +44,17 @@ pub fn from_initialize(result: &str) -> String {
 /// Translates a modern server's result of `server/discover` (JSON text) to the result of
 /// `initialize` at this revision.
 pub fn to_initialize(discovered: &str, revision: Revision) -> String {
-    let discovered = Object::read(discovered).unwrap_or_default();
-    let mut greeting = Object::default();
+    let discovered = JsonObjectEditor::read(discovered).unwrap_or_default();
+    let mut greeting = JsonObjectEditor::default();
     greeting.set_text("protocolVersion", revision.as_str());
     let mut capabilities = discovered
         .get("capabilities")
-        .and_then(Object::read)
+        .and_then(JsonObjectEditor::read)
         .unwrap_or_default();
     // A translated session cannot carry extensions.
     capabilities.remove("extensions");
     greeting.set("capabilities", &capabilities.to_string());
-    let meta = discovered.get("_meta").and_then(Object::read);
+    let meta = discovered.get("_meta").and_then(JsonObjectEditor::read);
     let info = meta.as_ref().and_then(|meta| meta.get(SERVER_INFO));
     let unnamed = r#"{"name":"unknown","version":""}"#;
     greeting.set("serverInfo", info.unwrap_or(unnamed));

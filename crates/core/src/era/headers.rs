@@ -45,7 +45,7 @@ pub fn standard<'a>(
         (VERSION, version.to_owned()),
         (METHOD, encode(method).into_owned()),
     ];
-    let name = name_member(Method::of(method)).and_then(named);
+    let name = name_member(Method::from_name(method)).and_then(named);
     headers.extend(name.map(|name| (NAME, encode(&name).into_owned())));
     headers
 }
@@ -75,14 +75,14 @@ impl HeaderMismatch {
 
 /// The headers of one request that repeat its body.
 #[derive(Clone, Debug, Default)]
-pub struct Inbound<'a> {
+pub struct InboundHeaders<'a> {
     /// Names in lower case.
     headers: Vec<(Cow<'a, str>, &'a [u8])>,
 }
 
-impl<'a> Inbound<'a> {
+impl<'a> InboundHeaders<'a> {
     /// Selects these headers from all headers of a request.
-    pub fn of(headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+    pub fn from_headers(headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let lower = |name: &'a str| {
             if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
                 Cow::Owned(name.to_ascii_lowercase())
@@ -140,7 +140,7 @@ impl<'a> Inbound<'a> {
                 Some(_) => {}
             }
         }
-        let method = Method::of(method);
+        let method = Method::from_name(method);
         let Some(member) = name_member(method) else {
             return Ok(());
         };

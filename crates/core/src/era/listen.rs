@@ -7,7 +7,7 @@ use super::{
     Caller, Capabilities, request,
     result::{COMPLETE, RESULT_TYPE},
 };
-use crate::message::{self, InvalidParams, Method, Object, meta::SUBSCRIPTION_ID};
+use crate::message::{self, InvalidParams, JsonObjectEditor, Method, meta::SUBSCRIPTION_ID};
 
 /// Largest number of resources and tasks in one stream, and of their bytes. They are stored as long
 /// as the stream lives.
@@ -19,7 +19,7 @@ pub(super) const TASKS: &str = "taskIds";
 
 /// The notifications that a stream carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct ListenFilter {
     pub tools: bool,
     pub prompts: bool,
     pub resources: bool,
@@ -29,7 +29,7 @@ pub struct Filter {
     pub tasks: Vec<String>,
 }
 
-impl Filter {
+impl ListenFilter {
     /// Reads the `params` (JSON text) of the request. Unknown kinds of notifications are ignored.
     pub fn read(params: &str) -> Result<Self, InvalidParams> {
         let absent = InvalidParams("\"notifications\" must be an object");
@@ -60,7 +60,7 @@ impl Filter {
 
     /// The part of this filter that a server with these capabilities can honour.
     #[must_use]
-    pub fn of(self, server: &Capabilities) -> Self {
+    pub fn supported_by(self, server: &Capabilities) -> Self {
         Self {
             tools: self.tools && server.tools_changed,
             prompts: self.prompts && server.prompts_changed,
@@ -76,7 +76,7 @@ impl Filter {
     }
 
     /// True if the client asks for this change of a list.
-    pub fn wants(&self, changed: Method) -> bool {
+    pub fn includes(&self, changed: Method) -> bool {
         match changed {
             Method::ToolsChanged => self.tools,
             Method::PromptsChanged => self.prompts,
@@ -129,9 +129,12 @@ pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
 /// A notification of the stream whose request had this id. `_meta` carries the id. `params` and
 /// `id` are JSON texts.
 pub fn tagged(method: Method, params: &str, id: &str) -> String {
-    let mut params = Object::read(params).unwrap_or_default();
+    let mut params = JsonObjectEditor::read(params).unwrap_or_default();
     let meta = params.get("_meta").map(str::to_owned);
-    let mut meta = meta.as_deref().and_then(Object::read).unwrap_or_default();
+    let mut meta = meta
+        .as_deref()
+        .and_then(JsonObjectEditor::read)
+        .unwrap_or_default();
     meta.set(SUBSCRIPTION_ID, id);
     let meta = meta.to_string();
     params.set("_meta", &meta);
@@ -140,9 +143,9 @@ pub fn tagged(method: Method, params: &str, id: &str) -> String {
 
 /// The result that ends a stream without an error.
 pub fn completed(id: &str) -> String {
-    let mut result = Object::default();
+    let mut result = JsonObjectEditor::default();
     result.set_text(RESULT_TYPE, COMPLETE);
-    let mut meta = Object::default();
+    let mut meta = JsonObjectEditor::default();
     meta.set(SUBSCRIPTION_ID, id);
     result.set("_meta", &meta.to_string());
     result.to_string()
@@ -155,14 +158,16 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_not_honoured() {
         let params = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourcesListChanged":true,"moonChanged":true,"resourceSubscriptions":["x://a"]}}"#;
-        let filter = Filter::read(params).expect("a filter");
+        let filter = ListenFilter::read(params).expect("a filter");
         let server = Capabilities {
             tools_changed: true,
             prompts_changed: true,
             ..Capabilities::default()
         };
-        assert!(filter.wants(Method::ResourcesChanged) && !filter.wants(Method::PromptsChanged));
-        let honoured = filter.clone().of(&server);
+        assert!(
+            filter.includes(Method::ResourcesChanged) && !filter.includes(Method::PromptsChanged)
+        );
+        let honoured = filter.clone().supported_by(&server);
         assert!(
             honoured.tools && !honoured.prompts && !honoured.resources && honoured.uris.is_empty()
         );
@@ -180,11 +185,11 @@ mod tests {
             r#"{"notifications":{"resourceSubscriptions":[1]}}"#,
             r#"{"notifications":{"taskIds":"t"}}"#,
         ] {
-            assert!(Filter::read(params).is_err(), "{params}");
+            assert!(ListenFilter::read(params).is_err(), "{params}");
         }
         assert_eq!(
-            Filter::read(r#"{"notifications":{}}"#),
-            Ok(Filter::default())
+            ListenFilter::read(r#"{"notifications":{}}"#),
+            Ok(ListenFilter::default())
         );
     }
 

@@ -9,10 +9,10 @@ use super::{
     Era, LogLevel, Revision,
     capabilities::Need,
     code,
-    headers::{HeaderMismatch, Inbound},
+    headers::{HeaderMismatch, InboundHeaders},
 };
 use crate::message::{
-    self, Envelope, Method, Object,
+    self, Envelope, JsonObjectEditor, Method,
     meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, REQUEST_KEYS},
 };
 
@@ -124,9 +124,9 @@ fn versions(is_listed: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
 /// Reads the `_meta` of a request. [`RequestMeta::revision`] checks the version later, because the
 /// headers are checked before it.
 pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMeta<'a>, BadMeta> {
-    let meta = message::meta::of(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
+    let meta = message::meta::raw(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
     let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
-    let members = Object::read(meta).unwrap_or_default();
+    let members = JsonObjectEditor::read(meta).unwrap_or_default();
     let mut values = [None; REQUEST_KEYS.len()];
     for (key, value) in members.spelled() {
         let Some(index) = REQUEST_KEYS.iter().position(|name| *name == key) else {
@@ -198,11 +198,11 @@ pub fn admit<'a>(
     text: &'a str,
     envelope: &Envelope,
     method: &str,
-    headers: Option<&Inbound<'_>>,
+    headers: Option<&InboundHeaders<'_>>,
 ) -> Result<(RequestMeta<'a>, Revision), RequestRefusal> {
     let meta = request_meta(text, envelope)?;
     if let Some(headers) = headers {
-        let named = |member| message::named(text, envelope, member);
+        let named = |member| message::text_param(text, envelope, member);
         headers.check(method, named, &meta.protocol_version)?;
     }
     let revision = meta.revision()?;

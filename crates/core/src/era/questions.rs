@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::Root,
-    message::{self, Method, Object, array, items, quote},
+    message::{self, JsonObjectEditor, Method, array, items, quote},
 };
 
 pub(super) const INPUT_REQUIRED: &str = "input_required";
@@ -49,11 +49,11 @@ impl InputRequest {
     /// Reads a legacy server's request (JSON text). `None` if it is none of the three.
     pub fn from_request(request: &str) -> Option<Self> {
         let mut question = Self::read(request)?;
-        if let Some(mut params) = Object::read(&question.params) {
+        if let Some(mut params) = JsonObjectEditor::read(&question.params) {
             // The elicitation's id and the progress token belong to notifications that never reach
             // a modern client.
             let mut any = params.remove("elicitationId");
-            if let Some(mut meta) = params.get("_meta").and_then(Object::read)
+            if let Some(mut meta) = params.get("_meta").and_then(JsonObjectEditor::read)
                 && meta.remove("progressToken")
             {
                 any = true;
@@ -69,7 +69,7 @@ impl InputRequest {
 
     /// Reads an object with `method` and `params`.
     fn read(text: &str) -> Option<Self> {
-        let method = Method::of(&message::text_member(text, "method")?);
+        let method = Method::from_name(&message::text_member(text, "method")?);
         let params = message::member(text, "params").unwrap_or("{}");
         let is_question = matches!(
             method,
@@ -98,7 +98,7 @@ impl InputRequest {
     }
 
     fn legacy_params(&self, revision: Revision, elicitation_id: &str) -> String {
-        let Some(mut params) = Object::read(&self.params) else {
+        let Some(mut params) = JsonObjectEditor::read(&self.params) else {
             return self.params.to_string();
         };
         match self.method {
@@ -134,7 +134,7 @@ impl InputRequest {
 
 /// Before 2025-11-25 a message holds one block. A message with several blocks becomes several
 /// messages.
-fn single_blocks(params: &Object<'_>) -> Option<String> {
+fn single_blocks(params: &JsonObjectEditor<'_>) -> Option<String> {
     let messages = params.get("messages").and_then(items)?;
     let mut single = Vec::new();
     for text in messages {
@@ -142,7 +142,7 @@ fn single_blocks(params: &Object<'_>) -> Option<String> {
             None => single.push(text.to_owned()),
             Some(blocks) => {
                 for block in blocks {
-                    let mut message = Object::read(text)?;
+                    let mut message = JsonObjectEditor::read(text)?;
                     message.set("content", block);
                     single.push(message.to_string());
                 }
@@ -186,8 +186,8 @@ impl InputRequired {
         if requests.is_none() && state.is_none() {
             return Err(BadInputRequired::Empty);
         }
-        let requests =
-            Object::read(requests.unwrap_or("{}")).ok_or(BadInputRequired::InputRequest)?;
+        let requests = JsonObjectEditor::read(requests.unwrap_or("{}"))
+            .ok_or(BadInputRequired::InputRequest)?;
         let requests = requests
             .iter()
             .map(|(key, question)| {
@@ -204,11 +204,11 @@ impl InputRequired {
 
     /// The result (JSON text) that asks these questions.
     pub fn result(&self) -> String {
-        let mut requests = Object::default();
+        let mut requests = JsonObjectEditor::default();
         for (key, question) in &self.requests {
             requests.set(key, &question.entry());
         }
-        let mut result = Object::default();
+        let mut result = JsonObjectEditor::default();
         result.set_text(RESULT_TYPE, INPUT_REQUIRED);
         if !self.requests.is_empty() {
             result.set(REQUESTS, &requests.to_string());
@@ -228,7 +228,7 @@ impl InputRequired {
         let elicitations = message::member(message::member(error, "data")?, "elicitations")?;
         let mut required = Self::default();
         for (index, elicitation) in items(elicitations)?.into_iter().enumerate() {
-            let mut params = Object::read(elicitation)?;
+            let mut params = JsonObjectEditor::read(elicitation)?;
             let key = message::text_member(elicitation, "elicitationId").map_or_else(
                 || format!("elicitation-{index}"),
                 std::borrow::Cow::into_owned,
@@ -268,16 +268,16 @@ impl InputRequired {
 /// The next attempt of a request (JSON text): the same params, with the answers (JSON texts) by
 /// their keys, and the state (JSON text). The caller replaces the id.
 pub fn answer(request: &str, responses: &[(String, Box<str>)], state: Option<&str>) -> String {
-    let Some(mut message) = Object::read(request) else {
+    let Some(mut message) = JsonObjectEditor::read(request) else {
         return request.to_owned();
     };
     let mut params = message
         .get("params")
-        .and_then(Object::read)
+        .and_then(JsonObjectEditor::read)
         .unwrap_or_default();
     strip(&mut params);
     if !responses.is_empty() {
-        let mut answers = Object::default();
+        let mut answers = JsonObjectEditor::default();
         for (key, answer) in responses {
             answers.set(key, answer);
         }
@@ -305,13 +305,13 @@ pub fn roots(roots: &[Root]) -> String {
 
 /// The answers in a client's next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answers {
+pub struct QuestionAnswers {
     /// The answers (JSON texts) by their keys.
     pub responses: Vec<(String, Box<str>)>,
     pub state: Option<String>,
 }
 
-impl Answers {
+impl QuestionAnswers {
     pub fn get(&self, key: &str) -> Option<&str> {
         let mut named = self.responses.iter().filter(|(name, _)| name == key);
         named.next_back().map(|(_, answer)| &**answer)
@@ -319,20 +319,20 @@ impl Answers {
 }
 
 /// Reads the answers in a request's `params` (JSON text). `None` if it is a first attempt.
-pub fn answers(params: &str) -> Result<Option<Answers>, message::InvalidParams> {
+pub fn answers(params: &str) -> Result<Option<QuestionAnswers>, message::InvalidParams> {
     let responses = message::member(params, RESPONSES);
     let state = message::member(params, STATE);
     if responses.is_none() && state.is_none() {
         return Ok(None);
     }
     let invalid = || message::InvalidParams("\"inputResponses\" must be an object");
-    let responses = Object::read(responses.unwrap_or("{}")).ok_or_else(invalid)?;
+    let responses = JsonObjectEditor::read(responses.unwrap_or("{}")).ok_or_else(invalid)?;
     let state = state.map(|_| {
         message::text_member(params, STATE)
             .map(std::borrow::Cow::into_owned)
             .ok_or(message::InvalidParams("\"requestState\" must be a string"))
     });
-    Ok(Some(Answers {
+    Ok(Some(QuestionAnswers {
         responses: responses
             .iter()
             .map(|(key, answer)| (key.to_owned(), answer.into()))
@@ -349,20 +349,20 @@ pub fn restated(result: &str, rename: impl Fn(&str) -> Option<String>) -> Option
         return None;
     }
     let name = rename(&message::text_member(result, STATE)?)?;
-    let mut changed = Object::read(result)?;
+    let mut changed = JsonObjectEditor::read(result)?;
     changed.set_text(STATE, &name);
     Some(changed.to_string())
 }
 
 /// Replaces the state in the `params` (JSON text) of a next attempt.
 pub fn with_state(params: &str, state: &str) -> Option<String> {
-    let mut changed = Object::read(params)?;
+    let mut changed = JsonObjectEditor::read(params)?;
     changed.set_text(STATE, state);
     Some(changed.to_string())
 }
 
 /// Removes the answers from a request's params.
-pub(super) fn strip(params: &mut Object<'_>) {
+pub(super) fn strip(params: &mut JsonObjectEditor<'_>) {
     params.remove(RESPONSES);
     params.remove(STATE);
 }

@@ -1,7 +1,7 @@
 //! Translates a request for a server of the other era. The caller replaces the id.
 
 use super::{Caller, Era, Revision, questions};
-use crate::message::{Envelope, Method, Object, Span, meta};
+use crate::message::{Envelope, JsonObjectEditor, Method, Span, meta};
 
 /// Translates a legacy client's request for a modern server. `_meta` gets the description of the
 /// client; its other members (progress token, trace context) stay. A legacy client answers
@@ -35,7 +35,7 @@ pub fn edit_to_modern(
     })
 }
 
-fn introduce(request_meta: &mut Object<'_>, caller: &Caller) {
+fn introduce(request_meta: &mut JsonObjectEditor<'_>, caller: &Caller) {
     request_meta.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
     if let Some(info) = &caller.client_info {
         request_meta.set(meta::CLIENT_INFO, info);
@@ -77,14 +77,17 @@ pub fn edit_to_legacy(
 }
 
 /// Edits the `params` and `params._meta` of a request.
-fn change(request: &str, edit: impl FnOnce(Method, &mut Object<'_>, &mut Object<'_>)) -> String {
-    let Some(mut message) = Object::read(request) else {
+fn change(
+    request: &str,
+    edit: impl FnOnce(Method, &mut JsonObjectEditor<'_>, &mut JsonObjectEditor<'_>),
+) -> String {
+    let Some(mut message) = JsonObjectEditor::read(request) else {
         return request.to_owned();
     };
     let method = message
         .get("method")
         .and_then(|name| serde_json::from_str(name).ok());
-    let method = method.map_or(Method::Other, |name: String| Method::of(&name));
+    let method = method.map_or(Method::Other, |name: String| Method::from_name(&name));
     let mut params = object(message.get("params"));
     let request_meta = params.get("_meta").map(str::to_owned);
     let mut request_meta = object(request_meta.as_deref());
@@ -101,6 +104,6 @@ fn change(request: &str, edit: impl FnOnce(Method, &mut Object<'_>, &mut Object<
 }
 
 /// Reads an object. It is empty if there is none.
-fn object(text: Option<&str>) -> Object<'_> {
-    text.and_then(Object::read).unwrap_or_default()
+fn object(text: Option<&str>) -> JsonObjectEditor<'_> {
+    text.and_then(JsonObjectEditor::read).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 pub use self::head::{Whole, head};
 use super::{Revision, code};
-use crate::message::{self, Method, Object, array, items, quote};
+use crate::message::{self, JsonObjectEditor, Method, array, items, quote};
 
 /// The member that names the type of a result.
 pub const RESULT_TYPE: &str = "resultType";
@@ -32,7 +32,7 @@ pub fn is_cacheable(method: Method) -> bool {
 /// Translates a modern result (JSON text) for a client of this legacy revision. The result type and
 /// the cache hints are removed, and content blocks are replaced by those that the revision defines.
 pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, str> {
-    let Some(mut changed) = Object::read(result) else {
+    let Some(mut changed) = JsonObjectEditor::read(result) else {
         return Cow::Borrowed(result);
     };
     let mut any = changed.remove(RESULT_TYPE);
@@ -59,7 +59,7 @@ pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, st
 
 /// Before 2026-07-28 `structuredContent` is an object. Any other value is removed; it becomes a
 /// text if there is no content.
-fn plain_structure(result: &mut Object<'_>) -> bool {
+fn plain_structure(result: &mut JsonObjectEditor<'_>) -> bool {
     let Some(structure) = result.get("structuredContent") else {
         return false;
     };
@@ -80,7 +80,7 @@ fn plain_structure(result: &mut Object<'_>) -> bool {
 
 /// Before 2026-07-28 an `outputSchema` describes an object. One tool with another schema would
 /// spoil the whole list.
-fn tools(result: &mut Object<'_>) -> bool {
+fn tools(result: &mut JsonObjectEditor<'_>) -> bool {
     let Some(tools) = result.get("tools").and_then(items) else {
         return false;
     };
@@ -91,7 +91,7 @@ fn tools(result: &mut Object<'_>) -> bool {
             let foreign = message::member(tool, "outputSchema").is_some_and(|schema| {
                 message::text_member(schema, "type").as_deref() != Some("object")
             });
-            let Some(mut changed) = Object::read(tool).filter(|_| foreign) else {
+            let Some(mut changed) = JsonObjectEditor::read(tool).filter(|_| foreign) else {
                 return Cow::Borrowed(tool);
             };
             any = true;
@@ -107,7 +107,7 @@ fn tools(result: &mut Object<'_>) -> bool {
 }
 
 /// Replaces newer content blocks in the messages of a prompt, which hold one block each.
-fn messages(result: &mut Object<'_>, revision: Revision) -> bool {
+fn messages(result: &mut JsonObjectEditor<'_>, revision: Revision) -> bool {
     let Some(messages) = result.get("messages").and_then(items) else {
         return false;
     };
@@ -115,7 +115,7 @@ fn messages(result: &mut Object<'_>, revision: Revision) -> bool {
     let messages: Vec<Cow<'_, str>> = messages
         .into_iter()
         .map(|text| {
-            let Some(mut message) = Object::read(text) else {
+            let Some(mut message) = JsonObjectEditor::read(text) else {
                 return Cow::Borrowed(text);
             };
             let block = message
@@ -197,7 +197,7 @@ pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
 pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
         Some(code::RESOURCE_NOT_FOUND) => {
-            let Some(mut changed) = Object::read(error) else {
+            let Some(mut changed) = JsonObjectEditor::read(error) else {
                 return Cow::Borrowed(error);
             };
             changed.set("code", &code::INVALID_PARAMS.to_string());
@@ -209,7 +209,7 @@ pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
             Cow::Owned(changed.to_string())
         }
         Some(code::URL_ELICITATION_REQUIRED) => {
-            let Some(mut changed) = Object::read(error) else {
+            let Some(mut changed) = JsonObjectEditor::read(error) else {
                 return Cow::Borrowed(error);
             };
             let required = json!({ "requiredCapabilities": { "elicitation": { "url": {} } } });
@@ -229,7 +229,7 @@ pub fn error_code(error: &str) -> Option<i64> {
 }
 
 fn with_code(error: &str, code: i64) -> Cow<'_, str> {
-    let Some(mut changed) = Object::read(error) else {
+    let Some(mut changed) = JsonObjectEditor::read(error) else {
         return Cow::Borrowed(error);
     };
     changed.set("code", &code.to_string());

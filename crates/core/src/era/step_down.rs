@@ -34,7 +34,7 @@ pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
 
 /// The revision in these `initialize` parameters (JSON text), or the latest if it is unknown.
 /// `None` if they name none.
-pub fn asked_revision(params: &str) -> Option<Revision> {
+pub fn requested_revision(params: &str) -> Option<Revision> {
     let requested = message::text_member(params, "protocolVersion")?;
     Some(Revision::parse(&requested).unwrap_or(Revision::LATEST))
 }
@@ -103,7 +103,7 @@ mod tests {
         let params = r#"{"protocolVersion": "2025-11-25","capabilities":{"x":1.0}}"#;
         let stepped = with_revision(params, Revision::V2024_11_05);
         assert_eq!(stepped, params.replace("2025-11-25", "2024-11-05"));
-        assert_eq!(asked_revision(&stepped), Some(Revision::V2024_11_05));
+        assert_eq!(requested_revision(&stepped), Some(Revision::V2024_11_05));
         assert_eq!(with_revision("{}", Revision::V2024_11_05), "{}");
     }
 }

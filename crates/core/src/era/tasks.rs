@@ -15,7 +15,7 @@ use super::{
     request,
     result::{RESULT_TYPE, error_code},
 };
-use crate::message::{self, Method, Object};
+use crate::message::{self, JsonObjectEditor, Method};
 
 /// The member that names a task, in requests, results and notifications.
 pub const ID: &str = "taskId";
@@ -64,12 +64,12 @@ pub fn id(object: &str) -> Option<Cow<'_, str>> {
 
 /// True if `params` (JSON text) name two tasks. Two readers must not see different tasks.
 pub fn is_doubled(params: &str) -> bool {
-    Object::read(params).is_some_and(|params| params.count(ID) > 1)
+    JsonObjectEditor::read(params).is_some_and(|params| params.count(ID) > 1)
 }
 
 /// Replaces the task's id in a result (JSON text).
 pub fn renamed(result: &str, id: &str) -> String {
-    let mut renamed = Object::read(result).unwrap_or_default();
+    let mut renamed = JsonObjectEditor::read(result).unwrap_or_default();
     renamed.set_text(ID, id);
     renamed.to_string()
 }
@@ -82,7 +82,7 @@ pub fn request(id: &str, method: Method, task: &str, caller: &Caller) -> String 
 
 /// The request that sends answers (JSON texts) to the task's questions.
 pub fn update(id: &str, task: &str, answers: &[(String, Box<str>)], caller: &Caller) -> String {
-    let mut responses = Object::default();
+    let mut responses = JsonObjectEditor::default();
     for (key, answer) in answers {
         responses.set(key, answer);
     }
@@ -91,7 +91,7 @@ pub fn update(id: &str, task: &str, answers: &[(String, Box<str>)], caller: &Cal
 }
 
 fn about(id: &str, method: Method, task: &str, responses: Option<&str>, caller: &Caller) -> String {
-    let mut params = Object::default();
+    let mut params = JsonObjectEditor::default();
     params.set_text(ID, task);
     if let Some(responses) = responses {
         params.set(RESPONSES, responses);
@@ -108,14 +108,14 @@ pub fn status_message(task: &str) -> Option<Cow<'_, str>> {
 
 /// Turns the answer to `tasks/get` (JSON text) into the `params` of a notification.
 pub fn as_news(state: &str) -> String {
-    let mut news = Object::read(state).unwrap_or_default();
+    let mut news = JsonObjectEditor::read(state).unwrap_or_default();
     news.remove(RESULT_TYPE);
     news.to_string()
 }
 
 /// The progress of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum TaskProgress {
     /// Poll again after this time.
     Working(Duration),
     Asks(InputRequired, Duration),
@@ -139,7 +139,7 @@ pub enum BadTask {
     Questions(#[from] BadInputRequired),
 }
 
-impl Progress {
+impl TaskProgress {
     /// Reads a task (JSON text) from the answer to `tasks/get` or to a call.
     pub fn read(task: &str) -> Result<Self, BadTask> {
         let object = |name| {
@@ -150,7 +150,7 @@ impl Progress {
             Some("working") => Self::Working(pause(task)),
             Some("input_required") => {
                 let requests = message::member(task, REQUESTS).unwrap_or("{}");
-                let mut required = Object::default();
+                let mut required = JsonObjectEditor::default();
                 required.set_text(RESULT_TYPE, INPUT_REQUIRED);
                 required.set(REQUESTS, requests);
                 let required = InputRequired::read(&required.to_string())?;
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn progress_is_read() {
-        let read = |rest: &str| Progress::read(&format!(r#"{{"taskId":"a",{rest}}}"#));
+        let read = |rest: &str| TaskProgress::read(&format!(r#"{{"taskId":"a",{rest}}}"#));
         for (interval, expected) in [
             (r#","pollIntervalMs":250"#, Duration::from_millis(250)),
             (r#","pollIntervalMs":0"#, SHORTEST_POLL),
@@ -230,24 +230,24 @@ mod tests {
             ("", POLL),
         ] {
             let working = read(&format!(r#""status":"working"{interval}"#));
-            assert_eq!(working, Ok(Progress::Working(expected)), "{interval}");
+            assert_eq!(working, Ok(TaskProgress::Working(expected)), "{interval}");
         }
         let progress = read(
             r#""status":"input_required","inputRequests":{"k":{"method":"roots/list","params":{}}}"#,
         );
-        let Ok(Progress::Asks(required, POLL)) = progress else {
+        let Ok(TaskProgress::Asks(required, POLL)) = progress else {
             panic!("{progress:?}");
         };
         assert_eq!(required.requests[0].0, "k");
         assert_eq!(
             read(r#""status":"completed","result":{"a": 1}"#),
-            Ok(Progress::Completed(r#"{"a": 1}"#.into()))
+            Ok(TaskProgress::Completed(r#"{"a": 1}"#.into()))
         );
         assert_eq!(
             read(r#""status":"failed","error":{"code":1}"#),
-            Ok(Progress::Failed(r#"{"code":1}"#.into()))
+            Ok(TaskProgress::Failed(r#"{"code":1}"#.into()))
         );
-        assert_eq!(read(r#""status":"cancelled""#), Ok(Progress::Cancelled));
+        assert_eq!(read(r#""status":"cancelled""#), Ok(TaskProgress::Cancelled));
         assert_eq!(read(r#""status":"asleep""#), Err(BadTask::Status));
         assert_eq!(read(r#""status":"completed""#), Err(BadTask::Outcome));
         let odd = r#""status":"input_required","inputRequests":{"k":{"method":"odd"}}"#;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::EventKind;
 use crate::{
     ids::Epoch,
-    lifecycle::{State, Status},
+    lifecycle::{SessionState, SessionStatus},
 };
 
 /// Number of attempts at the beginning of an outage that are announced, and the interval at which
@@ -19,7 +19,7 @@ const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_mins(10);
 #[derive(Clone, Debug)]
 pub struct Observer {
     /// The state in the latest status.
-    state: State,
+    state: SessionState,
     epoch: Epoch,
     degraded: bool,
     /// The server is down because the operator wants it, and that has been announced.
@@ -34,7 +34,7 @@ pub struct Observer {
 impl Default for Observer {
     fn default() -> Self {
         Self {
-            state: State::Disconnected,
+            state: SessionState::Disconnected,
             epoch: Epoch::NONE,
             degraded: false,
             at_rest: true,
@@ -50,14 +50,14 @@ impl Observer {
     /// session, as the server declared them.
     pub fn observe(
         &mut self,
-        status: &Status,
+        status: &SessionStatus,
         capabilities: impl FnOnce() -> Value,
         now: Instant,
     ) -> Vec<EventKind> {
         let before = std::mem::replace(&mut self.state, status.state);
         let epoch = std::mem::replace(&mut self.epoch, status.epoch);
-        let was_up = before == State::Connected;
-        let is_up = status.state == State::Connected;
+        let was_up = before == SessionState::Connected;
+        let is_up = status.state == SessionState::Connected;
         let mut events = Vec::new();
 
         if was_up && !(is_up && epoch == status.epoch) {
@@ -68,11 +68,11 @@ impl Observer {
             self.degraded = false;
             self.lost = Some(epoch);
         }
-        if status.begun.is_some() && status.epoch != self.starting {
+        if status.begun_at.is_some() && status.epoch != self.starting {
             self.starting = status.epoch;
             let is_announced = match status.state {
-                State::Connecting => true,
-                State::Reconnecting => self.retries.is_followed_by(status.epoch),
+                SessionState::Connecting => true,
+                SessionState::Reconnecting => self.retries.is_followed_by(status.epoch),
                 // A server that refuses Mainstay is retried many times. These attempts are not
                 // announced.
                 _ => false,
@@ -80,14 +80,14 @@ impl Observer {
             events.extend(is_announced.then_some(EventKind::ServerStarting {}));
         }
         match status.state {
-            State::Connected => {
+            SessionState::Connected => {
                 if !was_up || epoch != status.epoch {
                     events.push(self.up(status, capabilities));
                 }
                 events.extend(self.health(status));
             }
-            State::Reconnecting => events.extend(self.retries.announce(status, now)),
-            State::Failed | State::Error | State::Crashed => {
+            SessionState::Reconnecting => events.extend(self.retries.announce(status, now)),
+            SessionState::Failed | SessionState::Error | SessionState::Crashed => {
                 if before != status.state {
                     events.push(EventKind::ServerFailed {
                         status: status.state,
@@ -95,7 +95,7 @@ impl Observer {
                     });
                 }
             }
-            State::Stopping | State::Disconnected if is_intended(status) => {
+            SessionState::Stopping | SessionState::Disconnected if is_intended(status) => {
                 // If a server is stopped or removed while it reconnects, nothing else announces
                 // that.
                 if !self.at_rest && !was_up {
@@ -107,14 +107,16 @@ impl Observer {
                 self.lost = None;
                 self.retries = Retries::default();
             }
-            State::Connecting | State::Stopping | State::Disconnected => {}
+            SessionState::Connecting | SessionState::Stopping | SessionState::Disconnected => {}
         }
-        self.at_rest = matches!(status.state, State::Stopping | State::Disconnected)
-            && (is_intended(status) || self.at_rest);
+        self.at_rest = matches!(
+            status.state,
+            SessionState::Stopping | SessionState::Disconnected
+        ) && (is_intended(status) || self.at_rest);
         events
     }
 
-    fn up(&mut self, status: &Status, capabilities: impl FnOnce() -> Value) -> EventKind {
+    fn up(&mut self, status: &SessionStatus, capabilities: impl FnOnce() -> Value) -> EventKind {
         self.retries = Retries::default();
         match self.lost.take() {
             None => EventKind::ServerConnected {},
@@ -126,7 +128,7 @@ impl Observer {
     }
 
     /// Announces degraded health once, and restored health only after that.
-    fn health(&mut self, status: &Status) -> Option<EventKind> {
+    fn health(&mut self, status: &SessionStatus) -> Option<EventKind> {
         let health = status.health.as_ref()?;
         let was = std::mem::replace(&mut self.degraded, health.degraded);
         match (was, health.degraded) {
@@ -142,13 +144,16 @@ impl Observer {
 
 /// True if the operator wanted the server to go down. Otherwise the status has the reason of the
 /// loss, or an attempt is already under way.
-fn is_intended(status: &Status) -> bool {
+fn is_intended(status: &SessionStatus) -> bool {
     match status.state {
-        State::Stopping | State::Connecting => true,
-        State::Disconnected => status.reason.is_none(),
+        SessionState::Stopping | SessionState::Connecting => true,
+        SessionState::Disconnected => status.reason.is_none(),
         // A forced reconnect closes the session and opens another.
-        State::Reconnecting => status.reason.is_none() && !status.attempting,
-        State::Connected | State::Error | State::Failed | State::Crashed => false,
+        SessionState::Reconnecting => status.reason.is_none() && !status.attempting,
+        SessionState::Connected
+        | SessionState::Error
+        | SessionState::Failed
+        | SessionState::Crashed => false,
     }
 }
 
@@ -167,7 +172,7 @@ impl Retries {
     }
 
     /// Announces each failed attempt and each loss once, up to [`ANNOUNCED_ATTEMPTS`].
-    fn announce(&mut self, status: &Status, now: Instant) -> Option<EventKind> {
+    fn announce(&mut self, status: &SessionStatus, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;
         let due = self.last.is_none_or(|(epoch, at)| {
             let rare = now.duration_since(at) >= ANNOUNCEMENT_INTERVAL;

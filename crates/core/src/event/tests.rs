@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    health::Outcome,
-    lifecycle::{Effect, Event as Happening, Lifecycle, Loss, Policy, Report, RestartMode},
+    health::ProbeOutcome,
+    lifecycle::{Effect, Event as Happening, Lifecycle, Loss, Policy, RestartMode, SessionReport},
 };
 
 /// One server's lifecycle, and its events.
@@ -50,18 +50,18 @@ impl Server {
         effect
     }
 
-    fn reports(&mut self, report: Report) -> Option<Effect> {
+    fn reports(&mut self, report: SessionReport) -> Option<Effect> {
         self.is(Happening::Io(self.life.epoch(), report))
     }
 
     fn lost(&mut self, reason: &str) {
-        self.reports(Report::Ended(Loss::Disconnected(reason.to_owned())));
+        self.reports(SessionReport::Ended(Loss::Disconnected(reason.to_owned())));
     }
 
     fn up() -> Self {
         let mut server = Self::steady();
         server.is(Happening::Start);
-        server.reports(Report::Opened);
+        server.reports(SessionReport::Opened);
         assert_eq!(server.new_events(), ["server_connected {}"]);
         server
     }
@@ -110,7 +110,7 @@ fn a_loss_is_told_once_then_its_attempts_then_its_end() {
         ]
     );
     server.due();
-    server.reports(Report::Opened);
+    server.reports(SessionReport::Opened);
     assert_eq!(
         server.new_events(),
         [r#"server_reconnected {"capabilities":{"tools":{}},"attemptsTaken":2}"#]
@@ -125,16 +125,16 @@ fn an_attempt_that_begins_is_told_once() {
     let mut server = Server::steady();
     server.is(Happening::Start);
     assert_eq!(server.new_events(), [""; 0], "it waits for its turn");
-    server.reports(Report::Begun);
-    server.reports(Report::AtWork(server.now));
+    server.reports(SessionReport::Begun);
+    server.reports(SessionReport::AtWork(server.now));
     assert_eq!(server.new_events(), [STARTING]);
-    server.reports(Report::Opened);
+    server.reports(SessionReport::Opened);
     server.new_events();
     let mut attempts = Vec::new();
     server.lost("gone");
     for _ in 0..40 {
         server.due();
-        server.reports(Report::Begun);
+        server.reports(SessionReport::Begun);
         server.lost("still gone");
         attempts.extend(server.new_events());
     }
@@ -152,10 +152,12 @@ fn an_attempt_that_begins_is_told_once() {
     );
     // A start by a person is announced, whatever came before.
     server.is(Happening::Stop);
-    server.reports(Report::Ended(Loss::Disconnected("stopped".to_owned())));
+    server.reports(SessionReport::Ended(Loss::Disconnected(
+        "stopped".to_owned(),
+    )));
     server.new_events();
     server.is(Happening::Start);
-    server.reports(Report::Begun);
+    server.reports(SessionReport::Begun);
     assert_eq!(server.new_events(), [STARTING]);
 }
 
@@ -166,7 +168,7 @@ fn a_first_attempt_that_fails_is_no_loss() {
     server.is(Happening::Start);
     server.lost("not there yet");
     server.due();
-    server.reports(Report::Opened);
+    server.reports(SessionReport::Opened);
     assert_eq!(
         server.new_events(),
         [
@@ -193,7 +195,7 @@ fn an_operators_stop_is_intentional_and_told_once() {
     server.is(Happening::Stop);
     assert_eq!(server.new_events(), stopped);
     server.is(Happening::Start);
-    server.reports(Report::Opened);
+    server.reports(SessionReport::Opened);
     assert_eq!(server.new_events(), ["server_connected {}"]);
 }
 
@@ -206,7 +208,7 @@ fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
         Some(Effect::Close(_))
     ));
     server.lost("closed");
-    server.reports(Report::Opened);
+    server.reports(SessionReport::Opened);
     assert_eq!(
         server.new_events(),
         [
@@ -220,8 +222,8 @@ fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
 #[test]
 fn an_expired_session_is_a_loss() {
     let mut server = Server::up();
-    server.reports(Report::Ended(Loss::SessionExpired));
-    server.reports(Report::Opened);
+    server.reports(SessionReport::Ended(Loss::SessionExpired));
+    server.reports(SessionReport::Opened);
     assert_eq!(
         server.new_events(),
         [
@@ -235,7 +237,7 @@ fn an_expired_session_is_a_loss() {
 fn what_is_not_tried_again_has_failed() {
     let mut server = Server::steady();
     server.is(Happening::Start);
-    server.reports(Report::Ended(Loss::Unauthorized("401".to_owned())));
+    server.reports(SessionReport::Ended(Loss::Unauthorized("401".to_owned())));
     assert_eq!(
         server.new_events(),
         [r#"server_failed {"status":"error","lastError":"unauthorized: 401"}"#]
@@ -243,7 +245,7 @@ fn what_is_not_tried_again_has_failed() {
 
     let mut server = Server::up();
     server.policy.restart.mode = RestartMode::Never;
-    server.reports(Report::Ended(Loss::Crashed {
+    server.reports(SessionReport::Ended(Loss::Crashed {
         code: Some(3),
         signal: None,
     }));
@@ -283,15 +285,15 @@ fn health_is_told_when_it_turns() {
     for _ in 0..4 {
         server.due();
         server.now += server.policy.health.timeout;
-        server.reports(Report::Probe(Outcome::Failed("ill".to_owned())));
+        server.reports(SessionReport::Probe(ProbeOutcome::Failed("ill".to_owned())));
     }
     assert_eq!(
         server.new_events(),
         [r#"server_health_degraded {"consecutiveFailures":3,"lastError":"ill"}"#]
     );
     server.now += Duration::from_secs(1);
-    server.reports(Report::Heard(server.now));
-    server.reports(Report::Heard(server.now));
+    server.reports(SessionReport::MessageReceived(server.now));
+    server.reports(SessionReport::MessageReceived(server.now));
     assert_eq!(server.new_events(), ["server_health_restored {}"]);
 }
 
@@ -345,7 +347,7 @@ fn events_are_read_as_they_were_written() {
             reason: None,
         },
         EventKind::ServerFailed {
-            status: State::Failed,
+            status: SessionState::Failed,
             last_error: Some("x".to_owned()),
         },
     ];
@@ -362,7 +364,7 @@ fn events_are_read_as_they_were_written() {
 #[derive(Clone, Debug)]
 enum Act {
     Operator(Happening),
-    Report(Report),
+    Report(SessionReport),
     /// The driver steps this long after the deadline.
     Due(u64),
 }
@@ -380,13 +382,13 @@ fn act() -> impl Strategy<Value = Act> {
         signal: None,
     };
     let report = prop_oneof![
-        3 => Just(Report::Begun),
-        3 => Just(Report::Opened),
-        1 => Just(Report::Ended(crash)),
-        1 => Just(Report::Ended(Loss::SessionExpired)),
-        1 => Just(Report::Ended(Loss::Disconnected("x".to_owned()))),
-        1 => Just(Report::Ended(Loss::Unauthorized("x".to_owned()))),
-        1 => Just(Report::Probe(Outcome::Failed("ill".to_owned()))),
+        3 => Just(SessionReport::Begun),
+        3 => Just(SessionReport::Opened),
+        1 => Just(SessionReport::Ended(crash)),
+        1 => Just(SessionReport::Ended(Loss::SessionExpired)),
+        1 => Just(SessionReport::Ended(Loss::Disconnected("x".to_owned()))),
+        1 => Just(SessionReport::Ended(Loss::Unauthorized("x".to_owned()))),
+        1 => Just(SessionReport::Probe(ProbeOutcome::Failed("ill".to_owned()))),
     ];
     prop_oneof![
         1 => operator.prop_map(Act::Operator),
@@ -446,10 +448,10 @@ proptest! {
                 prop_assert!(!events[..index].contains(event), "said twice: {:?}", event);
             }
             let status = server.life.status(&server.policy);
-            prop_assert_eq!(up, status.state == State::Connected);
+            prop_assert_eq!(up, status.state == SessionState::Connected);
             prop_assert_eq!(ill, status.is_degraded());
             // The next event after a loss is known as soon as the next attempt is.
-            if status.next_retry.is_some() || status.state == State::Failed {
+            if status.next_retry.is_some() || status.state == SessionState::Failed {
                 prop_assert!(down_again, "lost, and not a word of what follows");
             }
         }

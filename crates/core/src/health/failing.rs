@@ -8,7 +8,7 @@ pub struct FailingCalls {
     /// Calls that failed with no call answered between.
     pub failed: u32,
     /// Calls that ended since the session was opened, answered or not.
-    pub of: u32,
+    pub total: u32,
     /// The error of the last failed call.
     pub reason: String,
 }
@@ -19,7 +19,7 @@ pub struct FailingRow {
     /// Calls that failed with no call answered between.
     pub failed: u32,
     /// Calls that ended since the session was opened, answered or not.
-    pub of: u32,
+    pub total: u32,
     /// Time at which the first of the failed calls was noticed.
     pub since: Instant,
 }
@@ -55,9 +55,15 @@ impl Row {
     }
 
     pub fn summary(&self) -> Option<FailingRow> {
-        let FailingCalls { failed, of, .. } = self.calls;
+        let FailingCalls {
+            failed, total: of, ..
+        } = self.calls;
         let since = self.since?;
-        Some(FailingRow { failed, of, since })
+        Some(FailingRow {
+            failed,
+            total: of,
+            since,
+        })
     }
 
     pub fn reason(&self) -> String {

@@ -4,17 +4,17 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn policy(action: Action, threshold: u32) -> Policy {
-    Policy {
+fn policy(action: HealthAction, threshold: u32) -> HealthPolicy {
+    HealthPolicy {
         action,
         threshold,
         jitter: 0.0,
-        ..Policy::default()
+        ..HealthPolicy::default()
     }
 }
 
 /// The verdicts after `count` such outcomes, one each second.
-fn verdicts(policy: &Policy, outcome: &Outcome, count: u32) -> Vec<HealthVerdict> {
+fn verdicts(policy: &HealthPolicy, outcome: &ProbeOutcome, count: u32) -> Vec<HealthVerdict> {
     let start = Instant::now();
     let mut tally = Tally::new(start);
     (1..=count)
@@ -22,18 +22,18 @@ fn verdicts(policy: &Policy, outcome: &Outcome, count: u32) -> Vec<HealthVerdict
         .collect()
 }
 
-fn failed() -> Outcome {
-    Outcome::Failed("HTTP 500".to_owned())
+fn failed() -> ProbeOutcome {
+    ProbeOutcome::Failed("HTTP 500".to_owned())
 }
 
-const LATE: Outcome = Outcome::Unanswered(None);
+const LATE: ProbeOutcome = ProbeOutcome::Unanswered(None);
 const KEEP: HealthVerdict = HealthVerdict::Keep;
 const RECONNECT: HealthVerdict = HealthVerdict::Reconnect;
 
 /// Y2: a server that answers late is degraded, not dead. A message from it restores it (H6).
 #[test]
 fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
-    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     for second in 1..=5 {
         let now = start + SECOND * second;
@@ -54,16 +54,16 @@ fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
 /// Y2: unless the server hangs, the action decides at the threshold.
 #[test]
 fn y2_what_the_threshold_leads_to() {
-    let check = |action, outcome: &Outcome, expected: [HealthVerdict; 4]| {
+    let check = |action, outcome: &ProbeOutcome, expected: [HealthVerdict; 4]| {
         let found = verdicts(&policy(action, 3), outcome, 4);
         assert_eq!(found, expected, "{action:?} {outcome:?}");
     };
     for outcome in [LATE, failed()] {
-        check(Action::Verify, &outcome, [KEEP; 4]);
-        check(Action::Event, &outcome, [KEEP; 4]);
-        check(Action::Log, &outcome, [KEEP; 4]);
+        check(HealthAction::Verify, &outcome, [KEEP; 4]);
+        check(HealthAction::Event, &outcome, [KEEP; 4]);
+        check(HealthAction::Log, &outcome, [KEEP; 4]);
         check(
-            Action::Reconnect,
+            HealthAction::Reconnect,
             &outcome,
             [KEEP, KEEP, RECONNECT, RECONNECT],
         );
@@ -83,42 +83,46 @@ fn fault(kind: FaultKind) -> Fault {
 #[test]
 fn what_is_no_answer_of_the_protocol_leads_to_a_new_connection() {
     let check = |action, kind, expected: [HealthVerdict; 4]| {
-        let outcome = Outcome::Broken(fault(kind));
+        let outcome = ProbeOutcome::Broken(fault(kind));
         let found = verdicts(&policy(action, 3), &outcome, 4);
         assert_eq!(found, expected, "{action:?} {kind:?}");
     };
     let at_threshold = [KEEP, KEEP, RECONNECT, RECONNECT];
     for action in [
-        Action::Verify,
-        Action::Reconnect,
-        Action::Event,
-        Action::Log,
+        HealthAction::Verify,
+        HealthAction::Reconnect,
+        HealthAction::Event,
+        HealthAction::Log,
     ] {
         check(action, FaultKind::Cut, at_threshold);
     }
     for kind in [FaultKind::Foreign, FaultKind::Unauthorized] {
-        check(Action::Reconnect, kind, at_threshold);
-        check(Action::Event, kind, [KEEP; 4]);
-        check(Action::Log, kind, [KEEP; 4]);
+        check(HealthAction::Reconnect, kind, at_threshold);
+        check(HealthAction::Event, kind, [KEEP; 4]);
+        check(HealthAction::Log, kind, [KEEP; 4]);
     }
     check(
-        Action::Verify,
+        HealthAction::Verify,
         FaultKind::Foreign,
         [KEEP, KEEP, KEEP, RECONNECT],
     );
-    check(Action::Verify, FaultKind::Unauthorized, at_threshold);
-    check(Action::Verify, FaultKind::Throttled, [KEEP; 4]);
+    check(HealthAction::Verify, FaultKind::Unauthorized, at_threshold);
+    check(HealthAction::Verify, FaultKind::Throttled, [KEEP; 4]);
 }
 
 /// With `verify`, a server that has become degraded is probed once more at once.
 #[test]
 fn verify_asks_once_more_at_once() {
-    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     for second in 1..=3 {
         let now = start + SECOND * second;
         let due = if second < 3 { now + SECOND * 30 } else { now };
-        tally.judge(Outcome::Broken(fault(FaultKind::Foreign)), now, &policy);
+        tally.judge(
+            ProbeOutcome::Broken(fault(FaultKind::Foreign)),
+            now,
+            &policy,
+        );
         assert_eq!(tally.due(&policy, 0), Some(due), "{second}");
     }
     assert!(tally.health(&policy).degraded);
@@ -128,13 +132,13 @@ fn verify_asks_once_more_at_once() {
 /// The reason of an unreachable server says once that it is unreachable.
 #[test]
 fn an_unreachable_server_is_said_to_be_that_once() {
-    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     let fault = Fault {
         kind: FaultKind::Unreachable,
         reason: "refused".to_owned(),
     };
-    tally.judge(Outcome::Broken(fault), start + SECOND, &policy);
+    tally.judge(ProbeOutcome::Broken(fault), start + SECOND, &policy);
     let last_error = tally.health(&policy).last_error;
     assert_eq!(last_error.as_deref(), Some("cannot connect: refused"));
     assert_eq!(tally.loss().to_string(), "cannot connect: refused");
@@ -144,7 +148,7 @@ fn an_unreachable_server_is_said_to_be_that_once() {
 /// them.
 #[test]
 fn calls_that_fail_in_a_row_degrade_a_server() {
-    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     let fail = |tally: &mut Tally, calls, second| {
         let fault = (calls > 0).then(|| fault(FaultKind::Foreign));
@@ -174,9 +178,9 @@ fn calls_that_fail_in_a_row_degrade_a_server() {
 #[test]
 fn calls_that_fail_in_one_moment_are_no_evidence() {
     for (action, kind) in [
-        (Action::Verify, FaultKind::Foreign),
-        (Action::Verify, FaultKind::Cut),
-        (Action::Reconnect, FaultKind::Foreign),
+        (HealthAction::Verify, FaultKind::Foreign),
+        (HealthAction::Verify, FaultKind::Cut),
+        (HealthAction::Reconnect, FaultKind::Foreign),
     ] {
         let (policy, start) = (policy(action, 3), Instant::now());
         let mut tally = Tally::new(start);
@@ -193,10 +197,10 @@ fn calls_that_fail_in_one_moment_are_no_evidence() {
 /// With a threshold of one, the probe after a failed call decides.
 #[test]
 fn one_failed_call_is_never_enough() {
-    let (policy, start) = (policy(Action::Reconnect, 1), Instant::now());
+    let (policy, start) = (policy(HealthAction::Reconnect, 1), Instant::now());
     for (outcome, expected) in [
-        (Outcome::Answered(SECOND), KEEP),
-        (Outcome::Broken(fault(FaultKind::Cut)), RECONNECT),
+        (ProbeOutcome::Answered(SECOND), KEEP),
+        (ProbeOutcome::Broken(fault(FaultKind::Cut)), RECONNECT),
     ] {
         let mut tally = Tally::new(start);
         let verdict = tally.calls_failed(1, Some(fault(FaultKind::Cut)), start + SECOND, &policy);
@@ -210,24 +214,24 @@ fn one_failed_call_is_never_enough() {
 /// An answer of the health URL does not forgive failed calls.
 #[test]
 fn a_health_url_forgives_no_calls() {
-    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     tally.calls_failed(3, Some(fault(FaultKind::Foreign)), start, &policy);
-    tally.judge(Outcome::Answered(SECOND), start + SECOND, &policy);
+    tally.judge(ProbeOutcome::Answered(SECOND), start + SECOND, &policy);
     assert!(tally.health(&policy).degraded);
 }
 
 /// Calls are refused after several in a row without an answer, unless the server is at work.
 #[test]
 fn calls_in_a_row_without_an_answer_stall_a_server() {
-    let policy = policy(Action::Verify, 3);
+    let policy = policy(HealthAction::Verify, 3);
     let stalls = |calls, spent| policy.stalls(calls, Duration::from_millis(spent), SECOND);
     assert_eq!(
         [0, 1, 2, 3].map(|calls| stalls(calls, 50)),
         [false, false, true, true]
     );
     assert!(!stalls(2, 51));
-    let never = Policy {
+    let never = HealthPolicy {
         unanswered_calls: None,
         ..policy.clone()
     };
@@ -237,7 +241,7 @@ fn calls_in_a_row_without_an_answer_stall_a_server() {
 /// A server whose calls are refused is degraded, and is probed until it sends a message.
 #[test]
 fn a_stalled_server_is_asked_until_it_is_heard() {
-    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     tally.stall(Some(2), start + SECOND * 60);
     let health = tally.health(&policy);
@@ -264,9 +268,9 @@ fn a_stalled_server_is_asked_until_it_is_heard() {
 /// H2: only failures in a row count.
 #[test]
 fn h2_a_success_between_begins_the_count_anew() {
-    let (policy, start) = (policy(Action::Reconnect, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Reconnect, 3), Instant::now());
     let mut tally = Tally::new(start);
-    let answered = Outcome::Answered(Duration::from_millis(12));
+    let answered = ProbeOutcome::Answered(Duration::from_millis(12));
     for (second, outcome) in (1..).zip([LATE, failed(), answered, LATE, failed()]) {
         let now = start + SECOND * second;
         assert_eq!(tally.judge(outcome, now, &policy), KEEP);
@@ -281,15 +285,15 @@ fn h2_a_success_between_begins_the_count_anew() {
 /// An error message of the server does, and so does a hang.
 #[test]
 fn a_threshold_of_one_takes_more_than_a_late_answer() {
-    let policy = Policy {
+    let policy = HealthPolicy {
         hang_after: SECOND * 30,
-        ..policy(Action::Reconnect, 1)
+        ..policy(HealthAction::Reconnect, 1)
     };
     assert_eq!(verdicts(&policy, &LATE, 29), [KEEP; 29]);
     assert_eq!(verdicts(&policy, &LATE, 30)[29], RECONNECT);
     assert_eq!(verdicts(&policy, &failed(), 1), [RECONNECT]);
     for excuse in [Excuse::Call, Excuse::Cpu] {
-        let excused = Outcome::Unanswered(Some(excuse));
+        let excused = ProbeOutcome::Unanswered(Some(excuse));
         assert_eq!(verdicts(&policy, &excused, 60), [KEEP; 60]);
     }
 }
@@ -302,20 +306,20 @@ fn a_hang_takes_silence_and_the_absence_of_every_excuse() {
     let (early, late) = (start + SECOND * 119, start + SECOND * 120);
     let hang = LATE;
     let (calling, busy) = (
-        Outcome::Unanswered(Some(Excuse::Call)),
-        Outcome::Unanswered(Some(Excuse::Cpu)),
+        ProbeOutcome::Unanswered(Some(Excuse::Call)),
+        ProbeOutcome::Unanswered(Some(Excuse::Cpu)),
     );
     for (action, now, outcome, expected) in [
-        (Action::Verify, early, &hang, KEEP),
-        (Action::Verify, late, &calling, KEEP),
-        (Action::Verify, late, &busy, KEEP),
-        (Action::Verify, late, &Outcome::Busy, KEEP),
-        (Action::Verify, late, &failed(), KEEP),
-        (Action::Verify, late, &hang, RECONNECT),
-        (Action::Reconnect, late, &calling, KEEP),
-        (Action::Reconnect, late, &hang, RECONNECT),
-        (Action::Event, late, &hang, KEEP),
-        (Action::Log, late, &hang, KEEP),
+        (HealthAction::Verify, early, &hang, KEEP),
+        (HealthAction::Verify, late, &calling, KEEP),
+        (HealthAction::Verify, late, &busy, KEEP),
+        (HealthAction::Verify, late, &ProbeOutcome::Busy, KEEP),
+        (HealthAction::Verify, late, &failed(), KEEP),
+        (HealthAction::Verify, late, &hang, RECONNECT),
+        (HealthAction::Reconnect, late, &calling, KEEP),
+        (HealthAction::Reconnect, late, &hang, RECONNECT),
+        (HealthAction::Event, late, &hang, KEEP),
+        (HealthAction::Log, late, &hang, KEEP),
     ] {
         let mut tally = Tally::new(start);
         let found = tally.judge(outcome.clone(), now, &policy(action, 3));
@@ -326,7 +330,7 @@ fn a_hang_takes_silence_and_the_absence_of_every_excuse() {
 /// A message within the time limit ends the silence, whatever the probes show.
 #[test]
 fn whoever_is_heard_does_not_hang() {
-    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     tally.message_received(start + SECOND);
     let verdict = tally.judge(LATE, start + SECOND * 120, &policy);
@@ -338,14 +342,14 @@ fn whoever_is_heard_does_not_hang() {
 /// A probe that was not sent is neither a success nor a failure.
 #[test]
 fn a_busy_server_is_asked_later() {
-    let (policy, start) = (policy(Action::Verify, 1), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 1), Instant::now());
     let mut tally = Tally::new(start);
     tally.judge(LATE, start + SECOND, &policy);
     tally.probing();
     assert_eq!(tally.due(&policy, 0), None);
     let before = tally.health(&policy);
     assert_eq!(
-        tally.judge(Outcome::Busy, start + SECOND * 2, &policy),
+        tally.judge(ProbeOutcome::Busy, start + SECOND * 2, &policy),
         KEEP
     );
     assert_eq!(tally.health(&policy), before);
@@ -356,10 +360,10 @@ fn a_busy_server_is_asked_later() {
 #[test]
 fn h5_the_interval_varies_by_its_jitter() {
     let start = Instant::now();
-    let policy = Policy {
+    let policy = HealthPolicy {
         interval: Some(SECOND * 120),
         jitter: 0.1,
-        ..Policy::default()
+        ..HealthPolicy::default()
     };
     let tally = Tally::new(start);
     let waits: Vec<_> = (0..1000)
@@ -374,7 +378,7 @@ fn h5_the_interval_varies_by_its_jitter() {
 /// it.
 #[test]
 fn the_reason_of_a_stall_stays() {
-    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     tally.stall(Some(2), start + SECOND);
     for second in 2..5 {
@@ -396,14 +400,14 @@ fn the_reason_of_a_stall_stays() {
 /// an answered call ends that, however long ago the last failure was.
 #[test]
 fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
-    let (policy, start) = (policy(Action::Reconnect, 3), Instant::now());
+    let (policy, start) = (policy(HealthAction::Reconnect, 3), Instant::now());
     let mut tally = Tally::new(start);
     let failing = |failed, total| FailingCalls {
         failed,
-        of: total,
+        total,
         reason: "HTTP 502".to_owned(),
     };
-    let answer = || Outcome::Answered(SECOND);
+    let answer = || ProbeOutcome::Answered(SECOND);
     for calls in 1..=4 {
         let now = start + SECOND * calls;
         tally.calls_failed_in_row(failing(calls, 7 + calls), now);
@@ -424,7 +428,7 @@ fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
     assert!(health.degraded);
     let row = FailingRow {
         failed: 4,
-        of: 11,
+        total: 11,
         since: start + SECOND,
     };
     assert_eq!((health.failing_calls, health.failures), (Some(row), 4));
@@ -447,9 +451,9 @@ fn a_probe_that_waits_for_others_keeps_to_its_interval() {
     let start = Instant::now();
     let mut tally = Tally::new(start);
     for jitter in [0.0, 0.1, 1.0] {
-        let policy = Policy {
+        let policy = HealthPolicy {
             jitter,
-            ..policy(Action::Verify, 3)
+            ..policy(HealthAction::Verify, 3)
         };
         for seed in 0..100 {
             let due = tally.due(&policy, seed).expect("it is asked");
@@ -460,5 +464,5 @@ fn a_probe_that_waits_for_others_keeps_to_its_interval() {
     }
     // A probe after a doubt does not wait.
     tally.doubt(start);
-    assert_eq!(tally.leeway(&Policy::default(), 7), Duration::ZERO);
+    assert_eq!(tally.leeway(&HealthPolicy::default(), 7), Duration::ZERO);
 }

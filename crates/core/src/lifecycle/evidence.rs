@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Lifecycle, Phase, Policy, Step, Then};
-use crate::health::{FailingCalls, Fault, HealthVerdict, Outcome};
+use crate::health::{FailingCalls, Fault, HealthVerdict, ProbeOutcome};
 
 impl Lifecycle {
     pub(super) fn message_received(mut self, at: Instant) -> Step {
@@ -41,7 +41,7 @@ impl Lifecycle {
         (self, None)
     }
 
-    pub(super) fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
+    pub(super) fn probed(mut self, outcome: ProbeOutcome, now: Instant, policy: &Policy) -> Step {
         let Phase::Up { tally, .. } = &mut self.phase else {
             return (self, None);
         };

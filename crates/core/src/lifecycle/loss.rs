@@ -105,7 +105,7 @@ impl Loss {
     }
 
     /// True if the text of a loss, as the history stores it, is that of [`Loss::Unauthorized`].
-    pub fn says_unauthorized(words: &str) -> bool {
+    pub fn is_unauthorized_text(words: &str) -> bool {
         words.starts_with(UNAUTHORIZED)
     }
 
@@ -148,7 +148,7 @@ mod tests {
         ] {
             let words = loss.to_string();
             assert_eq!(
-                Loss::says_unauthorized(&words),
+                Loss::is_unauthorized_text(&words),
                 loss.is_unauthorized(),
                 "{words}"
             );

@@ -18,7 +18,7 @@ pub struct Policy {
     pub close_timeout: Duration,
     pub reconnect: Reconnect,
     pub restart: Restart,
-    pub health: health::Policy,
+    pub health: health::HealthPolicy,
     /// The seed of the jitter, so that a history can be repeated.
     pub seed: u64,
 }
@@ -155,7 +155,7 @@ impl Preset {
                 max_attempts: Some(5),
                 reset_after: Duration::from_secs(60),
             },
-            health: health::Policy::default(),
+            health: health::HealthPolicy::default(),
             seed: 0,
         };
         let as_reconnect = Restart {
@@ -171,11 +171,11 @@ impl Preset {
                     ..base.reconnect
                 },
                 restart: as_reconnect,
-                health: health::Policy {
+                health: health::HealthPolicy {
                     interval: Some(Duration::from_secs(120)),
                     timeout: Duration::from_secs(60),
-                    method: health::Method::ToolsList,
-                    action: health::Action::Event,
+                    method: health::ProbeMethod::ToolsList,
+                    action: health::HealthAction::Event,
                     ..base.health
                 },
                 ..base
@@ -190,11 +190,11 @@ impl Preset {
                     ..base.reconnect
                 },
                 restart: as_reconnect,
-                health: health::Policy {
+                health: health::HealthPolicy {
                     jitter: 0.0,
                     timeout: Duration::from_secs(5),
-                    method: health::Method::Http,
-                    action: health::Action::Reconnect,
+                    method: health::ProbeMethod::Http,
+                    action: health::HealthAction::Reconnect,
                     unanswered_calls: None,
                     ..base.health
                 },
@@ -210,10 +210,10 @@ impl Preset {
                     ..base.reconnect
                 },
                 restart: as_reconnect,
-                health: health::Policy {
+                health: health::HealthPolicy {
                     jitter: 0.0,
                     threshold: 1,
-                    action: health::Action::Reconnect,
+                    action: health::HealthAction::Reconnect,
                     // One missed ping is enough if all other evidence also shows a hang.
                     hang_after: Duration::from_secs(30),
                     unanswered_calls: None,

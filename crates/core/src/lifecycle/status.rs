@@ -15,7 +15,7 @@ const SILENCE: Duration = HANG_AFTER.saturating_add(Duration::from_secs(1));
 /// The canonical states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum SessionState {
     Disconnected,
     Connecting,
     Connected,
@@ -42,7 +42,7 @@ pub struct Words {
     pub desktop: &'static str,
 }
 
-impl State {
+impl SessionState {
     pub const ALL: [Self; 8] = [
         Self::Disconnected,
         Self::Connecting,
@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-impl std::fmt::Display for State {
+impl std::fmt::Display for SessionState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
@@ -136,16 +136,16 @@ impl std::fmt::Display for State {
 
 /// A status always carries its reason, the attempt and the next retry (invariant 8).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    pub state: State,
+pub struct SessionStatus {
+    pub state: SessionState,
     /// The number of the latest attempt.
     pub epoch: Epoch,
     /// True while an attempt is under way.
     pub attempting: bool,
     /// Time at which the current attempt began. `None` while it waits for its turn.
-    pub begun: Option<Instant>,
+    pub begun_at: Option<Instant>,
     /// Time of the last sign of work of the attempt's processes.
-    pub worked: Option<Instant>,
+    pub last_work_at: Option<Instant>,
     /// The attempt ends if there is no handshake after this long a silence (`silence_limit`), or
     /// after this time in all (`start_limit`).
     pub silence_limit: Duration,
@@ -163,16 +163,19 @@ pub struct Status {
     /// Time before which no call can start an attempt.
     pub calls_from: Option<Instant>,
     /// The state to show once the session is gone, before the supervisor has noticed the loss.
-    pub if_lost: State,
+    pub if_lost: SessionState,
     /// Set while the server is connected.
     pub health: Option<Health>,
 }
 
-impl Status {
+impl SessionStatus {
     /// True while the server is connected, or Mainstay will bring it back: without a person, or for
     /// a call. Also true before the first attempt.
     pub fn is_kept_up(&self) -> bool {
-        self.state == State::Connected || self.retried || self.on_call || self.epoch == Epoch::NONE
+        self.state == SessionState::Connected
+            || self.retried
+            || self.on_call
+            || self.epoch == Epoch::NONE
     }
 
     pub fn is_degraded(&self) -> bool {
@@ -184,11 +187,11 @@ impl Status {
         if !self.attempting {
             return None;
         }
-        let Some(begun_at) = self.begun else {
+        let Some(begun_at) = self.begun_at else {
             return Some("waits for its turn".to_owned());
         };
         let time = now.saturating_duration_since(begun_at);
-        let worked = self.worked.filter(|worked| *worked >= begun_at);
+        let worked = self.last_work_at.filter(|worked| *worked >= begun_at);
         let silence = worked.map(|worked| now.saturating_duration_since(worked));
         let (activity, time, limit) = match silence {
             None => ("no sign of work", time, self.silence_limit),
@@ -206,42 +209,42 @@ impl Status {
 
 impl Lifecycle {
     /// The status that people and programs see.
-    pub fn status(&self, policy: &Policy) -> Status {
+    pub fn status(&self, policy: &Policy) -> SessionStatus {
         let reconnecting = |then: &Then| match then {
-            Then::Stay => (State::Stopping, None),
-            Then::Reopen => (State::Reconnecting, None),
+            Then::Stay => (SessionState::Stopping, None),
+            Then::Reopen => (SessionState::Reconnecting, None),
             Then::Retry { loss, .. } | Then::Lose { loss, .. } => {
-                (State::Reconnecting, Some(loss.clone()))
+                (SessionState::Reconnecting, Some(loss.clone()))
             }
         };
         let (state, reason) = match &self.phase {
             Phase::Down(reason) => match reason {
-                DownReason::Stopped => (State::Disconnected, None),
+                DownReason::Stopped => (SessionState::Disconnected, None),
                 DownReason::Lost(loss @ Loss::Crashed { .. }) => {
-                    (State::Crashed, Some(loss.clone()))
+                    (SessionState::Crashed, Some(loss.clone()))
                 }
                 DownReason::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
-                    (State::Disconnected, Some(loss.clone()))
+                    (SessionState::Disconnected, Some(loss.clone()))
                 }
                 DownReason::Lost(loss) | DownReason::Refused(loss) => {
-                    (State::Error, Some(loss.clone()))
+                    (SessionState::Error, Some(loss.clone()))
                 }
-                DownReason::Failed(loss) => (State::Failed, Some(loss.clone())),
+                DownReason::Failed(loss) => (SessionState::Failed, Some(loss.clone())),
             },
             Phase::Connecting { .. } => {
                 let state = match &self.last_loss {
-                    Some(lost) if lost.is_unauthorized() => State::Error,
-                    Some(_) => State::Reconnecting,
-                    None => State::Connecting,
+                    Some(lost) if lost.is_unauthorized() => SessionState::Error,
+                    Some(_) => SessionState::Reconnecting,
+                    None => SessionState::Connecting,
                 };
                 (state, self.last_loss.clone())
             }
-            Phase::Up { .. } => (State::Connected, None),
+            Phase::Up { .. } => (SessionState::Connected, None),
             Phase::Closing { then, .. } => reconnecting(then),
             Phase::Waiting { loss, .. } if loss.is_unauthorized() => {
-                (State::Error, Some(loss.clone()))
+                (SessionState::Error, Some(loss.clone()))
             }
-            Phase::Waiting { loss, .. } => (State::Reconnecting, Some(loss.clone())),
+            Phase::Waiting { loss, .. } => (SessionState::Reconnecting, Some(loss.clone())),
         };
         let health = match &self.phase {
             Phase::Up { tally, .. } => Some(tally.health(&policy.health)),
@@ -255,12 +258,12 @@ impl Lifecycle {
             } => (since, last_work_at),
             _ => (None, None),
         };
-        Status {
+        SessionStatus {
             state,
             epoch: self.epoch,
             attempting: matches!(self.phase, Phase::Connecting { .. }),
-            begun: begun_at,
-            worked: last_work_at,
+            begun_at,
+            last_work_at,
             silence_limit: policy.connect_timeout,
             start_limit: policy.longest_start(),
             attempt: self.attempt(),
@@ -280,8 +283,8 @@ impl Lifecycle {
             on_call: self.opens_on_call(policy),
             calls_from: self.calls_from(policy),
             if_lost: match policy.reconnect.mode {
-                ReconnectMode::Auto => State::Reconnecting,
-                ReconnectMode::Manual | ReconnectMode::Off => State::Disconnected,
+                ReconnectMode::Auto => SessionState::Reconnecting,
+                ReconnectMode::Manual | ReconnectMode::Off => SessionState::Disconnected,
             },
             health,
         }

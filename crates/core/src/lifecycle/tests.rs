@@ -91,19 +91,19 @@ impl Course {
     }
 
     /// Steps with a report of the current epoch.
-    fn report(&mut self, report: Report) -> Option<Effect> {
+    fn report(&mut self, report: SessionReport) -> Option<Effect> {
         self.step(Event::Io(self.life.epoch, report))
     }
 
     /// Lets the current attempt succeed.
     fn opens(&mut self) {
-        assert_eq!(self.report(Report::Begun), None);
-        assert_eq!(self.report(Report::Opened), None);
-        assert_eq!(self.state(), State::Connected);
+        assert_eq!(self.report(SessionReport::Begun), None);
+        assert_eq!(self.report(SessionReport::Opened), None);
+        assert_eq!(self.state(), SessionState::Connected);
     }
 
     fn ends(&mut self, loss: Loss) -> Option<Effect> {
-        self.report(Report::Ended(loss))
+        self.report(SessionReport::Ended(loss))
     }
 
     fn wait(&mut self, milliseconds: u64) {
@@ -123,11 +123,11 @@ impl Course {
         self.step(Event::Tick)
     }
 
-    fn status(&self) -> Status {
+    fn status(&self) -> SessionStatus {
         self.life.status(&self.policy)
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> SessionState {
         self.status().state
     }
 }

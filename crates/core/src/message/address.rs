@@ -65,7 +65,7 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
 }
 
 /// A string member of a request's `params`. Errors in other members do not matter.
-pub fn named<'a>(text: &'a str, envelope: &Envelope, member: &str) -> Option<Cow<'a, str>> {
+pub fn text_param<'a>(text: &'a str, envelope: &Envelope, member: &str) -> Option<Cow<'a, str>> {
     let span = match member {
         "name" => envelope.landmarks.name,
         "uri" => envelope.landmarks.uri,

@@ -24,7 +24,7 @@ pub const ANSWERS: [&str; 2] = ["inputResponses", "requestState"];
 /// The kind of one JSON-RPC message, and the spans of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    pub kind: Kind,
+    pub kind: MessageKind,
     pub(super) landmarks: Landmarks,
 }
 
@@ -59,7 +59,7 @@ impl Envelope {
     /// The envelope of the same message with a body of another length. `None` unless the message is
     /// a response.
     fn resized(self, length: usize) -> Option<Self> {
-        let Kind::Response {
+        let MessageKind::Response {
             mut id,
             body,
             is_error,
@@ -72,7 +72,7 @@ impl Envelope {
             let moved = |at| at - body.end() + end;
             id = Span::new(moved(id.start()), moved(id.end()));
         }
-        let kind = Kind::Response {
+        let kind = MessageKind::Response {
             id,
             body: Span::new(body.start(), end),
             is_error,
@@ -103,7 +103,7 @@ pub(super) struct Landmarks {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     Request {
         id: Span,
         method: Method,
@@ -365,7 +365,7 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
         method.transpose()
     });
     let method = match method {
-        Ok(method) => method.map(|method| Method::of(&method)),
+        Ok(method) => method.map(|method| Method::from_name(&method)),
         Err(Unreadable::Unusable) => return Err(unusable()),
         Err(Unreadable::Invalid) => return Err(not_json(text)),
     };
@@ -388,14 +388,14 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
         (Some(_), Some((_, id)), None, None) if !is_id(id) => {
             return invalid("\"id\" must be a string or a number");
         }
-        (Some(method), Some((id, _)), None, None) => Kind::Request { id, method },
-        (Some(method), None, None, None) => Kind::Notification { method },
-        (None, Some((id, _)), Some(body), None) => Kind::Response {
+        (Some(method), Some((id, _)), None, None) => MessageKind::Request { id, method },
+        (Some(method), None, None, None) => MessageKind::Notification { method },
+        (None, Some((id, _)), Some(body), None) => MessageKind::Response {
             id,
             body,
             is_error: false,
         },
-        (None, Some((id, _)), None, Some(body)) => Kind::Response {
+        (None, Some((id, _)), None, Some(body)) => MessageKind::Response {
             id,
             body,
             is_error: true,
@@ -424,12 +424,12 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
         return Err(Malformed::Dangerous {
             danger,
             id: own_id(),
-            is_response: matches!(kind, Kind::Response { .. }),
+            is_response: matches!(kind, MessageKind::Response { .. }),
             asked: match kind {
-                Kind::Request { method, .. } => {
+                MessageKind::Request { method, .. } => {
                     Some((method, name().unwrap_or_default().to_owned()))
                 }
-                Kind::Notification { .. } | Kind::Response { .. } => None,
+                MessageKind::Notification { .. } | MessageKind::Response { .. } => None,
             },
         });
     }
@@ -456,7 +456,7 @@ fn not_json(text: &str) -> Malformed {
 /// Replaces the body of a response with `body` (JSON text in one line). Returns the response in one
 /// line, and its envelope. `None` if the envelope must be read again.
 pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
-    let Kind::Response { body: span, .. } = envelope.kind else {
+    let MessageKind::Response { body: span, .. } = envelope.kind else {
         return None;
     };
     if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {

@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::{Object, scan::Scanner};
+use super::{JsonObjectEditor, scan::Scanner};
 use crate::display::escapes;
 
 /// The longest number that is evaluated, in bytes.
@@ -106,7 +106,7 @@ pub fn bare(text: &[u8]) -> Range<usize> {
 /// `error` are both present and one of them is `null`, or `jsonrpc` is missing or names version 1.
 pub fn mended_response(text: &str) -> Option<String> {
     const NULL: Option<&str> = Some("null");
-    let mut message = Object::read(text)?;
+    let mut message = JsonObjectEditor::read(text)?;
     let has_id = message.has("id") && !message.has("method");
     let is_mendable = ["id", "result", "error", "jsonrpc"]
         .iter()

@@ -1,7 +1,7 @@
 //! `_meta`: the keys that the protocol reserves (2026-07-28, "`_meta`"), and edits of a request's
 //! `_meta`.
 
-use super::{Envelope, InvalidParams, Object, Span, member};
+use super::{Envelope, InvalidParams, JsonObjectEditor, Span, member};
 
 pub use super::keys::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, REQUEST_KEYS, SERVER_INFO,
@@ -9,7 +9,7 @@ pub use super::keys::{
 };
 
 /// A request's `_meta`, as JSON text.
-pub fn of<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, InvalidParams> {
+pub fn raw<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, InvalidParams> {
     if envelope.landmarks.meta_doubled {
         return Err(InvalidParams("\"_meta\" occurs twice"));
     }
@@ -20,18 +20,18 @@ pub fn of<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, Inv
 pub fn changed(
     text: &str,
     envelope: &Envelope,
-    change: impl FnOnce(&mut Object<'_>),
+    change: impl FnOnce(&mut JsonObjectEditor<'_>),
 ) -> Option<(Span, String)> {
     if envelope.landmarks.meta_doubled {
         return None;
     }
     if let Some(span) = envelope.landmarks.meta {
-        let mut meta = Object::read(span.get(text)).unwrap_or_default();
+        let mut meta = JsonObjectEditor::read(span.get(text)).unwrap_or_default();
         change(&mut meta);
         return Some((span, meta.to_string()));
     }
     let params = member(text, "params")?.strip_prefix('{')?;
-    let mut meta = Object::default();
+    let mut meta = JsonObjectEditor::default();
     change(&mut meta);
     let comma = if params.trim_start() == "}" { "" } else { "," };
     let at = Span::of_part(text, params).start();

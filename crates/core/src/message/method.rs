@@ -93,7 +93,7 @@ const METHODS: [(&str, Method); 36] = [
 ];
 
 impl Method {
-    pub fn of(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         METHODS
             .iter()
             .find(|(text, _)| *text == name)

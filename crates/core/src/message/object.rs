@@ -11,7 +11,7 @@ use super::{
 /// A JSON object whose members can be removed, replaced and added. Other members keep their order
 /// and spelling. Only the white space around commas is lost.
 #[derive(Clone, Debug, Default)]
-pub struct Object<'a> {
+pub struct JsonObjectEditor<'a> {
     members: Vec<Member<'a>>,
 }
 
@@ -30,7 +30,7 @@ impl Member<'_> {
     }
 }
 
-impl<'a> Object<'a> {
+impl<'a> JsonObjectEditor<'a> {
     /// Reads an object. `None` if the text is no object.
     pub fn read(text: &'a str) -> Option<Self> {
         let mut end = 0;
@@ -116,7 +116,7 @@ impl<'a> Object<'a> {
 }
 
 /// Writes the JSON text in one line.
-impl fmt::Display for Object<'_> {
+impl fmt::Display for JsonObjectEditor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (index, member) in self.members.iter().enumerate() {

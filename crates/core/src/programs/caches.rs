@@ -1,7 +1,7 @@
 //! Packages that a program downloads into its own cache when it starts a server from them (`npx`,
 //! `uvx`), and error messages that show that such a cache is broken.
 
-use super::name_of;
+use super::program_name;
 
 /// Options of npx and similar programs that stand before the package and have a value in the next
 /// argument.
@@ -68,8 +68,8 @@ const fn uvx(name: &'static str, package: &'static [&'static str]) -> Runner {
 
 impl CachedPackage {
     /// The package that this command fetches before it runs. `None` if the program fetches none.
-    pub fn of(command: &str, args: &[String]) -> Option<Self> {
-        let program = name_of(command).to_ascii_lowercase();
+    pub fn from_command(command: &str, args: &[String]) -> Option<Self> {
+        let program = program_name(command).to_ascii_lowercase();
         let after = |words: &[&str]| {
             let is_there = args
                 .iter()
@@ -82,7 +82,7 @@ impl CachedPackage {
             // `cmd /c npx …`, the form that clients on Windows use.
             "cmd" => {
                 let at = args.iter().position(|arg| !arg.starts_with('/'))?;
-                return Self::of(&args[at], &args[at + 1..]);
+                return Self::from_command(&args[at], &args[at + 1..]);
             }
             "npx" | "bunx" | "pnpx" => (npx("npx"), args),
             "npm" => (npx("npx"), after(&["exec"]).or_else(|| after(&["x"]))?),
@@ -216,7 +216,7 @@ mod tests {
 
     fn package(command: &str) -> Option<String> {
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
-        let package = CachedPackage::of(&words[0], &words[1..])?;
+        let package = CachedPackage::from_command(&words[0], &words[1..])?;
         Some(package.0)
     }
 

@@ -103,7 +103,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 }
 
 /// Removes secrets, including those of a server's own configuration.
-pub fn shown<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
+pub fn redact_with<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     match secrets {
         Some(secrets) => {
             let whole = replaced(secrets.hide(text), |text| secrets.without_halves(text));

@@ -79,13 +79,13 @@ impl fmt::Debug for Secrets {
 
 impl Secrets {
     /// The secrets of a server. `None` if it has none.
-    pub fn of(config: &ServerConfig) -> Option<Self> {
-        Self::of_both(config, None)
+    pub fn from_config(config: &ServerConfig) -> Option<Self> {
+        Self::from_configs(config, None)
     }
 
     /// Like [`Secrets::of`], with the secrets of the server's former entry, which sessions may
     /// still use.
-    pub fn of_both(config: &ServerConfig, former: Option<&ServerConfig>) -> Option<Self> {
+    pub fn from_configs(config: &ServerConfig, former: Option<&ServerConfig>) -> Option<Self> {
         let mut pieces = SecretPieces::default();
         for config in std::iter::once(config).chain(former) {
             match &config.launch {

@@ -380,7 +380,7 @@ fn http(url: &str, headers: &[(&str, &str)]) -> Secrets {
             .collect(),
         transport: HttpTransport::Detect,
     };
-    Secrets::of(&ServerConfig::new(name(), Launch::Http(launch))).expect("secrets")
+    Secrets::from_config(&ServerConfig::new(name(), Launch::Http(launch))).expect("secrets")
 }
 
 fn stdio(args: &[&str], env: &[(&str, &str)]) -> Option<Secrets> {
@@ -392,7 +392,7 @@ fn stdio(args: &[&str], env: &[(&str, &str)]) -> Option<Secrets> {
             .collect(),
         ..StdioLaunch::default()
     };
-    Secrets::of(&ServerConfig::new(name(), Launch::Stdio(launch)))
+    Secrets::from_config(&ServerConfig::new(name(), Launch::Stdio(launch)))
 }
 
 #[test]
@@ -502,7 +502,7 @@ fn names_of_packages_are_no_secrets() {
 #[test]
 fn halves_of_a_secret_beside_a_cut_are_hidden() {
     let secrets = stdio(&[], &[("DB_PASSWORD", "Sup3rS3cr3tPassw0rd")]).expect("a secret");
-    let hidden = shown(
+    let hidden = redact_with(
         "one Sup3rS3c … aaa\ntwo xxx … tPassw0rd b\nthree Sup3rS … Passw0rd c",
         Some(&secrets),
     );
@@ -510,7 +510,7 @@ fn halves_of_a_secret_beside_a_cut_are_hidden() {
         hidden,
         "one [redacted] … aaa\ntwo xxx … [redacted] b\nthree [redacted] … [redacted] c"
     );
-    assert_eq!(shown("a … b", Some(&secrets)), "a … b");
+    assert_eq!(redact_with("a … b", Some(&secrets)), "a … b");
 }
 
 #[test]
@@ -768,20 +768,24 @@ fn findings_about_the_configuration_stay_readable() {
         problem: finding,
         transport: "http",
     };
-    let secrets = Secrets::of(&ServerConfig::new(name(), Launch::Broken(broken)));
+    let secrets = Secrets::from_config(&ServerConfig::new(name(), Launch::Broken(broken)));
     let redactor = redactor(true, &[], &[]);
     for text in [
         message.clone(),
         format!("cannot start: {message}"),
         format!("Server 'x' is not connected: {message}; and again: {message}"),
     ] {
-        assert_eq!(shown(&text, secrets.as_ref()), text);
+        assert_eq!(redact_with(&text, secrets.as_ref()), text);
         assert_eq!(redactor.redact(&text, secrets.as_ref()), text);
-        assert_ne!(shown(&text, None), text, "a server's text is not trusted");
+        assert_ne!(
+            redact_with(&text, None),
+            text,
+            "a server's text is not trusted"
+        );
     }
     // The text around a finding is redacted as usual.
     let quoted = format!("token=abcdef {message} password: hunter2");
     let expected = format!("token=[redacted] {message} password: [redacted]");
-    assert_eq!(shown(&quoted, secrets.as_ref()), expected);
+    assert_eq!(redact_with(&quoted, secrets.as_ref()), expected);
     assert_eq!(redactor.redact(&quoted, secrets.as_ref()), expected);
 }

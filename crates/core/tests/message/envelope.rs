@@ -1,26 +1,26 @@
 //! The envelope: the members that are read, the messages that are refused, and that all other bytes
 //! stay (invariant 5).
 
-use mainstay_core::message::{self, Kind, Malformed, Method, Object, Reference};
+use mainstay_core::message::{self, JsonObjectEditor, Malformed, MessageKind, Method, Reference};
 use proptest::prelude::*;
 
 use crate::json;
 
-fn kind(text: &str) -> Kind {
+fn kind(text: &str) -> MessageKind {
     message::peek(text).expect("a message").kind
 }
 
 #[test]
 fn requests_notifications_and_responses_are_told_apart() {
     let request = r#"{"id":"a","method":"tools/call","jsonrpc":"2.0"}"#;
-    let Kind::Request { id, method } = kind(request) else {
+    let MessageKind::Request { id, method } = kind(request) else {
         panic!("a request")
     };
     assert_eq!((id.get(request), method), (r#""a""#, Method::ToolsCall));
 
     assert_eq!(
         kind(r#"{"jsonrpc":"2.0","method":"notifications/x"}"#),
-        Kind::Notification {
+        MessageKind::Notification {
             method: Method::Other
         }
     );
@@ -29,7 +29,7 @@ fn requests_notifications_and_responses_are_told_apart() {
         (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, false),
         (r#"{"jsonrpc":"2.0","id":null,"error":{"code":1}}"#, true),
     ] {
-        let Kind::Response { is_error, .. } = kind(text) else {
+        let MessageKind::Response { is_error, .. } = kind(text) else {
             panic!("a response")
         };
         assert_eq!(is_error, expected_error, "{text}");
@@ -127,14 +127,14 @@ fn a_member_that_looks_like_another_is_refused() {
 
 #[test]
 fn a_member_that_occurs_twice_is_set_and_removed_as_one() {
-    let mut object = Object::read(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
+    let mut object = JsonObjectEditor::read(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
     assert_eq!((object.get("a"), object.count("a")), (Some("3"), 2));
     object.set("a", "4");
     assert_eq!(object.to_string(), r#"{"a":4,"b":2}"#);
-    let mut object = Object::read(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
+    let mut object = JsonObjectEditor::read(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
     assert!(object.remove("a") && !object.remove("a"));
     assert_eq!(object.to_string(), r#"{"b":2}"#);
-    assert!(Object::read("[]").is_none() && Object::read("{} x").is_none());
+    assert!(JsonObjectEditor::read("[]").is_none() && JsonObjectEditor::read("{} x").is_none());
 }
 
 /// Only the four members of `_meta` make a message modern. Others with the same prefix are older.
@@ -173,9 +173,9 @@ fn every_method_is_found_by_its_name() {
         "notifications/tasks",
         "notifications/tasks/status",
     ] {
-        assert_eq!(Method::of(name).name(), name);
+        assert_eq!(Method::from_name(name).name(), name);
     }
-    assert_eq!(Method::of("tasks"), Method::Other);
+    assert_eq!(Method::from_name("tasks"), Method::Other);
 }
 
 #[test]
@@ -216,7 +216,7 @@ proptest! {
             r#"{{"unknown":{unknown},"jsonrpc":"2.0","id":"{id}","method":"tools/call","params":{{"arguments":{arguments},"name":"a"}}}}"#
         );
         let envelope = message::peek(&text).expect("a message");
-        let Kind::Request { id: span, .. } = envelope.kind else { panic!("a request") };
+        let MessageKind::Request { id: span, .. } = envelope.kind else { panic!("a request") };
         let name = message::address(&text, &envelope).expect("an address").name.expect("a name");
         let spliced = message::splice(&text, &mut [(name.span, r#""b""#), (span, "17")]);
         let flat = |text: &str| text.replace(['\n', '\r'], "");
@@ -240,7 +240,7 @@ proptest! {
         let members: Vec<String> = values.iter().enumerate().map(member).collect();
         let text = format!("{{{space}{}{space}}}", members.join(&format!("{space},{space}")));
         let flat = |text: &str| text.replace(['\n', '\r'], "");
-        let mut object = Object::read(&text).expect("an object");
+        let mut object = JsonObjectEditor::read(&text).expect("an object");
         prop_assert_eq!(object.to_string(), format!("{{{}}}", flat(&members.join(","))));
         for (index, value) in values.iter().enumerate() {
             prop_assert_eq!(object.get(&format!("k{index}")), Some(&**value));

@@ -10,7 +10,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     calls,
-    registry::{Announcement, Profile},
+    registry::{Announcement, PublishedProfile},
 };
 use mainstay_transport::{Frame, Notice};
 use tokio::{sync::broadcast::error::RecvError, time::Instant};
@@ -136,7 +136,7 @@ impl McpClients {
     }
 
     /// The sessions on profiles, each with its profile.
-    fn aggregates(&self) -> Vec<(Arc<ClientSession>, Arc<Profile>)> {
+    fn aggregates(&self) -> Vec<(Arc<ClientSession>, Arc<PublishedProfile>)> {
         self.shared
             .sessions
             .all()

@@ -12,7 +12,7 @@ use std::{
 use mainstay_core::{
     catalog::ListKind,
     config::ServerRequests,
-    era::{Caller, Era, Excessive, Revision, bounded_initialize, code, discovery},
+    era::{Caller, Era, ExcessiveInitialize, Revision, bounded_initialize, code, discovery},
     failure::Failure,
     message,
     principal::Principal,
@@ -21,9 +21,9 @@ use mainstay_core::{
 use mainstay_gateway::{
     Gateway, View,
     calls::{Receipt, SHUTTING_DOWN},
-    supervisor::{IsolatedSession, Server, SessionSettings},
+    supervisor::{IsolatedSession, ServerHandle, SessionSettings},
 };
-use mainstay_transport::{self as transport, Listener, Session};
+use mainstay_transport::{self as transport, Listener, UpstreamSession};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -41,7 +41,7 @@ use super::{
     shared::SharedState,
     stateless::context::Stateless,
 };
-use mainstay_doorway::peer::{Peer, Visitor};
+use mainstay_doorway::peer::{LimitedPeer, Visitor};
 
 /// Time after which idle sessions end, and the shorter time for their upstream sessions.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
@@ -76,7 +76,7 @@ pub enum NoSession {
     #[error("too many sessions, and each has a call or a stream open: end one, or try again later")]
     TooMany,
     #[error(transparent)]
-    Excessive(#[from] Excessive),
+    Excessive(#[from] ExcessiveInitialize),
     #[error("no random number for a session id")]
     Random,
     #[error(transparent)]
@@ -146,7 +146,7 @@ impl McpClients {
         let peer = visitor.peer();
         let principal = visitor.principal;
         let client_sinks = self.client_sinks(&scope, &principal);
-        let mut caller = Caller::of_initialize(params);
+        let mut caller = Caller::from_initialize(params);
         // Other clients may share the servers of `mainstay mcp`, but servers ask only the client
         // that started it.
         if let (Some(sole), Door::McpStdio) = (self.gateway().registry.sole(), door) {
@@ -192,7 +192,7 @@ impl McpClients {
 
     /// Gives a session a place, and ends the session that it replaces. Returns `None` if there is
     /// no place.
-    fn admit(&self, session: Arc<ClientSession>, peer: Peer) -> Option<Arc<ClientSession>> {
+    fn admit(&self, session: Arc<ClientSession>, peer: LimitedPeer) -> Option<Arc<ClientSession>> {
         let admitted = self.shared.sessions.admit(&session, peer);
         self.count_sessions();
         match admitted {
@@ -232,10 +232,10 @@ impl McpClients {
     /// all clients, is shared.
     async fn open_upstream(
         &self,
-        server: &Arc<Server>,
+        server: &Arc<ServerHandle>,
         params: &str,
         listener: impl FnOnce() -> Arc<dyn Listener>,
-    ) -> Result<(Backend, Arc<Session>), Failure> {
+    ) -> Result<(Backend, Arc<UpstreamSession>), Failure> {
         if !server.shares_its_session() {
             match self.open_private(server, params, listener()).await {
                 Ok((isolated_session, session)) => {
@@ -254,10 +254,10 @@ impl McpClients {
     /// Opens an isolated session for the client, with the capabilities that the client declared.
     async fn open_private(
         &self,
-        server: &Arc<Server>,
+        server: &Arc<ServerHandle>,
         params: &str,
         listener: Arc<dyn Listener>,
-    ) -> Result<(Arc<IsolatedSession>, Arc<Session>), Failure> {
+    ) -> Result<(Arc<IsolatedSession>, Arc<UpstreamSession>), Failure> {
         let initialize = match server.config().server_requests {
             Some(ServerRequests::Reject) => without_requests(params),
             _ => message::one_line(params).into_owned(),
@@ -412,7 +412,7 @@ impl McpClients {
 
 /// Sets the client's revision in the result of an `initialize` (JSON text).
 fn in_revision(result: &str, revision: Revision) -> String {
-    let mut result = message::Object::read(result).unwrap_or_default();
+    let mut result = message::JsonObjectEditor::read(result).unwrap_or_default();
     result.set_text("protocolVersion", revision.as_str());
     result.to_string()
 }

@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn the_object_read_last_is_at_hand() {
         let last = ObjectCache::default();
-        let (one, other) = (Cid::of(b"one"), Cid::of(b"other"));
+        let (one, other) = (Cid::for_content(b"one"), Cid::for_content(b"other"));
         let cached = last.keep(one, ReadableObject::new(b"one".to_vec()));
         assert!(
             last.find(one)
@@ -273,7 +273,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_nobody_reads_is_let_go() {
         let objects = KeptObjects::default();
-        let cid = Cid::of(b"x");
+        let cid = Cid::for_content(b"x");
         objects.last.keep(cid, ReadableObject::new(b"x".to_vec()));
         tokio::time::advance(CACHED_FOR / 2).await;
         assert!(objects.last.find(cid).is_some());

@@ -14,7 +14,7 @@ pub struct ProfileOffer {
 /// The profile's offer. The capabilities are those that the gateway can relay. The instructions are
 /// those of the visible servers, each below its name.
 pub fn offer(view: &View) -> ProfileOffer {
-    let snapshot = view.shown();
+    let snapshot = view.snapshot();
     let parts = snapshot.catalog.parts().iter();
     let instructions: Vec<String> = parts
         .filter(|part| view.has_server(&part.server))

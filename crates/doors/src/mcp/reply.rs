@@ -7,8 +7,8 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::{self, Method},
 };
-use mainstay_gateway::calls::{Answer, Answering, CallRefusal, Closed};
-use mainstay_transport::{Frame, Unreadable};
+use mainstay_gateway::calls::{Answering, CallAnswer, CallRefusal, Closed};
+use mainstay_transport::{Frame, UnreadableMessage};
 
 /// The error for an unknown `requestState`. Its call may have run already, so it is not run again.
 pub const UNKNOWN_STATE: &str =
@@ -20,10 +20,10 @@ pub fn id(frame: &Frame) -> &str {
 }
 
 /// The JSON-RPC error for a message that cannot be read.
-pub fn unreadable(error: &Unreadable) -> String {
+pub fn unreadable(error: &UnreadableMessage) -> String {
     let (code, id) = match error {
-        Unreadable::Utf8 => (code::PARSE_ERROR, None),
-        Unreadable::Malformed(malformed) => (malformed.code(), malformed.id()),
+        UnreadableMessage::Utf8 => (code::PARSE_ERROR, None),
+        UnreadableMessage::Malformed(malformed) => (malformed.code(), malformed.id()),
     };
     message::error_response(id, code, &error.to_string(), None)
 }
@@ -135,7 +135,7 @@ impl RpcReply {
     }
 
     /// The error reply for a message that cannot be read.
-    pub fn unreadable(error: &Unreadable) -> Self {
+    pub fn unreadable(error: &UnreadableMessage) -> Self {
         let failure = Failure::new(FailureKind::InvalidRequest, error.to_string());
         Self::plain(unreadable(error)).refusing(failure)
     }
@@ -160,7 +160,7 @@ impl RpcReply {
     }
 
     /// The response of the server, under the client's id.
-    pub fn answer(id: &str, answer: &Answer) -> Self {
+    pub fn answer(id: &str, answer: &CallAnswer) -> Self {
         let error = answer.frame.error();
         Self {
             error: error.map(|error| result::error_code(error).unwrap_or(code::INTERNAL_ERROR)),

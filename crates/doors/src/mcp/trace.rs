@@ -12,14 +12,14 @@ use mainstay_transport::Frame;
 /// server (SEP-414). A context in the request itself takes precedence, because several requests may
 /// share one set of headers.
 pub fn adopt(frame: Frame, headers: &HeaderMap) -> Frame {
-    let Some(TraceHeaders { parent, state, .. }) = TraceHeaders::of(headers) else {
+    let Some(TraceHeaders { parent, state, .. }) = TraceHeaders::from_headers(headers) else {
         return frame;
     };
     let is_call = matches!(
         frame.method(),
         Some(Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet)
     );
-    let Ok(meta) = meta::of(frame.text(), frame.envelope()) else {
+    let Ok(meta) = meta::raw(frame.text(), frame.envelope()) else {
         return frame;
     };
     if !is_call || meta.is_some_and(|meta| member(meta, trace::TRACEPARENT).is_some()) {

@@ -3,12 +3,12 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use mainstay_api as api;
-use mainstay_core::event::Event;
+use mainstay_core::event::ServerEvent;
 use mainstay_platform::utc;
 use serde_json::{Map, Value};
 
 /// An event as JSON.
-pub fn wire(event: &Event) -> api::Event {
+pub fn wire(event: &ServerEvent) -> api::Event {
     let kind = serde_json::to_value(&event.kind).unwrap_or_default();
     let server = event.server.as_ref().map(ToString::to_string);
     let mut data = Map::new();

@@ -4,12 +4,12 @@ use std::time::SystemTime;
 
 use mainstay_api as api;
 use mainstay_core::lifecycle::Loss;
-use mainstay_journal::{Gap, History, Mark, ServerHistory, Transition};
+use mainstay_journal::{Gap, JournalHistory, Mark, ServerHistory, Transition};
 use mainstay_platform::utc;
 
 use super::servers::millis;
 
-pub fn wire(history: History) -> api::History {
+pub fn wire(history: JournalHistory) -> api::History {
     let mark = |(at, mark): (SystemTime, Mark)| api::DaemonMark {
         at: utc::rfc3339(at),
         event: mark.as_str().to_owned(),
@@ -40,7 +40,7 @@ fn server_history(history: ServerHistory) -> api::ServerHistory {
         unauthorized: transition
             .reason
             .as_deref()
-            .is_some_and(Loss::says_unauthorized),
+            .is_some_and(Loss::is_unauthorized_text),
         reason: transition.reason,
         exit_code: transition.exit_code,
         exit_signal: transition.exit_signal,

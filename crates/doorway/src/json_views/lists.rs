@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use mainstay_api::Raw;
 use mainstay_core::{
-    catalog::{Item, ListKind, Part},
+    catalog::{CatalogItem, ListKind, Part},
     failure::{Failure, FailureKind},
     ids::ServerName,
-    lifecycle::State,
+    lifecycle::SessionState,
     names::Unresolved,
 };
-use mainstay_gateway::{registry::Registry, supervisor::Server};
+use mainstay_gateway::{registry::Registry, supervisor::ServerHandle};
 use serde_json::value::RawValue;
 
 /// `server/tool`
-pub fn full_name(part: &Part, item: &Item) -> String {
+pub fn full_name(part: &Part, item: &CatalogItem) -> String {
     format!("{}/{}", part.server, item.key)
 }
 
 /// An absent description is an empty text.
-pub fn text(item: &Item, member: &str) -> String {
+pub fn text(item: &CatalogItem, member: &str) -> String {
     item.text(member).unwrap_or_default()
 }
 
@@ -29,26 +29,26 @@ pub fn raw(json: &str) -> Raw {
 }
 
 /// The failure if the server has no tool of this name.
-pub fn unknown_tool(server: &Server, tool: &str) -> Failure {
+pub fn unknown_tool(server: &ServerHandle, tool: &str) -> Failure {
     Failure::new(FailureKind::ToolNotFound, format!("Unknown tool: {tool}"))
-        .of_server(&server.name)
+        .with_server(&server.name)
         .with("tool", tool)
 }
 
 /// Adds the status of the server to a failure because something of this server is missing.
-pub fn of_absent(registry: &Registry, failure: Failure, server: &ServerName) -> Failure {
+pub fn with_server_status(registry: &Registry, failure: Failure, server: &ServerName) -> Failure {
     let Some(server) = registry.named(server) else {
         let message = format!("{} (there is no server '{server}')", failure.message);
-        return Failure { message, ..failure }.of_server(server);
+        return Failure { message, ..failure }.with_server(server);
     };
-    if server.view().status.state == State::Connected {
+    if server.view().status.state == SessionState::Connected {
         let message = format!(
             "{} (server '{}' is connected)",
             failure.message, server.name
         );
         return Failure { message, ..failure }
-            .of_server(&server.name)
-            .with("status", State::Connected.as_str());
+            .with_server(&server.name)
+            .with("status", SessionState::Connected.as_str());
     }
     let mut failure_of_server = server.not_connected();
     failure_of_server.details.extend(failure.details);
@@ -79,7 +79,7 @@ pub fn named_server<'a>(name: &'a str, named: Option<&'a str>) -> Option<&'a str
 /// such item, or the name is ambiguous. `named` is the server that the name contains in another spelling than
 /// `server/tool`.
 pub fn not_found(
-    server: impl FnOnce(&str) -> Result<Arc<Server>, Failure>,
+    server: impl FnOnce(&str) -> Result<Arc<ServerHandle>, Failure>,
     kind: ListKind,
     named: Option<&str>,
     name: &str,
@@ -95,7 +95,7 @@ pub fn not_found(
     };
     let failure = match named_server(name, named).map(server) {
         Some(Err(failure)) => failure,
-        Some(Ok(server)) if server.view().status.state != State::Connected => {
+        Some(Ok(server)) if server.view().status.state != SessionState::Connected => {
             server.not_connected()
         }
         Some(Ok(server)) => {
@@ -104,7 +104,7 @@ pub fn not_found(
                 server.name
             );
             Failure::new(failure, message)
-                .of_server(&server.name)
+                .with_server(&server.name)
                 .with(item_kind, name)
         }
         None if kind == ListKind::Tools => {

@@ -8,12 +8,12 @@ use std::{
 use mainstay_api as api;
 use mainstay_config::{Requested, Runtime, ServerStanding, ServerTarget, edit::Entry};
 use mainstay_core::{
-    catalog::ListKind, config::Launch, event::told_names, lifecycle::State, principal::Principal,
-    redact, trouble::NextStep,
+    catalog::ListKind, config::Launch, event::listed_names, lifecycle::SessionState,
+    principal::Principal, redact, trouble::NextStep,
 };
 use mainstay_gateway::{
     registry::Registry,
-    supervisor::{Answerer, KeptDown, OpenQuestion, Server, ServerView},
+    supervisor::{Answerer, KeptDown, OpenQuestion, ServerHandle, ServerView},
 };
 use mainstay_platform::utc;
 use serde_json::{Map, Value};
@@ -31,7 +31,7 @@ pub enum Disclosure {
 }
 
 /// The status and settings of a server. A pending server is shown with its new settings.
-pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> api::Server {
+pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosure) -> api::Server {
     let view = server.view();
     let standing = registry.standing(&server.name);
     let pending = match &standing {
@@ -53,10 +53,14 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         (None, Launch::Broken(_) | Launch::Unapproved) => (None, None),
     };
     let status = &view.status;
-    let connected = status.state == State::Connected;
+    let connected = status.state == SessionState::Connected;
     let degraded = view.is_degraded();
     let catalog = view.catalog.as_deref();
-    let count = |kind| catalog.map_or(0, |catalog| catalog.shown(kind, &config.withheld).count());
+    let count = |kind| {
+        catalog.map_or(0, |catalog| {
+            catalog.visible_items(kind, &config.withheld).count()
+        })
+    };
     let refused = || {
         catalog
             .into_iter()
@@ -82,7 +86,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         pending: pending
             .as_deref()
             .map(|runtime| pending_entry(runtime, disclosure)),
-        wanted: view.wanted,
+        wanted: view.is_desired_up,
         status: if pending.is_some() {
             PENDING
         } else {
@@ -103,13 +107,13 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         failing_calls: health.and_then(|health| health.failing_calls).map(|calls| {
             api::FailingCalls {
                 failed: calls.failed,
-                of: calls.of,
+                of: calls.total,
                 since: utc::rfc3339(SystemTime::now() - ago(calls.since)),
             }
         }),
         last_ping_ms: health.and_then(|health| health.last_ping).map(millis),
         last_success_at: view
-            .heard()
+            .last_message_at()
             .and_then(|at| SystemTime::now().checked_sub(ago(at)))
             .map(utc::rfc3339),
         last_error: last_error(&view).map(|reason| server.with_foreign_ids(reason, &view)),
@@ -121,8 +125,8 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
             .and_then(|step| step.words(server.name.as_str())),
         next_action: step.as_ref().map(action),
         // The end of the session may not have been detected yet.
-        retried: view.wanted
-            && (status.retried || view.state() == State::Reconnecting)
+        retried: view.is_desired_up
+            && (status.retried || view.state() == SessionState::Reconnecting)
             && !matches!(step, Some(NextStep::CorrectEntry(_))),
         reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
         next_retry_ms: status
@@ -155,7 +159,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         unmatched_tools: catalog
             .filter(|_| view.listed.is_some())
             .map_or_else(Vec::new, |catalog| catalog.unmatched(&config.withheld)),
-        hidden_tools: told_names(refused()),
+        hidden_tools: listed_names(refused()),
         hidden_tool_count: refused().count(),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
@@ -215,7 +219,7 @@ fn listening(view: &ServerView) -> Option<api::Listening> {
 
 /// The error of the server. Without an error, the note about its lists.
 fn last_error(view: &ServerView) -> Option<String> {
-    let is_connected = view.status.state == State::Connected;
+    let is_connected = view.status.state == SessionState::Connected;
     let note = || view.list_note().filter(|_| is_connected);
     let reason = || {
         let reason = view.status.reason.clone();

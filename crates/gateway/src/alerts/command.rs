@@ -88,7 +88,7 @@ async fn spawn(command: &AlertCommand, message: &AlertMessage) -> io::Result<Chi
     spawned
         .args(&command.args)
         .env("PATH", path)
-        .env("MAINSTAY_ALERT", alarm.what.kind().as_str())
+        .env("MAINSTAY_ALERT", alarm.content.kind().as_str())
         .env("MAINSTAY_ALERT_ID", message.id.to_string())
         .env("MAINSTAY_ALERT_SERVER", alarm.server.as_str())
         .env("MAINSTAY_ALERT_TEXT", alarm.to_string())

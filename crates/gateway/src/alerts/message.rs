@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mainstay_core::{
-    alert::{Alarm, What},
+    alert::{Alarm, AlarmContent},
     event::EventId,
     ids::ServerName,
 };
@@ -28,7 +28,7 @@ struct Body<'a> {
     server: &'a ServerName,
     text: String,
     #[serde(flatten)]
-    details: &'a What,
+    details: &'a AlarmContent,
 }
 
 impl AlertMessage {
@@ -43,7 +43,7 @@ impl AlertMessage {
             created_at: utc::rfc3339(at),
             server: &alarm.server,
             text: alarm.to_string(),
-            details: &alarm.what,
+            details: &alarm.content,
         };
         // Text keys and plain values: this cannot fail.
         let json = serde_json::to_string(&body).unwrap_or_default();

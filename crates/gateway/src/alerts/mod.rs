@@ -9,7 +9,7 @@ mod webhook;
 
 use futures_util::FutureExt as _;
 use mainstay_core::{
-    alert::{Alarm, Watch},
+    alert::{Alarm, AlertWatch},
     config::{Alert, Receiver},
     event::EventId,
 };
@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::message::AlertMessage;
-use crate::events::{EventOrGap, Events, Subscription};
+use crate::events::{EventOrGap, EventRing, Subscription};
 
 /// Maximum number of messages that wait for one receiver. Further messages are dropped.
 const MAX_PENDING: usize = 64;
@@ -35,7 +35,7 @@ pub struct Alerts {
 }
 
 impl Alerts {
-    pub fn start(alerts: &[Alert], events: &Events) -> Self {
+    pub fn start(alerts: &[Alert], events: &EventRing) -> Self {
         let (chosen, choice) = watch::channel(alerts.to_vec());
         let stop = CancellationToken::new();
         let task = AlertTask {
@@ -102,7 +102,7 @@ struct AlertTask {
 /// One alert with its state, and the queue to its receiver.
 struct ActiveAlert {
     alert: Alert,
-    watch: Watch,
+    watch: AlertWatch,
     queue: mpsc::Sender<AlertMessage>,
 }
 
@@ -179,13 +179,13 @@ impl AlertTask {
         let delivery = deliver(index, alert.clone(), messages, stop);
         self.deliveries.spawn(delivery.boxed());
         ActiveAlert {
-            watch: Watch::new(alert.clone()),
+            watch: AlertWatch::new(alert.clone()),
             alert,
             queue,
         }
     }
 
-    fn queue_alarms(&mut self, decide: impl Fn(&mut Watch) -> Vec<Alarm>) {
+    fn queue_alarms(&mut self, decide: impl Fn(&mut AlertWatch) -> Vec<Alarm>) {
         for active in &mut self.active {
             for alarm in decide(&mut active.watch) {
                 tracing::info!(%alarm, "alert");

@@ -57,7 +57,7 @@ fn shell(script: &str) -> Receiver {
     })
 }
 
-fn lost(events: &Events) {
+fn lost(events: &EventRing) {
     let name = ServerName::new("fs").expect("a name");
     let kind = EventKind::ServerDisconnected {
         was_intentional: false,
@@ -66,7 +66,7 @@ fn lost(events: &Events) {
     events.publish(Some(&name), kind);
 }
 
-fn connected(events: &Events) {
+fn connected(events: &EventRing) {
     let name = ServerName::new("fs").expect("a name");
     events.publish(Some(&name), EventKind::ServerConnected {});
 }
@@ -120,7 +120,7 @@ impl Hook {
 #[tokio::test]
 async fn a_receiver_that_fails_first_gets_everything_in_order() {
     let hook = Hook::new().await;
-    let events = Events::default();
+    let events = EventRing::default();
     let alerts = Alerts::start(&[alert(hook.receiver())], &events);
     lost(&events);
     let (head, first) = hook.take("500 No").await;
@@ -150,7 +150,7 @@ async fn a_receiver_that_fails_first_gets_everything_in_order() {
 #[tokio::test]
 async fn a_refusal_for_good_is_given_up() {
     let hook = Hook::new().await;
-    let events = Events::default();
+    let events = EventRing::default();
     let alerts = Alerts::start(&[alert(hook.receiver())], &events);
     lost(&events);
     connected(&events);
@@ -164,7 +164,7 @@ async fn a_refusal_for_good_is_given_up() {
 #[tokio::test]
 async fn receivers_do_not_wait_for_each_other() {
     let (dead, live) = (Hook::new().await, Hook::new().await);
-    let events = Events::default();
+    let events = EventRing::default();
     let mut chosen = [alert(dead.receiver()), alert(live.receiver())];
     // Longer than the test may take.
     chosen[0].timeout = Duration::from_hours(1);
@@ -189,7 +189,7 @@ async fn a_command_gets_the_alert_on_stdin_and_in_its_environment() {
         "cat > {0}.new; echo >> {0}.new; env | grep ^MAINSTAY_ | sort >> {0}.new; mv {0}.new {0}",
         file.display()
     );
-    let events = Events::default();
+    let events = EventRing::default();
     let alerts = Alerts::start(&[alert(shell(&script))], &events);
     lost(&events);
     let output = until(|| std::fs::read_to_string(&file).ok()).await;
@@ -226,7 +226,7 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("pid");
     let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
-    let events = Events::default();
+    let events = EventRing::default();
     let mut chosen = alert(shell(&script));
     // The shell writes its child's id much earlier, even on a busy machine.
     chosen.timeout = Duration::from_secs(3);
@@ -238,7 +238,7 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
     std::fs::remove_file(&file).expect("removed");
     let mut chosen = alert(shell(&script));
     chosen.timeout = Duration::from_hours(1);
-    let events = Events::default();
+    let events = EventRing::default();
     let alerts = Alerts::start(&[chosen], &events);
     lost(&events);
     let pid = pid(&file).await;
@@ -250,7 +250,7 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
 #[tokio::test]
 async fn other_alerts_may_be_chosen() {
     let (old, unchanged, new) = (Hook::new().await, Hook::new().await, Hook::new().await);
-    let events = Events::default();
+    let events = EventRing::default();
     let [old_one, unchanged_alert, new_one] =
         [&old, &unchanged, &new].map(|hook| alert(hook.receiver()));
     let alerts = Alerts::start(&[old_one, unchanged_alert.clone()], &events);

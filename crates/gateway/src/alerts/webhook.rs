@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable as _};
 use mainstay_core::config;
-use mainstay_transport::{NotTaken, Webhook};
+use mainstay_transport::{Webhook, WebhookError};
 
 use super::message::AlertMessage;
 
@@ -24,7 +24,11 @@ pub fn open(webhook: &config::Webhook) -> Option<Webhook> {
 }
 
 /// Posts until the receiver accepts, or a retry cannot help.
-pub async fn post(hook: &Webhook, message: &AlertMessage, limit: Duration) -> Result<(), NotTaken> {
+pub async fn post(
+    hook: &Webhook,
+    message: &AlertMessage,
+    limit: Duration,
+) -> Result<(), WebhookError> {
     let delays = ExponentialBuilder::default()
         .with_min_delay(FIRST_DELAY)
         .with_max_delay(LONGEST_DELAY)
@@ -32,7 +36,7 @@ pub async fn post(hook: &Webhook, message: &AlertMessage, limit: Duration) -> Re
         .with_jitter();
     (|| hook.post(&message.json, limit))
         .retry(delays)
-        .when(NotTaken::is_passing)
+        .when(WebhookError::is_passing)
         .adjust(|error, delay| {
             let requested = error
                 .retry_after()

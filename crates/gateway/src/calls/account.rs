@@ -12,16 +12,16 @@ use mainstay_core::{
     era::Revision,
     failure::{Failure, FailureKind},
     message::{self, Method},
-    record::{Attempt, State, Target},
+    record::{CallAttempt, State, Target},
     trace::{self, TraceContext},
 };
-use mainstay_journal::{Acknowledged, Begun, Entry, Finished, Outcome};
+use mainstay_journal::{Acknowledged, Begun, CallOutcome, Finished, JournalEntry};
 use mainstay_transport::Frame;
 
 use super::{
     outcome::{answered, error, failed, is_recorded, payload_part},
     receipt::Receipt,
-    request::{Answer, Request, Upstream},
+    request::{CallAnswer, CallRequest, Upstream},
     shared::Calls,
     sink::CallSink,
 };
@@ -33,13 +33,13 @@ use crate::{
 /// The account of one call: its journal entry, its metrics and its trace span.
 #[derive(Debug)]
 pub(super) struct Account {
-    entry: Entry,
+    entry: JournalEntry,
     started_at: Instant,
     /// Time at which the request was sent in the current attempt.
     sent_at: Option<Instant>,
     attempts: u32,
     /// Attempts that were followed by another one.
-    earlier: Vec<Attempt>,
+    earlier: Vec<CallAttempt>,
     count: Option<Count>,
     span: Option<Span>,
 }
@@ -51,11 +51,11 @@ impl Account {
         calls: &Calls,
         receipt: &Receipt,
         upstream: &Upstream,
-        request: &Request,
+        request: &CallRequest,
         sink: &CallSink,
     ) -> Self {
         let mut account = Self {
-            entry: Entry::none(),
+            entry: JournalEntry::none(),
             started_at: receipt.received_at(),
             sent_at: None,
             attempts: 0,
@@ -75,7 +75,7 @@ impl Account {
         method: Method,
         calls: &Calls,
         upstream: &Upstream,
-        request: &Request,
+        request: &CallRequest,
         sink: &CallSink,
     ) {
         let (frame, server) = (&request.frame, upstream.server());
@@ -95,8 +95,8 @@ impl Account {
         if calls.journal.is_none() && calls.tracer.is_none() {
             return;
         }
-        let meta = message::meta::of(frame.text(), frame.envelope());
-        let context = meta.ok().flatten().and_then(trace::of_meta);
+        let meta = message::meta::raw(frame.text(), frame.envelope());
+        let context = meta.ok().flatten().and_then(trace::from_meta);
         let caller_trace = context.as_ref().map(|(context, _)| context.trace);
         if let Some(tracer) = &calls.tracer {
             self.span = Span::begin(tracer, context, || Subject {
@@ -139,7 +139,7 @@ impl Account {
     /// Records an attempt that failed in this state and is followed by another one.
     pub fn attempt_failed(&mut self, state: State, failure: &Failure) {
         if self.entry.is_some() {
-            self.earlier.push(Attempt {
+            self.earlier.push(CallAttempt {
                 ended: self.started_at.elapsed(),
                 state,
                 error: error(failure),
@@ -198,7 +198,7 @@ impl Account {
 
     /// Closes the account. In strict mode, waits until the end of the call is on disk before it
     /// returns the answer.
-    pub async fn close(self, outcome: Result<Answer, Failure>) -> Result<Answer, Failure> {
+    pub async fn close(self, outcome: Result<CallAnswer, Failure>) -> Result<CallAnswer, Failure> {
         let now = Instant::now();
         let sent_at = self.sent_at.unwrap_or(now);
         let earlier = u32::try_from(self.earlier.len()).unwrap_or(u32::MAX);
@@ -251,16 +251,16 @@ fn recorded(frame: &Frame) -> Option<Method> {
     frame.method().filter(|method| is_recorded(*method))
 }
 
-fn call_end(outcome: &Result<Answer, Failure>, recorded: &Outcome) -> CallEnd {
+fn call_end(outcome: &Result<CallAnswer, Failure>, recorded: &CallOutcome) -> CallEnd {
     match (outcome, recorded) {
         (Err(failure), _) => CallEnd::Failed(failure.kind),
         (
             Ok(_),
-            Outcome::Answered {
+            CallOutcome::Answered {
                 error: Some(error), ..
             },
         ) if error.kind == TOOL_ERROR => CallEnd::ToolError,
-        (Ok(_), Outcome::Answered { error: Some(_), .. }) => {
+        (Ok(_), CallOutcome::Answered { error: Some(_), .. }) => {
             CallEnd::Failed(FailureKind::CallFailed)
         }
         (Ok(_), _) => CallEnd::Ok,
@@ -269,7 +269,7 @@ fn call_end(outcome: &Result<Answer, Failure>, recorded: &Outcome) -> CallEnd {
 
 /// The error of a call for its span. The error text of a tool is part of its result, and is left
 /// out.
-fn span_error(outcome: &Result<Answer, Failure>, recorded: &Outcome) -> Option<SpanError> {
+fn span_error(outcome: &Result<CallAnswer, Failure>, recorded: &CallOutcome) -> Option<SpanError> {
     match (outcome, call_end(outcome, recorded)) {
         (_, CallEnd::Ok) => None,
         (Err(failure), _) => Some(SpanError {

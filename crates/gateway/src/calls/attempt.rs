@@ -15,7 +15,7 @@ use mainstay_core::{
     message::{self, Method},
     trace,
 };
-use mainstay_transport::{Frame, OpenQuestions, Question, ServerMessage, Session};
+use mainstay_transport::{Frame, OpenQuestions, ServerMessage, ServerQuestion, UpstreamSession};
 use tokio::{
     task::unconstrained,
     time::{Instant, sleep_until},
@@ -27,7 +27,7 @@ use super::{
     call::{ActiveCall, AttemptError, Round, deadline},
     era_translation::EraTranslation,
     progress::HighestProgress,
-    request::{Answer, Upstream},
+    request::{CallAnswer, Upstream},
     rounds::MAX_ROUNDS,
     sink::log_level,
 };
@@ -38,7 +38,7 @@ impl ActiveCall<'_> {
     pub async fn attempt(
         &mut self,
         mut cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, AttemptError> {
+    ) -> Result<CallAnswer, AttemptError> {
         // A refused call must not start the server.
         self.check_refusal()?;
         let session = match self.upstream.live_session(self.era()) {
@@ -91,7 +91,7 @@ impl ActiveCall<'_> {
             let required = match translation.input_required(&answer.frame) {
                 Ok(None) => {
                     let frame = translation.answer(answer.frame);
-                    return Ok(Answer { frame, ..answer });
+                    return Ok(CallAnswer { frame, ..answer });
                 }
                 Ok(Some(required)) => required,
                 Err(error) => return Err(AttemptError::Final(self.unusable(&error.to_string()))),
@@ -116,7 +116,7 @@ impl ActiveCall<'_> {
     async fn next_session(
         &self,
         cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Arc<Session>, AttemptError> {
+    ) -> Result<Arc<UpstreamSession>, AttemptError> {
         let next = self.upstream.session(self.era(), self.deadline);
         tokio::select! {
             biased;
@@ -128,10 +128,10 @@ impl ActiveCall<'_> {
     /// Sends one request and returns its response. The exchange has its own span.
     async fn exchange(
         &mut self,
-        session: &Arc<Session>,
+        session: &Arc<UpstreamSession>,
         render: impl FnOnce(&str) -> String,
         cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, AttemptError> {
+    ) -> Result<CallAnswer, AttemptError> {
         let context = self.account.ask(session.greeting.revision);
         let render = |id: &str| match context {
             Some(context) => trace::put(render(id), &context.to_string(), None),
@@ -145,10 +145,10 @@ impl ActiveCall<'_> {
 
     async fn converse(
         &mut self,
-        session: &Arc<Session>,
+        session: &Arc<UpstreamSession>,
         render: impl FnOnce(&str) -> String,
         mut cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, AttemptError> {
+    ) -> Result<CallAnswer, AttemptError> {
         self.account
             .about_to_send()
             .await
@@ -208,7 +208,7 @@ impl ActiveCall<'_> {
                             server.call_answered();
                         }
                         self.record_answer();
-                        return Ok(Answer { frame, streamed: exchange.is_stream() });
+                        return Ok(CallAnswer { frame, streamed: exchange.is_stream() });
                     };
                     if method == Method::Cancelled && self.request.is_listening() {
                         return Ok(self.stopped(frame));
@@ -249,7 +249,7 @@ impl ActiveCall<'_> {
     /// Asks the client the server's question, unless the configuration rejects questions. If the
     /// client cannot be asked: answers from the configuration, queues or holds the question, or
     /// drops it.
-    fn ask(&self, mut question: Question, patience: &Arc<OpenQuestions>) {
+    fn ask(&self, mut question: ServerQuestion, patience: &Arc<OpenQuestions>) {
         let config = self.upstream.server().config();
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
@@ -262,8 +262,8 @@ impl ActiveCall<'_> {
         let Err(mut question) = self.sink.ask(&self.upstream.server().name, question) else {
             return;
         };
-        question.noted(None);
-        question.keep_waiting_no_more();
+        question.set_note(None);
+        question.resume_waiting_calls();
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {
@@ -287,7 +287,7 @@ impl ActiveCall<'_> {
     }
 
     /// Lists the question among the open questions, for people to see.
-    pub(super) fn show(&self, question: &mut Question) {
+    pub(super) fn show(&self, question: &mut ServerQuestion) {
         let client = &self.sink.client;
         let name = client.origin.client.as_ref().map(|info| info.name.as_str());
         let server = self.upstream.server();
@@ -323,10 +323,10 @@ impl ActiveCall<'_> {
 
     /// The answer to a `subscriptions/listen` whose stream the server has ended by a notification
     /// (2026-07-28, "Cancellation").
-    fn stopped(&self, notification: Frame) -> Answer {
+    fn stopped(&self, notification: Frame) -> CallAnswer {
         let id = self.request.id();
         let text = message::response(id, &listen::completed(id));
-        Answer {
+        CallAnswer {
             frame: Frame::read(text.into()).unwrap_or(notification),
             streamed: true,
         }

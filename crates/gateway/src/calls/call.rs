@@ -8,7 +8,7 @@ use mainstay_core::{
     lifecycle::Loss,
     trouble,
 };
-use mainstay_transport::{CallState, Interruption, InterruptionKind, Session};
+use mainstay_transport::{CallState, Interruption, InterruptionKind, UpstreamSession};
 use tokio::{
     task::unconstrained,
     time::{Instant, sleep_until},
@@ -19,7 +19,7 @@ use crate::supervisor::Crash;
 use super::{
     account::Account,
     closing::SHUTTING_DOWN,
-    request::{Request, Upstream},
+    request::{CallRequest, Upstream},
     shared::Calls,
     sink::CallSink,
 };
@@ -68,7 +68,7 @@ impl AttemptError {
 pub(super) struct ActiveCall<'a> {
     pub calls: &'a Calls,
     pub upstream: &'a Upstream,
-    pub request: &'a Request,
+    pub request: &'a CallRequest,
     pub sink: CallSink,
     pub deadline: Instant,
     pub limit: Duration,
@@ -120,12 +120,12 @@ impl ActiveCall<'_> {
         let server = self.upstream.server();
         // Redact secrets: the message may quote the server, which may quote the headers of our
         // request.
-        let redacted = match server.log.shown(&message) {
+        let redacted = match server.log.redacted(&message) {
             Cow::Borrowed(_) => None,
             Cow::Owned(redacted) => Some(redacted),
         };
         let message = redacted.unwrap_or(message);
-        Failure::new(kind, message).of_server(&server.name)
+        Failure::new(kind, message).with_server(&server.name)
     }
 
     pub(super) fn timed_out(&self) -> Failure {
@@ -166,7 +166,7 @@ impl ActiveCall<'_> {
 
     /// Requests a probe after a call without an answer. An isolated session that refuses calls is
     /// probed as well, because no call can show that it works again.
-    pub(super) fn request_probe_of(&self, session: &Session) {
+    pub(super) fn request_probe_of(&self, session: &UpstreamSession) {
         match self.upstream {
             Upstream::Shared(server) => server.request_probe(),
             Upstream::IsolatedSession(isolated_session) if session.liveness.is_stalled() => {
@@ -178,7 +178,7 @@ impl ActiveCall<'_> {
 
     /// The failure of a call that is not sent, because the server left earlier calls without an
     /// answer and has sent nothing since.
-    pub(super) fn not_answering(&self, session: &Session) -> Failure {
+    pub(super) fn not_answering(&self, session: &UpstreamSession) -> Failure {
         let server = self.upstream.server();
         let calls = session.liveness.stalled().unwrap_or_default();
         let message = format!(

@@ -20,10 +20,10 @@ use mainstay_core::{
     ids::ServerName,
     message::{self, Method},
     principal::Principal,
-    record::{ClientInfo, Door, Origin},
+    record::{CallOrigin, ClientInfo, Door},
     switches::client_name,
 };
-use mainstay_transport::{Asker, Frame, Question};
+use mainstay_transport::{Asker, Frame, ServerQuestion};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
@@ -39,12 +39,12 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 /// One client. Lives as long as its session or, without a session, its request.
 #[derive(Debug)]
-pub struct Client {
+pub struct CallClient {
     pub caller: Caller,
     /// The principal, by the client's token.
     pub principal: Principal,
     /// The client in its records.
-    pub origin: Arc<Origin>,
+    pub origin: Arc<CallOrigin>,
     /// Identifies this client's calls, to attribute a server's questions to them.
     pub asker: Asker,
     /// The sealed names for the server of a transparent endpoint. `None` on aggregate endpoints.
@@ -56,23 +56,23 @@ pub struct Client {
 enum QuestionRoute {
     Nobody,
     /// Asks by requests among the messages of a call. The answers have the session's id.
-    Session(Arc<Questions>),
+    Session(Arc<ClientQuestions>),
     /// Asks by the result of the call itself (2026-07-28, "Multi Round-Trip Requests").
-    Rounds(mpsc::Sender<Question>),
+    Rounds(mpsc::Sender<ServerQuestion>),
 }
 
-impl Client {
+impl CallClient {
     /// Mainstay itself as a client. It cannot be asked.
     pub fn nobody() -> Arc<Self> {
-        Arc::new(Self::unasked(
+        Arc::new(Self::without_questions(
             Caller::default(),
             Principal::Anonymous,
-            Origin::of(Door::Own),
+            CallOrigin::from_door(Door::Own),
         ))
     }
 
     /// A client that takes no questions with this request.
-    pub fn unasked(caller: Caller, principal: Principal, origin: Origin) -> Self {
+    pub fn without_questions(caller: Caller, principal: Principal, origin: CallOrigin) -> Self {
         Self {
             caller,
             principal,
@@ -84,11 +84,11 @@ impl Client {
     }
 
     /// A client with a session, by which it answers.
-    pub fn of_session(
+    pub fn with_session(
         caller: Caller,
         principal: Principal,
-        origin: Origin,
-        questions: Arc<Questions>,
+        origin: CallOrigin,
+        questions: Arc<ClientQuestions>,
     ) -> Self {
         Self {
             caller,
@@ -104,8 +104,8 @@ impl Client {
     pub fn in_rounds(
         caller: Caller,
         principal: Principal,
-        origin: Origin,
-        questions: mpsc::Sender<Question>,
+        origin: CallOrigin,
+        questions: mpsc::Sender<ServerQuestion>,
     ) -> Self {
         Self {
             caller,
@@ -148,14 +148,16 @@ impl Client {
     pub(super) fn accepts(&self, request: &Frame) -> bool {
         let method = request.method().unwrap_or(Method::Other);
         let params = request.params().unwrap_or("{}");
-        !matches!(self.question_route, QuestionRoute::Nobody) && self.caller.takes(method, params)
+        !matches!(self.question_route, QuestionRoute::Nobody) && self.caller.accepts(method, params)
     }
 
     /// True if the client accepts this question, but can be asked only by another request.
     pub(super) fn accepts_later(&self, request: &Frame) -> bool {
         let method = request.method().unwrap_or(Method::Other);
         matches!(self.question_route, QuestionRoute::Nobody)
-            && self.caller.takes(method, request.params().unwrap_or("{}"))
+            && self
+                .caller
+                .accepts(method, request.params().unwrap_or("{}"))
     }
 
     pub(super) fn can_be_asked(&self) -> bool {
@@ -167,8 +169,8 @@ impl Client {
     pub(super) fn ask(
         &self,
         server: &ServerName,
-        question: Question,
-    ) -> Result<Option<String>, Question> {
+        question: ServerQuestion,
+    ) -> Result<Option<String>, ServerQuestion> {
         if !self.accepts(question.frame()) {
             return Err(question);
         }
@@ -181,7 +183,7 @@ impl Client {
                         mpsc::error::TrySendError::Full(question) => (question, TOO_MANY),
                         mpsc::error::TrySendError::Closed(question) => (question, GONE),
                     };
-                    question.hindered(obstacle);
+                    question.set_obstacle(obstacle);
                     question
                 })
             }
@@ -190,7 +192,7 @@ impl Client {
 }
 
 /// The client at this door, for records.
-pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
+pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> CallOrigin {
     let declared = caller.client_info.as_deref().and_then(|info| {
         let text = |member| message::shown_member(info, member).map(String::from);
         Some(ClientInfo {
@@ -198,13 +200,13 @@ pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
             version: text("version").unwrap_or_default(),
         })
     });
-    Origin {
+    CallOrigin {
         client: declared,
         principal: match principal {
             Principal::Anonymous => None,
             Principal::Client(_) | Principal::Operator => Some(principal.to_string()),
         },
-        ..Origin::of(door)
+        ..CallOrigin::from_door(door)
     }
 }
 
@@ -213,7 +215,7 @@ const GONE: &str = "the client has gone";
 
 /// Questions that wait for the answers of one client, by the ids that the client sees.
 #[derive(Debug, Default)]
-pub struct Questions {
+pub struct ClientQuestions {
     next_id: AtomicU64,
     waiting: Mutex<HashMap<u64, WaitingQuestion>>,
     /// The id of the last question that the client should have answered without a person, and did
@@ -234,7 +236,7 @@ pub trait Notices: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 struct WaitingQuestion {
     server: ServerName,
-    question: Question,
+    question: ServerQuestion,
     until: Instant,
     /// Expires a question that needs no person. The sweeper expires the others.
     _timer: Option<AbortOnDropHandle<()>>,
@@ -251,7 +253,7 @@ fn patience(question: Method) -> Duration {
     }
 }
 
-impl Questions {
+impl ClientQuestions {
     /// Questions of a client that gets notices of cancelled questions.
     pub fn with_notices(notices: Arc<dyn Notices>) -> Self {
         Self {
@@ -269,17 +271,17 @@ impl Questions {
     pub fn enter(
         self: &Arc<Self>,
         server: &ServerName,
-        mut question: Question,
-    ) -> Result<String, Question> {
+        mut question: ServerQuestion,
+    ) -> Result<String, ServerQuestion> {
         let method = question.method();
         if !needs_person(method) && self.unanswered.load(Ordering::Relaxed) > 0 {
-            question.hindered(not_in_time(method));
+            question.set_obstacle(not_in_time(method));
             return Err(question);
         }
         let mut waiting = self.waiting();
         let is_closed = self.is_closed.load(Ordering::Relaxed);
         if waiting.len() >= MAX_QUESTIONS || is_closed {
-            question.hindered(if is_closed { GONE } else { TOO_MANY });
+            question.set_obstacle(if is_closed { GONE } else { TOO_MANY });
             return Err(question);
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
@@ -316,7 +318,7 @@ impl Questions {
     }
 
     /// Handles a notice about the client's roots: it is asked for them again.
-    pub fn hear_of_roots(&self) {
+    pub fn roots_changed(&self) {
         self.unanswered.store(0, Ordering::Relaxed);
     }
 
@@ -324,7 +326,7 @@ impl Questions {
     pub fn answer(&self, id: &str, response: &Frame) -> bool {
         let Ok(id) = id.parse() else { return false };
         if self.unanswered.load(Ordering::Relaxed) == id {
-            self.hear_of_roots();
+            self.roots_changed();
         }
         let waiting = self.waiting().remove(&id);
         waiting

@@ -9,25 +9,25 @@ use mainstay_core::{
         questions::{self, BadInputRequired, InputRequired},
         result, tasks,
     },
-    message::{self, Kind, Method},
+    message::{self, MessageKind, Method},
 };
 use mainstay_transport::Frame;
 
-use super::{call::Round, request::Request};
+use super::{call::Round, request::CallRequest};
 
 #[derive(Debug)]
 pub struct EraTranslation<'a> {
     caller: Caller,
     server: Revision,
     method: Method,
-    request: &'a Request,
+    request: &'a CallRequest,
     /// The client with declared tasks, once the server has required them.
     with_tasks: Option<Caller>,
 }
 
 impl<'a> EraTranslation<'a> {
     /// A translation between two different revisions.
-    pub fn new(caller: Caller, server: Revision, request: &'a Request) -> Self {
+    pub fn new(caller: Caller, server: Revision, request: &'a CallRequest) -> Self {
         Self {
             caller,
             server,
@@ -92,7 +92,7 @@ impl<'a> EraTranslation<'a> {
 
     /// The server's response, translated for the client.
     pub fn answer(&self, answer: Frame) -> Frame {
-        let Kind::Response { id, body, is_error } = answer.envelope().kind else {
+        let MessageKind::Response { id, body, is_error } = answer.envelope().kind else {
             return answer;
         };
         let body = answer.get(body);

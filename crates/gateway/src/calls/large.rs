@@ -11,8 +11,8 @@ use mainstay_core::{
 use mainstay_transport::Frame;
 
 use super::{
-    client::Client,
-    request::{Answer, Request, Upstream},
+    client::CallClient,
+    request::{CallAnswer, CallRequest, Upstream},
     shared::Calls,
 };
 
@@ -25,10 +25,10 @@ impl Calls {
     pub(super) async fn cut_to_limit(
         &self,
         upstream: &Upstream,
-        request: &Request,
-        client: &Client,
-        answer: Answer,
-    ) -> Answer {
+        request: &CallRequest,
+        client: &CallClient,
+        answer: CallAnswer,
+    ) -> CallAnswer {
         let limit = upstream.server().config().max_inline_bytes;
         let (Some(limit), Some(result)) = (limit, answer.frame.result()) else {
             return answer;
@@ -64,12 +64,12 @@ impl Calls {
 
 /// The beginning of a result, with a link to the whole.
 fn with_head(
-    request: &Request,
-    client: &Client,
-    answer: Answer,
+    request: &CallRequest,
+    client: &CallClient,
+    answer: CallAnswer,
     limit: usize,
     cid: &Cid,
-) -> Answer {
+) -> CallAnswer {
     let result = answer.frame.result().unwrap_or_default();
     let tool = request.subject().unwrap_or_default();
     let whole = Whole {
@@ -83,7 +83,7 @@ fn with_head(
         Frame::read(text.into()).ok()
     });
     match with_head {
-        Some(frame) => Answer { frame, ..answer },
+        Some(frame) => CallAnswer { frame, ..answer },
         None => answer,
     }
 }

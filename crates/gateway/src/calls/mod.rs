@@ -37,13 +37,13 @@ use self::{
     call::{ActiveCall, AttemptError},
 };
 pub use self::{
-    client::{Client, Notices, Questions, origin},
+    client::{CallClient, ClientQuestions, Notices, origin},
     closing::{Closing, SHUTTING_DOWN},
     detachable::Detachable,
     names::{BoundNames, NameKind, Reopened, SealedNames},
     outcome::is_recorded,
     receipt::{Answering, CallRefusal, Closed, Receipt, RequestedCall},
-    request::{Answer, Request, Upstream},
+    request::{CallAnswer, CallRequest, Upstream},
     shared::{Calls, Cancel},
     sink::{CallSink, CallStream, log_level},
 };
@@ -56,7 +56,7 @@ const MAX_ID: usize = 64;
 
 /// The span of a call in Mainstay's own log. Clients choose their ids, so the id is cut. At the
 /// default level the span is disabled, which costs one comparison.
-fn span_of(upstream: &Upstream, request: &Request, sink: &CallSink) -> tracing::Span {
+fn span_of(upstream: &Upstream, request: &CallRequest, sink: &CallSink) -> tracing::Span {
     let id = request.id();
     tracing::debug_span!(
         "call",
@@ -73,12 +73,12 @@ impl Calls {
         &self,
         receipt: &Receipt,
         upstream: Upstream,
-        request: Request,
+        request: CallRequest,
         sink: CallSink,
         cancel: oneshot::Receiver<String>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<CallAnswer, Failure> {
         if self.closing.has_begun() {
-            return Err(Closing::refusal().of_server(&upstream.server().name));
+            return Err(Closing::refusal().with_server(&upstream.server().name));
         }
         let (limit, hard_limit) = if request.is_listening() {
             (FOREVER, FOREVER)

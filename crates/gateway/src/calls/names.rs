@@ -22,7 +22,7 @@ use mainstay_transport::Frame;
 use parking_lot::Mutex;
 use sha2::Sha256;
 
-use super::request::Answer;
+use super::request::CallAnswer;
 
 /// Bytes of the seal: too many to guess.
 const SEAL: usize = 16;
@@ -113,7 +113,7 @@ impl SealedNames {
     }
 
     /// The server's answer, with the sealed name of the task in it.
-    pub fn renamed(&self, principal: &Principal, server: &str, answer: Answer) -> Answer {
+    pub fn renamed(&self, principal: &Principal, server: &str, answer: CallAnswer) -> CallAnswer {
         let renamed = answer.frame.result().and_then(|result| {
             let id = self.seal(NameKind::Task, principal, server, &tasks::id(result)?)?;
             Some(tasks::renamed(result, &id))
@@ -131,8 +131,8 @@ impl SealedNames {
         server: &str,
         request: &Frame,
         caller: &Caller,
-        answer: Answer,
-    ) -> Answer {
+        answer: CallAnswer,
+    ) -> CallAnswer {
         if caller.era() != Era::Modern || !request.method().is_some_and(questions::may_ask) {
             return answer;
         }
@@ -214,8 +214,8 @@ fn sealed_name(seal: [u8; SEAL], server: &str, original: &str) -> String {
     format!("{:032x}-{server}/{original}", u128::from_be_bytes(seal))
 }
 
-fn with_result(answer: &Answer, result: &str) -> Answer {
-    Answer {
+fn with_result(answer: &CallAnswer, result: &str) -> CallAnswer {
+    CallAnswer {
         frame: answer.frame.with_body(result),
         streamed: answer.streamed,
     }
@@ -256,7 +256,7 @@ impl BoundNames {
 
     /// A client's notification, or its response to a server's question, with original names for the
     /// server. `None` if nothing changes. Names of the client's own tasks are left unchanged.
-    pub fn said(&self, frame: &Frame) -> Option<Frame> {
+    pub fn client_message(&self, frame: &Frame) -> Option<Frame> {
         let (text, open) = (frame.text(), |name: &str| self.task(name));
         if !names_a_task(text) {
             return None;
@@ -283,7 +283,7 @@ impl BoundNames {
 
     /// The server's answer to a request, with sealed names of tasks, and the sealed state of a call
     /// that waits for answers.
-    pub fn answer(&self, request: &Frame, caller: &Caller, answer: Answer) -> Answer {
+    pub fn answer(&self, request: &Frame, caller: &Caller, answer: CallAnswer) -> CallAnswer {
         let method = request.method().unwrap_or(Method::Other);
         let as_task = request.envelope().asks_for_task();
         let may_be_task = method == Method::ToolsCall && caller.capabilities.tasks;

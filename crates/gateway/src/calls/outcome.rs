@@ -5,10 +5,10 @@ use std::{borrow::Cow, sync::LazyLock};
 use bytestring::ByteString;
 use mainstay_core::{
     failure::{Failure, FailureKind},
-    message::{self, Kind, Method, items},
+    message::{self, MessageKind, Method, items},
     record::{RecordError, Status},
 };
-use mainstay_journal::Outcome;
+use mainstay_journal::CallOutcome;
 use mainstay_transport::Frame;
 use memchr::memmem::Finder;
 
@@ -42,15 +42,15 @@ pub(super) fn payload_part(frame: &Frame, part: &str) -> ByteString {
 }
 
 /// The outcome of a call that was answered. With `with_result`, it includes the result for the record.
-pub(super) fn answered(frame: &Frame, with_result: bool) -> Outcome {
-    let Kind::Response { body, is_error, .. } = frame.envelope().kind else {
-        return Outcome::Answered {
+pub(super) fn answered(frame: &Frame, with_result: bool) -> CallOutcome {
+    let MessageKind::Response { body, is_error, .. } = frame.envelope().kind else {
+        return CallOutcome::Answered {
             result: None,
             error: None,
         };
     };
     let body = frame.get(body);
-    Outcome::Answered {
+    CallOutcome::Answered {
         result: with_result.then(|| payload_part(frame, body)),
         error: if is_error {
             Some(refused(body))
@@ -95,8 +95,8 @@ fn tool_error(result: &str) -> Option<RecordError> {
 }
 
 /// The outcome of a call that failed. `is_tried` is true if there was an attempt to send the call.
-pub(super) fn failed(failure: &Failure, is_tried: bool) -> Outcome {
-    Outcome::Failed {
+pub(super) fn failed(failure: &Failure, is_tried: bool) -> CallOutcome {
+    CallOutcome::Failed {
         status: match failure.kind {
             FailureKind::CallTimeout => Status::Timeout,
             FailureKind::Cancelled => Status::Cancelled,

@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use mainstay_core::message::{self, Method};
-use mainstay_transport::{Budget, Exchange, InterruptionKind, Session};
+use mainstay_transport::{Budget, Exchange, InterruptionKind, UpstreamSession};
 use tokio::time::timeout;
 
 use super::shared::Calls;
-use crate::supervisor::Server;
+use crate::supervisor::ServerHandle;
 
 /// Number of servers that are asked concurrently. A thousand servers that answer within
 /// milliseconds are all asked within the time limit, and a search holds at most this number of
@@ -30,9 +30,9 @@ impl Calls {
     /// error in a server's figures. Dropping the future cancels open queries.
     pub async fn find_owner(
         &self,
-        servers: impl IntoIterator<Item = Arc<Server>>,
+        servers: impl IntoIterator<Item = Arc<ServerHandle>>,
         uri: &str,
-    ) -> Option<Arc<Server>> {
+    ) -> Option<Arc<ServerHandle>> {
         let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
         let with_resources = servers.into_iter().filter_map(|server| {
             let session = server.view().session?;
@@ -40,7 +40,7 @@ impl Calls {
             has_resources.then_some((server, session))
         });
         let mut waiting = with_resources.enumerate();
-        let mut best = None::<(usize, Arc<Server>)>;
+        let mut best = None::<(usize, Arc<ServerHandle>)>;
         let searching = async {
             // The semaphore is never closed.
             let _turn = self.searches.0.acquire().await;
@@ -82,9 +82,9 @@ impl Calls {
     /// [`find_owner`](Self::find_owner).
     pub async fn find_owners(
         &self,
-        servers: impl IntoIterator<Item = Arc<Server>>,
+        servers: impl IntoIterator<Item = Arc<ServerHandle>>,
         uri: &str,
-    ) -> Vec<Arc<Server>> {
+    ) -> Vec<Arc<ServerHandle>> {
         let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
         let queries = servers.into_iter().filter_map(|server| {
             let session = server.view().session?;
@@ -107,7 +107,7 @@ impl Calls {
         timeout(SEARCH_LIMIT, searching).await.unwrap_or_default()
     }
 
-    async fn can_read(&self, session: Arc<Session>, params: &str) -> bool {
+    async fn can_read(&self, session: Arc<UpstreamSession>, params: &str) -> bool {
         let Ok(exchange) = session.start(Method::ResourcesRead, Some(params)).await else {
             return false;
         };
@@ -125,7 +125,7 @@ impl Calls {
 /// A query that is cancelled if it is dropped before its answer.
 struct OwnerQuery<'a> {
     calls: &'a Calls,
-    session: Arc<Session>,
+    session: Arc<UpstreamSession>,
     exchange: Option<Exchange>,
 }
 

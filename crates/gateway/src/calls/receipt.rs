@@ -20,11 +20,11 @@ use mainstay_core::{
     ids::ServerName,
     message::{self, Malformed, Method},
     names,
-    record::{Origin, Target, TraceId},
+    record::{CallOrigin, Target, TraceId},
     trace,
 };
 use mainstay_journal::{Begun, Finished};
-use mainstay_transport::{Frame, Unreadable};
+use mainstay_transport::{Frame, UnreadableMessage};
 
 use super::{
     outcome::{failed, is_recorded, payload_part},
@@ -73,12 +73,12 @@ impl Receipt {
         self,
         calls: &Calls,
         answer: A,
-        origin: impl FnOnce() -> Arc<Origin>,
+        origin: impl FnOnce() -> Arc<CallOrigin>,
         requested: impl FnOnce() -> Option<RequestedCall>,
     ) -> Closed<A> {
         if !self.is_forwarded.load(Ordering::Relaxed)
             && let Some(refused) = answer.refused()
-            && let Some(requested) = refused.wanted.clone().or_else(requested)
+            && let Some(requested) = refused.requested.clone().or_else(requested)
         {
             calls
                 .refuse(self.received_at, origin(), requested, &refused.failure)
@@ -135,14 +135,14 @@ pub struct CallRefusal {
     pub failure: Failure,
     /// The refused call, if it is not the request itself: one of Mainstay's own tools should have
     /// made it.
-    pub wanted: Option<RequestedCall>,
+    pub requested: Option<RequestedCall>,
 }
 
 impl From<Failure> for CallRefusal {
     fn from(failure: Failure) -> Self {
         Self {
             failure,
-            wanted: None,
+            requested: None,
         }
     }
 }
@@ -172,21 +172,21 @@ impl RequestedCall {
     }
 
     /// The call that a message requests. `None` if it requests no call.
-    pub fn of(frame: &Frame) -> Option<Self> {
+    pub fn from_frame(frame: &Frame) -> Option<Self> {
         let method = frame.method().filter(|method| is_recorded(*method))?;
         let (text, envelope) = (frame.text(), frame.envelope());
         let member = match method {
             Method::ResourcesRead => "uri",
             _ => "name",
         };
-        let name = message::named(text, envelope, member);
-        let meta = message::meta::of(text, envelope).ok().flatten();
+        let name = message::text_param(text, envelope, member);
+        let meta = message::meta::raw(text, envelope).ok().flatten();
         Some(Self {
             arguments: envelope
                 .arguments()
                 .map(|span| payload_part(frame, frame.get(span))),
             trace: meta
-                .and_then(trace::of_meta)
+                .and_then(trace::from_meta)
                 .map(|(context, _)| context.trace),
             ..Self::new(method, name.as_deref().map_or("", cut))
         })
@@ -194,8 +194,8 @@ impl RequestedCall {
 
     /// The call that a malformed message requests whose method and name can be read. `None` for any
     /// other message.
-    pub fn of_unreadable(error: &Unreadable) -> Option<Self> {
-        let Unreadable::Malformed(Malformed::Dangerous {
+    pub fn from_unreadable(error: &UnreadableMessage) -> Option<Self> {
+        let UnreadableMessage::Malformed(Malformed::Dangerous {
             asked: Some((method, name)),
             ..
         }) = error
@@ -232,7 +232,7 @@ impl Calls {
     async fn refuse(
         &self,
         received_at: Instant,
-        origin: Arc<Origin>,
+        origin: Arc<CallOrigin>,
         requested: RequestedCall,
         failure: &Failure,
     ) {

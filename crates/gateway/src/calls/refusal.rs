@@ -19,7 +19,7 @@ impl ActiveCall<'_> {
     pub(super) fn work(&self) -> Option<PossibleSuspect> {
         match self.upstream {
             Upstream::Shared(_) => {
-                PossibleSuspect::of(&self.request.frame, self.request.original.as_ref())
+                PossibleSuspect::from_request(&self.request.frame, self.request.original.as_ref())
             }
             Upstream::IsolatedSession(_) => None,
         }

@@ -5,12 +5,12 @@ use mainstay_core::{
     message::{self, Method},
 };
 
-use super::request::Request;
-use crate::supervisor::Server;
+use super::request::CallRequest;
+use crate::supervisor::ServerHandle;
 
 /// True if a call that may have run can be sent again. The hints of a tool are claims of its server
 /// and no proof: `readOnlyHint` is trusted, `idempotentHint` only with `callRetry`.
-pub fn is_repeatable(request: &Request, server: &Server) -> bool {
+pub fn is_repeatable(request: &CallRequest, server: &ServerHandle) -> bool {
     match request.frame.method() {
         Some(Method::ToolsCall) => tool_is_repeatable(request, server),
         Some(
@@ -28,7 +28,7 @@ pub fn is_repeatable(request: &Request, server: &Server) -> bool {
     }
 }
 
-fn tool_is_repeatable(request: &Request, server: &Server) -> bool {
+fn tool_is_repeatable(request: &CallRequest, server: &ServerHandle) -> bool {
     let Some(name) = request.subject() else {
         return false;
     };

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use mainstay_core::{
     era::{Caller, Era, request},
     failure::Failure,
-    message::{self, Kind, Method, Span, Text},
+    message::{self, MessageKind, Method, Span, Text},
 };
-use mainstay_transport::{Frame, Session};
+use mainstay_transport::{Frame, UpstreamSession};
 use tokio::time::Instant;
 
-use crate::supervisor::{HeldRequests, IsolatedSession, Server, UseGuard};
+use crate::supervisor::{HeldRequests, IsolatedSession, ServerHandle, UseGuard};
 
 /// The session that answers a call.
 #[derive(Clone, Debug)]
 pub enum Upstream {
-    Shared(Arc<Server>),
+    Shared(Arc<ServerHandle>),
     IsolatedSession(Arc<IsolatedSession>),
 }
 
 impl Upstream {
-    pub fn server(&self) -> &Arc<Server> {
+    pub fn server(&self) -> &Arc<ServerHandle> {
         match self {
             Self::Shared(server) => server,
             Self::IsolatedSession(isolated_session) => &isolated_session.server,
@@ -44,7 +44,7 @@ impl Upstream {
     }
 
     /// The session for a caller of this era, if it is open and needs no further steps.
-    pub(super) fn live_session(&self, era: Era) -> Option<Arc<Session>> {
+    pub(super) fn live_session(&self, era: Era) -> Option<Arc<UpstreamSession>> {
         match self {
             Self::Shared(server) => {
                 let session = server.live_session()?;
@@ -60,7 +60,7 @@ impl Upstream {
         &self,
         era: Era,
         deadline: Instant,
-    ) -> Result<Arc<Session>, Failure> {
+    ) -> Result<Arc<UpstreamSession>, Failure> {
         match self {
             Self::Shared(server) => server.session(era, deadline).await,
             Self::IsolatedSession(isolated_session) => isolated_session.session(deadline).await,
@@ -70,7 +70,7 @@ impl Upstream {
 
 /// A client's request, with the edits that it needs on its way to the server.
 #[derive(Debug)]
-pub struct Request {
+pub struct CallRequest {
     pub frame: Frame,
     id: Span,
     /// The original name, if it is already known.
@@ -80,10 +80,10 @@ pub struct Request {
     pub(super) progress_token: Option<Span>,
 }
 
-impl Request {
+impl CallRequest {
     /// `None` unless the frame is a request.
     pub fn new(frame: Frame, progress_token: Option<Span>) -> Option<Self> {
-        let Kind::Request { id, .. } = frame.envelope().kind else {
+        let MessageKind::Request { id, .. } = frame.envelope().kind else {
             return None;
         };
         Some(Self {
@@ -170,7 +170,7 @@ impl Request {
 
 /// The server's response to a call.
 #[derive(Debug)]
-pub struct Answer {
+pub struct CallAnswer {
     pub frame: Frame,
     /// True if the server answered with a stream of events.
     pub streamed: bool,

@@ -12,7 +12,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind, limit_words},
     message::{self, Method},
 };
-use mainstay_transport::{Frame, Question};
+use mainstay_transport::{Frame, ServerQuestion};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::call::{ActiveCall, AttemptError, Round};
@@ -128,7 +128,7 @@ impl ActiveCall<'_> {
     fn put_question(&self, askable: AskableQuestion) -> Result<PendingQuestion, Failure> {
         let method = askable.question.method;
         let server = self.upstream.server();
-        let (mut question, answer) = Question::of_round(server.name.clone(), askable.request);
+        let (mut question, answer) = ServerQuestion::of_round(server.name.clone(), askable.request);
         self.show(&mut question);
         let answer = match (
             self.sink.ask(&server.name, question),

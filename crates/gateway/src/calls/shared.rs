@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use mainstay_journal::Journal;
-use mainstay_transport::{Exchange, Session};
+use mainstay_transport::{Exchange, UpstreamSession};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -106,7 +106,12 @@ impl Calls {
     }
 
     /// Cancels a request at its server.
-    pub(super) fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
+    pub(super) fn cancel(
+        &self,
+        session: &Arc<UpstreamSession>,
+        exchange: Exchange,
+        reason: String,
+    ) {
         let session = Arc::clone(session);
         let cancelling = async move { session.cancel(exchange, &reason).await };
         self.background.spawn(cancelling.in_current_span().boxed());

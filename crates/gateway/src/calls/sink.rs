@@ -15,10 +15,10 @@ use mainstay_core::{
     era::{Caller, LogLevel},
     ids::ServerName,
 };
-use mainstay_transport::{Frame, Question};
+use mainstay_transport::{Frame, ServerQuestion};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::client::Client;
+use super::client::CallClient;
 
 /// Maximum number of progress and log messages that wait for a slow client. Further ones are
 /// dropped.
@@ -68,7 +68,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct CallSink {
     shared: Arc<Shared>,
-    pub client: Arc<Client>,
+    pub client: Arc<CallClient>,
     /// Log messages below this level are dropped. `None`: see [`Self::accepts_level`].
     log_level: Option<LogLevel>,
 }
@@ -78,7 +78,7 @@ pub struct CallSink {
 pub struct CallStream(Arc<Shared>);
 
 impl CallSink {
-    pub fn new(client: Arc<Client>, log_level: Option<LogLevel>) -> (Self, CallStream) {
+    pub fn new(client: Arc<CallClient>, log_level: Option<LogLevel>) -> (Self, CallStream) {
         let shared = Arc::new(Shared::default());
         shared.state().sinks = 1;
         let messages = CallStream(Arc::clone(&shared));
@@ -132,7 +132,11 @@ impl CallSink {
     }
 
     /// Asks the client. A question that the client cannot be asked is returned as an error.
-    pub(super) fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question> {
+    pub(super) fn ask(
+        &self,
+        server: &ServerName,
+        question: ServerQuestion,
+    ) -> Result<(), ServerQuestion> {
         // A request is never dropped for a slow reader. The number of requests is limited
         // elsewhere.
         if let Some(request) = self.client.ask(server, question)? {
@@ -233,7 +237,7 @@ impl CallStream {
     }
 
     /// Notifies the call that its client has reconnected.
-    pub fn tell_return(&self) {
+    pub fn notify_return(&self) {
         let call = {
             let mut state = self.0.state();
             state.has_returned = true;
@@ -278,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_end_when_the_last_sink_has_gone() {
-        let (sink, mut messages) = CallSink::new(Client::nobody(), None);
+        let (sink, mut messages) = CallSink::new(CallClient::nobody(), None);
         let other = sink.clone();
         sink.put("a".to_owned());
         drop(sink);
@@ -289,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_slow_reader_costs_a_bounded_queue() {
-        let (sink, mut messages) = CallSink::new(Client::nobody(), None);
+        let (sink, mut messages) = CallSink::new(CallClient::nobody(), None);
         for number in 0..MAX_UNREAD * 2 {
             sink.put(number.to_string());
         }
@@ -305,18 +309,18 @@ mod tests {
     /// A return counts only after the server has closed its connection.
     #[tokio::test]
     async fn a_client_returns_from_the_last_parting_only() {
-        let (sink, messages) = CallSink::new(Client::nobody(), None);
-        messages.tell_return();
+        let (sink, messages) = CallSink::new(CallClient::nobody(), None);
+        messages.notify_return();
         sink.part(None);
         let mut returned = std::pin::pin!(sink.client_returned());
         assert!(returned.as_mut().now_or_never().is_none());
-        tokio::join!(returned, async { messages.tell_return() });
+        tokio::join!(returned, async { messages.notify_return() });
         assert!(sink.client_returned().now_or_never().is_none());
     }
 
     #[test]
     fn a_log_level_leaves_out_what_is_below_it() {
-        let (sink, _messages) = CallSink::new(Client::nobody(), Some(LogLevel::Warning));
+        let (sink, _messages) = CallSink::new(CallClient::nobody(), Some(LogLevel::Warning));
         assert!(!sink.accepts_level(Some(LogLevel::Info)));
         assert!(sink.accepts_level(Some(LogLevel::Error)) && sink.accepts_level(None));
     }

@@ -7,11 +7,11 @@ use mainstay_core::{
     era::{Era, code},
     message::{self, Method},
 };
-use mainstay_transport::{Declined, Frame, Session};
+use mainstay_transport::{Declined, Frame, UpstreamSession};
 
 use super::{
     call::{ActiveCall, AttemptError},
-    request::Answer,
+    request::CallAnswer,
 };
 
 /// True if the call changes the subscriptions of its session.
@@ -33,7 +33,7 @@ impl ActiveCall<'_> {
     }
 
     /// True if the call is a subscription of a legacy client on a modern session.
-    pub(super) fn is_translated_subscription(&self, session: &Session) -> bool {
+    pub(super) fn is_translated_subscription(&self, session: &UpstreamSession) -> bool {
         self.sink.client.caller.era() == Era::Legacy
             && session.era() == Era::Modern
             && changes_subscriptions(self.request.frame.method())
@@ -41,9 +41,9 @@ impl ActiveCall<'_> {
 
     pub(super) async fn subscribe(
         &self,
-        session: &Session,
+        session: &UpstreamSession,
         cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, AttemptError> {
+    ) -> Result<CallAnswer, AttemptError> {
         let changing = async {
             let Some(uri) = self.request.subject() else {
                 return Ok(Err("\"uri\" is missing".to_owned()));
@@ -69,7 +69,7 @@ impl ActiveCall<'_> {
         let frame = Frame::read(text.into());
         let frame =
             frame.map_err(|error| AttemptError::Final(self.unusable(&error.to_string())))?;
-        Ok(Answer {
+        Ok(CallAnswer {
             frame,
             streamed: false,
         })

@@ -11,12 +11,12 @@ use mainstay_core::{
     era::{
         Caller, Revision,
         questions::InputRequired,
-        tasks::{self, Progress},
+        tasks::{self, TaskProgress},
     },
     failure::{Failure, FailureKind, MAY_HAVE_RUN},
-    message::{self, Kind, Method, Object},
+    message::{self, JsonObjectEditor, MessageKind, Method},
 };
-use mainstay_transport::{Asker, Frame, Interruption, Session};
+use mainstay_transport::{Asker, Frame, Interruption, UpstreamSession};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -31,7 +31,7 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 /// A server's task, and its client.
 struct Task {
     id: String,
-    session: Arc<Session>,
+    session: Arc<UpstreamSession>,
     /// The client, with the extension declared.
     caller: Caller,
     /// The revision of the client.
@@ -46,7 +46,7 @@ impl ActiveCall<'_> {
     /// waiting, cancels the task.
     pub(super) async fn await_task(
         &mut self,
-        session: &Arc<Session>,
+        session: &Arc<UpstreamSession>,
         caller: Caller,
         created: Frame,
         mut cancel: Pin<&mut impl Future<Output = String>>,
@@ -78,14 +78,14 @@ impl ActiveCall<'_> {
         loop {
             let state = frame.result().unwrap_or("{}");
             self.send_progress(task, state);
-            let pause = match Progress::read(state) {
-                Ok(Progress::Completed(result)) => return Ok(frame.with_body(&result)),
-                Ok(Progress::Failed(error)) => return Ok(error_response(&frame, &error)),
-                Ok(Progress::Cancelled) => {
+            let pause = match TaskProgress::read(state) {
+                Ok(TaskProgress::Completed(result)) => return Ok(frame.with_body(&result)),
+                Ok(TaskProgress::Failed(error)) => return Ok(error_response(&frame, &error)),
+                Ok(TaskProgress::Cancelled) => {
                     return Err(self.cancelled("the server gave its task up"));
                 }
-                Ok(Progress::Working(pause)) => pause,
-                Ok(Progress::Asks(required, pause)) => {
+                Ok(TaskProgress::Working(pause)) => pause,
+                Ok(TaskProgress::Asks(required, pause)) => {
                     self.answer(task, required, cancel.as_mut()).await?;
                     pause
                 }
@@ -171,7 +171,7 @@ impl ActiveCall<'_> {
         let Some(token) = self.request.progress_token else {
             return;
         };
-        let mut params = Object::default();
+        let mut params = JsonObjectEditor::default();
         params.set("progressToken", self.request.frame.get(token));
         let polls = task.polls.to_string();
         params.set("progress", &polls);
@@ -210,7 +210,7 @@ impl ActiveCall<'_> {
 }
 
 async fn ask(
-    session: &Session,
+    session: &UpstreamSession,
     asker: Asker,
     deadline: Instant,
     render: impl FnOnce(&str) -> String,
@@ -225,7 +225,7 @@ async fn ask(
 /// An error response (JSON text) with the id of this answer.
 fn error_response(answer: &Frame, error: &str) -> Frame {
     let id = match answer.envelope().kind {
-        Kind::Response { id, .. } => answer.get(id),
+        MessageKind::Response { id, .. } => answer.get(id),
         _ => "null",
     };
     let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);

@@ -40,7 +40,7 @@ pub struct Histogram {
 
 /// A histogram at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Times {
+pub struct HistogramReading {
     /// Bound in seconds, and number of observations up to this bound and above the previous one.
     pub buckets: Vec<(f64, u64)>,
     pub count: u64,
@@ -63,11 +63,11 @@ impl Histogram {
         }
     }
 
-    pub fn read(&self) -> Times {
+    pub fn read(&self) -> HistogramReading {
         let bounds = BOUNDS.iter().map(|micros| f64::from(*micros) / 1e6);
         let counts = self.buckets.iter().map(|count| count.load(Relaxed));
         let buckets: Vec<_> = bounds.chain([f64::INFINITY]).zip(counts).collect();
-        Times {
+        HistogramReading {
             // Derived from the buckets, so that the two never differ.
             count: buckets.iter().map(|(_, count)| count).sum(),
             sum: Duration::from_micros(self.sum.load(Relaxed)).as_secs_f64(),

@@ -19,7 +19,7 @@ use mainstay_core::failure::FailureKind;
 pub use self::{
     count::{CallEnd, Count},
     figures::{Figures, Series},
-    histogram::{Histogram, Times},
+    histogram::{Histogram, HistogramReading},
     readings::Readings,
     window::{Point, Recent, STEP, Totals},
 };

@@ -7,7 +7,7 @@ use mainstay_config::{Approval, Requested, Runtime, RuntimeChange, ServerStandin
 use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::ServerName,
-    record::Origin,
+    record::CallOrigin,
 };
 use mainstay_platform::blocking::off_the_runtime;
 
@@ -17,13 +17,17 @@ use super::{
     run_to_end::Changing,
     targets,
 };
-use crate::supervisor::Server;
+use crate::supervisor::ServerHandle;
 
 impl Registry {
     /// Adds a server that an MCP client requests. If the name had another target before, the server
     /// must be approved, whatever its entry says: clients that know the name would send data for
     /// the old target to the new one.
-    pub fn propose(self: &Arc<Self>, mut new: Runtime, by: Arc<Origin>) -> Changing<Arc<Server>> {
+    pub fn propose(
+        self: &Arc<Self>,
+        mut new: Runtime,
+        by: Arc<CallOrigin>,
+    ) -> Changing<Arc<ServerHandle>> {
         new.requested = Some(Requested {
             origin: by,
             at: SystemTime::now(),
@@ -73,7 +77,7 @@ impl Registry {
         self: &Arc<Self>,
         name: &str,
         digest: Option<String>,
-    ) -> Changing<(Arc<Server>, Arc<Runtime>)> {
+    ) -> Changing<(Arc<ServerHandle>, Arc<Runtime>)> {
         let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
             let server = server?;
@@ -112,10 +116,10 @@ fn with_digest(pending: &Arc<Runtime>, digest: Option<&str>) -> Result<Arc<Runti
         Some(_) => format!("Server '{name}' is not what was shown; look again"),
         None => format!("Server '{name}' is approved with the digest of what is shown of it"),
     };
-    Err(Failure::new(FailureKind::NotAsShown, message).of_server(name))
+    Err(Failure::new(FailureKind::NotAsShown, message).with_server(name))
 }
 
 fn not_pending(name: &ServerName) -> Failure {
     let message = format!("Server '{name}' waits for no approval");
-    Failure::new(FailureKind::NotPending, message).of_server(name)
+    Failure::new(FailureKind::NotPending, message).with_server(name)
 }

@@ -19,7 +19,7 @@ use mainstay_core::{
 };
 use mainstay_platform::{
     blocking::off_the_runtime,
-    environment::{self, Origin},
+    environment::{self, ConfigurationSource},
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ use super::{
     run_to_end::{Changing, RunToEnd},
     servers::Servers,
 };
-use crate::supervisor::{self, KeptDown, Operation, Server};
+use crate::supervisor::{self, KeptDown, Operation, ServerHandle};
 
 /// The servers that a change has added, removed and changed.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Registry {
             // The entry comes as a value, which has no lines.
             let problems = config.problems().cloned();
             let findings: Vec<_> = problems
-                .map(|problem| problem.without_position().told())
+                .map(|problem| problem.without_position().to_json())
                 .collect();
             let message = format!("Invalid configuration: {}", first.message);
             return Err(invalid(message).with("findings", findings));
@@ -106,7 +106,10 @@ impl Registry {
     pub fn is_configured(&self) -> bool {
         !self.servers.load().list.is_empty()
             || self.text().is_some()
-            || self.origin.as_ref().is_some_and(Origin::is_stated)
+            || self
+                .origin
+                .as_ref()
+                .is_some_and(ConfigurationSource::is_stated)
     }
 
     /// The source of a server's entry.
@@ -117,17 +120,21 @@ impl Registry {
     }
 
     /// Adds a server for this run. If it connects at start, it is started.
-    pub fn add(self: &Arc<Self>, new: Runtime) -> Changing<Arc<Server>> {
+    pub fn add(self: &Arc<Self>, new: Runtime) -> Changing<Arc<ServerHandle>> {
         self.enter(new, OnDuplicate::Refuse)
     }
 
     /// Adds or replaces a server. A server of that name has this entry until the file changes that
     /// server.
-    pub fn replace(self: &Arc<Self>, new: Runtime) -> Changing<Arc<Server>> {
+    pub fn replace(self: &Arc<Self>, new: Runtime) -> Changing<Arc<ServerHandle>> {
         self.enter(new, OnDuplicate::Replace)
     }
 
-    fn enter(self: &Arc<Self>, new: Runtime, on_duplicate: OnDuplicate) -> Changing<Arc<Server>> {
+    fn enter(
+        self: &Arc<Self>,
+        new: Runtime,
+        on_duplicate: OnDuplicate,
+    ) -> Changing<Arc<ServerHandle>> {
         let this = Arc::clone(self);
         self.run_to_end(async move {
             let name = new.config.name.clone();
@@ -148,13 +155,13 @@ impl Registry {
         self: &Arc<Self>,
         new: Runtime,
         on_duplicate: OnDuplicate,
-    ) -> Changing<Arc<Server>> {
+    ) -> Changing<Arc<ServerHandle>> {
         let this = Arc::clone(self);
         self.run_to_end(async move {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
             let mut desired = this.open_desired().await?;
             let before = desired.overlay.change(&name).cloned();
-            let was_up = this.named(&name).is_some_and(|server| server.is_wanted());
+            let was_up = this.named(&name).is_some_and(|server| server.is_desired_up());
             let server = this
                 .apply_change(
                     &mut desired,
@@ -219,16 +226,16 @@ impl Registry {
 
     /// Enables a server until a restart. If it connects at start, it is started. A server that
     /// waits for approval is refused, because only the approval can start it.
-    pub fn enable(self: &Arc<Self>, name: &str) -> Changing<Arc<Server>> {
+    pub fn enable(self: &Arc<Self>, name: &str) -> Changing<Arc<ServerHandle>> {
         self.switch(name, true)
     }
 
     /// Disables a server until a restart: it is stopped and no longer listed.
-    pub fn disable(self: &Arc<Self>, name: &str) -> Changing<Arc<Server>> {
+    pub fn disable(self: &Arc<Self>, name: &str) -> Changing<Arc<ServerHandle>> {
         self.switch(name, false)
     }
 
-    fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Changing<Arc<Server>> {
+    fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Changing<Arc<ServerHandle>> {
         let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
             let server = server?;
@@ -320,7 +327,7 @@ impl Registry {
         name: &ServerName,
         change: RuntimeChange,
         on_duplicate: OnDuplicate,
-    ) -> Result<Arc<Server>, Failure> {
+    ) -> Result<Arc<ServerHandle>, Failure> {
         if on_duplicate == OnDuplicate::Refuse && self.named(name).is_some() {
             return Err(duplicate(name));
         }
@@ -371,7 +378,7 @@ impl Registry {
         self.servers.store(Arc::clone(&after));
         // An error means that there is no listener.
         self.announcements.send(Announcement::ServersChanged).ok();
-        let is_gone = |server: &&Arc<Server>| after.named(&server.name).is_none();
+        let is_gone = |server: &&Arc<ServerHandle>| after.named(&server.name).is_none();
         for server in before.list.iter().filter(is_gone) {
             let end = self
                 .end_server(Arc::clone(server), &mut desired.supervisors)
@@ -393,7 +400,11 @@ impl Registry {
     }
 
     /// Ends a server. The token is cancelled when the server has ended.
-    async fn end_server(&self, server: Arc<Server>, tasks: &mut JoinSet<()>) -> CancellationToken {
+    async fn end_server(
+        &self,
+        server: Arc<ServerHandle>,
+        tasks: &mut JoinSet<()>,
+    ) -> CancellationToken {
         server.end().await;
         let gone = CancellationToken::new();
         let (end, fleet) = (gone.clone(), Arc::clone(&self.fleet));

@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::targets::KnownTargets;
-use crate::supervisor::Server;
+use crate::supervisor::ServerHandle;
 
 /// Owns the supervisors, and has the desired servers.
 #[derive(Debug)]
@@ -52,9 +52,9 @@ pub fn duplicate(name: &ServerName) -> Failure {
 
 /// Adds a supervisor's task to `tasks`, and logs its failure.
 pub(super) fn watch(
-    (server, task): (Arc<Server>, JoinHandle<()>),
+    (server, task): (Arc<ServerHandle>, JoinHandle<()>),
     tasks: &mut JoinSet<()>,
-) -> Arc<Server> {
+) -> Arc<ServerHandle> {
     let watching = async move {
         if let Err(error) = task.await {
             tracing::error!(%error, "a supervisor failed");

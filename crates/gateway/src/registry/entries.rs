@@ -11,7 +11,7 @@ use mainstay_config::{
 use mainstay_core::{config::ServerConfig, ids::ServerName};
 use mainstay_platform::{
     blocking::off_the_runtime,
-    environment::{self, Origin},
+    environment::{self, ConfigurationSource},
 };
 use tokio::sync::Semaphore;
 
@@ -28,7 +28,7 @@ pub struct Entries(Arc<Sources>);
 
 #[derive(Debug)]
 struct Sources {
-    origin: Option<Origin>,
+    origin: Option<ConfigurationSource>,
     /// The text of the file in force.
     text: Arc<ArcSwapOption<String>>,
     /// Set as soon as there are servers. Until then all servers count as configured.
@@ -37,7 +37,7 @@ struct Sources {
 }
 
 impl Entries {
-    pub fn new(origin: Option<Origin>, text: Arc<ArcSwapOption<String>>) -> Self {
+    pub fn new(origin: Option<ConfigurationSource>, text: Arc<ArcSwapOption<String>>) -> Self {
         Self(Arc::new(Sources {
             origin,
             text,

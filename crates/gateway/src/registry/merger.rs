@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     announcement::Announcement,
-    profiles::{Profile, ProfileChange, Profiles, Retired},
+    profiles::{ProfileChange, Profiles, PublishedProfile, Retired},
     servers::Servers,
 };
 use crate::supervisor::SupervisorReport;
@@ -35,7 +35,7 @@ pub(super) struct Merger {
     /// The claims of all servers, whether they are offered at present or not.
     pub claims: Arc<Claims>,
     /// All servers as one profile.
-    pub everything: Arc<Profile>,
+    pub everything: Arc<PublishedProfile>,
     pub profiles: Arc<Profiles>,
     pub announcements: broadcast::Sender<Announcement>,
     /// Replaced catalogs that still have readers.
@@ -166,7 +166,7 @@ fn free(retired: &mut Vec<Retired>) {
 struct Merge {
     servers: Arc<Servers>,
     claims: Arc<Claims>,
-    everything: Arc<Profile>,
+    everything: Arc<PublishedProfile>,
     profiles: Arc<Profiles>,
     retired: Vec<Retired>,
 }
@@ -202,7 +202,7 @@ impl Merge {
             })
             .collect();
         let rules = profiles.rules();
-        let snapshot = everything.shown();
+        let snapshot = everything.snapshot();
         let before = &snapshot.catalog;
         let configured = servers.list.iter().map(|server| server.name.clone());
         let updated = claims.updated(configured.collect(), before.parts(), &parts);
@@ -248,7 +248,7 @@ fn warn_of_refused_names(parts: &[Part], before: &[Part]) {
         tracing::warn!(
             server = %part.server,
             count = part.refused_names().count(),
-            names = ?event::told_names(part.refused_names()),
+            names = ?event::listed_names(part.refused_names()),
             "tools are hidden for their names, which strictToolNames does not allow"
         );
     }

@@ -6,8 +6,8 @@ use std::{any::Any, sync::Arc};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use mainstay_core::{
-    builtin::Group,
-    catalog::{Catalog, Claims, ListKind, Part, Target},
+    builtin::OwnToolGroup,
+    catalog::{Catalog, Claims, ItemTarget, ListKind, Part},
     config::{self, Config, Expose, Naming},
     ids::{ProfileName, ServerName},
     names::Unresolved,
@@ -20,7 +20,7 @@ use super::search::Index;
 pub(super) struct Rules {
     naming: Naming,
     max_name_length: usize,
-    profiles: Vec<config::Profile>,
+    profiles: Vec<config::ProfileConfig>,
 }
 
 impl Rules {
@@ -39,7 +39,7 @@ impl Rules {
     pub fn merge(
         &self,
         parts: Vec<Part>,
-        profile: &config::Profile,
+        profile: &config::ProfileConfig,
         claims: &Arc<Claims>,
     ) -> Catalog {
         Catalog::merge(parts, profile, self.naming, self.max_name_length, claims)
@@ -48,14 +48,14 @@ impl Rules {
 
 /// One endpoint, as long as the configuration has it.
 #[derive(Debug)]
-pub struct Profile {
+pub struct PublishedProfile {
     pub name: ProfileName,
     snapshot: ArcSwap<ProfileSnapshot>,
 }
 
-impl Profile {
+impl PublishedProfile {
     /// The present snapshot.
-    pub fn shown(&self) -> Arc<ProfileSnapshot> {
+    pub fn snapshot(&self) -> Arc<ProfileSnapshot> {
         self.snapshot.load_full()
     }
 
@@ -64,11 +64,11 @@ impl Profile {
     }
 }
 
-impl Profile {
+impl PublishedProfile {
     /// All servers, with the names of the merged catalog. Only REST shows it; no client connects to
     /// it.
     pub(super) fn of_everything(catalog: Arc<Catalog>) -> Arc<Self> {
-        let config = config::Profile::everything(ProfileName::of_everything());
+        let config = config::ProfileConfig::everything(ProfileName::everything());
         profile_of(config, catalog, &[])
     }
 
@@ -81,12 +81,12 @@ impl Profile {
 }
 
 /// The default profile, with an empty catalog.
-impl Default for Profile {
+impl Default for PublishedProfile {
     fn default() -> Self {
         Self {
             name: ProfileName::default(),
             snapshot: ArcSwap::from_pointee(ProfileSnapshot {
-                config: config::Profile::everything(ProfileName::default()),
+                config: config::ProfileConfig::everything(ProfileName::default()),
                 catalog: Arc::default(),
                 index: Arc::default(),
             }),
@@ -97,7 +97,7 @@ impl Default for Profile {
 /// The items that clients of a profile see at a moment. Replaced as a whole.
 #[derive(Debug)]
 pub struct ProfileSnapshot {
-    pub config: config::Profile,
+    pub config: config::ProfileConfig,
     /// All items of the profile, whether or not lists show them.
     pub catalog: Arc<Catalog>,
     /// The tools of the catalog, if clients can search them.
@@ -106,8 +106,12 @@ pub struct ProfileSnapshot {
 
 impl ProfileSnapshot {
     /// Takes time for each tool that is not in one of the `indexes_before`.
-    fn new(config: config::Profile, catalog: Arc<Catalog>, indexes_before: &[Arc<Index>]) -> Self {
-        let is_searched = config.own_tools.contains(&Group::Meta);
+    fn new(
+        config: config::ProfileConfig,
+        catalog: Arc<Catalog>,
+        indexes_before: &[Arc<Index>],
+    ) -> Self {
+        let is_searched = config.own_tools.contains(&OwnToolGroup::Meta);
         let index = is_searched.then(|| Arc::new(Index::new(&catalog, indexes_before)));
         Self {
             config,
@@ -117,12 +121,12 @@ impl ProfileSnapshot {
     }
 
     /// The groups of Mainstay's own tools that the profile offers.
-    pub fn own_tools(&self) -> &[Group] {
+    pub fn own_tools(&self) -> &[OwnToolGroup] {
         &self.config.own_tools
     }
 
     /// True if the servers' items of this kind are visible, so that clients may name them.
-    pub fn shows(&self, kind: ListKind) -> bool {
+    pub fn lists_kind(&self, kind: ListKind) -> bool {
         match self.config.expose {
             Expose::Direct => true,
             Expose::Meta => kind != ListKind::Tools,
@@ -130,27 +134,31 @@ impl ProfileSnapshot {
     }
 
     /// The servers' items of a list: the target of each, and its JSON text with the exposed key.
-    pub fn items(&self, kind: ListKind) -> impl Iterator<Item = (&Target, &str)> {
-        let count = if self.shows(kind) { usize::MAX } else { 0 };
+    pub fn items(&self, kind: ListKind) -> impl Iterator<Item = (&ItemTarget, &str)> {
+        let count = if self.lists_kind(kind) { usize::MAX } else { 0 };
         let items = self.catalog.items(kind).iter().map(|item| &**item);
         self.catalog.targets(kind).iter().zip(items).take(count)
     }
 
     /// The tool of a server that a client of this profile may call by this name.
-    pub fn tool(&self, name: &str) -> Result<&Target, Unresolved> {
-        if self.shows(ListKind::Tools) {
+    pub fn tool(&self, name: &str) -> Result<&ItemTarget, Unresolved> {
+        if self.lists_kind(ListKind::Tools) {
             self.catalog.tool(name)
         } else {
             Err(Unresolved::Unknown)
         }
     }
 
-    pub fn prompt(&self, name: &str) -> Result<&Target, Unresolved> {
+    pub fn prompt(&self, name: &str) -> Result<&ItemTarget, Unresolved> {
         self.catalog.prompt(name)
     }
 
     fn has_same_list(&self, other: &Self, kind: ListKind) -> bool {
-        let digest = |snapshot: &Self| snapshot.shows(kind).then(|| snapshot.catalog.digest(kind));
+        let digest = |snapshot: &Self| {
+            snapshot
+                .lists_kind(kind)
+                .then(|| snapshot.catalog.digest(kind))
+        };
         let has_same_own_tools = kind != ListKind::Tools || self.own_tools() == other.own_tools();
         has_same_own_tools && digest(self) == digest(other)
     }
@@ -160,7 +168,7 @@ impl ProfileSnapshot {
     /// leaves out.
     fn passes_on(&self, server: &ServerName, kind: ListKind) -> bool {
         let whole = kind != ListKind::Tools || self.config.tools.is_everything();
-        whole && self.shows(kind) && self.config.has_server(server)
+        whole && self.lists_kind(kind) && self.config.has_server(server)
     }
 }
 
@@ -180,9 +188,9 @@ pub(super) struct Profiles {
     /// The rules of the last merge.
     merged: ArcSwapOption<Rules>,
     /// The profile at `/mcp`, which no reload removes.
-    pub default: Arc<Profile>,
+    pub default: Arc<PublishedProfile>,
     /// All profiles in configuration order, the default profile first.
-    list: ArcSwap<Vec<Arc<Profile>>>,
+    list: ArcSwap<Vec<Arc<PublishedProfile>>>,
 }
 
 impl Profiles {
@@ -190,7 +198,7 @@ impl Profiles {
     pub fn new(config: &Config, nothing: &Arc<Catalog>) -> Self {
         let rules = Rules::new(config);
         let empty =
-            |profile: &config::Profile| profile_of(profile.clone(), Arc::clone(nothing), &[]);
+            |profile: &config::ProfileConfig| profile_of(profile.clone(), Arc::clone(nothing), &[]);
         let list: Vec<_> = rules.profiles.iter().map(empty).collect();
         Self {
             default: Arc::clone(&list[0]),
@@ -200,14 +208,14 @@ impl Profiles {
         }
     }
 
-    pub fn named(&self, name: &str) -> Option<Arc<Profile>> {
+    pub fn named(&self, name: &str) -> Option<Arc<PublishedProfile>> {
         let list = self.list.load();
         list.iter()
             .find(|profile| profile.name.as_str() == name)
             .cloned()
     }
 
-    pub fn all(&self) -> Arc<Vec<Arc<Profile>>> {
+    pub fn all(&self) -> Arc<Vec<Arc<PublishedProfile>>> {
         self.list.load_full()
     }
 
@@ -242,12 +250,12 @@ impl Profiles {
         retired: &mut Vec<Retired>,
     ) -> Vec<ProfileChange> {
         let before = self.list.load_full();
-        let everything = config::Profile::everything(ProfileName::default());
+        let everything = config::ProfileConfig::everything(ProfileName::default());
         let has_same_rules = self.was_merged_with(rules);
         let mut changes = Vec::new();
         let mut indexes: Vec<Arc<Index>> = before
             .iter()
-            .map(|profile| Arc::clone(&profile.shown().index))
+            .map(|profile| Arc::clone(&profile.snapshot().index))
             .collect();
         let list = rules.profiles.iter().map(|config| {
             let existing = before.iter().find(|profile| profile.name == config.name);
@@ -271,10 +279,10 @@ impl Profiles {
             let Some(profile) = existing else {
                 warn_of_renames(config, &catalog, &Catalog::default());
                 let new = profile_of(config.clone(), catalog, &indexes);
-                indexes.push(Arc::clone(&new.shown().index));
+                indexes.push(Arc::clone(&new.snapshot().index));
                 return new;
             };
-            let before = profile.shown();
+            let before = profile.snapshot();
             warn_of_renames(config, &catalog, &before.catalog);
             let snapshot = ProfileSnapshot::new(config.clone(), catalog, &indexes);
             indexes.push(Arc::clone(&snapshot.index));
@@ -306,18 +314,18 @@ impl Profiles {
 }
 
 fn profile_of(
-    config: config::Profile,
+    config: config::ProfileConfig,
     catalog: Arc<Catalog>,
     indexes: &[Arc<Index>],
-) -> Arc<Profile> {
-    Arc::new(Profile {
+) -> Arc<PublishedProfile> {
+    Arc::new(PublishedProfile {
         name: config.name.clone(),
         snapshot: ArcSwap::from_pointee(ProfileSnapshot::new(config, catalog, indexes)),
     })
 }
 
 /// Logs which configured names are not used. Each set of names is logged only once.
-fn warn_of_renames(profile: &config::Profile, catalog: &Catalog, before: &Catalog) {
+fn warn_of_renames(profile: &config::ProfileConfig, catalog: &Catalog, before: &Catalog) {
     if catalog.refused_renames().eq(before.refused_renames()) {
         return;
     }

@@ -17,7 +17,7 @@ use std::{
 
 use foldhash::{HashMap, fast::RandomState};
 use mainstay_core::{
-    catalog::{Catalog, ListKind, Target},
+    catalog::{Catalog, ItemTarget, ListKind},
     ids::ServerName,
     message,
 };
@@ -92,7 +92,7 @@ struct Posting {
 /// A tool that is indexed.
 struct Tool<'c> {
     exposed: &'c str,
-    target: &'c Target,
+    target: &'c ItemTarget,
     item: &'c str,
     key: u64,
 }

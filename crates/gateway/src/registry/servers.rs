@@ -6,20 +6,23 @@ use foldhash::HashMap;
 use mainstay_config::ServerStanding;
 use mainstay_core::ids::ServerName;
 
-use crate::supervisor::Server;
+use crate::supervisor::ServerHandle;
 
 /// All servers. A snapshot, which each change replaces as a whole.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     /// All servers, in configuration order.
-    pub list: Vec<Arc<Server>>,
+    pub list: Vec<Arc<ServerHandle>>,
     by_name: HashMap<ServerName, usize>,
     /// Standings of the servers that are not in the file.
     pub standings: HashMap<ServerName, ServerStanding>,
 }
 
 impl Servers {
-    pub fn new(list: Vec<Arc<Server>>, standings: HashMap<ServerName, ServerStanding>) -> Self {
+    pub fn new(
+        list: Vec<Arc<ServerHandle>>,
+        standings: HashMap<ServerName, ServerStanding>,
+    ) -> Self {
         let by_name = list
             .iter()
             .enumerate()
@@ -32,7 +35,7 @@ impl Servers {
         }
     }
 
-    pub fn named(&self, name: &ServerName) -> Option<&Arc<Server>> {
+    pub fn named(&self, name: &ServerName) -> Option<&Arc<ServerHandle>> {
         self.by_name.get(name).map(|&index| &self.list[index])
     }
 }

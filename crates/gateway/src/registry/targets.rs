@@ -12,7 +12,7 @@ use std::{
 
 use mainstay_config::{ServerStanding, ServerTarget, Syntax, edit::Document, folded};
 use mainstay_core::{config::ServerConfig, ids::ServerName};
-use mainstay_platform::{blocking::off_the_runtime, environment::Origin, state};
+use mainstay_platform::{blocking::off_the_runtime, environment::ConfigurationSource, state};
 
 use crate::supervisor::names_with_catalogs;
 
@@ -115,7 +115,7 @@ impl KnownTargets {
 }
 
 /// The targets of the servers in a file and on the command line.
-pub(super) fn file_targets(origin: Option<&Origin>, text: Option<&String>) -> Targets {
+pub(super) fn file_targets(origin: Option<&ConfigurationSource>, text: Option<&String>) -> Targets {
     let Some(origin) = origin else {
         return Targets::default();
     };

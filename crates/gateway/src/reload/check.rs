@@ -13,7 +13,7 @@ use mainstay_core::{
 };
 use mainstay_platform::{
     blocking::off_the_runtime,
-    environment::{LoadError, Loaded, Origin},
+    environment::{ConfigurationSource, LoadError, Loaded},
 };
 use serde_json::Value;
 
@@ -30,13 +30,13 @@ pub enum Proposal {
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// Errors first. Positions refer to the proposed text. A value has none.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ConfigFinding>,
     /// The plan. `None` if the proposal would be refused.
     pub plan: Option<ReloadPlan>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct ConfigFinding {
     pub severity: Severity,
     pub finding: ConfigError,
 }
@@ -47,7 +47,7 @@ pub enum Severity {
     Warning,
 }
 
-impl Finding {
+impl ConfigFinding {
     fn new(severity: Severity, finding: &ConfigError) -> Self {
         Self {
             severity,
@@ -66,7 +66,7 @@ impl Finding {
 
 /// The findings of a proposal, and its configuration if it is valid.
 struct CheckedProposal {
-    findings: Vec<Finding>,
+    findings: Vec<ConfigFinding>,
     config: Option<Config>,
 }
 
@@ -92,7 +92,7 @@ impl Reloader {
 }
 
 fn read(
-    origin: &Origin,
+    origin: &ConfigurationSource,
     file: &str,
     syntax: Syntax,
     proposal: Proposal,
@@ -129,7 +129,7 @@ fn read(
 }
 
 fn checked_text(
-    origin: &Origin,
+    origin: &ConfigurationSource,
     masked: &str,
     restored: &RestoredText,
 ) -> Result<CheckedProposal, Failure> {
@@ -143,7 +143,7 @@ fn checked_text(
 
 fn refused(finding: ConfigError) -> CheckedProposal {
     CheckedProposal {
-        findings: vec![Finding {
+        findings: vec![ConfigFinding {
             severity: Severity::Error,
             finding,
         }],
@@ -151,12 +151,12 @@ fn refused(finding: ConfigError) -> CheckedProposal {
     }
 }
 
-fn parsed(origin: &Origin, text: &str) -> Result<CheckedProposal, Failure> {
+fn parsed(origin: &ConfigurationSource, text: &str) -> Result<CheckedProposal, Failure> {
     match origin.parse(Some(text)) {
         Ok(loaded) => {
             let is_valid = loaded.config.problems().next().is_none();
             Ok(CheckedProposal {
-                findings: Finding::of_loaded(&loaded),
+                findings: ConfigFinding::of_loaded(&loaded),
                 config: is_valid.then_some(loaded.config),
             })
         }
@@ -164,7 +164,7 @@ fn parsed(origin: &Origin, text: &str) -> Result<CheckedProposal, Failure> {
             findings: errors
                 .0
                 .iter()
-                .map(|error| Finding::new(Severity::Error, error))
+                .map(|error| ConfigFinding::new(Severity::Error, error))
                 .collect(),
             config: None,
         }),

@@ -20,7 +20,7 @@ use mainstay_core::{
 use mainstay_platform::{
     blocking::off_the_runtime,
     config_history::{ChangedBy, ConfigHistory},
-    environment::{LoadError, Loaded, Origin, Process},
+    environment::{ConfigurationSource, LoadError, Loaded, Process},
     state::StateDir,
 };
 use serde_json::{Map, Value};
@@ -30,7 +30,7 @@ use crate::registry::{Changing, OnDuplicate, duplicate};
 
 /// A change of the file.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub enum FileChange {
     Put {
         name: ServerName,
         entry: Entry,
@@ -75,7 +75,7 @@ impl Keeping {
 
 impl Reloader {
     /// Changes the file, and applies it. Placeholders stand for the secrets in the file.
-    pub fn write(self: &Arc<Self>, change: Change, by: ChangedBy) -> Changing<ReloadPlan> {
+    pub fn write(self: &Arc<Self>, change: FileChange, by: ChangedBy) -> Changing<ReloadPlan> {
         self.write_over(change, None, by)
     }
 
@@ -83,7 +83,7 @@ impl Reloader {
     /// ([`super::FileText::digest`]).
     pub fn write_if_unchanged(
         self: &Arc<Self>,
-        change: Change,
+        change: FileChange,
         digest: String,
         by: ChangedBy,
     ) -> Changing<ReloadPlan> {
@@ -92,7 +92,7 @@ impl Reloader {
 
     fn write_over(
         self: &Arc<Self>,
-        change: Change,
+        change: FileChange,
         digest: Option<String>,
         by: ChangedBy,
     ) -> Changing<ReloadPlan> {
@@ -152,7 +152,7 @@ impl Reloader {
     }
 }
 
-impl Change {
+impl FileChange {
     fn name(&self) -> Option<&ServerName> {
         match self {
             Self::Put { name, .. } | Self::Remove(name) | Self::Switch { name, .. } => Some(name),
@@ -162,15 +162,15 @@ impl Change {
 }
 
 /// Changes the file of this origin without a daemon. Returns the new configuration.
-pub fn change_file(origin: &Origin, change: Change) -> Result<Loaded, Failure> {
+pub fn change_file(origin: &ConfigurationSource, change: FileChange) -> Result<Loaded, Failure> {
     let keeping = Keeping::of_command();
     Ok(change_and_save(origin, None, change, None, &keeping)?.loaded)
 }
 
 fn change_and_save(
-    origin: &Origin,
+    origin: &ConfigurationSource,
     in_force: Option<&str>,
-    change: Change,
+    change: FileChange,
     digest: Option<&str>,
     keeping: &Keeping,
 ) -> Result<ChangedFile, Failure> {
@@ -186,7 +186,7 @@ fn change_and_save(
 }
 
 /// The path of the file, whether or not it exists.
-pub(super) fn config_path(origin: &Origin) -> Result<PathBuf, Failure> {
+pub(super) fn config_path(origin: &ConfigurationSource) -> Result<PathBuf, Failure> {
     origin.path().ok_or_else(|| {
         let message = "there is no place for a configuration: neither MAINSTAY_HOME nor a home folder is known";
         Failure::new(FailureKind::NotSaved, message)
@@ -194,7 +194,10 @@ pub(super) fn config_path(origin: &Origin) -> Result<PathBuf, Failure> {
 }
 
 /// The text of the file. If it is missing, the text in force.
-pub(super) fn text_to_change(origin: &Origin, in_force: Option<&str>) -> Result<String, Failure> {
+pub(super) fn text_to_change(
+    origin: &ConfigurationSource,
+    in_force: Option<&str>,
+) -> Result<String, Failure> {
     Ok(match (origin.text(), in_force) {
         (Ok(Some(text)), _) => text,
         (Ok(None), None) => edit::NEW.to_owned(),
@@ -219,7 +222,7 @@ fn write(path: &Path, text: &str, keeping: &Keeping) -> Result<(), Failure> {
     let is_new = !path.exists();
     let save = || save::save(path, text);
     let saved = match &keeping.state {
-        Some(state) => ConfigHistory::of(state, path).around(keeping.by, save),
+        Some(state) => ConfigHistory::for_file(state, path).around(keeping.by, save),
         None => save(),
     };
     saved.map_err(|error| unsaved(path, &error))?;
@@ -235,18 +238,23 @@ pub(super) fn unsaved(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// The text after the change. Fails if the configuration would be invalid.
-fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<ChangedFile, Failure> {
+fn apply(
+    origin: &ConfigurationSource,
+    path: &Path,
+    text: &str,
+    change: FileChange,
+) -> Result<ChangedFile, Failure> {
     let document = Document::read(text, Syntax::of_path(path)).map_err(unusable)?;
     let changed_name = change.name().cloned();
-    let is_import = matches!(change, Change::Import(_));
+    let is_import = matches!(change, FileChange::Import(_));
     let mut submitted = None;
     match change {
-        Change::Text(masked) => {
+        FileChange::Text(masked) => {
             let restored = text::restored(&masked, text, Syntax::of_path(path))?;
             submitted = Some((masked, restored));
             Ok(())
         }
-        Change::Import(entries) => entries
+        FileChange::Import(entries) => entries
             .into_iter()
             .try_for_each(|(name, mut entry)| {
                 if origin.is_of_clients() {
@@ -255,7 +263,7 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
                 document.put(&name, &entry).map_err(unusable)
             })
             .map(Ok)?,
-        Change::Put {
+        FileChange::Put {
             name,
             mut entry,
             on_duplicate,
@@ -274,9 +282,9 @@ fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Cha
             }
             document.put(&name, &entry)
         }
-        Change::Remove(name) => document.remove(&name),
-        Change::Switch { name, enabled } => document.switch(&name, enabled),
-        Change::Whole(value) => {
+        FileChange::Remove(name) => document.remove(&name),
+        FileChange::Switch { name, enabled } => document.switch(&name, enabled),
+        FileChange::Whole(value) => {
             let value = restored(&value, &document.value().map_err(unusable)?)?;
             document.become_value(&value)
         }
@@ -343,13 +351,13 @@ pub(super) fn unknown_secret_failure(
     position: Option<(usize, usize)>,
 ) -> Failure {
     let message = format!("Invalid configuration: {secret}");
-    let finding = unknown_secret(secret, position).told();
+    let finding = unknown_secret(secret, position).to_json();
     Failure::new(FailureKind::InvalidConfig, message).with("findings", vec![finding])
 }
 
 /// In a file given by `--mcp-clients-config`, each server states its transport.
 fn state_transport(
-    origin: &Origin,
+    origin: &ConfigurationSource,
     text: &str,
     name: &ServerName,
     entry: &mut Map<String, Value>,
@@ -374,14 +382,14 @@ fn state_transport(
 /// The failure for an entry that has changed since it was read.
 pub fn entry_changed(name: &ServerName) -> Failure {
     let message = format!("The entry of server '{name}' has changed since it was read");
-    Failure::new(FailureKind::ConfigChanged, message).of_server(name)
+    Failure::new(FailureKind::ConfigChanged, message).with_server(name)
 }
 
 pub(super) fn unusable(error: EditError) -> Failure {
     match error {
         EditError::NotThere(name) => {
             let message = format!("Server '{name}' does not stand in the file");
-            Failure::new(FailureKind::ServerNotFound, message).of_server(&name)
+            Failure::new(FailureKind::ServerNotFound, message).with_server(&name)
         }
         other => Failure::new(
             FailureKind::InvalidConfig,

@@ -8,9 +8,9 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
 };
 use mainstay_platform::{
-    config_history::{ChangedBy, ConfigHistory, Restored, Version},
+    config_history::{ChangedBy, ConfigHistory, RestoredVersion, Version},
     encoding::Encoding,
-    environment::Origin,
+    environment::ConfigurationSource,
     state::StateError,
 };
 use similar::TextDiff;
@@ -31,7 +31,7 @@ const MAX_COMPARING: Duration = Duration::from_millis(500);
 
 /// The versions of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct History {
+pub struct FileHistory {
     /// The newest first.
     pub versions: Vec<Version>,
     /// True if the file differs from the newest version.
@@ -52,7 +52,7 @@ pub struct ShownVersion {
 
 /// The result of an undo.
 #[derive(Clone, Debug)]
-pub struct Undone {
+pub struct UndoResult {
     /// The version whose content the file has again.
     pub restored: u64,
     /// The number of the file's new version.
@@ -62,8 +62,8 @@ pub struct Undone {
 }
 
 /// The versions of this file.
-pub fn history_of(history: &ConfigHistory) -> Result<History, StateError> {
-    Ok(History {
+pub fn file_history(history: &ConfigHistory) -> Result<FileHistory, StateError> {
+    Ok(FileHistory {
         versions: history.versions()?,
         is_changed: history.is_changed()?,
     })
@@ -102,21 +102,24 @@ fn difference(before: &str, after: &str) -> String {
 }
 
 /// Calls `write` to change a configuration's file for a command, and stores its versions.
-pub fn change_around<T, E>(path: &Path, write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+pub fn change_with_history<T, E>(
+    path: &Path,
+    write: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
     let Keeping { state, by } = Keeping::of_command();
     match state {
-        Some(state) => ConfigHistory::of(&state, path).around(by, write),
+        Some(state) => ConfigHistory::for_file(&state, path).around(by, write),
         None => write(),
     }
 }
 
 /// Restores a version of the file of this origin without a daemon.
 pub fn undo_file(
-    origin: &Origin,
+    origin: &ConfigurationSource,
     history: &ConfigHistory,
     version: Option<u64>,
     force: bool,
-) -> Result<Undone, Failure> {
+) -> Result<UndoResult, Failure> {
     let before = origin.load().ok();
     let restored = restore(origin, history, version, force, ChangedBy::Command)?;
     let after = &restored.done.loaded.config;
@@ -124,7 +127,7 @@ pub fn undo_file(
         Some(before) => ReloadPlan::between(&before.config, after),
         None => ReloadPlan::between(&Config::default(), after),
     };
-    Ok(Undone {
+    Ok(UndoResult {
         restored: restored.restored,
         version: restored.version,
         plan,
@@ -132,12 +135,12 @@ pub fn undo_file(
 }
 
 fn restore(
-    origin: &Origin,
+    origin: &ConfigurationSource,
     history: &ConfigHistory,
     version: Option<u64>,
     force: bool,
     by: ChangedBy,
-) -> Result<Restored<ChangedFile>, Failure> {
+) -> Result<RestoredVersion<ChangedFile>, Failure> {
     let path = edit::config_path(origin)?;
     history.restore(by, version, force, |bytes| {
         let text = Encoding::decode(bytes.to_vec()).unwrap_or_default();
@@ -150,9 +153,9 @@ fn restore(
 
 impl Reloader {
     /// The versions of the file.
-    pub async fn versions(&self) -> Result<History, StateError> {
-        let versions = self.with_history(history_of).await;
-        versions.unwrap_or_else(|| Ok(History::default()))
+    pub async fn versions(&self) -> Result<FileHistory, StateError> {
+        let versions = self.with_history(file_history).await;
+        versions.unwrap_or_else(|| Ok(FileHistory::default()))
     }
 
     /// A version with its text.
@@ -167,19 +170,19 @@ impl Reloader {
         version: Option<u64>,
         force: bool,
         by: ChangedBy,
-    ) -> Changing<Undone> {
+    ) -> Changing<UndoResult> {
         let this = Arc::clone(self);
         self.registry.run_to_end(async move {
             let (state, origin) = (this.history.clone(), this.origin.clone());
             let write = move |_: Option<&str>| {
                 let files = state.zip(origin.path());
                 let (state, path) = files.ok_or_else(no_history)?;
-                let history = ConfigHistory::of(&state, &path);
+                let history = ConfigHistory::for_file(&state, &path);
                 let restored = restore(&origin, &history, version, force, by)?;
                 Ok((restored.done, (restored.restored, restored.version)))
             };
             let (plan, (restored, version)) = this.apply_written(write, None).await?;
-            Ok(Undone {
+            Ok(UndoResult {
                 restored,
                 version,
                 plan,

@@ -8,9 +8,11 @@ use mainstay_core::{
     era::Eras,
     ids::Epoch,
     lifecycle::Loss,
-    start::{Sight, Watch},
+    start::{StartSample, Watch},
 };
-use mainstay_transport::{self as transport, Opening, Running, Session, SignsOfWork, Unopened};
+use mainstay_transport::{
+    self as transport, Opening, RunningConnection, SignsOfWork, Unopened, UpstreamSession,
+};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
@@ -28,7 +30,7 @@ pub enum AttemptProgress {
     Begun,
     /// Its processes showed a sign of work at this time.
     AtWork(Instant),
-    Opened(Arc<Session>),
+    Opened(Arc<UpstreamSession>),
 }
 
 /// The end of an attempt, or of the session that it opened.
@@ -154,7 +156,7 @@ async fn start(
     mut slot: Slot,
     silence: Duration,
     at_work: impl Fn(Instant),
-) -> Result<(Session, Running), Unopened> {
+) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     let signs = Arc::clone(&opening.signs);
     let mut watch = Watch::new(silence, Instant::now().into_std());
     // Boxed, so that this memory is freed when the handshake is done: the attempt lasts as long as
@@ -179,7 +181,7 @@ async fn start(
     }
 }
 
-async fn look(signs: &SignsOfWork, due: Instant) -> Sight {
+async fn look(signs: &SignsOfWork, due: Instant) -> StartSample {
     tokio::time::sleep_until(due).await;
     signs.look().await
 }

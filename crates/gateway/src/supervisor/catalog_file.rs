@@ -9,7 +9,7 @@ use std::{
 };
 
 use mainstay_core::{
-    catalog::{self, ITEM_OVERHEAD, KeptCatalog, MAX_FORMER, ServerCatalog},
+    catalog::{self, ITEM_OVERHEAD, MAX_FORMER, ServerCatalog, StoredCatalog},
     config::{Launch, ServerConfig},
     era::Eras,
     ids::ServerName,
@@ -43,9 +43,9 @@ impl CatalogFile {
 
     /// Reads what the server offered last. `None` if the file cannot be read, or if the server was
     /// reached in another way then.
-    pub fn load(&self) -> Option<KeptCatalog> {
+    pub fn load(&self) -> Option<StoredCatalog> {
         let text = self.text()?;
-        let catalog = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
+        let catalog = StoredCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
             .inspect_err(|error| tracing::warn!(server = %self.server, path = %self.path.display(), %error, "a kept catalog is unusable"))
             .ok()?;
         (catalog.launch == self.launch).then_some(catalog)
@@ -73,7 +73,7 @@ impl CatalogFile {
         catalog: &ServerCatalog,
         eras: Eras,
     ) -> io::Result<()> {
-        let text = KeptCatalog::write(&self.launch, &declared.0, catalog, eras);
+        let text = StoredCatalog::write(&self.launch, &declared.0, catalog, eras);
         if text.len() > MAX_BYTES {
             return Err(io::Error::other(format!("it exceeds {MAX_BYTES} bytes")));
         }

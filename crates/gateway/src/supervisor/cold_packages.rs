@@ -43,7 +43,7 @@ impl ColdPackages {
 
     /// The package of a start, if it is not cached yet.
     fn cold(&self, launch: &StdioLaunch) -> Option<(CachedPackage, PackageState)> {
-        let package = CachedPackage::of(&launch.command, &launch.args)?;
+        let package = CachedPackage::from_command(&launch.command, &launch.args)?;
         let mut packages = self.packages();
         if packages.len() >= MAX_PACKAGES && !packages.contains_key(&package) {
             return None;

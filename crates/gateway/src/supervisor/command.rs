@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mainstay_core::{config::ServerConfig, failure::Failure, ids::Epoch};
-use mainstay_transport::{Listener, Session};
+use mainstay_transport::{Listener, UpstreamSession};
 use tokio::sync::oneshot;
 
 use super::{
@@ -51,5 +51,5 @@ pub struct OpenIsolated {
     pub counts: bool,
     pub initialize: Arc<str>,
     pub listener: Arc<dyn Listener>,
-    pub reply: oneshot::Sender<Result<Arc<Session>, Failure>>,
+    pub reply: oneshot::Sender<Result<Arc<UpstreamSession>, Failure>>,
 }

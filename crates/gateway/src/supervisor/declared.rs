@@ -8,7 +8,7 @@ use mainstay_core::{
     era::{ClientCapabilities, Era, Eras, Revision},
     message,
 };
-use mainstay_transport::{self as transport, Session};
+use mainstay_transport::{self as transport, UpstreamSession};
 use serde_json::Value;
 
 use super::{fleet::Fleet, sole::Sole};
@@ -17,7 +17,7 @@ use super::{fleet::Fleet, sole::Sole};
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
 /// The capabilities that the server declared, for an event.
-pub fn capabilities(session: &Session) -> Value {
+pub fn capabilities(session: &UpstreamSession) -> Value {
     let answer = session.initialize_answer.result();
     answer
         .and_then(|result| message::member(result, "capabilities"))

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use mainstay_core::{catalog::ListKind, ids::ServerName, message::Method, trouble::EntryPlace};
 use mainstay_platform::lineage::Lineage;
-use mainstay_transport::{Notice, Reserve, logs::Logs};
+use mainstay_transport::{Notice, Reserve, logs::ServerLogs};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     queue::Queue,
     sole::{Asks, Sole},
 };
-use crate::{events::Events, history::StatusHistory};
+use crate::{events::EventRing, history::StatusHistory};
 
 /// A supervisor's report to the registry.
 #[derive(Debug)]
@@ -35,10 +35,10 @@ pub enum SupervisorReport {
 pub struct Fleet {
     pub pace: Pace,
     pub reports: mpsc::Sender<(ServerName, SupervisorReport)>,
-    pub events: Events,
+    pub events: EventRing,
     /// Records changes of servers' statuses.
     pub history: StatusHistory,
-    pub logs: Logs,
+    pub logs: ServerLogs,
     /// The folder of the catalog files.
     pub catalogs: Option<PathBuf>,
     pub lineage: Lineage,

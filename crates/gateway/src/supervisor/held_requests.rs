@@ -13,7 +13,7 @@ use std::{
 };
 
 use mainstay_core::era::questions::PATIENCE_WITH_PROGRAMS;
-use mainstay_transport::{Note, Question};
+use mainstay_transport::{QuestionNote, ServerQuestion};
 use parking_lot::Mutex;
 use tokio::{
     sync::mpsc,
@@ -26,7 +26,7 @@ const MAX_HELD: usize = 16;
 /// The held requests of one session.
 #[derive(Debug, Default)]
 pub struct HeldRequests {
-    waiting: Mutex<Vec<(Instant, Question)>>,
+    waiting: Mutex<Vec<(Instant, ServerQuestion)>>,
     has_any: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl HeldRequests {
     }
 
     /// Holds a request for the next call. The request is refused if no call comes in time.
-    pub fn keep(self: &Arc<Self>, request: Question) {
+    pub fn keep(self: &Arc<Self>, request: ServerQuestion) {
         let until = Instant::now() + PATIENCE_WITH_PROGRAMS;
         {
             let mut waiting = self.waiting.lock();
@@ -57,10 +57,10 @@ impl HeldRequests {
 
     /// Asks the client by means of a call, and waits until it has answered. Requests that the
     /// client cannot be asked are refused.
-    pub async fn ask_by(&self, ask: impl Fn(Question) -> Result<(), Question>) {
+    pub async fn ask_by(&self, ask: impl Fn(ServerQuestion) -> Result<(), ServerQuestion>) {
         let (open, mut answered) = mpsc::channel(1);
         for mut request in self.take_if(|_| true) {
-            request.noted(Some(Box::new(Open {
+            request.set_note(Some(Box::new(Open {
                 _open: open.clone(),
             })));
             drop(ask(request));
@@ -69,7 +69,7 @@ impl HeldRequests {
         timeout(PATIENCE_WITH_PROGRAMS, answered.recv()).await.ok();
     }
 
-    fn take_if(&self, is_due: impl Fn(Instant) -> bool) -> Vec<Question> {
+    fn take_if(&self, is_due: impl Fn(Instant) -> bool) -> Vec<ServerQuestion> {
         let mut waiting = self.waiting.lock();
         let requests = waiting
             .extract_if(.., |(until, _)| is_due(*until))
@@ -86,4 +86,4 @@ struct Open {
     _open: mpsc::Sender<Infallible>,
 }
 
-impl Note for Open {}
+impl QuestionNote for Open {}

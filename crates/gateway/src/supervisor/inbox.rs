@@ -4,8 +4,8 @@ use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use mainstay_core::{catalog::ListKind, ids::ServerName, message::Method};
 use mainstay_transport::{
-    Listener, Notice, Question,
-    logs::{ServerLog, Throttle, Verdict},
+    Listener, Notice, ServerQuestion,
+    logs::{ServerLog, Throttle, ThrottleVerdict},
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -49,7 +49,7 @@ impl Waiting {
 #[derive(Debug)]
 pub enum Unsolicited {
     Notice(Notice),
-    Question(Question),
+    Question(ServerQuestion),
 }
 
 /// The announcement in a notice. `None` if a second such notice would add information.
@@ -96,7 +96,7 @@ impl InboxReader {
 
 impl Listener for Inbox {
     /// Drops the notice if the queue is full, so that slow readers do not block the server.
-    fn hear(&self, notice: Notice) {
+    fn take_notice(&self, notice: Notice) {
         let announcement = announcement(&notice);
         if let Some(announcement) = &announcement
             && !self.waiting.set().insert(announcement.clone())
@@ -116,14 +116,14 @@ impl Listener for Inbox {
             self.log.dropped_notifications(1);
             // Held for a few operations, never across an await.
             let mut full = self.full.lock();
-            if let Verdict::Say(dropped) = full.happened(1, Instant::now()) {
+            if let ThrottleVerdict::Report(dropped) = full.happened(1, Instant::now()) {
                 tracing::warn!(server = %self.server, method = notice.method.name(), dropped, "notifications were dropped: too many are waiting");
             }
         }
     }
 
     /// Drops the question if the queue is full, which refuses it.
-    fn ask(&self, question: Question) {
+    fn ask(&self, question: ServerQuestion) {
         let question = Box::new(Unsolicited::Question(question));
         self.unsolicited.try_send(question).ok();
     }
@@ -132,7 +132,7 @@ impl Listener for Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay_transport::{Frame, logs::Logs};
+    use mainstay_transport::{Frame, logs::ServerLogs};
 
     fn notice(method: Method, params: &str) -> Notice {
         let text = format!(
@@ -146,13 +146,13 @@ mod tests {
     #[tokio::test]
     async fn an_announcement_that_waits_is_as_good_as_a_thousand() {
         let server = ServerName::new("x").expect("a name");
-        let log = Logs::default().server(&server);
+        let log = ServerLogs::default().server(&server);
         let (inbox, mut reader) = Inbox::new(server, Arc::clone(&log));
         for _ in 0..1000 {
-            inbox.hear(notice(Method::ToolsChanged, "{}"));
-            inbox.hear(notice(Method::PromptsChanged, "{}"));
+            inbox.take_notice(notice(Method::ToolsChanged, "{}"));
+            inbox.take_notice(notice(Method::PromptsChanged, "{}"));
             for uri in ["a", "b"] {
-                inbox.hear(notice(
+                inbox.take_notice(notice(
                     Method::ResourceUpdated,
                     &format!(r#"{{"uri":"x://{uri}"}}"#),
                 ));
@@ -177,11 +177,11 @@ mod tests {
             ]
         );
         // A later announcement is queued again.
-        inbox.hear(notice(Method::ToolsChanged, "{}"));
+        inbox.take_notice(notice(Method::ToolsChanged, "{}"));
         assert!(reader.recv().await.is_some());
         // Notices that cannot be merged are limited in number.
         for _ in 0..MAX_NOTICES + 10 {
-            inbox.hear(notice(Method::LogMessage, "{}"));
+            inbox.take_notice(notice(Method::LogMessage, "{}"));
         }
         assert_eq!(log.diagnostics().dropped_notifications, 10);
     }

@@ -12,7 +12,7 @@ use mainstay_core::{
     era::LogLevel,
     failure::{Failure, FailureKind},
 };
-use mainstay_transport::{Listener, Session};
+use mainstay_transport::{Listener, UpstreamSession};
 use tokio::{
     sync::{Mutex, oneshot},
     time::{Instant, timeout_at},
@@ -21,7 +21,7 @@ use tokio::{
 use super::{
     command::{OpenIsolated, SupervisorCommand},
     held_requests::HeldRequests,
-    server::Server,
+    server::ServerHandle,
     session_key::{IsolatedSessionId, SessionKey},
     session_settings::SessionSettings,
     usage::{Usage, UseGuard},
@@ -31,7 +31,7 @@ use super::{
 /// closed to make room for another, and closed when this handle is dropped.
 #[derive(Debug)]
 pub struct IsolatedSession {
-    pub server: Arc<Server>,
+    pub server: Arc<ServerHandle>,
     /// The client's settings. They outlive each single upstream session.
     pub settings: Arc<SessionSettings>,
     pub held_requests: Arc<HeldRequests>,
@@ -51,7 +51,7 @@ pub struct IsolatedSession {
 
 impl IsolatedSession {
     pub(super) fn new(
-        server: Arc<Server>,
+        server: Arc<ServerHandle>,
         id: IsolatedSessionId,
         initialize: Arc<str>,
         listener: Arc<dyn Listener>,
@@ -79,13 +79,13 @@ impl IsolatedSession {
     }
 
     /// The session, if it is open.
-    pub fn live_session(&self) -> Option<Arc<Session>> {
+    pub fn live_session(&self) -> Option<Arc<UpstreamSession>> {
         self.usage.live_session()
     }
 
     /// The live session. Opens one if there is none. A caller that uses the session for more than
     /// its handshake must hold a [`UseGuard`] from before this call until it is done.
-    pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
+    pub async fn session(&self, deadline: Instant) -> Result<Arc<UpstreamSession>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
         }
@@ -95,11 +95,11 @@ impl IsolatedSession {
                 "Server '{}' did not open a session in time",
                 self.server.name
             );
-            Err(Failure::new(FailureKind::ConnectFailed, message).of_server(&self.server.name))
+            Err(Failure::new(FailureKind::ConnectFailed, message).with_server(&self.server.name))
         })
     }
 
-    async fn open(&self) -> Result<Arc<Session>, Failure> {
+    async fn open(&self) -> Result<Arc<UpstreamSession>, Failure> {
         let (reply, answer) = oneshot::channel();
         let open = SupervisorCommand::OpenIsolated(OpenIsolated {
             id: self.id,

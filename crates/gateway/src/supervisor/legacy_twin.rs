@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use mainstay_transport::Session;
+use mainstay_transport::UpstreamSession;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{isolated_session::IsolatedSession, server::Server};
+use super::{isolated_session::IsolatedSession, server::ServerHandle};
 
 /// The legacy session, opened at the first legacy call.
 #[derive(Debug, Default)]
@@ -15,7 +15,11 @@ pub struct LegacyTwin(Mutex<Option<Arc<IsolatedSession>>>);
 
 impl LegacyTwin {
     /// The session. `None` if the server gives none, so that the caller uses the modern session.
-    pub async fn session(&self, server: &Arc<Server>, deadline: Instant) -> Option<Arc<Session>> {
+    pub async fn session(
+        &self,
+        server: &Arc<ServerHandle>,
+        deadline: Instant,
+    ) -> Option<Arc<UpstreamSession>> {
         if server.eras().legacy == Some(false) {
             return None;
         }

@@ -3,14 +3,14 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use mainstay_core::{
-    catalog::{self, ITEM_OVERHEAD, Item, ListKind, ServerCatalog},
+    catalog::{self, CatalogItem, ITEM_OVERHEAD, ListKind, ServerCatalog},
     era::{Capabilities, code},
     event::EventKind,
     ids::ServerName,
     message,
 };
 use mainstay_platform::blocking::off_the_runtime_if_long;
-use mainstay_transport::{Budget, InterruptionKind, MAX_LIST_BYTES, Session};
+use mainstay_transport::{Budget, InterruptionKind, MAX_LIST_BYTES, UpstreamSession};
 use tokio::time::timeout;
 
 use super::shares::{Shares, mib};
@@ -50,7 +50,7 @@ pub enum ListOutcome {
 /// Reads these lists. The other lists are taken from the catalog before. A list that cannot be read
 /// keeps its last complete state: a failure is no empty list.
 pub async fn list(
-    session: &Session,
+    session: &UpstreamSession,
     server: &ServerName,
     kinds: &[ListKind],
     before: Option<Arc<ServerCatalog>>,
@@ -81,7 +81,7 @@ pub async fn list(
         ends.push((kind, end));
     }
     let items = read.iter().flat_map(|(_, items)| items);
-    let bytes = items.map(Item::size).sum();
+    let bytes = items.map(CatalogItem::size).sum();
     let renewing = move || renewed(before.as_ref(), capabilities, instructions, read);
     let (catalog, tools_changed) = off_the_runtime_if_long(bytes, renewing).await;
     // Not before all lists are read: the limit applies also to the reading.
@@ -112,7 +112,7 @@ fn renewed(
     before: Option<&Arc<ServerCatalog>>,
     capabilities: Capabilities,
     instructions: Option<String>,
-    mut read: Vec<(ListKind, Vec<Item>)>,
+    mut read: Vec<(ListKind, Vec<CatalogItem>)>,
 ) -> (Arc<ServerCatalog>, Option<EventKind>) {
     let mut catalog = ServerCatalog {
         capabilities,
@@ -194,13 +194,13 @@ enum ListError {
 /// The items of a list that were read.
 #[derive(Debug)]
 struct Pages {
-    items: Vec<catalog::Item>,
+    items: Vec<catalog::CatalogItem>,
     /// The limit at which the list was cut off.
     cut: Option<ListLimit>,
 }
 
 async fn pages(
-    session: &Session,
+    session: &UpstreamSession,
     server: &ServerName,
     kind: ListKind,
     budget: &Budget,
@@ -262,7 +262,7 @@ async fn pages(
 mod tests {
     use super::*;
 
-    fn tools(names: &[&str]) -> Vec<Item> {
+    fn tools(names: &[&str]) -> Vec<CatalogItem> {
         let tools: Vec<String> = names
             .iter()
             .map(|name| format!(r#"{{"name":"{name}"}}"#))

@@ -7,9 +7,9 @@ use std::{
 
 use mainstay_core::{
     ids::Epoch,
-    lifecycle::{Effect, Event, Lifecycle, Policy, Status},
+    lifecycle::{Effect, Event, Lifecycle, Policy, SessionStatus},
 };
-use mainstay_transport::{Listener, Session, Stop};
+use mainstay_transport::{Listener, Stop, UpstreamSession};
 use tokio::time::Instant;
 
 pub struct ManagedSession {
@@ -17,7 +17,7 @@ pub struct ManagedSession {
     pub policy: Policy,
     pub stop: Stop,
     /// The session, while it is up.
-    pub session: Option<Arc<Session>>,
+    pub session: Option<Arc<UpstreamSession>>,
     /// The `initialize` parameters that open it.
     pub initialize: Arc<str>,
     /// The `initialize` parameters of the latest attempt.
@@ -54,7 +54,7 @@ impl ManagedSession {
         effect
     }
 
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> SessionStatus {
         self.lifecycle.status(&self.policy)
     }
 

@@ -45,7 +45,7 @@ pub use self::{
     open_questions::{Answerer, OpenQuestion, OpenQuestions},
     pace::Pace,
     queue::{Cause, Queue, Queued},
-    server::{Server, supervise},
+    server::{ServerHandle, supervise},
     server_view::{Crash, Crashes, ServerView},
     session_settings::SessionSettings,
     shares::reserve,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mainstay_core::{ids::ServerName, principal::Principal};
-use mainstay_transport::{Note, Question};
+use mainstay_transport::{QuestionNote, ServerQuestion};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Maximum number of listed questions. Further questions are asked, but not listed.
@@ -56,10 +56,10 @@ impl OpenQuestions {
         self: &Arc<Self>,
         server: &ServerName,
         answerer: Answerer,
-        question: &mut Question,
+        question: &mut ServerQuestion,
     ) {
         // Remove the question's earlier place first: its drop locks the list.
-        question.noted(None);
+        question.set_note(None);
         let mut list = self.list();
         if list.count >= MAX_LISTED {
             tracing::debug!(%server, "an open question is not shown: too many are");
@@ -77,7 +77,7 @@ impl OpenQuestions {
         let server_questions = list.by_server.entry(server.clone()).or_default();
         server_questions.insert(id, open);
         drop(list);
-        question.noted(Some(Box::new(ListedQuestion {
+        question.set_note(Some(Box::new(ListedQuestion {
             questions: Arc::clone(self),
             server: server.clone(),
             id,
@@ -114,7 +114,7 @@ struct ListedQuestion {
     id: u64,
 }
 
-impl Note for ListedQuestion {}
+impl QuestionNote for ListedQuestion {}
 
 impl Drop for ListedQuestion {
     fn drop(&mut self) {
@@ -135,10 +135,10 @@ mod tests {
 
     use super::*;
 
-    fn question(server: &ServerName) -> Question {
+    fn question(server: &ServerName) -> ServerQuestion {
         let request = r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}"#;
         let request = Frame::read(request.into()).expect("a request");
-        Question::of_round(server.clone(), request).0
+        ServerQuestion::of_round(server.clone(), request).0
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Urgency {
     /// Resolves when the start takes precedence over others.
     async fn is_pressing(&mut self) {
         if let Some(requested) = &mut self.requested
-            && self.rank != Rank::Asked
+            && self.rank != Rank::Requested
             && requested.wait_for(|requested| *requested).await.is_ok()
         {
             return;
@@ -75,7 +75,7 @@ impl Pace {
                 let mut slot = tokio::select! {
                     biased;
                     slot = waiting.slot() => slot,
-                    () = urgency.is_pressing() => WaitingStart::take(&self.starts, Rank::Asked).slot().await,
+                    () = urgency.is_pressing() => WaitingStart::take(&self.starts, Rank::Requested).slot().await,
                 };
                 slot.cold = cold;
                 Some(slot)

@@ -4,12 +4,12 @@ use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use mainstay_core::{
-    health::{BUSY_SHARE, Excuse, Fault, FaultKind, Method as ProbeMethod, Outcome, Policy},
+    health::{BUSY_SHARE, Excuse, Fault, FaultKind, HealthPolicy, ProbeMethod, ProbeOutcome},
     ids::{Epoch, ServerName},
     message::Method,
 };
 use mainstay_transport::{
-    self as transport, Frame, HealthUrl, Interruption, InterruptionKind, Session,
+    self as transport, Frame, HealthUrl, Interruption, InterruptionKind, UpstreamSession,
 };
 use tokio::{
     task::JoinSet,
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The running probes of one server.
 #[derive(Default)]
-pub struct Probes(JoinSet<(SessionKey, Epoch, Outcome)>);
+pub struct Probes(JoinSet<(SessionKey, Epoch, ProbeOutcome)>);
 
 impl Probes {
     /// Starts a probe of one session. A probe that panics counts as failed, because the lifecycle
@@ -35,14 +35,14 @@ impl Probes {
         server: ServerName,
         key: SessionKey,
         epoch: Epoch,
-        probe: impl Future<Output = Outcome> + Send + 'static,
+        probe: impl Future<Output = ProbeOutcome> + Send + 'static,
     ) {
         let probing = async move {
             let outcome = AssertUnwindSafe(probe).catch_unwind().await;
             let outcome = outcome.unwrap_or_else(|_| {
                 // The panic hook has logged the message and the place of the panic.
                 tracing::error!(%server, which = ?key, %epoch, "a probe panicked");
-                Outcome::Failed("the probe failed by a fault in Mainstay".to_owned())
+                ProbeOutcome::Failed("the probe failed by a fault in Mainstay".to_owned())
             });
             (key, epoch, outcome)
         };
@@ -50,7 +50,7 @@ impl Probes {
     }
 
     /// The next outcome. Never resolves while no probe runs. Cancel-safe.
-    pub async fn next(&mut self) -> (SessionKey, Epoch, Outcome) {
+    pub async fn next(&mut self) -> (SessionKey, Epoch, ProbeOutcome) {
         while let Some(probed) = self.0.join_next().await {
             // An error means that the probe was aborted, which happens only in `shutdown`.
             if let Ok(probed) = probed {
@@ -66,19 +66,24 @@ impl Probes {
 }
 
 /// Runs one probe and returns its outcome. Takes at most twice the policy's timeout.
-pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>) -> Outcome {
+pub async fn probe(
+    session: Arc<UpstreamSession>,
+    policy: HealthPolicy,
+    url: Option<HealthUrl>,
+) -> ProbeOutcome {
     // A `ping` can kill the running call of a server that handles one request at a time. That call
     // has its own deadline.
     if session.liveness.may_be_at_work() {
-        return Outcome::Busy;
+        return ProbeOutcome::Busy;
     }
     // A health page does not show that calls are answered.
     let url = url.filter(|_| !session.liveness.is_stalled());
     let asked_at = Instant::now();
     let _waiting = session.liveness.probe();
     let mut answer = pin!(ask(&session, &policy, url.as_ref()));
-    let answered =
-        |outcome: Option<Outcome>| outcome.unwrap_or_else(|| Outcome::Answered(asked_at.elapsed()));
+    let answered = |outcome: Option<ProbeOutcome>| {
+        outcome.unwrap_or_else(|| ProbeOutcome::Answered(asked_at.elapsed()))
+    };
     let soon = PATIENCE.min(policy.timeout / 2);
     if let Ok(outcome) = timeout(soon, &mut answer).await {
         return answered(outcome);
@@ -92,22 +97,26 @@ pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>
         Ok(Some(answer)) => answered(judge(&answer)),
         Ok(None) | Err(_) => {
             let spent = cpu(&session).await.saturating_sub(cpu_before);
-            Outcome::Unanswered(excuse(&session, spent, watched_at.elapsed()))
+            ProbeOutcome::Unanswered(excuse(&session, spent, watched_at.elapsed()))
         }
     }
 }
 
 /// Sends the probe's request. `None` if the server is well.
-async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Option<Outcome> {
+async fn ask(
+    session: &UpstreamSession,
+    policy: &HealthPolicy,
+    url: Option<&HealthUrl>,
+) -> Option<ProbeOutcome> {
     let method = match (policy.method, url) {
         (ProbeMethod::Http, Some(url)) => {
             return match url.get().await {
                 // A server without this page is up: a wrong URL does not make it unhealthy.
                 Ok(200..300 | 404 | 405) => None,
-                Ok(status) => Some(Outcome::Failed(format!(
+                Ok(status) => Some(ProbeOutcome::Failed(format!(
                     "HTTP {status} from the health URL"
                 ))),
-                Err(error) => Some(Outcome::Failed(error.to_string())),
+                Err(error) => Some(ProbeOutcome::Failed(error.to_string())),
             };
         }
         (ProbeMethod::Ping | ProbeMethod::Http, _) => session.probe(),
@@ -129,9 +138,9 @@ fn is_refusal(answer: &Result<Frame, Interruption>) -> bool {
 
 /// The outcome for an answer. An answer to the request proves life, even an error such as −32601.
 /// Everything else is a failure, including an error without a request id.
-fn judge(answer: &Result<Frame, Interruption>) -> Option<Outcome> {
+fn judge(answer: &Result<Frame, Interruption>) -> Option<ProbeOutcome> {
     match answer {
-        Ok(frame) if frame.names_nothing() => Some(Outcome::Broken(Fault {
+        Ok(frame) if frame.names_nothing() => Some(ProbeOutcome::Broken(Fault {
             kind: FaultKind::Foreign,
             reason: format!(
                 "the server refused the question: {}",
@@ -140,20 +149,20 @@ fn judge(answer: &Result<Frame, Interruption>) -> Option<Outcome> {
         })),
         Ok(_) => None,
         Err(interruption) => Some(match interruption.fault() {
-            Some(fault) => Outcome::Broken(fault),
-            None => Outcome::Failed(interruption.to_string()),
+            Some(fault) => ProbeOutcome::Broken(fault),
+            None => ProbeOutcome::Failed(interruption.to_string()),
         }),
     }
 }
 
-async fn cpu(session: &Session) -> Duration {
+async fn cpu(session: &UpstreamSession) -> Duration {
     match session.pid {
         Some(pid) => transport::cpu_time(pid).await,
         None => Duration::ZERO,
     }
 }
 
-fn excuse(session: &Session, spent: Duration, during: Duration) -> Option<Excuse> {
+fn excuse(session: &UpstreamSession, spent: Duration, during: Duration) -> Option<Excuse> {
     if session.liveness.may_be_at_work() {
         Some(Excuse::Call)
     } else if spent > during.mul_f64(BUSY_SHARE) {
@@ -176,11 +185,11 @@ mod tests {
         probes.start(server(), SessionKey::Shared, Epoch(7), panics);
         let (key, epoch, outcome) = probes.next().await;
         assert_eq!((key, epoch), (SessionKey::Shared, Epoch(7)));
-        assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+        assert!(matches!(outcome, ProbeOutcome::Failed(_)), "{outcome:?}");
         // The set continues to work: the next probe has an outcome.
         probes.start(server(), SessionKey::Shared, Epoch(7), async {
-            Outcome::Busy
+            ProbeOutcome::Busy
         });
-        assert_eq!(probes.next().await.2, Outcome::Busy);
+        assert_eq!(probes.next().await.2, ProbeOutcome::Busy);
     }
 }

@@ -13,13 +13,13 @@ use mainstay_core::{
     ids::ServerName,
     principal::Principal,
 };
-use mainstay_transport::Question;
+use mainstay_transport::ServerQuestion;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::open_questions::{Answerer, OpenQuestions};
-use crate::events::Events;
+use crate::events::EventRing;
 
 /// Time that a request waits.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -33,7 +33,7 @@ pub struct Queue {
     /// Notified when a request is added.
     news: watch::Sender<()>,
     /// The daemon's events.
-    events: Events,
+    events: EventRing,
     /// The open questions of all servers, including those for clients.
     open: Arc<OpenQuestions>,
 }
@@ -58,7 +58,7 @@ pub struct Cause {
 struct WaitingRequest {
     server: ServerName,
     cause: Option<Cause>,
-    question: Question,
+    question: ServerQuestion,
     asked_at: SystemTime,
     until: Instant,
     /// Removes the request when nobody can receive its answer any more.
@@ -80,7 +80,7 @@ pub struct Queued {
 
 impl Queue {
     /// Publishes its requests as these events.
-    pub fn new(events: Events) -> Self {
+    pub fn new(events: EventRing) -> Self {
         Self {
             events,
             ..Self::default()
@@ -103,13 +103,13 @@ impl Queue {
         self: &Arc<Self>,
         server: &ServerName,
         cause: Option<Cause>,
-        mut question: Question,
+        mut question: ServerQuestion,
     ) {
         self.expire();
         self.open.show(server, Answerer::Operator, &mut question);
         let mut state = self.state();
         if state.waiting.len() >= MAX_WAITING {
-            question.hindered("too many requests wait for an answer by hand");
+            question.set_obstacle("too many requests wait for an answer by hand");
             tracing::warn!(%server, "a request of the server was refused: too many are waiting");
             return;
         }
@@ -161,7 +161,7 @@ impl Queue {
     }
 
     /// Removes a request, so that the caller can answer or refuse it.
-    pub fn take(&self, id: u64, outcome: Settled) -> Option<Question> {
+    pub fn take(&self, id: u64, outcome: Settled) -> Option<ServerQuestion> {
         self.expire();
         if self.is_over(id) {
             self.end(id);
@@ -181,7 +181,7 @@ impl Queue {
     fn end(&self, id: u64) {
         let waiting = self.state().waiting.remove(&id);
         if let Some(waiting) = waiting {
-            let outcome = match waiting.question.taken_back() {
+            let outcome = match waiting.question.withdrawal() {
                 Some(_) => Settled::TakenBack,
                 None => Settled::Disconnected,
             };

@@ -5,18 +5,18 @@ use std::time::Duration;
 use mainstay_core::{
     config::{ConfigError, Launch},
     failure::{Failure, FailureKind, limit_words},
-    lifecycle::State,
+    lifecycle::SessionState,
     message,
     trouble::{self, EntryPlace, NextStep},
 };
 use tokio::time::Instant;
 
-use super::{kept_down::KeptDown, server::Server, server_view::ServerView};
+use super::{kept_down::KeptDown, server::ServerHandle, server_view::ServerView};
 
 /// Maximum number of bytes that are shown of a line of a starting server's stderr.
 const MAX_SHOWN_LINE: usize = 200;
 
-impl Server {
+impl ServerHandle {
     /// Describes the start that is under way, with the last line of the process's stderr, or else
     /// the last line on its stdout that is no message.
     pub fn start_words(&self) -> Option<String> {
@@ -25,7 +25,7 @@ impl Server {
         }
         let status = self.view.borrow().status.clone();
         let words = status.start_words(Instant::now().into_std())?;
-        let stderr = if status.begun.is_some() {
+        let stderr = if status.begun_at.is_some() {
             self.log.tail.texts()
         } else {
             Vec::new()
@@ -38,7 +38,7 @@ impl Server {
             None => match self
                 .log
                 .last_stray_line()
-                .filter(|_| status.begun.is_some())
+                .filter(|_| status.begun_at.is_some())
             {
                 Some(line) => format!("{words}: {}", trouble::misplaced(&line)),
                 None => words,
@@ -51,8 +51,8 @@ impl Server {
         let (view, name) = (self.view(), &self.name);
         // The words must fit into a sentence.
         let words = match view.state() {
-            State::Error => "not connected",
-            State::Failed => "down after repeated failures",
+            SessionState::Error => "not connected",
+            SessionState::Failed => "down after repeated failures",
             other => other.as_str(),
         };
         let message = format!("Server '{name}' is {}", self.explain_state(&view, words));
@@ -61,7 +61,7 @@ impl Server {
             ..Failure::new(FailureKind::ServerNotConnected, message)
         };
         let failure = view.describe(failure, name);
-        match (self.kept_down(), view.wanted) {
+        match (self.kept_down(), view.is_desired_up) {
             (Some(kept_down), _) => failure.with("status", kept_down.as_str()),
             // Its stderr from before the stop explains nothing.
             (None, false) => failure,
@@ -86,7 +86,7 @@ impl Server {
         match self.kept_down() {
             Some(KeptDown::Unapproved) => return format!("waiting for approval{step}"),
             Some(KeptDown::Disabled) => return format!("disabled{step}"),
-            None if !view.wanted => return format!("{words}: it is stopped{step}"),
+            None if !view.is_desired_up => return format!("{words}: it is stopped{step}"),
             None => {}
         }
         let mut described = words.to_owned();
@@ -106,15 +106,15 @@ impl Server {
     /// that the status's reason is about. While a new process starts, that is the process before
     /// it.
     pub fn last_words(&self, view: &ServerView) -> (Vec<String>, Option<String>) {
-        if view.status.begun.is_some() && view.status.reason.is_some() {
-            return (self.log.said_before().into_iter().collect(), None);
+        if view.status.begun_at.is_some() && view.status.reason.is_some() {
+            return (self.log.last_words_before().into_iter().collect(), None);
         }
         (self.log.tail.texts(), self.log.last_stray_line())
     }
 
     /// Adds the ids of responses that may have answered the handshake to the reason.
     pub fn with_foreign_ids(&self, reason: String, view: &ServerView) -> String {
-        let is_down = view.state() != State::Connected;
+        let is_down = view.state() != SessionState::Connected;
         match self.log.recent_foreign_ids().filter(|_| is_down) {
             Some(ids) if !reason.contains(&ids) => format!("{reason}; {ids}"),
             _ => reason,
@@ -131,11 +131,11 @@ impl Server {
         if let Launch::Broken(_) = self.config().launch {
             return Some(NextStep::CorrectEntry(self.entry_place.clone()));
         }
-        if !view.wanted {
+        if !view.is_desired_up {
             return Some(NextStep::Start);
         }
         let has_log = !self.log.tail.texts().is_empty() || self.log.last_stray_line().is_some();
-        NextStep::of(view.state(), view.status.unauthorized, has_log)
+        NextStep::for_state(view.state(), view.status.unauthorized, has_log)
     }
 
     /// The next step in words, after a separator. Empty if there is none.

@@ -15,11 +15,11 @@ use mainstay_core::{
     era::{Era, Eras},
     failure::{Failure, FailureKind},
     ids::{Epoch, ServerName},
-    lifecycle::State,
+    lifecycle::SessionState,
     principal::Principal,
     trouble::EntryPlace,
 };
-use mainstay_transport::{Listener, Question, Session, logs::ServerLog};
+use mainstay_transport::{Listener, ServerQuestion, UpstreamSession, logs::ServerLog};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinHandle,
@@ -54,7 +54,7 @@ const OPERATION_GRACE: Duration = Duration::from_secs(40);
 
 /// The handle of a server for all other tasks.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerHandle {
     pub name: ServerName,
     pub log: Arc<ServerLog>,
     config: Arc<ArcSwap<ServerConfig>>,
@@ -81,7 +81,10 @@ pub struct Server {
 
 /// Starts supervising a server. The task ends after [`Server::end`], when all sessions of the
 /// server have ended.
-pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
+pub fn supervise(
+    config: Arc<ServerConfig>,
+    fleet: Arc<Fleet>,
+) -> (Arc<ServerHandle>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let log = fleet.logs.server(&config.name);
     log.protect(&config);
@@ -91,7 +94,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let (name, is_isolated) = (config.name.clone(), !is_shared_by_one && isolates(&config));
     let stored = Arc::new(ArcSwap::new(config));
     let (task, view, listener) = Task::new(Arc::clone(&stored), Arc::clone(&log), fleet);
-    let server = Arc::new(Server {
+    let server = Arc::new(ServerHandle {
         name,
         isolated: AtomicBool::new(is_isolated),
         is_shared_by_one,
@@ -114,7 +117,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     (server, tokio::spawn(task.run(inbox).instrument(span)))
 }
 
-impl Server {
+impl ServerHandle {
     /// Calls of the shared session that may have crashed it.
     pub fn suspect_calls(&self) -> &SuspectCalls {
         &self.handles.suspect_calls
@@ -125,8 +128,8 @@ impl Server {
     }
 
     /// Time at which the server's last message arrived. `None` while the server is not up.
-    pub fn heard(&self) -> Option<std::time::Instant> {
-        self.view.borrow().heard()
+    pub fn last_message_at(&self) -> Option<std::time::Instant> {
+        self.view.borrow().last_message_at()
     }
 
     /// Receives the views to come. The channel closes when the server's supervisor has ended.
@@ -197,15 +200,15 @@ impl Server {
     }
 
     /// True if the operator wants this server up.
-    pub fn is_wanted(&self) -> bool {
-        self.view.borrow().wanted
+    pub fn is_desired_up(&self) -> bool {
+        self.view.borrow().is_desired_up
     }
 
     /// True if clients see what the server offers. With isolated sessions, the shared session, from
     /// which the lists come, may be down meanwhile.
     pub fn is_offered(&self) -> bool {
         self.view.borrow().is_offered()
-            || self.is_wanted() && self.config().isolation == Some(Isolation::Session)
+            || self.is_desired_up() && self.config().isolation == Some(Isolation::Session)
     }
 
     /// The transport of the last session, else the configured one: `stdio`, `http` or `sse`.
@@ -214,7 +217,7 @@ impl Server {
         last_transport.unwrap_or_else(|| self.config().transport())
     }
 
-    pub fn live_session(&self) -> Option<Arc<Session>> {
+    pub fn live_session(&self) -> Option<Arc<UpstreamSession>> {
         self.view
             .borrow()
             .session
@@ -228,7 +231,7 @@ impl Server {
         self: &Arc<Self>,
         era: Era,
         deadline: Instant,
-    ) -> Result<Arc<Session>, Failure> {
+    ) -> Result<Arc<UpstreamSession>, Failure> {
         let session = self.shared_session(deadline).await?;
         if era == Era::Legacy && session.is_stateless() {
             let legacy_twin = self.legacy_twin.session(self, deadline).await;
@@ -239,7 +242,7 @@ impl Server {
 
     /// Waits until `deadline` for one attempt if the server is on its way up. All callers share the
     /// attempt. A scheduled attempt is brought forward.
-    async fn shared_session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
+    async fn shared_session(&self, deadline: Instant) -> Result<Arc<UpstreamSession>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
         }
@@ -250,7 +253,7 @@ impl Server {
             .unwrap_or_else(|_| Err(self.not_in_time(deadline.saturating_duration_since(since))))
     }
 
-    async fn next_session(&self) -> Result<Arc<Session>, Failure> {
+    async fn next_session(&self) -> Result<Arc<UpstreamSession>, Failure> {
         self.hasten_start();
         let mut view = self.view.clone();
         // Wait for the attempt under way, else for the next one.
@@ -272,9 +275,9 @@ impl Server {
                 let status = &view.status;
                 let state = status.state;
                 // A session whose loss has not been noticed yet counts as connected.
-                let is_up = state == State::Connected;
+                let is_up = state == SessionState::Connected;
                 // Mainstay is starting, and has not started this server yet.
-                let is_next = view.wanted && status.epoch == Epoch::NONE;
+                let is_next = view.is_desired_up && status.epoch == Epoch::NONE;
                 let hopeful = state.is_hopeful() || is_up || status.attempting || is_next;
                 let from = status.calls_from.map(Instant::from_std);
                 let on_call = status.on_call && from.is_none_or(|from| from <= Instant::now());
@@ -296,7 +299,7 @@ impl Server {
     /// True if an attempt waits for attempts of other servers.
     pub fn waits_for_its_turn(&self) -> bool {
         let view = self.view.borrow();
-        view.status.attempting && view.status.begun.is_none()
+        view.status.attempting && view.status.begun_at.is_none()
     }
 
     /// Gives the server's start precedence over other starts, because a caller waits for it.
@@ -380,9 +383,11 @@ impl Server {
             let view = view
                 .wait_for(|view| match operation {
                     Operation::Start | Operation::Reconnect => {
-                        view.is_ready(epoch) || view.has_failed(epoch) || !view.wanted
+                        view.is_ready(epoch) || view.has_failed(epoch) || !view.is_desired_up
                     }
-                    Operation::Stop => view.status.state == State::Disconnected || view.wanted,
+                    Operation::Stop => {
+                        view.status.state == SessionState::Disconnected || view.is_desired_up
+                    }
                 })
                 .await
                 .map_err(|_| ended())?;
@@ -402,7 +407,7 @@ impl Server {
         operated
             .unwrap_or_else(|_| {
                 let message = format!("nothing came of it within {} s", limit.as_secs());
-                Err(Failure::new(FailureKind::ConnectFailed, message).of_server(&self.name))
+                Err(Failure::new(FailureKind::ConnectFailed, message).with_server(&self.name))
             })
             .map_err(|failure| self.with_stderr(failure))
     }
@@ -445,7 +450,7 @@ impl Server {
     }
 
     /// Queues a request of this server, with its cause, until a person answers it.
-    pub fn queue(&self, cause: Cause, mut question: Question) {
+    pub fn queue(&self, cause: Cause, mut question: ServerQuestion) {
         question.keep_waiting(None);
         self.queue.enter(&self.name, Some(cause), question);
     }
@@ -455,7 +460,7 @@ impl Server {
         &self,
         name: Option<&str>,
         principal: &Principal,
-        question: &mut Question,
+        question: &mut ServerQuestion,
     ) {
         let answerer = Answerer::Client {
             name: name.map(str::to_owned),

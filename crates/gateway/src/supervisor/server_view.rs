@@ -10,9 +10,9 @@ use mainstay_core::{
     era::Eras,
     failure::Failure,
     ids::{Epoch, ServerName},
-    lifecycle::{State, Status},
+    lifecycle::{SessionState, SessionStatus},
 };
-use mainstay_transport::Session;
+use mainstay_transport::UpstreamSession;
 use tokio::time::Instant;
 
 use super::listing_schedule::ListTrouble;
@@ -20,10 +20,10 @@ use super::listing_schedule::ListTrouble;
 /// A snapshot of a server.
 #[derive(Clone, Debug)]
 pub struct ServerView {
-    pub status: Status,
+    pub status: SessionStatus,
     /// True if the operator wants the server up.
-    pub wanted: bool,
-    pub session: Option<Arc<Session>>,
+    pub is_desired_up: bool,
+    pub session: Option<Arc<UpstreamSession>>,
     /// The last complete catalog. It is retained while the server is down, and between runs.
     pub catalog: Option<Arc<ServerCatalog>>,
     /// The attempt whose session returned the catalog. `None` if the catalog is from an earlier
@@ -74,21 +74,22 @@ pub struct Crash {
 impl ServerView {
     /// True if the server is connected and its lists come from this attempt or a later one.
     pub fn is_ready(&self, epoch: Epoch) -> bool {
-        self.status.state == State::Connected && self.listed.is_some_and(|listed| listed >= epoch)
+        self.status.state == SessionState::Connected
+            && self.listed.is_some_and(|listed| listed >= epoch)
     }
 
     /// True if clients see what the server offers: its operator wants it up, and Mainstay
     /// reconnects it if it is down.
     pub fn is_offered(&self) -> bool {
-        self.wanted && self.status.is_kept_up()
+        self.is_desired_up && self.status.is_kept_up()
     }
 
     /// True if a listing is due: of the open session, or of one that is being opened.
     pub fn is_to_be_listed(&self) -> bool {
         let status = &self.status;
         match status.state {
-            State::Connected => !self.is_ready(status.epoch),
-            State::Connecting | State::Reconnecting => status.next_retry.is_none(),
+            SessionState::Connected => !self.is_ready(status.epoch),
+            SessionState::Connecting | SessionState::Reconnecting => status.next_retry.is_none(),
             _ => false,
         }
     }
@@ -97,7 +98,7 @@ impl ServerView {
     pub fn has_failed(&self, epoch: Epoch) -> bool {
         self.status.epoch >= epoch
             && !self.status.attempting
-            && self.status.state != State::Connected
+            && self.status.state != SessionState::Connected
             && self.session.is_none()
     }
 
@@ -108,7 +109,7 @@ impl ServerView {
     /// Updates the times since which the server is down or degraded. Call it after each change of
     /// the status or the lists.
     pub(super) fn update_since(&mut self) {
-        let is_connected = self.status.state == State::Connected;
+        let is_connected = self.status.state == SessionState::Connected;
         let is_degraded = is_connected && self.is_degraded();
         let update = |since: &mut Option<SystemTime>, holds: bool| {
             *since = holds.then(|| since.unwrap_or_else(SystemTime::now));
@@ -131,37 +132,39 @@ impl ServerView {
 
     /// The state for a call that fails now. It includes a loss that the supervisor has not
     /// handled yet.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SessionState {
         let over = self
             .session
             .as_ref()
             .is_some_and(|session| session.is_over());
         match self.status.state {
-            State::Connected if over => self.status.if_lost,
-            _ if !self.wanted => State::Disconnected,
+            SessionState::Connected if over => self.status.if_lost,
+            _ if !self.is_desired_up => SessionState::Disconnected,
             state => state,
         }
     }
 
     /// Time at which the server's last message arrived. `None` while the server is not up. Newer
     /// than the lifecycle's health data, which the supervisor updates only at intervals.
-    pub fn heard(&self) -> Option<std::time::Instant> {
+    pub fn last_message_at(&self) -> Option<std::time::Instant> {
         let health = self.status.health.as_ref()?;
         let session = self.session.as_ref();
-        let last_message_at = session.map(|session| session.liveness.heard().into_std());
-        Some(last_message_at.map_or(health.heard, |time| time.max(health.heard)))
+        let last_message_at = session.map(|session| session.liveness.last_message_at().into_std());
+        Some(last_message_at.map_or(health.last_message_at, |time| {
+            time.max(health.last_message_at)
+        }))
     }
 
     /// Adds the server's status to the failure of one of its calls.
     pub fn describe(&self, failure: Failure, server: &ServerName) -> Failure {
         let status = &self.status;
         let mut failure = failure
-            .of_server(server)
+            .with_server(server)
             .with("status", self.state().as_str());
         if status.attempt > 0 {
             failure = failure.with("attempt", status.attempt);
         }
-        if self.state() == State::Reconnecting {
+        if self.state() == SessionState::Reconnecting {
             failure = failure.with("lastAttempt", status.attempt);
         }
         if let Some(reason) = &status.reason {
@@ -180,8 +183,8 @@ impl ServerView {
     /// The health of the server in `mainstay health`.
     pub fn diagnosis(&self) -> &'static str {
         match self.state() {
-            State::Connected if self.is_degraded() => "unhealthy",
-            State::Connected => "healthy",
+            SessionState::Connected if self.is_degraded() => "unhealthy",
+            SessionState::Connected => "healthy",
             other => other.as_str(),
         }
     }

@@ -9,7 +9,7 @@ use mainstay_core::{
     ids::ServerName,
     message::{self, Method},
 };
-use mainstay_transport::{Frame, Listener, Notice, Session};
+use mainstay_transport::{Frame, Listener, Notice, UpstreamSession};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Maximum number of subscriptions that are restored, and bytes of their URIs. Clients have far
@@ -72,7 +72,7 @@ impl SessionSettings {
 
     /// True if the client accepts a log message of this level. If it has set no level, the server
     /// decides.
-    pub fn hears(&self, level: Option<LogLevel>) -> bool {
+    pub fn accepts_level(&self, level: Option<LogLevel>) -> bool {
         let minimum = self.state().level;
         minimum
             .zip(level)
@@ -118,7 +118,7 @@ impl SessionSettings {
 
     /// The URI by which the client knows a resource that has changed. A server may name a part of a
     /// resource that was subscribed to (specification, resources, "Subscriptions").
-    pub fn used(&self, uri: &str) -> Option<Box<str>> {
+    pub fn client_uri(&self, uri: &str) -> Option<Box<str>> {
         let state = self.state();
         if let Some(used) = state.resources.get(uri) {
             return Some(used.clone());
@@ -131,7 +131,7 @@ impl SessionSettings {
     }
 
     /// Sets the log level and the subscriptions on a new session.
-    pub async fn restore(&self, session: &Session) {
+    pub async fn restore(&self, session: &UpstreamSession) {
         let (level, uris) = {
             let state = self.state();
             let uris: Vec<Box<str>> = state.resources.keys().cloned().collect();
@@ -158,7 +158,7 @@ impl SessionSettings {
     }
 
     /// Sets the log level of a session, if the session supports that.
-    pub(super) async fn apply_log_level(&self, session: &Session, level: LogLevel) {
+    pub(super) async fn apply_log_level(&self, session: &UpstreamSession, level: LogLevel) {
         if session.takes_log_level()
             && let Err(error) = session.set_log_level(level).await
         {
@@ -168,7 +168,7 @@ impl SessionSettings {
 
     /// Sends the client notices of everything that it may have missed while it had no session: each
     /// resource that it is subscribed to, and each list whose changes the server announces.
-    pub fn notify_missed(&self, session: &Session, listener: &Arc<dyn Listener>) {
+    pub fn notify_missed(&self, session: &UpstreamSession, listener: &Arc<dyn Listener>) {
         if !self.has_client {
             return;
         }
@@ -191,7 +191,7 @@ impl SessionSettings {
         for (method, params) in missed {
             let text = message::request(None, method.name(), params.as_deref());
             if let Ok(frame) = Frame::read(text.into()) {
-                listener.hear(Notice { method, frame });
+                listener.take_notice(Notice { method, frame });
             }
         }
     }
@@ -210,9 +210,12 @@ mod tests {
         let settings = empty();
         assert!(settings.subscribe("x://a", "mainstay+s:x://a"));
         assert!(!settings.subscribe("x://a", "x://a"));
-        assert_eq!(settings.used("x://a").as_deref(), Some("x://a"));
-        assert_eq!(settings.used("x://a/part").as_deref(), Some("x://a/part"));
-        assert_eq!(settings.used("x://b"), None);
+        assert_eq!(settings.client_uri("x://a").as_deref(), Some("x://a"));
+        assert_eq!(
+            settings.client_uri("x://a/part").as_deref(),
+            Some("x://a/part")
+        );
+        assert_eq!(settings.client_uri("x://b"), None);
         assert!(settings.unsubscribe("x://a") && !settings.unsubscribe("x://a"));
         assert_eq!(settings.state().bytes, 0);
     }

@@ -44,7 +44,7 @@ impl Shares {
             .filter_map(|other| self.lists[other as usize].as_ref())
             .map(Budget::used)
             .sum();
-        Budget::of(MAX_LIST_BYTES.saturating_sub(used), &self.reserve)
+        Budget::with_reserve(MAX_LIST_BYTES.saturating_sub(used), &self.reserve)
     }
 
     /// Sets the budget of a list that has been read. It counts the list's bytes.

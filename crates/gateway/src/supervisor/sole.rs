@@ -7,7 +7,7 @@ use mainstay_core::{
     era::{ClientCapabilities, Era},
     ids::ServerName,
 };
-use mainstay_transport::Question;
+use mainstay_transport::ServerQuestion;
 use tokio::sync::watch;
 
 /// Time that servers wait for the client's first message, which declares its capabilities. Clients
@@ -18,7 +18,7 @@ pub const SILENCE: Duration = Duration::from_secs(1);
 /// The means to ask the client.
 pub trait Asks: Debug + Send + Sync {
     /// Asks the client. Returns the question if the client cannot be asked.
-    fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question>;
+    fn ask(&self, server: &ServerName, question: ServerQuestion) -> Result<(), ServerQuestion>;
 }
 
 /// The only client, as far as it is known.
@@ -50,7 +50,7 @@ impl Sole {
     }
 
     /// Sets the declaration of a client that makes a request without a session. Only its first request counts.
-    pub fn hear(&self, capabilities: &ClientCapabilities) {
+    pub fn note_request(&self, capabilities: &ClientCapabilities) {
         self.0.send_if_modified(|declared| {
             let is_first = declared.is_none();
             if is_first {

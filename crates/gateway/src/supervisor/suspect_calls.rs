@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use mainstay_core::suspects::{CallSignature, RefusedCall, Suspects, Verdict};
+use mainstay_core::suspects::{CallSignature, CrashVerdict, RefusedCall, Suspects};
 use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
 
@@ -36,20 +36,20 @@ impl SuspectCalls {
         let suspects = suspects.as_ref()?;
         let work = work()?;
         let name = work.name()?;
-        check(suspects, work.asked(&name)?)
+        check(suspects, work.signature(&name)?)
     }
 
     /// Records a crash of the process with these calls in flight, and returns the verdict.
-    pub fn crashed(&self, lost: &[PossibleSuspect]) -> Verdict {
+    pub fn crashed(&self, lost: &[PossibleSuspect]) -> CrashVerdict {
         let named: Vec<_> = lost
             .iter()
             .filter_map(|work| Some((work, work.name()?)))
             .collect();
         let in_flight: Vec<_> = named
             .iter()
-            .filter_map(|(work, name)| work.asked(name))
+            .filter_map(|(work, name)| work.signature(name))
             .collect();
-        let mut verdict = Verdict::default();
+        let mut verdict = CrashVerdict::default();
         self.change(|suspects| {
             let (next, found) = suspects.crashed(&in_flight, now());
             verdict = found;

@@ -21,11 +21,11 @@ use mainstay_core::{
     config::ServerConfig,
     era::{Era, Eras},
     event::{EventKind, Observer},
-    health::{Action, FailingCalls, Fault, Outcome},
+    health::{FailingCalls, Fault, HealthAction, ProbeOutcome},
     ids::{Epoch, ServerName},
-    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
+    lifecycle::{Effect, Event, Loss, Policy, SessionReport as LifeReport},
 };
-use mainstay_transport::{Listener, Session, logs::ServerLog};
+use mainstay_transport::{Listener, UpstreamSession, logs::ServerLog};
 use tokio::{
     sync::{mpsc, watch},
     task::{self, JoinSet},
@@ -65,7 +65,7 @@ enum Input {
     Command(Option<SupervisorCommand>),
     Progress(SessionKey, Epoch, AttemptProgress),
     Ended(SessionKey, Epoch, Ending),
-    Probed(SessionKey, Epoch, Outcome),
+    Probed(SessionKey, Epoch, ProbeOutcome),
     Listed(Option<FinishedListing>),
     Unsolicited(Unsolicited),
     /// The only client has declared its capabilities.
@@ -192,11 +192,11 @@ impl Task {
         let initialize = shared_initialize(&config, &fleet);
         let shared = ManagedSession::new(policy(&config), initialize, Arc::clone(&inbox));
         let catalog_file = catalog_file(&fleet, &config);
-        let mut shares = Shares::new(fleet.reserve.clone());
+        let mut list_budget = Shares::new(fleet.reserve.clone());
         let (catalog, kept_eras, offered_to) =
             match catalog_file.as_ref().and_then(CatalogFile::load) {
                 Some(mut kept_catalog) => {
-                    shares.admit(&config.name, &mut kept_catalog.catalog);
+                    list_budget.admit(&config.name, &mut kept_catalog.catalog);
                     let offered_to = Declarations::read(kept_catalog.declared);
                     (
                         Some(Arc::new(kept_catalog.catalog)),
@@ -210,7 +210,7 @@ impl Task {
         let is_wanted = config.connects_at_start();
         let (view, view_receiver) = watch::channel(ServerView {
             status: shared.status(),
-            wanted: is_wanted,
+            is_desired_up: is_wanted,
             session: None,
             attempted: !is_wanted,
             has_kept_lists: false,
@@ -248,7 +248,7 @@ impl Task {
                 unmatched: Vec::new(),
                 listings: Listings::default(),
                 pending_tools_event: None,
-                shares,
+                shares: list_budget,
                 catalog_file,
                 kept_eras,
                 offered_to,
@@ -383,10 +383,10 @@ impl Task {
             Input::Ended(key, epoch, ending) => self.handle_ended(key, epoch, ending),
             Input::Probed(key, epoch, outcome) => {
                 let outcome = match outcome {
-                    Outcome::Failed(reason) => {
-                        Outcome::Failed(self.log.shown(&reason).into_owned())
+                    ProbeOutcome::Failed(reason) => {
+                        ProbeOutcome::Failed(self.log.redacted(&reason).into_owned())
                     }
-                    Outcome::Broken(fault) => Outcome::Broken(self.redacted(&fault)),
+                    ProbeOutcome::Broken(fault) => ProbeOutcome::Broken(self.redacted(&fault)),
                     other => other,
                 };
                 tracing::debug!(server = %self.config.name, ?outcome, "probed");
@@ -427,7 +427,7 @@ impl Task {
         if self.lists.offered_to.contain(&self.shared.initialize) {
             self.view.send_modify(|view| view.has_kept_lists = true);
         }
-        if self.view.borrow().wanted {
+        if self.view.borrow().is_desired_up {
             self.step(SessionKey::Shared, Event::Start);
         }
     }
@@ -446,7 +446,7 @@ impl Task {
     /// 2026-07-28 gets the declaration with each request.
     fn reopen_if_redeclared(&mut self) {
         let shared = &self.shared;
-        let is_legacy = |session: &Arc<Session>| session.era() == Era::Legacy;
+        let is_legacy = |session: &Arc<UpstreamSession>| session.era() == Era::Legacy;
         if shared.initialize != shared.begun_with && shared.session.as_ref().is_some_and(is_legacy)
         {
             self.step(SessionKey::Shared, Event::Reconnect);
@@ -475,17 +475,17 @@ impl Task {
             return;
         };
         let epoch = managed.epoch();
-        let last_message_at = session.liveness.heard().into_std();
+        let last_message_at = session.liveness.last_message_at().into_std();
         let (failed, fault) = session.liveness.failed();
         let fault = fault.map(|fault| self.redacted(&fault));
         let calls = session.liveness.failing_calls();
         let calls = FailingCalls {
-            reason: self.log.shown(&calls.reason).into_owned(),
+            reason: self.log.redacted(&calls.reason).into_owned(),
             ..calls
         };
         let stalled = session.liveness.stalled();
         for report in [
-            LifeReport::Heard(last_message_at),
+            LifeReport::MessageReceived(last_message_at),
             LifeReport::Failed(failed, fault),
             LifeReport::FailedInRow(calls),
             LifeReport::Stalled(stalled),
@@ -499,7 +499,7 @@ impl Task {
     fn redacted(&self, fault: &Fault) -> Fault {
         Fault {
             kind: fault.kind,
-            reason: self.log.shown(&fault.reason).into_owned(),
+            reason: self.log.redacted(&fault.reason).into_owned(),
         }
     }
 
@@ -571,7 +571,7 @@ impl Task {
         if let Some(health) = health {
             // Log changes of health, whatever the policy's action is.
             tracing::warn!(server = %self.config.name, "its health turned: {health}");
-            if self.shared.policy.health.action == Action::Log {
+            if self.shared.policy.health.action == HealthAction::Log {
                 return;
             }
         }

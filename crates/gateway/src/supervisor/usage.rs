@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use mainstay_transport::Session;
+use mainstay_transport::UpstreamSession;
 use tokio::time::Instant;
 
 /// Bit in `users` that marks the session as closed. One atomic step can thus check that the session
@@ -19,7 +19,7 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 /// The state of an isolated session that its supervisor and its callers share.
 #[derive(Debug)]
 pub struct Usage {
-    current: ArcSwapOption<Session>,
+    current: ArcSwapOption<UpstreamSession>,
     /// True when the client has released the session.
     released: AtomicBool,
     since: Instant,
@@ -48,19 +48,19 @@ impl Usage {
     }
 
     /// The session, while it is open and may be used.
-    pub fn live_session(&self) -> Option<Arc<Session>> {
+    pub fn live_session(&self) -> Option<Arc<UpstreamSession>> {
         let session = self.current.load_full()?;
         (!self.is_closed() && !session.is_over()).then_some(session)
     }
 
-    pub fn is_current(&self, session: &Arc<Session>) -> bool {
+    pub fn is_current(&self, session: &Arc<UpstreamSession>) -> bool {
         let current = self.current.load();
         current
             .as_ref()
             .is_some_and(|current| Arc::ptr_eq(current, session))
     }
 
-    pub fn set_current(&self, session: Arc<Session>) {
+    pub fn set_current(&self, session: Arc<UpstreamSession>) {
         self.current.store(Some(session));
     }
 

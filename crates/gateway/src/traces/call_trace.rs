@@ -10,7 +10,7 @@ use mainstay_core::{
     era::Revision,
     ids::ServerName,
     message::{self, Method},
-    record::{Origin, TraceId},
+    record::{CallOrigin, TraceId},
     redact::{Redactor, Secrets},
     trace::SpanId,
 };
@@ -27,7 +27,7 @@ pub struct Subject {
     pub method: Method,
     /// The original name of the tool or prompt, or the resource's URI.
     pub name: Arc<str>,
-    pub origin: Arc<Origin>,
+    pub origin: Arc<CallOrigin>,
     /// The client's revision.
     pub revision: Revision,
     /// The client's id of its request, as JSON text.

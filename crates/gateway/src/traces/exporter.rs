@@ -4,7 +4,7 @@ use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use mainstay_core::redact::Redactor;
-use mainstay_transport::{NotTaken, Webhook};
+use mainstay_transport::{Webhook, WebhookError};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -90,7 +90,7 @@ impl Exporter {
 
     /// Posts until the collector accepts, or has refused too often. After the stop there are no
     /// more delays: a refused POST is repeated only once, at once.
-    async fn post(&self, request: &str) -> Result<(), NotTaken> {
+    async fn post(&self, request: &str) -> Result<(), WebhookError> {
         let mut delays = ExponentialBuilder::default()
             .with_min_delay(FIRST_DELAY)
             .with_max_times(RETRIES)

@@ -128,7 +128,7 @@ mod tests {
         config::{Secret, Telemetry, Webhook},
         ids::ServerName,
         message::Method,
-        record::{Door, Origin},
+        record::{CallOrigin, Door},
     };
     use tokio::sync::mpsc;
 
@@ -142,7 +142,7 @@ mod tests {
             server: ServerName::new("x").expect("a name"),
             method: Method::ResourcesRead,
             name: format!("file:///{}", "ü".repeat(100_000)).into(),
-            origin: Arc::new(Origin::of(Door::Rest)),
+            origin: Arc::new(CallOrigin::from_door(Door::Rest)),
             revision: Revision::LATEST,
             request_id: format!("\"{}\"", "i".repeat(100_000)).into(),
             is_piped: false,

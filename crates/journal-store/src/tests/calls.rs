@@ -8,12 +8,12 @@ async fn a_secret_in_the_name_of_a_client_is_not_kept() {
     let (room, secret) = (Room::new(), "ghp_0123456789abcdefghijABCDEFGHIJ");
     let journal = room.open();
     for _ in 0..2 {
-        let origin = Origin {
+        let origin = CallOrigin {
             client: Some(ClientInfo {
                 name: format!("client {secret}"),
                 version: format!("token={secret}"),
             }),
-            ..Origin::of(Door::McpHttp)
+            ..CallOrigin::from_door(Door::McpHttp)
         };
         let entry = journal.begin(Begun {
             origin: Arc::new(origin),
@@ -38,7 +38,7 @@ async fn a_secret_in_the_name_of_a_client_is_not_kept() {
 async fn a_record_says_all_that_was_known_of_its_call() {
     let (room, before) = (Room::new(), SystemTime::now());
     let journal = room.open();
-    let origin = Origin {
+    let origin = CallOrigin {
         door: Door::McpHttp,
         profile: Some("work".to_owned()),
         client: Some(ClientInfo {
@@ -83,7 +83,7 @@ async fn a_record_says_all_that_was_known_of_its_call() {
     let arguments = record.arguments.expect("arguments");
     assert_eq!(
         (arguments.size, arguments.cid),
-        (13, Some(Cid::of(br#"{"path":"/a"}"#)))
+        (13, Some(Cid::for_content(br#"{"path":"/a"}"#)))
     );
     assert_eq!(record.arguments_text.as_deref(), Some(r#"{"path":"/a"}"#));
     assert_eq!(text(&journal, arguments.cid).await, r#"{"path":"/a"}"#);
@@ -105,7 +105,7 @@ async fn every_end_has_its_words() {
         new_call("1"),
         failed(Status::Timeout, "call_timeout"),
     );
-    let refused = finished(Outcome::Answered {
+    let refused = finished(CallOutcome::Answered {
         result: Some("{}".into()),
         error: Some(RecordError {
             kind: "tool_error".into(),
@@ -161,9 +161,9 @@ async fn a_long_call_is_open_and_then_ends() {
     assert!(records[0].duration >= Some(Duration::from_millis(250)));
     assert_eq!(journal.counters().recorded, 1);
     let ended = journal.records(
-        Filter {
+        RecordFilter {
             statuses: vec![Status::Ok],
-            ..Filter::default()
+            ..RecordFilter::default()
         },
         10,
     );
@@ -185,7 +185,7 @@ async fn what_was_left_open_has_ended() {
     let journal = room.open();
     let records = all(&journal).await;
     let status = |arguments: &str| {
-        let cid = Some(Cid::of(arguments.as_bytes()));
+        let cid = Some(Cid::for_content(arguments.as_bytes()));
         let found = records
             .iter()
             .find(|record| record.arguments.is_some_and(|payload| payload.cid == cid));
@@ -195,9 +195,9 @@ async fn what_was_left_open_has_ended() {
     assert_eq!(status("2"), Status::Unknown);
     assert_eq!(status("3"), Status::Ok);
     // The filters find them, too.
-    let unknown = Filter {
+    let unknown = RecordFilter {
         statuses: vec![Status::Unknown],
-        ..Filter::default()
+        ..RecordFilter::default()
     };
     let page = journal.records(unknown, 10).await.expect("read");
     assert_eq!(page.total_count, 1);
@@ -293,7 +293,7 @@ async fn nobody_waits_in_vain() {
     let ended: Acknowledged = entry.finish(answered("{}"));
     ended.await.expect_err("closed");
     journal.flush().await.expect_err("closed");
-    Entry::none().intent().await.expect("not recorded");
+    JournalEntry::none().intent().await.expect("not recorded");
 
     let journal = room.open();
     room.database()
@@ -348,7 +348,7 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
         .expect("read")
         .expect("there");
     let page = reader
-        .records(&Filter::default(), 1000, &|| true)
+        .records(&RecordFilter::default(), 1000, &|| true)
         .expect("read");
     assert_eq!(page.calls, before);
     drop(reader);

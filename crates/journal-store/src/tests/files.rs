@@ -60,7 +60,7 @@ async fn the_oldest_go() {
     };
     let is_small = async || (size() < 24 * 1024 * 1024).then_some(());
     until("a journal of the size that was asked for", is_small).await;
-    let gone = Cid::of(large(0).as_bytes());
+    let gone = Cid::for_content(large(0).as_bytes());
     let error = journal.object(gone).await.expect_err("gone");
     assert!(matches!(error, JournalError::NoSuchObject(_)), "{error}");
     // Every remaining record has its objects.
@@ -230,7 +230,10 @@ async fn what_is_left_of_an_open_call_is_no_harm() {
     drop(open);
     journal.close().await;
     let journal = killed.open();
-    let page = journal.records(Filter::default(), 1).await.expect("read");
+    let page = journal
+        .records(RecordFilter::default(), 1)
+        .await
+        .expect("read");
     assert_eq!(page.calls[0].status, Status::Ok);
     journal.close().await;
 }
@@ -250,7 +253,7 @@ async fn it_is_tried_again() {
     journal.flush().await.expect_err("lost");
     assert_eq!(journal.counters().lost, 1);
     assert!(!journal.is_recording());
-    let unread = journal.records(Filter::default(), 1).await;
+    let unread = journal.records(RecordFilter::default(), 1).await;
     let error = unread.expect_err("no journal");
     assert!(matches!(error, JournalError::Absent(_)), "{error}");
 

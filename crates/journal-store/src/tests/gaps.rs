@@ -8,11 +8,14 @@ fn gap_calls(gaps: &[Gap]) -> u64 {
     gaps.iter().map(|gap| gap.calls).sum()
 }
 
-async fn history(journal: &Journal, since: SystemTime) -> History {
+async fn history(journal: &Journal, since: SystemTime) -> JournalHistory {
     answered_history(journal, since).await.expect("read")
 }
 
-async fn answered_history(journal: &Journal, since: SystemTime) -> Result<History, JournalError> {
+async fn answered_history(
+    journal: &Journal,
+    since: SystemTime,
+) -> Result<JournalHistory, JournalError> {
     let period = Period {
         server: None,
         since,
@@ -81,18 +84,21 @@ async fn what_a_full_disk_refused_is_a_gap_and_changes_come_later() {
     assert_eq!(transitions[0].reason, crashed.reason);
     assert_eq!(journal.counters().transitions_dropped, 0);
 
-    let page = journal.records(Filter::default(), 10).await.expect("read");
+    let page = journal
+        .records(RecordFilter::default(), 10)
+        .await
+        .expect("read");
     assert_eq!((page.calls.len(), gap_calls(&page.gaps)), (2, 3));
     // Neither the page before the outage nor a later period has the gap.
-    let before = Filter {
+    let before = RecordFilter {
         before: Some(page.calls[0].id),
-        ..Filter::default()
+        ..RecordFilter::default()
     };
     let older = journal.records(before, 10).await.expect("read");
     assert_eq!((older.calls.len(), older.gaps.len()), (1, 0));
-    let after = Filter {
+    let after = RecordFilter {
         since: Some(SystemTime::now()),
-        ..Filter::default()
+        ..RecordFilter::default()
     };
     let newer = journal.records(after, 10).await.expect("read");
     assert_eq!(newer.gaps, []);

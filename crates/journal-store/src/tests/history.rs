@@ -48,7 +48,7 @@ fn period_of(server: &str, span: Duration) -> Period {
     }
 }
 
-async fn read(journal: &Journal, period: Period) -> History {
+async fn read(journal: &Journal, period: Period) -> JournalHistory {
     journal.history(period).await.expect("read")
 }
 
@@ -60,7 +60,7 @@ fn words(history: &ServerHistory) -> Vec<&str> {
         .collect()
 }
 
-fn marks(history: &History) -> Vec<Mark> {
+fn marks(history: &JournalHistory) -> Vec<Mark> {
     history.daemon.iter().map(|(_, mark)| *mark).collect()
 }
 
@@ -75,7 +75,7 @@ async fn a_transition_is_read_as_it_was_noted() {
         ..StdioLaunch::default()
     };
     let config = ServerConfig::new(name("fs"), Launch::Stdio(launch));
-    let secrets = Secrets::of(&config).map(Arc::new);
+    let secrets = Secrets::from_config(&config).map(Arc::new);
     let crashed = Transition {
         degraded: true,
         reason: Some(format!("refused {secret}")),

@@ -21,13 +21,14 @@ use mainstay_core::{
     config::{self, Durability, Payloads, Redact},
     ids::ServerName,
     record::{
-        Attempt, Cid, ClientInfo, Door, Origin, Record, RecordError, RecordId, State, Status,
-        Target, TraceId,
+        CallAttempt, CallOrigin, Cid, ClientInfo, Door, Record, RecordError, RecordId, State,
+        Status, Target, TraceId,
     },
 };
 use mainstay_journal::{
-    Acknowledged, Begun, By, Entry, Filter, Finished, History, Holder, Journal, JournalError, Mark,
-    Order, Outcome, Page, Period, Range, ServerHistory, Transition, store::Keep,
+    Acknowledged, Begun, By, CallOutcome, Finished, Holder, Journal, JournalEntry, JournalError,
+    JournalHistory, Mark, Order, Period, Range, RecordFilter, RecordPage, ServerHistory,
+    Transition, store::Keep,
 };
 use mainstay_platform::state::create_private_dir;
 use mainstay_testkit::limits::DISK;
@@ -101,7 +102,7 @@ fn target(server: &str, tool: &str) -> Target {
 
 fn new_call(arguments: &str) -> Begun {
     Begun {
-        origin: Arc::new(Origin::of(Door::Rest)),
+        origin: Arc::new(CallOrigin::from_door(Door::Rest)),
         target: target("fs", "read"),
         is_listed: true,
         arguments: Some(arguments.to_owned().into()),
@@ -111,7 +112,7 @@ fn new_call(arguments: &str) -> Begun {
     }
 }
 
-fn finished(outcome: Outcome) -> Finished {
+fn finished(outcome: CallOutcome) -> Finished {
     Finished {
         outcome,
         attempts: 1,
@@ -122,8 +123,8 @@ fn finished(outcome: Outcome) -> Finished {
     }
 }
 
-fn attempt() -> Attempt {
-    Attempt {
+fn attempt() -> CallAttempt {
+    CallAttempt {
         ended: Duration::from_micros(40),
         state: State::NotSent,
         error: RecordError {
@@ -134,14 +135,14 @@ fn attempt() -> Attempt {
 }
 
 fn answered(result: impl Into<ByteString>) -> Finished {
-    finished(Outcome::Answered {
+    finished(CallOutcome::Answered {
         result: Some(result.into()),
         error: None,
     })
 }
 
 fn failed(status: Status, kind: &'static str) -> Finished {
-    finished(Outcome::Failed {
+    finished(CallOutcome::Failed {
         status,
         error: RecordError {
             kind: kind.into(),
@@ -187,7 +188,7 @@ fn call(journal: &Journal, new_call: Begun, end: Finished) {
 
 async fn all(journal: &Journal) -> Vec<Record> {
     journal.flush().await.expect("written");
-    let page = journal.records(Filter::default(), 1000).await;
+    let page = journal.records(RecordFilter::default(), 1000).await;
     page.expect("read").calls
 }
 

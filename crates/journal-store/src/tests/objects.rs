@@ -83,7 +83,7 @@ async fn damage_is_told() {
     fs::write(&file, bytes).expect("damaged");
     let error = journal.object_slice(large, 0, 10).await;
     assert!(matches!(error, Err(JournalError::Damaged(_))));
-    let unknown = Cid::of(b"never seen");
+    let unknown = Cid::for_content(b"never seen");
     let error = journal.object(unknown).await.expect_err("unknown");
     assert!(matches!(error, JournalError::NoSuchObject(_)), "{error}");
     journal.close().await;
@@ -157,14 +157,14 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
     let cid = records[0].arguments.expect("arguments").cid;
     let hidden = r#"{"n":1.10,"Password":"[redacted]","x":["[redacted]"]}"#;
     assert_eq!(text(&journal, cid).await, hidden);
-    assert_eq!(cid, Some(Cid::of(hidden.as_bytes())));
+    assert_eq!(cid, Some(Cid::for_content(hidden.as_bytes())));
 
     // An error and a name may hold secrets, too.
     let uri = Begun {
         target: target("fs", "file:///ghp_abc"),
         ..new_call("{}")
     };
-    let tool_error = |error: &str| Outcome::Answered {
+    let tool_error = |error: &str| CallOutcome::Answered {
         result: Some("{}".into()),
         error: Some(RecordError {
             kind: "tool_error".into(),
@@ -216,10 +216,13 @@ async fn objects_are_found_in_every_run() {
     }
     journal.flush().await.expect("written");
     for number in [0, 1, 5000, run - 1, run, run + 1, run + 1999] {
-        let cid = Cid::of(content(number).as_bytes());
+        let cid = Cid::for_content(content(number).as_bytes());
         assert_eq!(text(&journal, Some(cid)).await, content(number), "{number}");
     }
-    let page = journal.records(Filter::default(), 1).await.expect("read");
+    let page = journal
+        .records(RecordFilter::default(), 1)
+        .await
+        .expect("read");
     assert_eq!(i64::try_from(page.total_count), Ok(run + 2001));
     let runs = "SELECT sum(length(objects)) / 10 FROM digests WHERE id < 2048";
     let in_run: i64 = room
@@ -233,9 +236,9 @@ async fn objects_are_found_in_every_run() {
 /// A call of this principal to a tool of the same name.
 fn call_of(principal: &str, arguments: &str) -> Begun {
     Begun {
-        origin: Arc::new(Origin {
+        origin: Arc::new(CallOrigin {
             principal: Some(principal.to_owned()),
-            ..Origin::of(Door::McpHttp)
+            ..CallOrigin::from_door(Door::McpHttp)
         }),
         target: target("fs", principal),
         ..new_call(arguments)
@@ -254,7 +257,7 @@ async fn holders<'p>(journal: &Journal, content: &str, principals: &[&'p str]) -
                 tool == Some(&*principal)
             }
         };
-        let cid = Cid::of(content.as_bytes());
+        let cid = Cid::for_content(content.as_bytes());
         if journal.is_held(cid, may).await.expect("asked") {
             found.push(*principal);
         }
@@ -347,7 +350,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
              DROP TABLE holders; DROP TABLE transitions; PRAGMA user_version = 1;",
         )
         .expect("as it was");
-    let cid = |content: &str| Cid::of(content.as_bytes());
+    let cid = |content: &str| Cid::for_content(content.as_bytes());
     let last = (RUN + 5).to_string();
     let mut reader = Reader::open(room.folder.path())
         .expect("read")
@@ -384,7 +387,7 @@ async fn files_that_nobody_names_are_swept() {
     journal.close().await;
     let folder = room.path().join("objects").join("aa");
     fs::create_dir_all(&folder).expect("made");
-    let stray = folder.join(Cid::of(b"stray").to_string());
+    let stray = folder.join(Cid::for_content(b"stray").to_string());
     let foreign = folder.join("notes.txt");
     fs::write(&stray, "stray").expect("written");
     fs::write(&foreign, "mine").expect("written");

@@ -21,10 +21,10 @@ async fn filters_find_what_is_there() {
             name: format!("client-{}", number % 3),
             version: "1".to_owned(),
         };
-        let origin = Origin {
+        let origin = CallOrigin {
             client: Some(client),
             session: Some(format!("s{}", number % 5)),
-            ..Origin::of(Door::ALL[number % 2])
+            ..CallOrigin::from_door(Door::ALL[number % 2])
         };
         let new_call = Begun {
             origin: Arc::new(origin),
@@ -47,7 +47,7 @@ async fn filters_find_what_is_there() {
     }
     let some = |text: &str| Some(text.to_owned());
     let one = |text: &str| vec![text.to_owned()];
-    let any = Filter::default;
+    let any = RecordFilter::default;
     for turn in ["running", "reopened"] {
         let journal = match turn {
             "running" => &journal,
@@ -60,44 +60,44 @@ async fn filters_find_what_is_there() {
         let everything = journal.records(any(), count).await.expect("read").calls;
         assert_eq!(everything.len(), count);
         let third = everything[count / 3].started_at;
-        let cases: Vec<(Filter, Fits)> = vec![
+        let cases: Vec<(RecordFilter, Fits)> = vec![
             (
-                Filter {
+                RecordFilter {
                     servers: one("fs"),
                     ..any()
                 },
                 Box::new(|r| r.target.name().starts_with("fs/")),
             ),
             (
-                Filter {
+                RecordFilter {
                     tools: one("read"),
                     ..any()
                 },
                 Box::new(|r| &*r.target.tool == "read"),
             ),
             (
-                Filter {
+                RecordFilter {
                     tools: one("db/write"),
                     ..any()
                 },
                 Box::new(|r| r.target.name() == "db/write"),
             ),
             (
-                Filter {
+                RecordFilter {
                     statuses: vec![Status::Timeout],
                     ..any()
                 },
                 Box::new(|r| r.status == Status::Timeout),
             ),
             (
-                Filter {
+                RecordFilter {
                     door: Some(Door::McpStdio),
                     ..any()
                 },
                 Box::new(|r| r.origin.door == Door::McpStdio),
             ),
             (
-                Filter {
+                RecordFilter {
                     clients: one("client-1"),
                     session: some("s2"),
                     ..any()
@@ -108,21 +108,21 @@ async fn filters_find_what_is_there() {
                 }),
             ),
             (
-                Filter {
+                RecordFilter {
                     text: some("S/A_"),
                     ..any()
                 },
                 Box::new(|r| r.target.name() == "fs/a_b"),
             ),
             (
-                Filter {
+                RecordFilter {
                     since: Some(third),
                     ..any()
                 },
                 Box::new(move |r| r.started_at >= third),
             ),
             (
-                Filter {
+                RecordFilter {
                     until: Some(third),
                     servers: one("db"),
                     ..any()
@@ -130,14 +130,14 @@ async fn filters_find_what_is_there() {
                 Box::new(move |r| r.started_at <= third && r.target.name().starts_with("db/")),
             ),
             (
-                Filter {
+                RecordFilter {
                     states: vec![State::Sent],
                     ..any()
                 },
                 Box::new(|r| r.status == Status::Timeout),
             ),
             (
-                Filter {
+                RecordFilter {
                     states: vec![State::Sent, State::Answered],
                     statuses: vec![Status::Ok, Status::Error],
                     tools: vec!["read".to_owned(), "fs/write".to_owned()],
@@ -152,14 +152,14 @@ async fn filters_find_what_is_there() {
                 }),
             ),
             (
-                Filter {
+                RecordFilter {
                     trace: Some(trace(1)),
                     ..any()
                 },
                 Box::new(|r| r.trace == Some(trace(1))),
             ),
             (
-                Filter {
+                RecordFilter {
                     trace: Some(trace(2)),
                     servers: one("fs"),
                     until: Some(third),
@@ -171,21 +171,21 @@ async fn filters_find_what_is_there() {
                 }),
             ),
             (
-                Filter {
+                RecordFilter {
                     trace: Some(TraceId([9; 16])),
                     ..any()
                 },
                 Box::new(|_| false),
             ),
             (
-                Filter {
+                RecordFilter {
                     states: vec![State::NotSent],
                     ..any()
                 },
                 Box::new(|_| false),
             ),
             (
-                Filter {
+                RecordFilter {
                     servers: one("none"),
                     ..any()
                 },
@@ -207,7 +207,7 @@ async fn filters_find_what_is_there() {
             // The next page starts where this one ended, whether or not the calls are counted.
             let Some(next) = page.next else { continue };
             for uncounted in [false, true] {
-                let next = Filter {
+                let next = RecordFilter {
                     before: Some(next),
                     uncounted,
                     ..filter.clone()
@@ -239,9 +239,9 @@ async fn calls_of_a_trace_are_found_while_one_runs() {
     call(&journal, new_call("{}"), answered("{}"));
     let _runs = journal.begin(call_of_trace(1));
     let _other = journal.begin(call_of_trace(2));
-    let of_trace_1 = || Filter {
+    let of_trace_1 = || RecordFilter {
         trace: Some(trace(1)),
-        ..Filter::default()
+        ..RecordFilter::default()
     };
     let both = async || {
         journal.flush().await.expect("written");
@@ -337,8 +337,8 @@ async fn series_are_merged_and_ordered() {
             };
             let end = Finished {
                 outcome: match &end.outcome {
-                    Outcome::Answered { .. } => answered("{}").outcome,
-                    Outcome::Failed { .. } => failed(Status::Timeout, "call_timeout").outcome,
+                    CallOutcome::Answered { .. } => answered("{}").outcome,
+                    CallOutcome::Failed { .. } => failed(Status::Timeout, "call_timeout").outcome,
                 },
                 earlier: Vec::new(),
                 ..end
@@ -461,13 +461,13 @@ async fn states_of_an_older_journal_are_found() {
         .execute_batch("DROP TABLE transitions; PRAGMA user_version = 2;")
         .expect("as it was");
     let journal = room.open();
-    let all = all_of(&journal, Filter::default()).await;
+    let all = all_of(&journal, RecordFilter::default()).await;
     for state in State::ALL {
         let found = all_of(
             &journal,
-            Filter {
+            RecordFilter {
                 states: vec![*state],
-                ..Filter::default()
+                ..RecordFilter::default()
             },
         )
         .await;
@@ -477,7 +477,7 @@ async fn states_of_an_older_journal_are_found() {
     }
 }
 
-async fn all_of(journal: &Journal, filter: Filter) -> Vec<Record> {
+async fn all_of(journal: &Journal, filter: RecordFilter) -> Vec<Record> {
     let page = journal.records(filter, usize::MAX).await;
     page.expect("read").calls
 }

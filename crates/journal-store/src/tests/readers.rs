@@ -11,7 +11,7 @@ async fn a_journal_can_be_read_beside_its_writer() {
     let journal = room.open();
     assert_eq!(
         first_page(&room),
-        Page {
+        RecordPage {
             calls: Vec::new(),
             total_count: 0,
             truncated: false,
@@ -26,7 +26,10 @@ async fn a_journal_can_be_read_beside_its_writer() {
             call(&journal, new_call(&number.to_string()), answered("{}"));
         }
         journal.flush().await.expect("written");
-        let page = journal.records(Filter::default(), 5).await.expect("read");
+        let page = journal
+            .records(RecordFilter::default(), 5)
+            .await
+            .expect("read");
         assert_eq!(first_page(&room), page, "{calls}");
     }
     let large = format!("{:?}", "x".repeat(INLINE_BYTES));
@@ -36,7 +39,7 @@ async fn a_journal_can_be_read_beside_its_writer() {
         .expect("read")
         .expect("a journal");
     let page = reader
-        .records(&Filter::default(), 1, &|| true)
+        .records(&RecordFilter::default(), 1, &|| true)
         .expect("read");
     for (payload, expected) in [
         (page.calls[0].arguments, "\"small\""),
@@ -52,11 +55,11 @@ async fn a_journal_can_be_read_beside_its_writer() {
     drop((reader, left));
 }
 
-fn first_page(room: &Room) -> Page {
+fn first_page(room: &Room) -> RecordPage {
     let reader = Reader::open(room.folder.path()).expect("read");
     let mut reader = reader.expect("a journal");
     reader
-        .records(&Filter::default(), 5, &|| true)
+        .records(&RecordFilter::default(), 5, &|| true)
         .expect("read")
 }
 

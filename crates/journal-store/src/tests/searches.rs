@@ -2,15 +2,15 @@
 
 use super::*;
 
-fn with_text(text: &str) -> Filter {
-    Filter {
+fn with_text(text: &str) -> RecordFilter {
+    RecordFilter {
         text: Some(text.to_owned()),
-        ..Filter::default()
+        ..RecordFilter::default()
     }
 }
 
 fn denied(text: &str) -> Finished {
-    finished(Outcome::Answered {
+    finished(CallOutcome::Answered {
         result: Some("{}".into()),
         error: Some(RecordError {
             kind: "tool_error".into(),
@@ -64,9 +64,9 @@ async fn calls_are_found_by_their_errors_and_arguments() {
     let _runs = journal.begin(new_call(r#"{"said":"at work"}"#));
     until("the open call", async || {
         journal.flush().await.expect("written");
-        let open = Filter {
+        let open = RecordFilter {
             statuses: vec![Status::Open],
-            ..Filter::default()
+            ..RecordFilter::default()
         };
         let page = journal.records(open, 1).await.expect("read");
         (!page.calls.is_empty()).then_some(())

@@ -10,7 +10,7 @@ use mainstay_command_line::{
 };
 use mainstay_commands::store::{CallTable, JournalReader, StoreFault, StoreHost};
 use mainstay_core::config::Config;
-use mainstay_platform::{environment::Origin, lineage::Lineage};
+use mainstay_platform::{environment::ConfigurationSource, lineage::Lineage};
 
 use super::{instance::LocalState, occasion::OwnDaemon, store};
 
@@ -18,7 +18,11 @@ use super::{instance::LocalState, occasion::OwnDaemon, store};
 pub struct Program;
 
 impl Host for Program {
-    fn start(&self, origin: &Origin, recorded: bool) -> Result<Box<dyn Occasion>, CommandError> {
+    fn start(
+        &self,
+        origin: &ConfigurationSource,
+        recorded: bool,
+    ) -> Result<Box<dyn Occasion>, CommandError> {
         Ok(Box::new(OwnDaemon::start(origin, recorded)?))
     }
 

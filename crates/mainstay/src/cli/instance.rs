@@ -32,7 +32,7 @@ impl LocalState {
         let located = StateDir::locate(&Process).and_then(|state| state.check().map(|()| state));
         let state = or_warn(located, settings)?;
         // Without a file, each run has another lineage id.
-        let name = loaded.path.as_ref().map_or("no-file", |_| lineage.own());
+        let name = loaded.path.as_ref().map_or("no-file", |_| lineage.own_id());
         let instance = match &state {
             Some(state) => or_warn(state.own_instance(name), settings)?,
             None => None,

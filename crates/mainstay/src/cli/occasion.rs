@@ -17,7 +17,7 @@ use mainstay_command_line::{
 use mainstay_commands::warn_of_unread_rules;
 use mainstay_core::config::Config;
 use mainstay_gateway::GatewayOptions;
-use mainstay_platform::{environment::Origin, lineage::Lineage, state};
+use mainstay_platform::{environment::ConfigurationSource, lineage::Lineage, state};
 use tokio::task::JoinHandle;
 
 use super::{instance::LocalState, serve};
@@ -34,7 +34,7 @@ pub struct OwnDaemon {
 }
 
 impl OwnDaemon {
-    pub fn start(origin: &Origin, recorded: bool) -> Result<Self, CommandError> {
+    pub fn start(origin: &ConfigurationSource, recorded: bool) -> Result<Self, CommandError> {
         let mut loaded = origin.load()?;
         warn_of_unread_rules(&mut loaded);
         starting::print_findings(&loaded);

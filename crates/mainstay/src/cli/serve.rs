@@ -29,7 +29,7 @@ use mainstay_gateway::{
     reload::{Reloaded, Reloader},
 };
 use mainstay_platform::{
-    environment::{Clients, LoadError, Loaded, Origin, Process},
+    environment::{ClientsFlags, ConfigurationSource, LoadError, Loaded, Process},
     lineage::Lineage,
     loopback,
     state::{self, Ownership, StateDir, StateError},
@@ -237,7 +237,7 @@ impl Serve {
         Ok(())
     }
 
-    fn load(&self, origin: &Origin) -> Result<Loaded, CommandError> {
+    fn load(&self, origin: &ConfigurationSource) -> Result<Loaded, CommandError> {
         if self.demo {
             let servers = demo::servers().map_err(|source| CommandError::Read {
                 path: "our own path".to_owned(),
@@ -311,8 +311,8 @@ fn name_page(url: &str, tokens: &Tokens) -> Result<(), CommandError> {
 }
 
 /// The file of a daemon that `mainstay mcp` may share. `None` if the command line gives more than the file.
-pub fn shareable(origin: &Origin, loaded: &Loaded) -> Option<String> {
-    let Clients {
+pub fn shareable(origin: &ConfigurationSource, loaded: &Loaded) -> Option<String> {
+    let ClientsFlags {
         usual,
         file,
         inline,
@@ -342,7 +342,7 @@ async fn take_state_dir(
     wish: Option<HandOver>,
     signals: &mut Signals,
 ) -> Result<Ownership, CommandError> {
-    let error = match state.clone().own() {
+    let error = match state.clone().take_ownership() {
         Err(error @ StateError::Taken { .. }) => error,
         owned => return Ok(owned?),
     };
@@ -360,7 +360,7 @@ async fn take_state_dir(
     let freed = async {
         loop {
             sleep(LOOK).await;
-            match state.clone().own() {
+            match state.clone().take_ownership() {
                 // The daemon removes its file a moment before it releases its lock.
                 Err(StateError::Taken { daemon: None, .. }) => {}
                 Err(StateError::Taken {

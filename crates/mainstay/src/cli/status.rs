@@ -3,10 +3,12 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use mainstay_command_line::{output, screen::complain};
-use mainstay_core::{catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::State, trouble};
+use mainstay_core::{
+    catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::SessionState, trouble,
+};
 use mainstay_gateway::{
     registry::{Announcement, Registry},
-    supervisor::{KeptDown, Server, ServerView},
+    supervisor::{KeptDown, ServerHandle, ServerView},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -52,7 +54,7 @@ impl ServerReporters {
     }
 
     /// Reports on servers that are not reported on yet.
-    fn add(&self, servers: &[Arc<Server>]) {
+    fn add(&self, servers: &[Arc<ServerHandle>]) {
         let mut reporters = self.reporters.lock();
         reporters.retain(|reporter| {
             servers
@@ -106,11 +108,11 @@ impl ServerReporters {
         }
         let expected: Vec<_> = reporters
             .iter()
-            .filter(|reporter| reporter.server.is_wanted())
+            .filter(|reporter| reporter.server.is_desired_up())
             .collect();
         let missing: Vec<&str> = expected
             .iter()
-            .filter(|reporter| reporter.server.view().status.state != State::Connected)
+            .filter(|reporter| reporter.server.view().status.state != SessionState::Connected)
             .map(|reporter| reporter.server.name.as_str())
             .collect();
         let all = output::count(expected.len(), "server");
@@ -166,7 +168,7 @@ impl Turns {
 }
 
 struct ServerReporter {
-    server: Arc<Server>,
+    server: Arc<ServerHandle>,
     width: usize,
     /// Locked while a line is printed. Two tasks report, and each change is printed once.
     last_report: Mutex<LastReport>,
@@ -192,11 +194,11 @@ enum ReportedChange {
     Up(Epoch),
     /// The session was lost. Has the number of the attempt that follows.
     Lost(u32),
-    Down(State),
+    Down(SessionState),
 }
 
 impl ServerReporter {
-    fn new(server: &Arc<Server>, width: usize) -> Self {
+    fn new(server: &Arc<ServerHandle>, width: usize) -> Self {
         let last_report = LastReport {
             last: None,
             since: Instant::now(),
@@ -223,11 +225,11 @@ impl ServerReporter {
             let status = &view.status;
             let is_starting = status.attempting
                 && match status.state {
-                    State::Connecting => true,
-                    State::Reconnecting => status.attempt.is_power_of_two(),
+                    SessionState::Connecting => true,
+                    SessionState::Reconnecting => status.attempt.is_power_of_two(),
                     _ => false,
                 };
-            let under_way = is_starting.then_some((status.epoch, status.begun));
+            let under_way = is_starting.then_some((status.epoch, status.begun_at));
             if under_way != attempt {
                 attempt = under_way;
                 patience = SLOW_START;
@@ -241,7 +243,7 @@ impl ServerReporter {
                 }
                 () = &mut slow, if is_starting => {
                     // Servers that wait for their turn share one line.
-                    if status.begun.is_some() {
+                    if status.begun_at.is_some() {
                         let words = self.server.start_words();
                         let words = words.unwrap_or_else(|| "an attempt is under way".to_owned());
                         self.print(status.state.as_str(), &words);
@@ -259,31 +261,35 @@ impl ServerReporter {
         self.print_problems(&mut last_report);
         let (state, attempt) = (view.status.state, view.status.attempt);
         let was_up = matches!(last_report.last, Some(ReportedChange::Up(_)));
-        let is_starting = matches!(state, State::Connecting | State::Reconnecting);
-        if state == State::Connecting && !last_report.is_starting {
+        let is_starting = matches!(state, SessionState::Connecting | SessionState::Reconnecting);
+        if state == SessionState::Connecting && !last_report.is_starting {
             // Somebody asked for this start: report its result, even if it is the state of the last line.
             last_report.last = None;
             last_report.since = Instant::now();
-        } else if was_up && state != State::Connected {
+        } else if was_up && state != SessionState::Connected {
             last_report.since = Instant::now();
         }
         last_report.is_starting = is_starting;
         let change = match state {
             _ if let Some(reason) = self.server.kept_down() => ReportedChange::KeptDown(reason),
-            State::Disconnected if !view.wanted => ReportedChange::Idle,
+            SessionState::Disconnected if !view.is_desired_up => ReportedChange::Idle,
             // The line counts the lists, so it waits for them.
-            State::Connected if view.attempted && view.is_ready(view.status.epoch) => {
+            SessionState::Connected if view.attempted && view.is_ready(view.status.epoch) => {
                 ReportedChange::Up(view.status.epoch)
             }
             // Printed when the time of the next attempt is known. A long absence gets fewer and fewer lines.
-            State::Reconnecting
+            SessionState::Reconnecting
                 if view.status.next_retry.is_some() && (was_up || attempt.is_power_of_two()) =>
             {
                 ReportedChange::Lost(attempt)
             }
-            State::Error | State::Failed | State::Crashed => ReportedChange::Down(state),
+            SessionState::Error | SessionState::Failed | SessionState::Crashed => {
+                ReportedChange::Down(state)
+            }
             // Lost, or never connected, under a policy that does not retry.
-            State::Disconnected if view.status.reason.is_some() => ReportedChange::Down(state),
+            SessionState::Disconnected if view.status.reason.is_some() => {
+                ReportedChange::Down(state)
+            }
             _ => return,
         };
         let before = last_report.last.replace(change);
@@ -362,7 +368,7 @@ impl ServerReporter {
 /// `7 tools, 1 resource, 1 prompt (12 ms)`, and the number of tools that strictToolNames hides.
 fn offer(view: &ServerView, withheld: &Withheld, elapsed: Duration) -> String {
     let catalog = view.catalog.as_deref();
-    let list = |kind| catalog.map_or(0, |catalog| catalog.shown(kind, withheld).count());
+    let list = |kind| catalog.map_or(0, |catalog| catalog.visible_items(kind, withheld).count());
     let refused = catalog.map_or(0, |catalog| catalog.refused_names(withheld).count());
     let hidden = output::count(refused, "tool");
     let hidden = match refused {

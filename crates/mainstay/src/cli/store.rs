@@ -11,7 +11,7 @@ use mainstay_core::{
     config,
     record::{Cid, Record, RecordId},
 };
-use mainstay_journal::{Filter, History, Journal, Page, Period};
+use mainstay_journal::{Journal, JournalHistory, Period, RecordFilter, RecordPage};
 use mainstay_journal_store::{
     Reader, StoreError,
     table_file::{self, ColumnType, TableFile},
@@ -58,7 +58,7 @@ fn fault(error: StoreError) -> StoreFault {
 struct StoreReader(Reader);
 
 impl JournalReader for StoreReader {
-    fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, StoreFault> {
+    fn records(&mut self, filter: &RecordFilter, limit: usize) -> Result<RecordPage, StoreFault> {
         self.0.records(filter, limit, &|| true).map_err(fault)
     }
 
@@ -70,7 +70,7 @@ impl JournalReader for StoreReader {
         self.0.object(cid).map_err(fault)
     }
 
-    fn history(&mut self, period: &Period) -> Result<History, StoreFault> {
+    fn history(&mut self, period: &Period) -> Result<JournalHistory, StoreFault> {
         self.0.history(period).map_err(fault)
     }
 }

@@ -9,7 +9,7 @@ use mainstay_core::{
     config::{Launch, ServerConfig, StdioLaunch},
     ids::ServerName,
 };
-use mainstay_gateway::supervisor::Server;
+use mainstay_gateway::supervisor::ServerHandle;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 
@@ -33,7 +33,7 @@ pub fn servers() -> io::Result<Vec<ServerConfig>> {
 }
 
 /// Commands to try next, as lines to copy.
-pub fn tour(url: &str, servers: &[Arc<Server>]) -> String {
+pub fn tour(url: &str, servers: &[Arc<ServerHandle>]) -> String {
     // Use the program name of this call, so that the lines work before Mainstay is installed.
     let us = env::args().next().unwrap_or_else(|| "mainstay".to_owned());
     let mut tour = format!(

@@ -29,7 +29,7 @@ async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
     let flags = ["--tool", &tool, "--record", record.to_str().expect("UTF-8")];
     let config = fakes(home, &[("one", &flags)]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     (daemon, record)
 }
 
@@ -249,7 +249,7 @@ async fn an_interrupt_cancels_the_call_and_says_whether_it_ran() {
         };
         found(PROGRAMS, "the call", async || has("600000")).await;
         call.signal(Signal::INT);
-        let line = call.says("cancelled").await;
+        let line = call.wait_for_stderr("cancelled").await;
         assert!(line.contains(expected), "{line}");
         assert_eq!(call.ended().await.code(), Some(130));
         found(PROGRAMS, "the cancellation", async || {

@@ -60,7 +60,7 @@ async fn the_list_says_how_the_servers_are() {
     let home = home!();
     let config = fakes(&home, &[("good", &[]), ("bad", &["--crash-at-start", "7"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
 
     let list = home.run(&["list", "--json"]).await;
     let servers = list.json()["servers"].clone();
@@ -167,7 +167,7 @@ async fn what_is_not_there_is_said_to_be_so() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[]), ("down", &["--initialize-error"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     assert_snapshot!(
         home.transcript(&[
             &["call", "fake/nothing"],

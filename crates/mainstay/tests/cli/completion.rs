@@ -52,7 +52,7 @@ async fn names_come_from_the_daemon() {
         ],
     );
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     for words in [
         &["get", ""][..],
         &["logs", ""],
@@ -214,7 +214,7 @@ async fn every_shell_has_its_script() {
 async fn serving(home: &Home) -> Serving {
     let config = fakes(home, &[("good", &[]), ("other", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     daemon
 }
 
@@ -290,7 +290,7 @@ async fn shell(home: &Home, words: &[&str]) -> Terminal {
     }
     command.env("ZDOTDIR", home.path());
     let terminal = Terminal::start(&command, 100, 30).await;
-    terminal.shows("ready>").await;
+    terminal.wait_for_text("ready>").await;
     terminal
 }
 
@@ -298,17 +298,19 @@ async fn shell(home: &Home, words: &[&str]) -> Terminal {
 async fn completes(terminal: &Terminal) {
     terminal.types("mainstay rel").await;
     terminal.press(&["Tab"]).await;
-    terminal.shows("ready> mainstay reload").await;
+    terminal.wait_for_text("ready> mainstay reload").await;
     terminal.press(&["C-u"]).await;
     terminal.hides("reload").await;
     terminal.types("mainstay get oth").await;
     terminal.press(&["Tab"]).await;
-    terminal.shows("ready> mainstay get other").await;
+    terminal.wait_for_text("ready> mainstay get other").await;
     terminal.press(&["C-u"]).await;
     terminal.hides("other").await;
     terminal.types("mainstay call good/ech").await;
     terminal.press(&["Tab"]).await;
-    terminal.shows("ready> mainstay call good/echo").await;
+    terminal
+        .wait_for_text("ready> mainstay call good/echo")
+        .await;
     terminal.types("text=hello").await;
     terminal.press(&["Enter"]).await;
     terminal

@@ -58,7 +58,7 @@ async fn the_file_is_named_with_the_reason() {
 
     // A daemon may have read another file.
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     let run = home.run(&["config", "path"]).await;
     let served = fs::canonicalize(&config).expect("there");
     let warning = format!(
@@ -120,7 +120,7 @@ async fn a_text_that_can_be_used_is_saved_with_its_mode_and_links() {
     let link = home.path().join("link.json").display().to_string();
     symlink(&config, &link).expect("linked");
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let program = fake_server::binary();
     let text = json!({"mcpServers": {
         "one": {"command": program, "timeout": 9000},
@@ -132,7 +132,7 @@ async fn a_text_that_can_be_used_is_saved_with_its_mode_and_links() {
     assert_eq!(fs::read_to_string(&config).expect("there"), text);
     assert_eq!(mode(&config), 0o640);
     assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
-    daemon.says("three  connected").await;
+    daemon.wait_for_stderr("three  connected").await;
 
     let unchanged = edit(&home, "true", &["--config", &config]).await;
     assert_eq!(
@@ -297,9 +297,11 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     command.env("VISUAL", &script).env("EDITOR", "false");
     command.env("TMPDIR", home.path());
     let terminal = Terminal::start(&command, 100, 30).await;
-    terminal.shows("[e]dit again, or [d]iscard it?").await;
+    terminal
+        .wait_for_text("[e]dit again, or [d]iscard it?")
+        .await;
     terminal.press(&["e", "Enter"]).await;
-    let screen = terminal.shows("[s]ave it nevertheless").await;
+    let screen = terminal.wait_for_text("[s]ave it nevertheless").await;
     assert!(
         screen.contains("Server bad: command is required"),
         "{screen}"
@@ -312,7 +314,9 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     let script = home.file("editor", "#!/bin/sh\necho '{' > \"$1\"\n");
     let terminal = Terminal::start(&command, 100, 30).await;
     assert!(Path::new(&script).exists());
-    terminal.shows("[e]dit again, or [d]iscard it?").await;
+    terminal
+        .wait_for_text("[e]dit again, or [d]iscard it?")
+        .await;
     terminal.press(&["d", "Enter"]).await;
     assert_eq!(terminal.ended().await, Some(2));
     assert_eq!(fs::read_to_string(&config).expect("there"), saved);

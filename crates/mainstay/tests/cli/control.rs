@@ -185,7 +185,7 @@ async fn servers_can_be_given_on_the_command_line() {
         &three,
     ];
     let mut daemon = home.serve(&arguments).await;
-    daemon.says("ready: 2 of 3").await;
+    daemon.wait_for_stderr("ready: 2 of 3").await;
     let connected = |name: &str| (name.to_owned(), "connected".to_owned());
     let down = ("two".to_owned(), "error".to_owned());
     let expected = vec![connected("one"), down, connected("three")];
@@ -232,7 +232,7 @@ async fn a_flag_of_002_is_a_configuration() {
         json!({"servers": {"late": {"command": fake_server::binary(), "transport": "stdio"}}});
     std::fs::write(folder.join("mcp_clients.json"), config.to_string()).expect("written");
     let mut daemon = home.serve(&["--mcp-clients"]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     daemon.stop().await;
     // Y9, A13: such a file names each transport, and so do entries that are added to it.
     let config = json!({"servers": {"bare": {"command": "x"}}});
@@ -243,11 +243,13 @@ async fn a_flag_of_002_is_a_configuration() {
         .run(&["add", "new", "--", program.to_str().expect("UTF-8")])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    daemon.says("ready: ").await;
+    daemon.wait_for_stderr("ready: ").await;
     assert!(
-        daemon.said.contains("Server bare: transport is required"),
+        daemon
+            .stderr_text
+            .contains("Server bare: transport is required"),
         "{}",
-        daemon.said
+        daemon.stderr_text
     );
     let text = std::fs::read_to_string(folder.join("mcp_clients.json")).expect("there");
     assert!(text.contains("\"transport\": \"stdio\""), "{text}");

@@ -217,7 +217,7 @@ async fn a_running_daemon_is_asked_instead() {
     let home = home!();
     let config = fakes(&home, &[("good", &[]), ("bad", &["--crash-at-start", "7"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     let all = findings(&home, &["--config", &config]).await;
     assert!(has(&all, "daemon.running"));
     let good = found(&all, "server.connected");
@@ -324,7 +324,7 @@ async fn what_is_safe_is_mended_and_the_rest_is_left() {
     chmod(config, 0o644);
     // A daemon that was killed.
     let mut daemon = home.serve(&["--demo"]).await;
-    daemon.says("ready: 3 of 3").await;
+    daemon.wait_for_stderr("ready: 3 of 3").await;
     let left = fs::read(home.state().join("daemon.json")).expect("a file");
     daemon.stop().await;
     let stale = home.state().join("daemon.json");

@@ -53,7 +53,7 @@ async fn every_error_says_what_to_do_next() {
     let home = home!();
     let config = fakes(&home, &[("alpha", &[]), ("beta", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     assert_eq!(home.run(&["token", "add", "client"]).await.code, Some(0));
     let mut all = String::new();
     for arguments in WRONG {

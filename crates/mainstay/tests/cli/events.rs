@@ -24,10 +24,10 @@ async fn what_happened_to_a_server_is_told_in_order() {
     });
     let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     home.run(&["call", "good/crash"]).await;
-    daemon.says("reconnecting").await;
-    daemon.says("good   connected").await;
+    daemon.wait_for_stderr("reconnecting").await;
+    daemon.wait_for_stderr("good   connected").await;
 
     let run = home.run(&["events", "--server", "good"]).await;
     let lines = run.stdout.lines().map(|line| {
@@ -86,7 +86,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     let home = home!();
     let config = fakes(&home, &[("good", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     let mut follower = home
         .command(&["events", "--follow", "--json"])
         .spawn()
@@ -113,7 +113,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     daemon.stop().await;
     let mut daemon = home.serve(&["--config", &config]).await;
     until("snapshot").await;
-    daemon.says("good  connected").await;
+    daemon.wait_for_stderr("good  connected").await;
     home.run(&["call", "good/crash"]).await;
     until("server_disconnected").await;
     daemon.stop().await;
@@ -150,7 +150,7 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
     });
     let config = home.file("alerts.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     home.run(&["call", "good/crash"]).await;
     let lines = found(PROGRAMS, "two alerts", async || {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -173,7 +173,7 @@ async fn a_reload_is_told_and_so_is_one_that_is_refused() {
     let home = home!();
     let config = fakes(&home, &[("stays", &[]), ("goes", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let recent = home.run(&["events", "--json"]).await;
     let last = recent.stdout.lines().last().expect("an event");
     let place: Value = serde_json::from_str(last).expect("JSON");

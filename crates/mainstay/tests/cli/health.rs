@@ -34,7 +34,7 @@ fn rows(run: &Run) -> Vec<&str> {
 async fn the_table_says_how_each_server_is() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
-    daemon.says("ready: 3 of 4").await;
+    daemon.wait_for_stderr("ready: 3 of 4").await;
     // The command's own two probes, a second apart.
     let is_degraded = async || {
         let list = home.run(&["list", "--json"]).await.json();
@@ -78,7 +78,7 @@ async fn the_table_says_how_each_server_is() {
 async fn the_same_as_json() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
-    daemon.says("ready: 3 of 4").await;
+    daemon.wait_for_stderr("ready: 3 of 4").await;
     let good = home.run(&["health", "good", "--json"]).await;
     assert_eq!(good.code, Some(0), "{good}");
     let well = &good.json()["servers"][0];
@@ -115,8 +115,8 @@ async fn an_interval_of_the_command_line_asks_in_the_background() {
     let mut daemon = home
         .serve(&["--config", &config, "--health-interval", "1"])
         .await;
-    daemon.says("ready: 1 of 1").await;
-    let warning = daemon.says("its health turned").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
+    let warning = daemon.wait_for_stderr("its health turned").await;
     assert!(
         warning.contains("WARN")
             && warning.contains("late")

@@ -29,9 +29,9 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     });
     let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     home.run(&["call", "db/crash"]).await;
-    daemon.says("db     connected").await;
+    daemon.wait_for_stderr("db     connected").await;
 
     let reason = "process exited unexpectedly (code 3): fatal: database is locked";
     let text = until_history(&home, &["db"], &[reason, "was down for "]).await;

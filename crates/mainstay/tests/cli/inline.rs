@@ -43,7 +43,7 @@ async fn servers_of_the_command_line_alone_are_connected() {
         .flat_map(|flag| ["--mcp-client", flag])
         .collect();
     let mut daemon = home.serve(&arguments).await;
-    daemon.says("ready: 3 of 3").await;
+    daemon.wait_for_stderr("ready: 3 of 3").await;
     assert_connected(&home, &["process", "stream", "web"]).await;
     daemon.stop().await;
 }
@@ -67,7 +67,7 @@ async fn servers_of_a_named_file_are_connected() {
         &other_server,
     ];
     let mut daemon = home.serve(&arguments).await;
-    daemon.says("ready: 3 of 3").await;
+    daemon.wait_for_stderr("ready: 3 of 3").await;
     assert_connected(&home, &["process", "stream", "beside"]).await;
     daemon.stop().await;
 }

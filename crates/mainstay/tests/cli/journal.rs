@@ -62,11 +62,14 @@ async fn a_damaged_journal_is_set_aside() {
         assert_eq!(entries(&home.state(), "journal-damaged-").len(), set_aside);
 
         let mut daemon = home.serve(&["--config", &relaxed]).await;
-        let line = daemon.says("the journal is damaged").await;
+        let stderr_line = daemon.wait_for_stderr("the journal is damaged").await;
         let aside = entries(&home.state(), "journal-damaged-");
         assert_eq!(aside.len(), set_aside + 1);
         let newest = aside.last().expect("one");
-        assert!(line.contains(newest.to_str().expect("UTF-8")), "{line}");
+        assert!(
+            stderr_line.contains(newest.to_str().expect("UTF-8")),
+            "{stderr_line}"
+        );
         assert!(newest.join("journal.db").is_file());
         assert_eq!(home.run(call).await.code, Some(0));
         recorded(&home, 1, &[]).await;
@@ -238,12 +241,15 @@ async fn what_stands_in_its_place_is_set_aside() {
         );
 
         let mut daemon = home.serve(&["--config", &relaxed]).await;
-        let line = daemon.says("the journal is damaged").await;
-        assert!(line.contains(word), "{case}: {line}");
+        let stderr_line = daemon.wait_for_stderr("the journal is damaged").await;
+        assert!(stderr_line.contains(word), "{case}: {stderr_line}");
         let aside = entries(&home.state(), "journal-damaged-");
         assert_eq!(aside.len(), number + 1, "{case}");
         let newest = aside.last().expect("one");
-        assert!(line.contains(newest.to_str().expect("UTF-8")), "{line}");
+        assert!(
+            stderr_line.contains(newest.to_str().expect("UTF-8")),
+            "{stderr_line}"
+        );
         let objects = entries(&newest.join("objects"), "");
         assert_eq!(!objects.is_empty(), has_objects, "{case}");
         daemon.stop().await;
@@ -277,7 +283,7 @@ async fn calls_go_on_without_it() {
     assert!(refused.stderr.contains("chmod 700"), "{refused}");
 
     let mut daemon = home.serve(&["--config", &relaxed]).await;
-    let line = daemon.says("calls are not on record").await;
+    let line = daemon.wait_for_stderr("calls are not on record").await;
     assert!(line.contains("others can write to"), "{line}");
     let call: &[&str] = &["call", "fake/echo", "text=x"];
     assert_eq!(home.run(call).await.code, Some(0));
@@ -331,7 +337,7 @@ async fn a_journal_that_is_removed_is_noticed() {
             assert!(refused.stderr.contains(part), "{part} in {refused}");
         }
     }
-    let line = daemon.says("calls are refused until").await;
+    let line = daemon.wait_for_stderr("calls are refused until").await;
     assert!(line.contains("journal.db was removed"), "{line}");
     measured(&daemon, "mainstay_journal_recording 0").await;
     measured(&daemon, "mainstay_journal_records_total 1").await;
@@ -350,7 +356,7 @@ async fn a_journal_that_is_removed_is_noticed() {
     let (long, ()) = tokio::join!(long, removed);
     assert_eq!(long.code, Some(0), "{long}");
     daemon
-        .says("the journal was lost; a new one is begun")
+        .wait_for_stderr("the journal was lost; a new one is begun")
         .await;
     recorded(&home, 1, &[]).await;
     for line in [
@@ -379,7 +385,7 @@ async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     folder(&home.state().join("daemon.json"));
     let mut daemon = home.serve(&["--config", &relaxed]).await;
     let line = daemon
-        .says("commands cannot find this daemon without")
+        .wait_for_stderr("commands cannot find this daemon without")
         .await;
     assert!(line.contains("daemon.json"), "{line}");
     assert!(get(&daemon.url, "/healthz").await.ends_with("ok\n"));

@@ -31,7 +31,7 @@ async fn what_a_server_says_beside_the_protocol_is_shown() {
     let home = home!();
     let config = fakes(&home, &[("fake", CHATTY), ("silent", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
     let lines = messages_of(&all);
     assert!(lines[0].starts_with("mainstay started pid "), "{all}");
@@ -66,7 +66,7 @@ async fn long_messages_are_told() {
     let config = json!({"mcpServers": {"fake": entry}}).to_string();
     let config = home.file("servers.json", &config);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     for (bytes, code) in [
         ("bytes=500000", 0),
         ("bytes=600000", 0),
@@ -102,7 +102,7 @@ async fn a_log_is_followed_until_the_daemon_stops() {
     let home = home!();
     let config = fakes(&home, &[("fake", CHATTY)]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     let mut follower = home
         .command(&["logs", "fake", "--follow", "--json", "--tail", "1"])
         .spawn()
@@ -138,7 +138,7 @@ async fn without_a_daemon_its_files_are_read() {
         &[("fake", CHATTY), ("dead", &["--crash-at-start", "7"])],
     );
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     daemon.stop().await;
     let run = home.run(&["logs", "fake"]).await;
     assert_eq!(run.code, Some(0), "{run}");

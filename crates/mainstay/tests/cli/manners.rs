@@ -10,7 +10,7 @@ async fn two_servers(home: &Home) -> Serving {
     let long = "a-server-with-a-name-of-32-bytes";
     let config = fakes(home, &[("good", &[]), (long, &["--initialize-error"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     daemon
 }
 
@@ -248,7 +248,7 @@ async fn a_watched_list_shows_what_changes() {
     let home = home!();
     let config = fakes(&home, &[("good", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     let mut terminal = Terminal::open();
     let mut watcher = terminal.start(home.command(&["list", "--watch"]));
     terminal.until("connected").await;
@@ -282,7 +282,7 @@ async fn a_watched_list_shows_what_changes() {
     daemon.stop().await;
     terminal.until("the daemon is gone; waiting for it").await;
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("good  connected").await;
+    daemon.wait_for_stderr("good  connected").await;
     next_line_with("connected").await;
     home.run(&["disable", "good"]).await;
     terminal.until("enable it by").await;

@@ -29,7 +29,7 @@ async fn end(mut daemon: Running) {
 
 /// The URL in the line with the daemon's address.
 async fn url(daemon: &mut Running) -> String {
-    let line = daemon.says(" serves ").await;
+    let line = daemon.wait_for_stderr(" serves ").await;
     let (_, url) = line.split_once(" serves ").expect("it was found");
     url.strip_suffix("/mcp").expect("an endpoint").to_owned()
 }
@@ -58,7 +58,11 @@ async fn localhost_is_served_on_both_families() {
         let answer = get(url, "/healthz").await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
-    assert!(!daemon.said.contains("warning"), "{}", daemon.said);
+    assert!(
+        !daemon.stderr_text.contains("warning"),
+        "{}",
+        daemon.stderr_text
+    );
     let all = findings(&home.run(&["doctor", "--json"]).await);
     assert!(find(&all, "daemon.running").is_some(), "{all:#?}");
     assert!(find(&all, "port.other_family").is_none(), "{all:#?}");
@@ -90,7 +94,7 @@ async fn another_program_at_the_other_family_is_told() {
         is_told().await;
         let mut daemon = serve(&home, &listen);
         assert_eq!(url(&mut daemon).await, format!("http://127.0.0.1:{port}"));
-        daemon.says(&format!("warning: {warning}")).await;
+        daemon.wait_for_stderr(&format!("warning: {warning}")).await;
         is_told().await;
         drop(other);
         let all = findings(&home.run(&["doctor", "--json"]).await);

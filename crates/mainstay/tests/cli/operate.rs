@@ -11,7 +11,7 @@ async fn an_operator_is_told_what_came_of_it() {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     assert_snapshot!(
         home.transcript(&[
             &["stop", "one"],
@@ -38,7 +38,7 @@ async fn a_reconnect_is_a_new_process() {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let pids = async || {
         let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
         (servers[0]["pid"].clone(), servers[1]["pid"].clone())
@@ -66,7 +66,7 @@ async fn a_reconnect_of_all_names_those_that_failed() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     let run = home.run(&["reconnect", "--all"]).await;
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stdout.starts_with("good is connected, "), "{run}");
@@ -84,7 +84,7 @@ async fn several_servers_are_operated_at_once() {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("three", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 3 of 3").await;
+    daemon.wait_for_stderr("ready: 3 of 3").await;
     assert_snapshot!(
         home.transcript(&[
             &["stop", "one", "two", "one"],

@@ -102,10 +102,10 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
     let reason = "process exited unexpectedly (code 3)";
-    let line = daemon.says(reason).await;
+    let line = daemon.wait_for_stderr(reason).await;
     let step = r#"see "mainstay logs down", then "mainstay start down""#;
     assert!(line.ends_with(step), "{line}");
-    daemon.says("| Error: API_KEY is required").await;
+    daemon.wait_for_stderr("| Error: API_KEY is required").await;
     let whole = format!("{reason}: Error: API_KEY is required; {step}");
     for command in [&["list"][..], &["get", "down"], &["health"]] {
         let run = home.run(command).await;
@@ -306,7 +306,9 @@ async fn the_last_noise_on_stdout_is_shown() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("  | usage: x, the key is missing").await;
+    daemon
+        .wait_for_stderr("  | usage: x, the key is missing")
+        .await;
     let noise = "writes to stdout what is no MCP message: ";
     let words = format!(
         "(code 2): it {noise}\"usage: x, the key is missing\"; see \"mainstay logs usage\", then"
@@ -329,7 +331,7 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    let line = daemon.says("later").await;
+    let line = daemon.wait_for_stderr("later").await;
     let start = r#"not started by itself; start it by "mainstay start later""#;
     assert!(line.ends_with(start), "{line}");
     let run = home.run(&["call", "hangs/x"]).await;
@@ -372,11 +374,15 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
         ),
     ];
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 0 of 3").await;
+    daemon.wait_for_stderr("ready: 0 of 3").await;
     let list = home.run(&["list"]).await;
     let events = home.run(&["events", "--json"]).await;
     for (name, reason) in &wrong {
-        assert!(daemon.said.contains(reason), "{}", daemon.said);
+        assert!(
+            daemon.stderr_text.contains(reason),
+            "{}",
+            daemon.stderr_text
+        );
         assert!(row(&list, name).contains(reason), "{list}");
         let get = home.run(&["get", name]).await;
         assert!(get.stdout.contains(reason), "{get}");
@@ -407,7 +413,7 @@ async fn names_of_tools_that_are_none_are_told() {
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
     let line = r#"disabledTools: "e__echo" is no tool of this server (did you mean "echo"?)"#;
-    daemon.says(line).await;
+    daemon.wait_for_stderr(line).await;
     let run = home.run(&["get", "e"]).await;
     assert!(
         run.stdout.contains(line) && run.stdout.contains(r#""nosuch""#),

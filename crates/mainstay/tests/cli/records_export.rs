@@ -14,7 +14,7 @@ async fn serve(home: &Home) -> Serving {
     let config = fakes(home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     // A later start knows the tools before the servers are connected.
-    daemon.says("ready:").await;
+    daemon.wait_for_stderr("ready:").await;
     daemon
 }
 
@@ -281,7 +281,7 @@ async fn calls_are_followed_by_what_they_say() {
     });
     let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready:").await;
+    daemon.wait_for_stderr("ready:").await;
     call(&home, "/call one/echo text=other", 1).await;
     let follow = ["records", "--follow", "--json", "--begun", "--since", "1m"];
     let mut child = home

@@ -18,7 +18,9 @@ fn config(names: &[&str]) -> String {
 /// Runs `serve` with these arguments until this number of servers is connected.
 async fn serving(home: &Home, arguments: &[&str], count: usize) -> Serving {
     let mut daemon = home.serve(arguments).await;
-    daemon.says(&format!("ready: {count} of {count}")).await;
+    daemon
+        .wait_for_stderr(&format!("ready: {count} of {count}"))
+        .await;
     daemon
 }
 
@@ -64,10 +66,13 @@ async fn a_file_that_changes_is_read_again() {
 
     // Written in place. Each change has a line.
     home.file("servers.json", &config(&["one", "two"]));
-    let line = daemon.says("reloaded").await;
+    let line = daemon.wait_for_stderr("reloaded").await;
     assert_eq!(line, "reloaded:");
-    assert_eq!(daemon.says("two").await, "  + two  is added and started");
-    assert_eq!(daemon.says("unchanged").await, "  = 1 unchanged");
+    assert_eq!(
+        daemon.wait_for_stderr("two").await,
+        "  + two  is added and started"
+    );
+    assert_eq!(daemon.wait_for_stderr("unchanged").await, "  = 1 unchanged");
     let after = until_up(&home, &["one", "two"]).await;
     assert_eq!(after[0], before[0], "the same process");
 
@@ -75,27 +80,31 @@ async fn a_file_that_changes_is_read_again() {
     for names in [&["one", "three"][..], &["one", "four"]] {
         let new = home.file("servers.json.swp", &config(names));
         std::fs::rename(new, &path).expect("renamed");
-        daemon.says("reloaded:").await;
+        daemon.wait_for_stderr("reloaded:").await;
         assert_eq!(until_up(&home, names).await[0], before[0]);
     }
 
     // An unreadable file changes nothing, and has a reason.
     home.file("servers.json", "{\n  \"mcpServers\": {\n");
     daemon
-        .says("not reloaded: the configuration stays as it was")
+        .wait_for_stderr("not reloaded: the configuration stays as it was")
         .await;
-    daemon.says("servers.json:").await;
+    daemon.wait_for_stderr("servers.json:").await;
     assert_eq!(servers(&home).await.len(), 2);
     // A line of the log would repeat the message.
-    assert!(!daemon.said.contains("ERROR"), "{}", daemon.said);
+    assert!(
+        !daemon.stderr_text.contains("ERROR"),
+        "{}",
+        daemon.stderr_text
+    );
     // A problem in an entry of the new file is reported with its place.
     home.file(
         "servers.json",
         r#"{"mcpServers": {"wrong": {"url": "http://localhost:99999/"}}}"#,
     );
-    let finding = daemon.says("the URL's port").await;
+    let finding = daemon.wait_for_stderr("the URL's port").await;
     assert!(finding.contains("servers.json:1:34: "), "{finding}");
-    let line = daemon.says("wrong  error").await;
+    let line = daemon.wait_for_stderr("wrong  error").await;
     assert!(line.contains("correct its entry in"), "{line}");
     daemon.stop().await;
 }
@@ -110,7 +119,7 @@ async fn a_hangup_reloads() {
     let mut daemon = serving(&home, &["--config", link], 1).await;
     std::fs::write(&real, config(&["one", "two"])).expect("written");
     daemon.signal(Signal::HUP);
-    daemon.says("reloaded:").await;
+    daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
     // The daemon's own process gets the signal, too.
     std::fs::write(&real, config(&["two"])).expect("written");
@@ -118,7 +127,7 @@ async fn a_hangup_reloads() {
         .ok()
         .and_then(Pid::from_raw);
     kill_process(pid.expect("a process id"), Signal::HUP).expect("it lives");
-    daemon.says("reloaded:").await;
+    daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["two"]).await;
     daemon.stop().await;
 }
@@ -133,30 +142,33 @@ async fn a_reload_says_what_is_odd_about_the_file() {
     let mut daemon = serving(&home, &["--config", &path], 1).await;
 
     home.file("servers.json", &odd("comand"));
-    let line = daemon.says("unknown key").await;
+    let line = daemon.wait_for_stderr("unknown key").await;
     assert!(
         line.starts_with("warning: ") && line.contains("servers.json:1:"),
         "{line}"
     );
     assert!(line.contains("mcpServers.one.comand"), "{line}");
-    assert_eq!(daemon.says("reloaded").await, "reloaded: nothing changes");
+    assert_eq!(
+        daemon.wait_for_stderr("reloaded").await,
+        "reloaded: nothing changes"
+    );
 
     // Written again, and with another key.
     home.file("servers.json", &odd("comand"));
     home.file("servers.json", &odd("arsg"));
-    assert!(daemon.says("arsg").await.contains("unknown key"));
-    daemon.says("reloaded: nothing changes").await;
+    assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
+    daemon.wait_for_stderr("reloaded: nothing changes").await;
     assert_eq!(
-        daemon.said.matches(".comand: ").count(),
+        daemon.stderr_text.matches(".comand: ").count(),
         1,
         "{}",
-        daemon.said
+        daemon.stderr_text
     );
 
     // A person requests it.
     daemon.signal(Signal::HUP);
-    assert!(daemon.says("arsg").await.contains("unknown key"));
-    daemon.says("reloaded: nothing changes").await;
+    assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
+    daemon.wait_for_stderr("reloaded: nothing changes").await;
     daemon.stop().await;
 }
 
@@ -215,8 +227,10 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let before = servers(&home).await;
 
     std::fs::remove_file(&path).expect("removed");
-    daemon.says("not reloaded: the configuration stays").await;
-    daemon.says("config.json has gone").await;
+    daemon
+        .wait_for_stderr("not reloaded: the configuration stays")
+        .await;
+    daemon.wait_for_stderr("config.json has gone").await;
     assert_eq!(servers(&home).await, before);
     for command in [&["list"][..], &["health"]] {
         let run = home.run(command).await;
@@ -229,19 +243,21 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
 
     // The same holds for an unreadable file.
     std::fs::create_dir(&path).expect("made");
-    daemon.says("it is a folder, not a regular file").await;
+    daemon
+        .wait_for_stderr("it is a folder, not a regular file")
+        .await;
     assert_eq!(servers(&home).await, before);
     std::fs::remove_dir(&path).expect("removed");
 
     std::fs::write(&path, config(&["one", "two"])).expect("written");
-    daemon.says("reloaded: nothing changes").await;
+    daemon.wait_for_stderr("reloaded: nothing changes").await;
     assert_eq!(servers(&home).await, before);
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
 
     // The watch continues.
     std::fs::write(&path, config(&["one"])).expect("written");
-    daemon.says("reloaded:").await;
+    daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one"]).await;
     daemon.stop().await;
 }
@@ -254,12 +270,12 @@ async fn a_folder_that_comes_back_is_watched_again() {
     let path = folder_with(&folder, "servers.json", &["one"]);
     let mut daemon = serving(&home, &["--config", path.to_str().expect("UTF-8")], 1).await;
     std::fs::remove_dir_all(&folder).expect("removed");
-    daemon.says("not reloaded: ").await;
+    daemon.wait_for_stderr("not reloaded: ").await;
     folder_with(&folder, "servers.json", &["one", "two"]);
-    daemon.says("reloaded:").await;
+    daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
     std::fs::write(&path, config(&["one"])).expect("written");
-    daemon.says("reloaded:").await;
+    daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one"]).await;
     daemon.stop().await;
 }
@@ -275,7 +291,7 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
     let program = program.to_str().expect("UTF-8");
 
     std::fs::remove_file(&path).expect("removed");
-    daemon.says("config.json has gone").await;
+    daemon.wait_for_stderr("config.json has gone").await;
     let run = home.run(&["add", "three", "--", program]).await;
     assert_eq!(run.code, Some(0), "{run}");
     until_up(&home, &["one", "two", "three"]).await;
@@ -285,7 +301,7 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
     assert_eq!(run.stderr, "", "{run}");
 
     std::fs::remove_file(&path).expect("removed");
-    daemon.says("config.json has gone").await;
+    daemon.wait_for_stderr("config.json has gone").await;
     let run = home.run(&["reload"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     until_up(&home, &[]).await;
@@ -306,12 +322,12 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     let before = servers(&home).await;
 
     std::fs::rename(at("cfg"), at("cfg2")).expect("renamed");
-    daemon.says("not reloaded: ").await;
+    daemon.wait_for_stderr("not reloaded: ").await;
     let run = home.run(&["list"]).await;
     assert!(run.stderr.contains("stays as it was"), "{run}");
     assert_eq!(servers(&home).await, before);
     write("cfg", &["one", "two"]);
-    daemon.says("reloaded:").await;
+    daemon.wait_for_stderr("reloaded:").await;
     assert_eq!(until_up(&home, &["one", "two"]).await[0], before[0]);
 
     write("new", &["one", "three"]);
@@ -371,13 +387,13 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     let before = servers(&home).await;
     std::fs::remove_file(&token).expect("removed");
     home.file("servers.json", &config(&["two"]));
-    daemon.says("reloaded:").await;
+    daemon.wait_for_stderr("reloaded:").await;
     assert_eq!(until_up(&home, &["one", "env", "two"]).await[..2], before);
     let run = home.run(&["list"]).await;
     let warning = "one goes on with what it was started with: ";
     assert!(run.stderr.contains(warning), "{run}");
     std::fs::write(&token, "A=1").expect("written");
-    daemon.says("reloaded: nothing changes").await;
+    daemon.wait_for_stderr("reloaded: nothing changes").await;
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
     assert_eq!(servers(&home).await[..2], before);
@@ -386,7 +402,7 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     // A server that never ran starts once its file exists.
     std::fs::remove_file(&token).expect("removed");
     let mut daemon = home.serve(&["--config", &path]).await;
-    daemon.says("ready: ").await;
+    daemon.wait_for_stderr("ready: ").await;
     std::fs::write(&token, "A=1").expect("written");
     until_up(&home, &["one", "env", "two"]).await;
     daemon.stop().await;

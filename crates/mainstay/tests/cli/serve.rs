@@ -18,9 +18,9 @@ fn pid(text: &serde_json::Value) -> Pid {
 async fn the_demo_says_what_to_try_and_what_happens() {
     let home = home!();
     let mut daemon = home.serve(&["--demo"]).await;
-    daemon.says("ready: 3 of 3").await;
-    let tour = daemon.says("kill -9").await;
-    assert!(daemon.said.contains(&format!(
+    daemon.wait_for_stderr("ready: 3 of 3").await;
+    let tour = daemon.wait_for_stderr("kill -9").await;
+    assert!(daemon.stderr_text.contains(&format!(
         "claude mcp add --transport http mainstay {}/mcp",
         daemon.url
     )));
@@ -31,8 +31,8 @@ async fn the_demo_says_what_to_try_and_what_happens() {
         "{tour}"
     );
     kill_process(pid(&alpha["pid"]), Signal::KILL).expect("killed");
-    let loss = daemon.says("reconnecting").await;
-    let back = daemon.says("alpha  connected").await;
+    let loss = daemon.wait_for_stderr("reconnecting").await;
+    let back = daemon.wait_for_stderr("alpha  connected").await;
     assert_snapshot!(home.redacted(&format!("{loss}\n{back}")), @r"
     alpha  reconnecting  process exited unexpectedly (signal 9); attempt 1 in [TIME]
     alpha  connected     6 tools, 1 resource, 1 prompt ([TIME])
@@ -51,7 +51,7 @@ async fn a_program_of_an_installer_is_found() {
     let config = serde_json::json!({"mcpServers": {"tool": {"command": "mainstay-volta-tool"}}});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     daemon.stop().await;
 }
 
@@ -85,27 +85,35 @@ async fn each_server_has_its_line() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready:").await;
+    daemon.wait_for_stderr("ready:").await;
     let lines: Vec<String> = home
-        .redacted(&daemon.said)
+        .redacted(&daemon.stderr_text)
         .lines()
         .map(str::to_owned)
         .collect();
     // A line of stderr belongs to the line above it.
-    assert!(!daemon.said.contains("WARN"), "{}", daemon.said);
+    assert!(
+        !daemon.stderr_text.contains("WARN"),
+        "{}",
+        daemon.stderr_text
+    );
     let servers = lines.iter().filter(|line| !line.starts_with(' ')).skip(2);
     let mut servers: Vec<&str> = servers.map(String::as_str).collect();
     servers.sort_unstable();
     // On a slow machine the next attempt may be over, too.
     servers.dedup_by_key(|line| line.split(' ').next().unwrap_or_default().to_owned());
     assert_snapshot!(servers.join("\n"));
-    assert!(daemon.said.contains("| about to\n"), "{}", daemon.said);
+    assert!(
+        daemon.stderr_text.contains("| about to\n"),
+        "{}",
+        daemon.stderr_text
+    );
     assert!(
         daemon
-            .said
+            .stderr_text
             .contains("| the fake crashes at start with code 7\n"),
         "{}",
-        daemon.said
+        daemon.stderr_text
     );
     daemon.stop().await;
 }
@@ -116,7 +124,7 @@ async fn a_slow_start_has_its_line() {
     let home = home!();
     let config = fakes(&home, &[("slow", &["--download", "60000"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    let line = daemon.says("slow  connecting").await;
+    let line = daemon.wait_for_stderr("slow  connecting").await;
     assert!(
         line.contains("at work for") && line.contains("downloading piece"),
         "{line}"
@@ -137,38 +145,42 @@ async fn every_start_has_its_line() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     // If time counted from the daemon's start, a slow start would be reported for a later start, too.
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
-    daemon.says("slow     connecting").await;
+    daemon.wait_for_stderr("slow     connecting").await;
     start.kill().await.expect("killed");
     home.run(&["stop", "slow"]).await;
-    daemon.says("slow     disconnected").await;
-    daemon.said.clear();
+    daemon.wait_for_stderr("slow     disconnected").await;
+    daemon.stderr_text.clear();
     home.run(&["start", "later"]).await;
-    let line = daemon.says("later").await;
+    let line = daemon.wait_for_stderr("later").await;
     assert!(
         line.contains("connected  ") && line.contains(" ms)"),
         "{line}"
     );
     home.run(&["stop", "again"]).await;
-    let stopped = daemon.says("again").await;
+    let stopped = daemon.wait_for_stderr("again").await;
     home.run(&["start", "again"]).await;
-    let started = daemon.says("again").await;
+    let started = daemon.wait_for_stderr("again").await;
     home.run(&["restart", "again"]).await;
-    daemon.says("again    connected").await;
+    daemon.wait_for_stderr("again    connected").await;
     assert_snapshot!(home.redacted(&format!("{stopped}\n{started}")), @r#"
     again    disconnected  stopped; start it by "mainstay start again"
     again    connected     35 tools, 3 resources, 2 prompts ([TIME])
     "#);
     home.run(&["start", "missing"]).await;
-    daemon.says("attempt 1 in").await;
-    assert!(!daemon.said.contains("turn"), "{}", daemon.said);
+    daemon.wait_for_stderr("attempt 1 in").await;
+    assert!(
+        !daemon.stderr_text.contains("turn"),
+        "{}",
+        daemon.stderr_text
+    );
     // A stop with the daemon needs no line.
-    daemon.said.clear();
+    daemon.stderr_text.clear();
     daemon.signal(Signal::TERM);
-    daemon.says("stopping").await;
-    assert_eq!(daemon.said.matches("disconnected").count(), 0);
+    daemon.wait_for_stderr("stopping").await;
+    assert_eq!(daemon.stderr_text.matches("disconnected").count(), 0);
     assert_eq!(daemon.ended().await, Some(0));
 }
 
@@ -182,18 +194,18 @@ async fn a_later_slow_start_has_its_line() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 0 of 0").await;
+    daemon.wait_for_stderr("ready: 0 of 0").await;
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
-    let first = daemon.says("slow  connecting").await;
+    let first = daemon.wait_for_stderr("slow  connecting").await;
     assert!(!first.contains("waits for its turn"), "{first}");
-    daemon.says("slow  connecting").await;
+    daemon.wait_for_stderr("slow  connecting").await;
     start.kill().await.expect("killed");
     home.run(&["stop", "slow"]).await;
-    daemon.says("slow  disconnected").await;
+    daemon.wait_for_stderr("slow  disconnected").await;
     // The next one is reported as early.
     let started_at = std::time::Instant::now();
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
-    daemon.says("slow  connecting").await;
+    daemon.wait_for_stderr("slow  connecting").await;
     assert!(started_at.elapsed() < std::time::Duration::from_secs(10));
     start.kill().await.expect("killed");
     daemon.stop().await;
@@ -280,7 +292,7 @@ async fn what_a_killed_daemon_leaves_is_not_followed() {
 async fn its_servers_end_with_it() {
     let home = home!();
     let mut daemon = home.serve(&["--demo"]).await;
-    daemon.says("ready: 3 of 3").await;
+    daemon.wait_for_stderr("ready: 3 of 3").await;
     let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
     let pids: Vec<Pid> = (0..3).map(|index| pid(&servers[index]["pid"])).collect();
     daemon.stop().await;
@@ -298,10 +310,10 @@ async fn a_second_signal_stops_at_once() {
         &[("stubborn", &["--ignore-sigterm", "--ignore-stdin-eof"])],
     );
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     let stubborn = pid(&home.run(&["list", "--json"]).await.json()["servers"][0]["pid"]);
     daemon.signal(Signal::TERM);
-    daemon.says("SIGTERM: stopping").await;
+    daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
     assert_eq!(daemon.ended().await, Some(130));
     // Killed, and reaped by the process that inherits it.

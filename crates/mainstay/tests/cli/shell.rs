@@ -50,7 +50,7 @@ async fn a_script_is_carried_out_line_by_line() {
     let home = home!();
     let config = fakes(&home, &[("one", &["--no-resources"]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let run = script(
         &home,
         &[],
@@ -84,7 +84,7 @@ async fn what_is_wrong_is_told_with_a_hint() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     let run = script(
         &home,
         &[],
@@ -159,7 +159,7 @@ async fn a_shell_may_have_servers_of_its_own() {
     let mut command = home.command(&arguments);
     command.stdin(Stdio::piped());
     let mut shell = Running::start(command);
-    shell.says("its health turned").await;
+    shell.wait_for_stderr("its health turned").await;
     let mut stdin = shell.child.stdin.take().expect("a pipe");
     let lines = "/call more/echo text=hello\n/server health more\n/server reconnect late\n/quit\n";
     within(stdin.write_all(lines.as_bytes()))
@@ -195,7 +195,7 @@ async fn an_interrupt_cancels_the_call_of_a_script() {
     let flags = ["--record", record.to_str().expect("UTF-8")];
     let config = fakes(&home, &[("one", &flags)]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     let command = home.command(&["shell", "-c", "/call one/sleep ms=600000"]);
     let mut shell = Running::start(command);
     let is_called = async || has_got(&record, "600000").then_some(());
@@ -210,7 +210,7 @@ async fn an_interrupt_cancels_the_call_of_a_script() {
 /// A shell in a terminal.
 async fn at_a_terminal(command: &Command) -> Terminal {
     let terminal = Terminal::start(command, 100, 40).await;
-    terminal.shows("mainstay>").await;
+    terminal.wait_for_text("mainstay>").await;
     terminal
 }
 
@@ -241,22 +241,22 @@ async fn a_line_is_completed_and_kept() {
     let home = home!();
     let config = fakes(&home, &[("alpha", &[]), ("beta", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let command = home.command(&["shell"]);
     let terminal = at_a_terminal(&command).await;
     // The only matching tool, then its only argument.
     terminal.types("/call beta/ech").await;
     completed(&terminal, "/call beta/echo text=").await;
     enter(&terminal, "'hello there'").await;
-    terminal.shows("\nhello there").await;
+    terminal.wait_for_text("\nhello there").await;
     // Several fit: a menu, and a choice from it.
     terminal.types("/server re").await;
     terminal.press(&["Tab"]).await;
-    terminal.shows("restart").await;
+    terminal.wait_for_text("restart").await;
     terminal.press(&["C-c"]).await;
     terminal.hides("restart").await;
     enter(&terminal, "/call beta/echo text=x password=hunter2").await;
-    terminal.shows("\nx").await;
+    terminal.wait_for_text("\nx").await;
     // The last line without a secret is stored for the next shell.
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
@@ -270,11 +270,13 @@ async fn a_line_is_completed_and_kept() {
     let terminal = at_a_terminal(&command).await;
     terminal.press(&["Up"]).await;
     terminal
-        .shows("mainstay> /call beta/echo text='hello there'")
+        .wait_for_text("mainstay> /call beta/echo text='hello there'")
         .await;
     terminal.press(&["C-c"]).await;
     enter(&terminal, "/history").await;
-    terminal.shows("\n/call beta/echo text='hello there'").await;
+    terminal
+        .wait_for_text("\n/call beta/echo text='hello there'")
+        .await;
     enter(&terminal, "/quit").await;
     assert_eq!(terminal.ended().await, Some(0));
     daemon.stop().await;
@@ -292,7 +294,7 @@ async fn every_command_does_what_help_says() {
         &[("one", &[]), ("two", &["--stderr", "a line of its log"])],
     );
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let lines = [
         ("/servers", "\ntwo "),
         ("/health two", "  two              healthy"),
@@ -333,7 +335,7 @@ async fn every_command_does_what_help_says() {
     let terminal = at_a_terminal(&home.command(&["shell"])).await;
     for (line, expected) in lines {
         enter(&terminal, line).await;
-        terminal.shows(expected).await;
+        terminal.wait_for_text(expected).await;
         terminal
             .shows_when("the prompt", |screen| {
                 screen.trim_end().ends_with("mainstay>")
@@ -358,15 +360,17 @@ async fn trouble_is_told_above_the_line() {
     let flags = ["--record", record.to_str().expect("UTF-8")];
     let config = fakes(&home, &[("one", &flags), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let terminal = at_a_terminal(&home.command(&["shell"])).await;
     enter(&terminal, "/health").await;
-    terminal.shows("  two              healthy    ping: ").await;
+    terminal
+        .wait_for_text("  two              healthy    ping: ")
+        .await;
 
     terminal.types("/call two/echo text=typed").await;
-    terminal.shows("text=typed").await;
+    terminal.wait_for_text("text=typed").await;
     kill_process(pid_of(&home, "two").await, Signal::KILL).expect("killed");
-    let screen = terminal.shows("two reconnected").await;
+    let screen = terminal.wait_for_text("two reconnected").await;
     let lines: Vec<&str> = screen.lines().collect();
     let at = |words: &str| lines.iter().position(|line| line.starts_with(words));
     let (lost, back) = (
@@ -377,36 +381,42 @@ async fn trouble_is_told_above_the_line() {
     assert!(lost.is_some() && lost < back && back < typed, "{screen}");
     terminal.types("_on").await;
     terminal.press(&["Enter"]).await;
-    terminal.shows("\ntyped_on").await;
+    terminal.wait_for_text("\ntyped_on").await;
 
     enter(&terminal, "/call one/progress steps=1000 intervalMs=200").await;
-    terminal.shows("of 1000, step ").await;
+    terminal.wait_for_text("of 1000, step ").await;
     enter(&terminal, "").await;
     terminal.press(&["C-c"]).await;
-    terminal.shows("cancelled").await;
+    terminal.wait_for_text("cancelled").await;
     let is_cancelled = async || has_got(&record, "notifications/cancelled").then_some(());
     found(PROGRAMS, "the cancellation", is_cancelled).await;
     terminal.hides("of 1000").await;
     terminal.types("/help quit").await;
     terminal.press(&["Enter"]).await;
-    terminal.shows("Leave the shell, as Ctrl-D does").await;
+    terminal
+        .wait_for_text("Leave the shell, as Ctrl-D does")
+        .await;
 
     terminal.types("/servers").await;
     daemon.stop().await;
-    terminal.shows("the daemon is gone; waiting for it").await;
+    terminal
+        .wait_for_text("the daemon is gone; waiting for it")
+        .await;
     terminal.press(&["Enter"]).await;
     terminal
-        .shows("hint: start one with `mainstay serve`")
+        .wait_for_text("hint: start one with `mainstay serve`")
         .await;
     let daemon = home.serve(&["--config", &config]).await;
-    terminal.shows("the daemon is back").await;
+    terminal.wait_for_text("the daemon is back").await;
     enter(&terminal, "/call two/echo text=again").await;
-    terminal.shows("\nagain").await;
+    terminal.wait_for_text("\nagain").await;
     let pid = Pid::from_raw(terminal.pid().await.cast_signed()).expect("a process id");
     // The earlier text is still on the screen.
-    terminal.shows("  two              healthy    ping: ").await;
+    terminal
+        .wait_for_text("  two              healthy    ping: ")
+        .await;
     terminal.types("half a line").await;
-    terminal.shows("half a line").await;
+    terminal.wait_for_text("half a line").await;
     kill_process(pid, Signal::TERM).expect("it runs");
     assert_eq!(terminal.ended().await, Some(143));
     daemon.stop().await;

@@ -52,13 +52,13 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
         ],
     );
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("one   connected").await;
+    daemon.wait_for_stderr("one   connected").await;
     home.run(&["call", "two/echo", "text=x"]).await;
     let calls = ["one/hang", "two/hang_server"].map(|tool| in_background(&home, &[tool]));
     in_flight(&home, 2).await;
     let since = Instant::now();
     daemon.signal(Signal::TERM);
-    daemon.says("SIGTERM: stopping").await;
+    daemon.wait_for_stderr("SIGTERM: stopping").await;
     for call in calls {
         let output = within(call).await.expect("waited for");
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -81,11 +81,11 @@ async fn a_second_signal_ends_calls_with_their_outcome() {
     let stubborn: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
     let config = fakes(&home, &[("one", &[]), ("two", stubborn)]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     let calls = ["one/hang", "two/hang"].map(|tool| in_background(&home, &[tool]));
     in_flight(&home, 2).await;
     daemon.signal(Signal::TERM);
-    daemon.says("SIGTERM: stopping").await;
+    daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
     for call in calls {
         let output = within(call).await.expect("waited for");
@@ -110,11 +110,11 @@ async fn a_hangup_cuts_no_call() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     let call = in_background(&home, &["fake/sleep", "ms=1500"]);
     in_flight(&home, 1).await;
     daemon.signal(Signal::TERM);
-    daemon.says("SIGTERM: stopping").await;
+    daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::HUP);
     let output = within(call).await.expect("waited for");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -168,9 +168,9 @@ const STUBBORN: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
 /// A daemon whose guardian was killed, and which waits for a server that ignores SIGTERM.
 async fn without_guardian(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     daemon.signal(Signal::KILL);
-    daemon.says("SIGTERM: stopping").await;
+    daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon
 }
 
@@ -181,12 +181,12 @@ async fn the_next_daemon_waits_until_the_last_has_stopped() {
     let config = fakes(&home, &[("stubborn", STUBBORN)]);
     let last = without_guardian(&home, &config).await;
     let mut next = home.serve(&["--config", &config]).await;
-    next.says("stubborn  connected").await;
+    next.wait_for_stderr("stubborn  connected").await;
     let waited = format!(
         "waiting for the daemon that is stopping (pid {})",
         last.daemon_pid()
     );
-    assert!(next.said.contains(&waited), "{}", next.said);
+    assert!(next.stderr_text.contains(&waited), "{}", next.stderr_text);
     let answer = home.run(&["list", "--json"]).await;
     assert_eq!(answer.code, Some(0), "{answer}");
     next.stop().await;

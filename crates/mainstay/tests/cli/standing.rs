@@ -26,7 +26,7 @@ async fn what_waits_for_approval_says_so_everywhere() {
     let mut daemon = home.serve(&["--config", &config]).await;
     let entry = json!({"name": "newone", "command": program});
     add_from_inside(&home, &daemon.url, &entry).await;
-    let line = daemon.says("newone").await;
+    let line = daemon.wait_for_stderr("newone").await;
     assert!(line.contains("pending"), "{line}");
     assert!(line.contains("mainstay approve newone"), "{line}");
     assert_printed(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
@@ -44,9 +44,9 @@ async fn what_waits_for_approval_says_so_everywhere() {
     let approved = home.run(&["approve", "newone", "--yes"]).await;
     assert_eq!(approved.code, Some(0), "{approved}");
     assert!(
-        !daemon.said.contains("nobody has approved"),
+        !daemon.stderr_text.contains("nobody has approved"),
         "{}",
-        daemon.said
+        daemon.stderr_text
     );
     daemon.stop().await;
 }
@@ -61,7 +61,7 @@ async fn what_is_disabled_is_started_by_nobody() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     for command in ["start", "restart", "reconnect"] {
         assert_printed(&home.run(&[command, "off"]).await, 1, &[ENABLE]);
         let json = home.run(&[command, "off", "--json"]).await;
@@ -96,7 +96,7 @@ async fn a_wrong_entry_is_to_be_corrected() {
     }});
     let path = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &path]).await;
-    daemon.says("ready: 0 of 3").await;
+    daemon.wait_for_stderr("ready: 0 of 3").await;
     let step = format!("correct its entry in {path}; the file is read again at once");
     let list = home.run(&["list"]).await;
     assert!(!list.stdout.contains("mainstay start"), "{list}");
@@ -108,12 +108,17 @@ async fn a_wrong_entry_is_to_be_corrected() {
     }
     // A finding has its place, and appears once.
     assert_eq!(
-        daemon.said.matches("the URL's port").count(),
+        daemon.stderr_text.matches("the URL's port").count(),
         1,
         "{}",
-        daemon.said
+        daemon.stderr_text
     );
-    assert_eq!(daemon.said.matches(&step).count(), 3, "{}", daemon.said);
+    assert_eq!(
+        daemon.stderr_text.matches(&step).count(),
+        3,
+        "{}",
+        daemon.stderr_text
+    );
     daemon.stop().await;
     // A command with its own servers reads no file again.
     let list = home.run(&["list", "--config", &path]).await;
@@ -125,7 +130,7 @@ async fn what_is_stopped_has_a_next_step() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.wait_for_stderr("ready: 1 of 1").await;
     home.run(&["stop", "one"]).await;
     let words = "disconnected: it is stopped; start it by \"mainstay start one\"";
     assert_printed(&home.run(&["health", "one"]).await, 1, &[words]);
@@ -141,7 +146,7 @@ async fn a_refused_call_is_recorded_under_one_name() {
         &[("brave-search", &[]), ("down", &["--crash-at-start", "7"])],
     );
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     for name in [
         "down/echo",
         "down__echo",

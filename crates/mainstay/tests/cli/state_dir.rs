@@ -235,8 +235,8 @@ async fn planted_links_and_pipes_are_not_followed() {
     let catalogs = state.join("catalogs");
     mode(&catalogs, 0o777);
     let mut daemon = home.serve(&["--demo"]).await;
-    daemon.says("catalogs cannot be kept").await;
-    daemon.says("ready: 3 of 3").await;
+    daemon.wait_for_stderr("catalogs cannot be kept").await;
+    daemon.wait_for_stderr("ready: 3 of 3").await;
     daemon.stop().await;
     assert!(!Path::new("/tmp/mcp-alpha.log").exists());
 }

@@ -13,7 +13,7 @@ async fn a_person_switches_for_a_client() {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     assert_snapshot!(
         home.transcript(&[
             &["switches"],

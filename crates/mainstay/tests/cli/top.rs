@@ -23,13 +23,13 @@ fn config(home: &Home) -> String {
 
 async fn serve(home: &Home) -> Serving {
     let mut daemon = home.serve(&["--config", &config(home)]).await;
-    daemon.says("ready: 2 of 2").await;
+    daemon.wait_for_stderr("ready: 2 of 2").await;
     daemon
 }
 
 async fn top(home: &Home) -> Terminal {
     let terminal = Terminal::start(&home.command(&["top"]), 80, 24).await;
-    terminal.shows("> files").await;
+    terminal.wait_for_text("> files").await;
     terminal
 }
 
@@ -49,7 +49,7 @@ async fn shell(home: &Home) -> Terminal {
         .current_dir(home.path())
         .arg("-i");
     let terminal = Terminal::start(&shell, 80, 24).await;
-    terminal.shows("ready$").await;
+    terminal.wait_for_text("ready$").await;
     terminal
 }
 
@@ -119,7 +119,7 @@ async fn a_server_that_is_killed_is_seen_to_come_back() {
     shows_in_row(&terminal, "files", "attempt 1 in 2 s").await;
     shows_in_row(&terminal, "files", "attempt 1 in 1 s").await;
     shows_in_row(&terminal, "files", " connected").await;
-    terminal.shows("1 crash").await;
+    terminal.wait_for_text("1 crash").await;
     terminal.press(&["q"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     daemon.stop().await;
@@ -134,7 +134,7 @@ async fn every_key_does_what_help_says() {
     let daemon = serve(&home).await;
     let terminal = top(&home).await;
     terminal.press(&["?"]).await;
-    terminal.shows("any key goes back").await;
+    terminal.wait_for_text("any key goes back").await;
     terminal.press(&["x"]).await;
     terminal.hides("any key goes back").await;
 
@@ -149,53 +149,53 @@ async fn every_key_does_what_help_says() {
         (["g", "j"], "tracker"),
     ] {
         terminal.press(&keys).await;
-        terminal.shows(&format!("> {name}")).await;
+        terminal.wait_for_text(&format!("> {name}")).await;
     }
 
     // Sort and filter. The selection stays.
     terminal.press(&["s"]).await;
-    terminal.shows("sort: name").await;
+    terminal.wait_for_text("sort: name").await;
     terminal.press(&["S"]).await;
-    let screen = terminal.shows("sort: name, reversed").await;
+    let screen = terminal.wait_for_text("sort: name, reversed").await;
     let place = |name| screen.find(name).expect("a row");
     assert!(
         place("> tracker") < place("  notes") && place("  notes") < place("  files"),
         "{screen}"
     );
     terminal.press(&["f"]).await;
-    terminal.shows("show: in trouble").await;
-    terminal.shows("no server fits the filter").await;
+    terminal.wait_for_text("show: in trouble").await;
+    terminal.wait_for_text("no server fits the filter").await;
     terminal.press(&["Escape"]).await;
-    terminal.shows("> tracker").await;
+    terminal.wait_for_text("> tracker").await;
     terminal.press(&["/"]).await;
     terminal.types("trax").await;
-    terminal.shows("no server fits").await;
+    terminal.wait_for_text("no server fits").await;
     terminal.press(&["BSpace", "Enter"]).await;
-    terminal.shows("> tracker").await;
+    terminal.wait_for_text("> tracker").await;
     terminal.hides("  files").await;
     terminal.press(&["Escape"]).await;
-    terminal.shows("  files").await;
+    terminal.wait_for_text("  files").await;
 
     // The pane: the server's output, events and calls.
     terminal.press(&["Enter"]).await;
-    terminal.shows("[log]").await;
-    terminal.shows("tracker is ready").await;
+    terminal.wait_for_text("[log]").await;
+    terminal.wait_for_text("tracker is ready").await;
     terminal.press(&["Tab"]).await;
-    terminal.shows("[events]").await;
-    terminal.shows(" connected").await;
+    terminal.wait_for_text("[events]").await;
+    terminal.wait_for_text(" connected").await;
     terminal.press(&["Tab"]).await;
-    terminal.shows("[calls]").await;
-    terminal.shows("no calls on record").await;
+    terminal.wait_for_text("[calls]").await;
+    terminal.wait_for_text("no calls on record").await;
     home.run(&["call", "tracker/echo", "text=x"]).await;
-    terminal.shows("  echo").await;
+    terminal.wait_for_text("  echo").await;
     terminal.press(&["BTab"]).await;
-    terminal.shows("[events]").await;
+    terminal.wait_for_text("[events]").await;
     terminal.press(&["Enter"]).await;
     terminal.hides("[events]").await;
 
     // Operate servers. Nothing happens without a confirmation.
     terminal.press(&["x"]).await;
-    terminal.shows("stop tracker? (y/n)").await;
+    terminal.wait_for_text("stop tracker? (y/n)").await;
     terminal.press(&["j", "Enter", "n"]).await;
     terminal.hides("(y/n)").await;
     assert_eq!(server(&home, "tracker").await["status"], "connected");
@@ -212,9 +212,11 @@ async fn every_key_does_what_help_says() {
         terminal.press(&["Escape"]).await;
         terminal.hides(" is connected").await;
         terminal.press(&[key]).await;
-        terminal.shows(&format!("{verb} tracker? (y/n)")).await;
+        terminal
+            .wait_for_text(&format!("{verb} tracker? (y/n)"))
+            .await;
         terminal.press(&["y"]).await;
-        terminal.shows(message).await;
+        terminal.wait_for_text(message).await;
         let after = pid().await;
         assert_ne!(before, after, "{verb}");
         before = after;
@@ -235,10 +237,12 @@ async fn a_daemon_that_is_started_anew_is_found() {
     let daemon = serve(&home).await;
     let terminal = top(&home).await;
     terminal.press(&["j"]).await;
-    terminal.shows("> tracker").await;
+    terminal.wait_for_text("> tracker").await;
     let before = daemon.url.clone();
     daemon.stop().await;
-    let screen = terminal.shows("the daemon is gone, trying again in").await;
+    let screen = terminal
+        .wait_for_text("the daemon is gone, trying again in")
+        .await;
     assert!(
         screen.contains("> tracker") && screen.contains("  files"),
         "{screen}"
@@ -257,7 +261,7 @@ async fn a_daemon_that_is_started_anew_is_found() {
     shows_in_row(&terminal, "tracker", "connected").await;
     // The keys operate the servers of the new daemon.
     terminal.press(&["x", "y"]).await;
-    terminal.shows("tracker is disconnected").await;
+    terminal.wait_for_text("tracker is disconnected").await;
     terminal.press(&["q"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     daemon.stop().await;
@@ -309,14 +313,14 @@ async fn the_terminal_is_given_back() {
         (Some(Signal::HUP), "129"),
     ] {
         terminal.types("clear; echo $$; sh -c 'echo $$ > pid; exec \"$MAINSTAY\" top'; echo ended=$?; stty -a > after; echo > done\n").await;
-        terminal.shows("> files").await;
+        terminal.wait_for_text("> files").await;
         assert!(terminal.is_alternate().await);
         assert!(!terminal.is_cursor_visible().await);
         match signal {
             Some(signal) => kill_process(pid_in(&file("pid")), signal).expect("signalled"),
             None => terminal.press(&["q"]).await,
         }
-        terminal.shows(&format!("ended={exit}")).await;
+        terminal.wait_for_text(&format!("ended={exit}")).await;
         until(PROGRAMS, "the modes after", || file("done").exists()).await;
         let modes = |name: &str| fs::read_to_string(file(name)).expect("modes");
         assert_eq!(modes("after"), modes("before"), "{signal:?}");
@@ -338,22 +342,22 @@ async fn a_shell_can_stop_it_and_go_on() {
         terminal
             .types("clear; sh -c 'echo $$ > pid; exec \"$MAINSTAY\" top'\n")
             .await;
-        terminal.shows("> files").await;
+        terminal.wait_for_text("> files").await;
         if is_by_key {
             terminal.press(&["C-z"]).await;
         } else {
             kill_process(pid_in(&home.path().join("pid")), Signal::TSTP).expect("signalled");
         }
-        terminal.shows("Stopped").await;
+        terminal.wait_for_text("Stopped").await;
         assert!(!terminal.is_alternate().await && terminal.is_cursor_visible().await);
         terminal.types("echo a-line-of-the-shell; fg\n").await;
-        let screen = terminal.shows("> files").await;
+        let screen = terminal.wait_for_text("> files").await;
         assert!(!screen.contains("a-line-of-the-shell"), "{screen}");
         assert!(terminal.is_alternate().await);
         terminal.press(&["j"]).await;
-        terminal.shows("> tracker").await;
+        terminal.wait_for_text("> tracker").await;
         terminal.press(&["q"]).await;
-        terminal.shows("a-line-of-the-shell").await;
+        terminal.wait_for_text("a-line-of-the-shell").await;
         assert!(!terminal.is_alternate().await);
     }
     daemon.stop().await;

@@ -115,7 +115,7 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
     let daemon = serve(&home).await;
     let (programs, opened) = (home.path().join("bin"), home.path().join("seen"));
     fs::create_dir(&programs).expect("made");
-    let opener = programs.join("xdg-open");
+    let desktop = programs.join("xdg-open");
     // The opener runs as long as the folder exists, as a browser that it starts may do.
     let script = format!(
         "#!/bin/sh\necho noise\necho \"$@\" > {0}.new\nmv {0}.new {0}\n\
@@ -123,8 +123,8 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
         opened.display(),
         programs.display()
     );
-    fs::write(&opener, script).expect("written");
-    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).expect("set");
+    fs::write(&desktop, script).expect("written");
+    fs::set_permissions(&desktop, fs::Permissions::from_mode(0o755)).expect("set");
     let path = format!("{}:/usr/bin:/bin", programs.display());
     for variable in ["DISPLAY", "WAYLAND_DISPLAY"] {
         let ui = run(&home, &["ui"], &[("PATH", &path), (variable, "x")]).await;
@@ -172,8 +172,12 @@ async fn without_a_daemon_or_its_page_the_exit_code_says_so() {
             .is_some_and(|hint| hint.contains("http.page")),
         "{ui}"
     );
-    daemon.says("ready: ").await;
-    assert!(!daemon.said.contains("web page"), "{}", daemon.said);
+    daemon.wait_for_stderr("ready: ").await;
+    assert!(
+        !daemon.stderr_text.contains("web page"),
+        "{}",
+        daemon.stderr_text
+    );
     daemon.stop().await;
 }
 
@@ -182,9 +186,15 @@ async fn without_a_daemon_or_its_page_the_exit_code_says_so() {
 async fn serve_prints_a_link_on_a_terminal_only() {
     let home = home!();
     let mut daemon = serve(&home).await;
-    daemon.says("web page: `mainstay ui` opens it").await;
-    daemon.says("ready: ").await;
-    assert!(!daemon.said.contains("code="), "{}", daemon.said);
+    daemon
+        .wait_for_stderr("web page: `mainstay ui` opens it")
+        .await;
+    daemon.wait_for_stderr("ready: ").await;
+    assert!(
+        !daemon.stderr_text.contains("code="),
+        "{}",
+        daemon.stderr_text
+    );
     daemon.stop().await;
 
     let mut terminal = Terminal::of_width(200);

@@ -9,7 +9,7 @@ use mainstay_core::{
     record::{Door, Status},
 };
 use mainstay_gateway::{Gateway, GatewayOptions};
-use mainstay_journal::{Filter, Journal};
+use mainstay_journal::{Journal, RecordFilter};
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,7 +42,7 @@ async fn a_tool_is_called_and_recorded() {
     let result: Value = serde_json::from_str(result.get()).expect("JSON");
     assert_eq!(result["content"][0]["text"], "hello", "{result}");
     journal.flush().await.expect("it writes");
-    let page = journal.records(Filter::default(), 10).await;
+    let page = journal.records(RecordFilter::default(), 10).await;
     let calls = page.expect("it reads").calls;
     assert_eq!(calls.len(), 1, "{calls:?}");
     assert_eq!(calls[0].status, Status::Ok);
@@ -59,7 +59,7 @@ async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
     let failure = soon("an answer", called).await.expect_err("no server");
     assert_eq!(failure.kind, FailureKind::ServerNotFound, "{failure:?}");
     journal.flush().await.expect("it writes");
-    let page = journal.records(Filter::default(), 10).await;
+    let page = journal.records(RecordFilter::default(), 10).await;
     let calls = page.expect("it reads").calls;
     assert_eq!(calls.len(), 1, "{calls:?}");
     assert_eq!(calls[0].status, Status::Refused);
@@ -75,7 +75,7 @@ async fn a_list_of_an_unknown_server_is_no_call() {
     let failure = soon("an answer", request).await.expect_err("no server");
     assert_eq!(failure.kind, FailureKind::ServerNotFound, "{failure:?}");
     journal.flush().await.expect("it writes");
-    let page = journal.records(Filter::default(), 10).await;
+    let page = journal.records(RecordFilter::default(), 10).await;
     assert!(page.expect("it reads").calls.is_empty());
     soon("the end", gateway.stop()).await;
 }
@@ -91,7 +91,7 @@ async fn a_call_goes_on_when_its_future_is_dropped() {
     }
     soon("the end", gateway.stop()).await;
     assert_eq!(backend.runs("sleep"), 1);
-    let page = journal.records(Filter::default(), 10).await;
+    let page = journal.records(RecordFilter::default(), 10).await;
     let calls = page.expect("it reads").calls;
     assert_eq!(calls.len(), 1, "{calls:?}");
     assert_eq!(calls[0].status, Status::Ok);

@@ -93,7 +93,7 @@ async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
             let part = read(&client, &format!("{uri}?{query}")).await;
             assert_eq!(part["text"], expected, "{path}: {query}");
         }
-        let unknown = format!("{OBJECTS}{}", Cid::of(b"never"));
+        let unknown = format!("{OBJECTS}{}", Cid::for_content(b"never"));
         let error = client
             .error("resources/read", json!({"uri": unknown}))
             .await;

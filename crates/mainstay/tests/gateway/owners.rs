@@ -9,7 +9,7 @@ use std::{
 use http::{Method, StatusCode};
 use mainstay_core::{config, record::Status};
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::{Filter, Journal};
+use mainstay_journal::{Journal, RecordFilter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -132,7 +132,7 @@ impl RecordedServers {
     /// The server and the status in each record.
     async fn records(&self) -> Vec<(Option<String>, Status)> {
         self.journal.flush().await.expect("it writes");
-        let page = self.journal.records(Filter::default(), 100).await;
+        let page = self.journal.records(RecordFilter::default(), 100).await;
         let calls = page.expect("it reads").calls.into_iter();
         calls
             .map(|call| (call.target.server.map(|name| name.to_string()), call.status))

@@ -10,7 +10,7 @@ use mainstay_core::{
     record::{Cid, Door, Record, State, Status},
 };
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::{Filter, Journal};
+use mainstay_journal::{Journal, RecordFilter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -59,7 +59,7 @@ impl Recorded {
     /// All records, newest first.
     async fn all(&self) -> Vec<Record> {
         self.journal.flush().await.expect("it writes");
-        let page = self.journal.records(Filter::default(), 100).await;
+        let page = self.journal.records(RecordFilter::default(), 100).await;
         page.expect("it reads").calls
     }
 
@@ -501,7 +501,7 @@ async fn strictly_before_the_answer() {
     let client = recorded.gateway.client().await;
     for number in 1..=5 {
         client.call("x__echo", json!({"text": "a"})).await;
-        let page = recorded.journal.records(Filter::default(), 10).await;
+        let page = recorded.journal.records(RecordFilter::default(), 10).await;
         assert_eq!(page.expect("it reads").total_count, number);
     }
     recorded.journal.close().await;
@@ -543,7 +543,7 @@ async fn a_session_that_goes_on_says_whose_it_is() {
     revived.session.clone_from(&client.session);
     revived.assert_echo("x__echo").await;
     journal.flush().await.expect("it writes");
-    let page = journal.records(Filter::default(), 1).await;
+    let page = journal.records(RecordFilter::default(), 1).await;
     let record = page.expect("readable").calls.remove(0);
     let client = record.origin.client.expect("it said who it is");
     assert_eq!((&*client.name, &*client.version), ("tests", "1"));

@@ -8,7 +8,7 @@ use mainstay_core::{
     record::Cid,
 };
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::{Filter, Journal};
+use mainstay_journal::{Journal, RecordFilter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -61,7 +61,7 @@ impl StoredCalls {
     /// All stored data of calls: the records over REST, and their objects.
     async fn everything(&self) -> String {
         self.journal.flush().await.expect("it writes");
-        let page = self.journal.records(Filter::default(), 100).await;
+        let page = self.journal.records(RecordFilter::default(), 100).await;
         let mut all = String::new();
         for record in page.expect("it reads").calls {
             let id = record.id;
@@ -76,7 +76,7 @@ impl StoredCalls {
                 let Some(cid) = payload.cid else { continue };
                 let object = self.journal.object(cid).await.expect("kept");
                 assert_eq!(
-                    Cid::of(&object),
+                    Cid::for_content(&object),
                     cid,
                     "the identifier is that of what is kept"
                 );

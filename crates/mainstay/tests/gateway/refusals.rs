@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use mainstay_core::{config, record::Record};
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::{Filter, Journal};
+use mainstay_journal::{Journal, RecordFilter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -139,7 +139,7 @@ impl Refusing {
     /// All records, newest first.
     async fn records(&self) -> Vec<Record> {
         self.journal.flush().await.expect("it writes");
-        let page = self.journal.records(Filter::default(), 500).await;
+        let page = self.journal.records(RecordFilter::default(), 500).await;
         page.expect("it reads").calls
     }
 

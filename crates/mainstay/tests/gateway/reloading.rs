@@ -3,7 +3,7 @@
 
 use http::StatusCode;
 use mainstay_gateway::GatewayOptions;
-use mainstay_platform::environment::Origin;
+use mainstay_platform::environment::ConfigurationSource;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -40,9 +40,9 @@ impl File {
     pub async fn run(&self) -> Gateway {
         let path = self.0.path().join("servers.json");
         let text = std::fs::read_to_string(&path).expect("it was written");
-        let origin = Origin {
+        let origin = ConfigurationSource {
             flag: Some(path),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         };
         let options = GatewayOptions {
             origin: Some(origin),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode, header};
 use mainstay_core::{config, record::Status};
 use mainstay_gateway::GatewayOptions;
-use mainstay_journal::Filter;
+use mainstay_journal::RecordFilter;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,7 +34,7 @@ async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir
 async fn on_record(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
         .expect("it ended well");
-    let page = journal.records(Filter::default(), 500).await;
+    let page = journal.records(RecordFilter::default(), 500).await;
     let records = page.expect("it can be read").calls.into_iter().rev();
     let records = records.map(|record| {
         let error = record.error.map(|error| error.kind.into_owned());

@@ -1,7 +1,7 @@
 //! Many processes that start at once, and slow starts: a start that works continues, and a start that hangs
 //! delays no other.
 
-use mainstay_core::{ids::ServerName, lifecycle::State};
+use mainstay_core::{ids::ServerName, lifecycle::SessionState};
 use mainstay_gateway::GatewayOptions;
 use mainstay_testkit::limits::PROGRAMS;
 use serde_json::{Value, json};
@@ -33,14 +33,14 @@ async fn start(servers: &[(String, Backend)], settings: Value, options: GatewayO
 }
 
 /// A server's state, and the number of its starts.
-fn state(gateway: &Gateway, name: &str) -> (State, u64) {
+fn state(gateway: &Gateway, name: &str) -> (SessionState, u64) {
     let name = ServerName::new(name).expect("a name");
     let server = gateway.registry().named(&name).expect("it is configured");
     let status = server.view().status;
     (status.state, status.epoch.0)
 }
 
-const UP: (State, u64) = (State::Connected, 1);
+const UP: (SessionState, u64) = (SessionState::Connected, 1);
 
 /// The limit of a start counts silence: a process that computes, writes output, or does I/O may take longer.
 /// The first start by `npx` or `uvx` does so, and is not begun twice.
@@ -51,7 +51,7 @@ async fn a_start_at_work_is_not_cut_short() {
         let settings = json!({"connectTimeoutMs": 1500});
         let gateway = start(&servers, settings, GatewayOptions::default()).await;
         // Four seconds of CPU time take much longer on a busy machine.
-        let is_up = || state(&gateway, "s0").0 == State::Connected;
+        let is_up = || state(&gateway, "s0").0 == SessionState::Connected;
         mainstay_testkit::until(PROGRAMS, work, is_up).await;
         assert_eq!(state(&gateway, "s0"), UP, "{work}");
         gateway.stop().await;
@@ -109,7 +109,7 @@ async fn a_slot_is_held_until_the_handshake() {
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let (first, second) = ("s0", "s1");
     until("the second", || {
-        state(&gateway, second).0 == State::Connected
+        state(&gateway, second).0 == SessionState::Connected
     })
     .await;
     assert_eq!(state(&gateway, first), UP);
@@ -121,10 +121,13 @@ async fn forty_that_hang_delay_nobody() {
     let hanging = std::iter::repeat_n(["--hang-at-start"].as_slice(), 40);
     let servers = servers(hanging.chain([[].as_slice()])).await;
     let gateway = start(&servers, json!({}), GatewayOptions::default()).await;
-    until("the last", || state(&gateway, "s40").0 == State::Connected).await;
+    until("the last", || {
+        state(&gateway, "s40").0 == SessionState::Connected
+    })
+    .await;
     let hanging = (0..40).filter(|number| {
         let (state, attempts) = state(&gateway, &format!("s{number}"));
-        state == State::Connecting && attempts == 1
+        state == SessionState::Connecting && attempts == 1
     });
     assert_eq!(hanging.count(), 40);
 }
@@ -185,7 +188,7 @@ async fn what_was_listed_before_starts_first() {
     let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
     let gateway = start(&servers, settings, options()).await;
     until("the known one", || {
-        state(&gateway, "s8").0 == State::Connected
+        state(&gateway, "s8").0 == SessionState::Connected
     })
     .await;
     assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use mainstay_core::config::Secret;
 use mainstay_gateway::GatewayOptions;
-use mainstay_platform::environment::Origin;
+use mainstay_platform::environment::ConfigurationSource;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,9 +52,9 @@ impl TestConfig {
 
     /// Like [`TestConfig::run`], with other options of the daemon.
     pub async fn run_with(&self, options: GatewayOptions) -> Gateway {
-        let origin = Origin {
+        let origin = ConfigurationSource {
             flag: Some(self.folder.path().join(self.name)),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         };
         let config = origin.load().expect("a usable file").config;
         let options = GatewayOptions {

@@ -21,7 +21,7 @@ async fn one_that_would_launch_itself_is_refused_at_depth_one() {
     let mut mainstay = world
         .serve(&config, "127.0.0.1:0", "launches itself: server \"me\"")
         .await;
-    mainstay.says("hint: remove server \"me\"").await;
+    mainstay.wait_for_stderr("hint: remove server \"me\"").await;
     mainstay.signal(Signal::TERM);
     mainstay.ended().await;
     let launches = fs::read_to_string(world.path().join("launches")).expect("one at least");

@@ -112,7 +112,7 @@ async fn a_killed_guardian_ends_the_daemon_in_order() {
     let mut mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
     world.until("a family", families(1)).await;
     mainstay.signal(Signal::KILL);
-    mainstay.says("SIGTERM: stopping").await;
+    mainstay.wait_for_stderr("SIGTERM: stopping").await;
     assert_eq!(mainstay.ended().await.signal(), Some(9));
     world.until_deserted().await;
     assert!(!world.path().join("state/daemon.json").exists());
@@ -142,7 +142,7 @@ async fn a_second_signal_leaves_nobody_at_once() {
     let mut mainstay = world.serve_ready(&json!({"it": family(&STUBBORN)})).await;
     world.until("a family", families(1)).await;
     mainstay.signal(Signal::INT);
-    mainstay.says("SIGINT: stopping").await;
+    mainstay.wait_for_stderr("SIGINT: stopping").await;
     let since = std::time::Instant::now();
     mainstay.signal(Signal::TERM);
     assert_eq!(mainstay.ended().await.code(), Some(143));
@@ -161,7 +161,7 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
     world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay);
     mainstay.signal(Signal::KILL);
-    mainstay.says("SIGTERM: stopping").await;
+    mainstay.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
     world.until_deserted().await;
 }

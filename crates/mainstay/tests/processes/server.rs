@@ -11,8 +11,8 @@ use mainstay_core::{
 use mainstay_platform::lineage::Lineage;
 use mainstay_testkit::{limits::PROGRAMS, soon, until};
 use mainstay_transport::{
-    self as transport, Approach, AttemptLimiter, Listener, Notice, Opening, Question, Stop,
-    logs::Logs,
+    self as transport, Approach, AttemptLimiter, Listener, Notice, Opening, ServerQuestion, Stop,
+    logs::ServerLogs,
 };
 use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::json;
@@ -76,8 +76,8 @@ async fn a_crash_takes_daemons_without_an_environment_along() {
 struct Nobody;
 
 impl Listener for Nobody {
-    fn hear(&self, _: Notice) {}
-    fn ask(&self, _: Question) {}
+    fn take_notice(&self, _: Notice) {}
+    fn ask(&self, _: ServerQuestion) {}
 }
 
 /// W1, invariant 9: the end of a session is reported when no process of it is left, so that two processes of
@@ -122,7 +122,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             max_message_bytes: 1024 * 1024,
             hang_after: Duration::from_secs(120),
             listener: Arc::new(Nobody),
-            log: Logs::default().server(&server),
+            log: ServerLogs::default().server(&server),
             signs: Arc::default(),
             attempt_limiter: Arc::new(AttemptLimiter::new(50)),
             server: server.clone(),

@@ -165,7 +165,7 @@ impl TestHome {
     pub async fn serve(&self, config: &str, listen: &str, until: &str) -> Running {
         let command = self.command(&["serve", "--config", config, "--listen", listen]);
         let mut mainstay = Running::start(command);
-        mainstay.says(until).await;
+        mainstay.wait_for_stderr(until).await;
         mainstay
     }
 

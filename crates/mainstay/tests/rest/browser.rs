@@ -37,7 +37,7 @@ impl BrowserDaemon {
     }
 
     pub fn at(address: SocketAddr, state: impl Into<PathBuf>, config: &Config) -> Self {
-        let owner = StateDir::new(state).own().expect("owned");
+        let owner = StateDir::new(state).take_ownership().expect("owned");
         let tokens = Tokens::open(owner.dir().clone(), &owner.token).expect("readable");
         let listener: TcpListener = mainstay::daemon::bind(address).expect("a free port");
         let address = listener.local_addr().expect("bound");

@@ -304,7 +304,7 @@ async fn a_bad_entry_is_judged_the_same_everywhere() {
     let problems: Vec<_> = loaded
         .config
         .problems()
-        .map(|problem| problem.1.told())
+        .map(|problem| problem.1.to_json())
         .collect();
     assert_eq!(json!(problems), checked["findings"]);
     for dry_run in [true, false] {

@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use mainstay::daemon::Daemon;
 use mainstay_core::config::Secret;
 use mainstay_gateway::GatewayOptions;
-use mainstay_platform::{environment::Origin, state::StateDir};
+use mainstay_platform::{environment::ConfigurationSource, state::StateDir};
 use mainstay_testkit::{limits::PROGRAMS, within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -48,9 +48,9 @@ impl RestDaemon {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join(name);
         fs::write(&file, text).expect("written");
-        let origin = Origin {
+        let origin = ConfigurationSource {
             flag: Some(file.clone()),
-            ..Origin::default()
+            ..ConfigurationSource::default()
         };
         let config = origin.load().expect("a configuration").config;
         let options = GatewayOptions {

@@ -133,7 +133,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::vault::{Shelf, Vault};
+    use crate::vault::{EntryKind, Vault};
 
     /// A keyring that can be locked.
     #[derive(Clone, Debug, Default)]
@@ -141,10 +141,10 @@ mod tests {
 
     impl FakeKeyring {
         fn check(&self) -> Result<(), KeyStoreError> {
-            match self.0.lock().0 {
-                true => Err(KeyStoreError("it is locked".to_owned())),
-                false => Ok(()),
+            if self.0.lock().0 {
+                return Err(KeyStoreError("it is locked".to_owned()));
             }
+            Ok(())
         }
     }
 
@@ -166,7 +166,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let keyring = FakeKeyring::default();
         let open = || Vault::new(dir.path(), Box::new(keyring.clone()));
-        open().write(Shelf::Secrets, "a", b"1").expect("written");
+        open()
+            .write(EntryKind::Secrets, "a", b"1")
+            .expect("written");
         assert_eq!(
             open().key_place().expect("a place"),
             Some(KeyPlace::Keyring)
@@ -174,20 +176,20 @@ mod tests {
         let file = std::fs::read_to_string(dir.path().join(KEY_FILE)).expect("a file");
         assert_eq!(file, IN_KEYRING);
         assert_eq!(
-            open().read(Shelf::Secrets, "a").expect("read"),
+            open().read(EntryKind::Secrets, "a").expect("read"),
             Some(b"1".to_vec())
         );
 
         keyring.0.lock().0 = true;
-        let error = open().read(Shelf::Secrets, "a").expect_err("an error");
+        let error = open().read(EntryKind::Secrets, "a").expect_err("an error");
         assert!(matches!(error, VaultError::KeyStore(_)), "{error}");
         assert!(
-            open().write(Shelf::Secrets, "b", b"2").is_err(),
+            open().write(EntryKind::Secrets, "b", b"2").is_err(),
             "no second key is made"
         );
 
         *keyring.0.lock() = (false, HashMap::new());
-        let error = open().read(Shelf::Secrets, "a").expect_err("an error");
+        let error = open().read(EntryKind::Secrets, "a").expect_err("an error");
         assert!(matches!(error, VaultError::KeyLost(_)), "{error}");
     }
 
@@ -197,11 +199,13 @@ mod tests {
         let keyring = FakeKeyring::default();
         keyring.0.lock().0 = true;
         let open = || Vault::new(dir.path(), Box::new(keyring.clone()));
-        open().write(Shelf::Secrets, "a", b"1").expect("written");
+        open()
+            .write(EntryKind::Secrets, "a", b"1")
+            .expect("written");
         keyring.0.lock().0 = false;
         assert_eq!(open().key_place().expect("a place"), Some(KeyPlace::File));
         assert_eq!(
-            open().read(Shelf::Secrets, "a").expect("read"),
+            open().read(EntryKind::Secrets, "a").expect("read"),
             Some(b"1".to_vec())
         );
     }

@@ -30,9 +30,9 @@ pub const MAX_SECRET: usize = 64 * 1024;
 /// The longest name of an entry, in bytes.
 pub const MAX_NAME: usize = 256;
 
-/// A shelf of the vault: entries of one kind have names of their own.
+/// The kind of an entry. Entries of each kind have names of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shelf {
+pub enum EntryKind {
     /// Logins to remote servers.
     Logins,
     /// Clients that were registered with authorization servers.
@@ -41,7 +41,7 @@ pub enum Shelf {
     Secrets,
 }
 
-impl Shelf {
+impl EntryKind {
     fn folder(self) -> &'static str {
         match self {
             Self::Logins => "logins",
@@ -127,9 +127,9 @@ impl Vault {
     }
 
     /// The secret of this name. Blocks.
-    pub fn read(&self, shelf: Shelf, name: &str) -> Result<Option<Vec<u8>>, VaultError> {
+    pub fn read(&self, kind: EntryKind, name: &str) -> Result<Option<Vec<u8>>, VaultError> {
         check_name(name)?;
-        let path = self.path(shelf, name);
+        let path = self.path(kind, name);
         let Some(entry) = read_entry(&path)? else {
             return Ok(None);
         };
@@ -138,7 +138,7 @@ impl Vault {
             .and_then(|nonce| nonce.try_into().ok())
             .ok_or_else(sealed)?;
         let mut secret = decode_hex(&entry.sealed).ok_or_else(sealed)?;
-        let aad = aad(shelf, name);
+        let aad = aad(kind, name);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let length = self.with_key(|key| {
             let opened = key.open_in_place(nonce, Aad::from(aad.as_bytes()), &mut secret);
@@ -149,18 +149,18 @@ impl Vault {
     }
 
     /// Writes the secret to the disk before it returns. Readers see either the old or the new one. Blocks.
-    pub fn write(&self, shelf: Shelf, name: &str, secret: &[u8]) -> Result<(), VaultError> {
+    pub fn write(&self, kind: EntryKind, name: &str, secret: &[u8]) -> Result<(), VaultError> {
         check_name(name)?;
         if secret.len() > MAX_SECRET {
             return Err(VaultError::TooLong);
         }
-        let folder = self.dir.join(shelf.folder());
+        let folder = self.dir.join(kind.folder());
         private_dir(&self.dir).map_err(unusable(&self.dir))?;
         private_dir(&folder).map_err(unusable(&folder))?;
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).map_err(|_| VaultError::Random)?;
         let mut sealed = secret.to_vec();
-        let aad = aad(shelf, name);
+        let aad = aad(kind, name);
         self.with_key(|key| {
             let nonce = Nonce::assume_unique_for_key(nonce);
             key.seal_in_place_append_tag(nonce, Aad::from(aad.as_bytes()), &mut sealed)
@@ -171,15 +171,15 @@ impl Vault {
             nonce: encode_hex(&nonce),
             sealed: encode_hex(&sealed),
         };
-        let path = self.path(shelf, name);
+        let path = self.path(kind, name);
         let text = serde_json::to_vec(&entry).expect("an entry is JSON");
         write_private(&path, &text).map_err(failed(&path))
     }
 
     /// Returns `false` if there was none. Blocks.
-    pub fn remove(&self, shelf: Shelf, name: &str) -> Result<bool, VaultError> {
+    pub fn remove(&self, kind: EntryKind, name: &str) -> Result<bool, VaultError> {
         check_name(name)?;
-        let path = self.path(shelf, name);
+        let path = self.path(kind, name);
         match fs::remove_file(&path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -187,9 +187,9 @@ impl Vault {
         }
     }
 
-    /// The names of a shelf, in order. No secret is decrypted. Blocks.
-    pub fn names(&self, shelf: Shelf) -> Result<Vec<String>, VaultError> {
-        let folder = self.dir.join(shelf.folder());
+    /// The names of all entries of a kind, in order. No secret is decrypted. Blocks.
+    pub fn names(&self, kind: EntryKind) -> Result<Vec<String>, VaultError> {
+        let folder = self.dir.join(kind.folder());
         let files = match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             files => files.map_err(failed(&folder))?,
@@ -207,22 +207,22 @@ impl Vault {
     }
 
     /// Waits until no other process holds the lock of this entry. Blocks.
-    pub fn lock(&self, shelf: Shelf, name: &str) -> Result<EntryLock, VaultError> {
+    pub fn lock(&self, kind: EntryKind, name: &str) -> Result<EntryLock, VaultError> {
         check_name(name)?;
-        let folder = self.dir.join(shelf.folder());
+        let folder = self.dir.join(kind.folder());
         private_dir(&self.dir).map_err(unusable(&self.dir))?;
         private_dir(&folder).map_err(unusable(&folder))?;
-        let path = self.path(shelf, name).with_extension("lock");
+        let path = self.path(kind, name).with_extension("lock");
         let file = open_private(&path, private_options().write(true)).map_err(unusable(&path))?;
         file.lock().map_err(failed(&path))?;
         Ok(EntryLock(file))
     }
 
-    fn path(&self, shelf: Shelf, name: &str) -> PathBuf {
+    fn path(&self, kind: EntryKind, name: &str) -> PathBuf {
         // Names hold any characters, and differ in case alone.
         let digest = Sha256::digest(name.as_bytes());
         let file = format!("{}.{ENTRY}", encode_hex(&digest[..16]));
-        self.dir.join(shelf.folder()).join(file)
+        self.dir.join(kind.folder()).join(file)
     }
 
     fn with_key<T>(&self, use_key: impl FnOnce(&LessSafeKey) -> T) -> Result<T, VaultError> {
@@ -240,8 +240,8 @@ impl Vault {
 const ENTRY: &str = "entry";
 
 /// The text that is authenticated with a secret, so that no file can take the place of another.
-fn aad(shelf: Shelf, name: &str) -> String {
-    format!("{}/{name}", shelf.folder())
+fn aad(kind: EntryKind, name: &str) -> String {
+    format!("{}/{name}", kind.folder())
 }
 
 fn check_name(name: &str) -> Result<(), VaultError> {
@@ -295,10 +295,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let secret = b"a secret that is long enough to be found";
         vault(dir.path())
-            .write(Shelf::Logins, "files", secret)
+            .write(EntryKind::Logins, "files", secret)
             .expect("written");
         let read = vault(dir.path())
-            .read(Shelf::Logins, "files")
+            .read(EntryKind::Logins, "files")
             .expect("read");
         assert_eq!(read.as_deref(), Some(secret.as_slice()));
         let mut folders = vec![dir.path().to_owned()];
@@ -327,9 +327,9 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().expect("a folder");
         let vault = vault(dir.path());
-        vault.write(Shelf::Secrets, "x", b"y").expect("written");
+        vault.write(EntryKind::Secrets, "x", b"y").expect("written");
         for path in [
-            vault.path(Shelf::Secrets, "x"),
+            vault.path(EntryKind::Secrets, "x"),
             dir.path().join("vault/key"),
         ] {
             let mode = fs::metadata(&path).expect("a file").permissions().mode();
@@ -338,37 +338,35 @@ mod tests {
     }
 
     #[test]
-    fn shelves_and_names_are_apart() {
+    fn kinds_and_names_are_apart() {
         let dir = tempfile::tempdir().expect("a folder");
         let vault = vault(dir.path());
         assert_eq!(
-            vault.names(Shelf::Secrets).expect("names"),
+            vault.names(EntryKind::Secrets).expect("names"),
             Vec::<String>::new()
         );
-        assert_eq!(vault.read(Shelf::Secrets, "a").expect("nothing"), None);
+        assert_eq!(vault.read(EntryKind::Secrets, "a").expect("nothing"), None);
         assert_eq!(vault.key_place().expect("a place"), None);
-        for (shelf, name, secret) in [
-            (Shelf::Secrets, "b/ü", "1"),
-            (Shelf::Secrets, "A", "2"),
-            (Shelf::Secrets, "a", "3"),
-            (Shelf::Logins, "a", "4"),
+        for (kind, name, secret) in [
+            (EntryKind::Secrets, "b/ü", "1"),
+            (EntryKind::Secrets, "A", "2"),
+            (EntryKind::Secrets, "a", "3"),
+            (EntryKind::Logins, "a", "4"),
         ] {
-            vault
-                .write(shelf, name, secret.as_bytes())
-                .expect("written");
+            vault.write(kind, name, secret.as_bytes()).expect("written");
         }
         assert_eq!(
-            vault.names(Shelf::Secrets).expect("names"),
+            vault.names(EntryKind::Secrets).expect("names"),
             ["A", "a", "b/ü"]
         );
         assert_eq!(
-            vault.read(Shelf::Secrets, "a").expect("read"),
+            vault.read(EntryKind::Secrets, "a").expect("read"),
             Some(b"3".to_vec())
         );
-        assert!(vault.remove(Shelf::Secrets, "a").expect("removed"));
-        assert!(!vault.remove(Shelf::Secrets, "a").expect("not there"));
+        assert!(vault.remove(EntryKind::Secrets, "a").expect("removed"));
+        assert!(!vault.remove(EntryKind::Secrets, "a").expect("not there"));
         assert_eq!(
-            vault.read(Shelf::Logins, "a").expect("read"),
+            vault.read(EntryKind::Logins, "a").expect("read"),
             Some(b"4".to_vec())
         );
         assert_eq!(vault.key_place().expect("a place"), Some(KeyPlace::File));
@@ -378,22 +376,26 @@ mod tests {
     fn a_file_that_was_changed_or_moved_is_not_believed() {
         let dir = tempfile::tempdir().expect("a folder");
         let vault = vault(dir.path());
-        vault.write(Shelf::Secrets, "one", b"1").expect("written");
-        vault.write(Shelf::Secrets, "two", b"2").expect("written");
+        vault
+            .write(EntryKind::Secrets, "one", b"1")
+            .expect("written");
+        vault
+            .write(EntryKind::Secrets, "two", b"2")
+            .expect("written");
         let (one, two) = (
-            vault.path(Shelf::Secrets, "one"),
-            vault.path(Shelf::Secrets, "two"),
+            vault.path(EntryKind::Secrets, "one"),
+            vault.path(EntryKind::Secrets, "two"),
         );
         fs::copy(&one, &two).expect("copied");
         assert!(matches!(
-            vault.read(Shelf::Secrets, "two"),
+            vault.read(EntryKind::Secrets, "two"),
             Err(VaultError::Sealed(_))
         ));
         for text in ["", "{}", r#"{"name": "one", "nonce": "é0", "sealed": "0"}"#] {
             fs::write(&one, text).expect("written");
             assert!(
                 matches!(
-                    vault.read(Shelf::Secrets, "one"),
+                    vault.read(EntryKind::Secrets, "one"),
                     Err(VaultError::Sealed(_))
                 ),
                 "{text}"
@@ -405,11 +407,11 @@ mod tests {
     fn a_lost_key_is_an_error_and_not_a_new_key() {
         let dir = tempfile::tempdir().expect("a folder");
         vault(dir.path())
-            .write(Shelf::Secrets, "one", b"1")
+            .write(EntryKind::Secrets, "one", b"1")
             .expect("written");
         fs::write(dir.path().join("vault/key"), "nonsense").expect("written");
         let error = vault(dir.path())
-            .read(Shelf::Secrets, "one")
+            .read(EntryKind::Secrets, "one")
             .expect_err("an error");
         assert!(matches!(error, VaultError::BadKey(_)), "{error}");
     }
@@ -419,13 +421,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let vault = vault(dir.path());
         for name in ["", "a\nb", &"n".repeat(MAX_NAME + 1)] {
-            let written = vault.write(Shelf::Secrets, name, b"x");
+            let written = vault.write(EntryKind::Secrets, name, b"x");
             assert!(matches!(written, Err(VaultError::Name)), "{name:?}");
         }
-        let written = vault.write(Shelf::Secrets, "long", &vec![0; MAX_SECRET + 1]);
+        let written = vault.write(EntryKind::Secrets, "long", &vec![0; MAX_SECRET + 1]);
         assert!(matches!(written, Err(VaultError::TooLong)));
         vault
-            .write(Shelf::Secrets, "long", &vec![0; MAX_SECRET])
+            .write(EntryKind::Secrets, "long", &vec![0; MAX_SECRET])
             .expect("written");
     }
 
@@ -433,13 +435,13 @@ mod tests {
     fn a_lock_is_held_by_one() {
         let dir = tempfile::tempdir().expect("a folder");
         let vault = Arc::new(vault(dir.path()));
-        let lock = vault.lock(Shelf::Logins, "a").expect("a lock");
-        let other = vault.lock(Shelf::Logins, "b").expect("another lock");
+        let lock = vault.lock(EntryKind::Logins, "a").expect("a lock");
+        let other = vault.lock(EntryKind::Logins, "b").expect("another lock");
         let waiting = thread::spawn({
             let vault = Arc::clone(&vault);
-            move || vault.lock(Shelf::Logins, "a").map(drop)
+            move || vault.lock(EntryKind::Logins, "a").map(drop)
         });
-        vault.write(Shelf::Logins, "a", b"x").expect("written");
+        vault.write(EntryKind::Logins, "a", b"x").expect("written");
         assert!(!waiting.is_finished());
         drop((lock, other));
         waiting.join().expect("joined").expect("a lock");

@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc, sync::atomic::Ordering::Relaxed};
 
-use mainstay_core::{ids::Epoch, lifecycle::State, message::Method};
+use mainstay_core::{ids::Epoch, lifecycle::SessionState, message::Method};
 use mainstay_gateway::{
     Gateway,
-    metrics::{Histogram, Series, TOOL_ERROR, Times},
-    supervisor::{Server, ServerView},
+    metrics::{Histogram, HistogramReading, Series, TOOL_ERROR},
+    supervisor::{ServerHandle, ServerView},
 };
 use prometheus_client::{
     collector::Collector,
@@ -28,13 +28,13 @@ pub struct Exposition {
 
 /// A server with its view at the time of the scrape.
 struct ServerSnapshot {
-    server: Arc<Server>,
+    server: Arc<ServerHandle>,
     view: ServerView,
 }
 
 /// Reads the value of a family for a server.
 type Number = fn(&ServerSnapshot) -> u64;
-type Durations = fn(&Server) -> &Histogram;
+type Durations = fn(&ServerHandle) -> &Histogram;
 
 /// A series of calls with its labels. It is read once, so that the samples of a scrape are
 /// consistent.
@@ -44,13 +44,13 @@ struct Labelled {
     tool: Arc<str>,
     /// Counts by kind of failure.
     errors: Vec<(&'static str, u64)>,
-    times: Times,
+    times: HistogramReading,
     request_bytes: u64,
     response_bytes: u64,
 }
 
 impl Labelled {
-    fn read(server: &Server, method: Method, tool: Arc<str>, series: &Series) -> Self {
+    fn read(server: &ServerHandle, method: Method, tool: Arc<str>, series: &Series) -> Self {
         // Read errors before calls, because each call is counted after its error.
         let failures = series.failures.read();
         let failures = failures.map(|(kind, count)| (kind.code(), count));
@@ -210,7 +210,7 @@ impl Families<'_> {
             (
                 "mainstay_server_up",
                 "Whether it is connected",
-                |snapshot| u64::from(snapshot.view.state() == State::Connected),
+                |snapshot| u64::from(snapshot.view.state() == SessionState::Connected),
             ),
             (
                 "mainstay_server_degraded",
@@ -226,7 +226,7 @@ impl Families<'_> {
         }
         let states = servers.iter().flat_map(|snapshot| {
             let (now, name) = (snapshot.view.state(), snapshot.name());
-            State::ALL.map(|state| {
+            SessionState::ALL.map(|state| {
                 let labels = [("server", name), ("state", state.as_str())];
                 (labels, u64::from(state == now))
             })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mainstay_gateway::metrics::Times;
+use mainstay_gateway::metrics::HistogramReading;
 use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
@@ -84,7 +84,7 @@ impl From<SampleKind> for MetricType {
 pub fn histogram(
     family: &mut MetricEncoder<'_>,
     labels: &impl EncodeLabelSet,
-    times: &Times,
+    times: &HistogramReading,
 ) -> fmt::Result {
     family
         .encode_family(labels)?

@@ -216,7 +216,7 @@ impl Outages {
 
 #[cfg(test)]
 mod tests {
-    use mainstay_core::{ids::ServerName, lifecycle::State};
+    use mainstay_core::{ids::ServerName, lifecycle::SessionState};
     use serde_json::Value;
 
     use super::*;
@@ -252,7 +252,7 @@ mod tests {
             attempts_taken: 1,
         };
         let given_up = EventKind::ServerFailed {
-            status: State::Failed,
+            status: SessionState::Failed,
             last_error: Some("refused".to_owned()),
         };
         let mut outages = Outages::default();

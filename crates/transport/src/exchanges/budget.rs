@@ -71,7 +71,7 @@ impl Budget {
     }
 
     /// A budget that takes bytes of the reserve beyond its own part.
-    pub fn of(limit: usize, reserve: &Reserve) -> Self {
+    pub fn with_reserve(limit: usize, reserve: &Reserve) -> Self {
         Self::with(limit, Some(reserve.clone()))
     }
 
@@ -149,7 +149,10 @@ mod tests {
     #[test]
     fn each_has_its_own_part_and_all_share_the_rest() {
         let reserve = Reserve::new(100, 10);
-        let (one, other) = (Budget::of(200, &reserve), Budget::of(200, &reserve));
+        let (one, other) = (
+            Budget::with_reserve(200, &reserve),
+            Budget::with_reserve(200, &reserve),
+        );
         assert!(one.take(110) && !one.take(1));
         assert!(one.was_refused_by_reserve());
         assert!(other.take(10) && !other.take(1));
@@ -157,7 +160,7 @@ mod tests {
         assert!(other.take(50) && !other.take(1));
         drop(one);
         assert!(other.take(50) && !other.take(1));
-        let third = Budget::of(5, &reserve);
+        let third = Budget::with_reserve(5, &reserve);
         assert!(third.take(5) && !third.take(1) && !third.was_refused_by_reserve());
     }
 
@@ -168,7 +171,7 @@ mod tests {
             steps in prop::collection::vec((0..4usize, prop::option::of(0..80usize), 0..120usize), 0..60),
         ) {
             let reserve = Reserve::new(150, 20);
-            let make = || Budget::of(100, &reserve);
+            let make = || Budget::with_reserve(100, &reserve);
             let mut budgets = [make(), make(), make(), make()];
             for (index, shrink, bytes) in steps {
                 match shrink {

@@ -1,6 +1,6 @@
 //! One request and all messages of the server about it, over any transport.
 
-use mainstay_core::{health::Policy, ids::ServerName, message};
+use mainstay_core::{health::HealthPolicy, ids::ServerName, message};
 
 use crate::{
     Budget, Frame, InFlight, Interruption, InterruptionKind, OpenQuestions, ServerMessage,
@@ -89,7 +89,7 @@ impl Exchange {
     }
 
     /// Reports that the request has run out of time; see [`InFlight::timed_out`].
-    pub async fn timed_out(&mut self, policy: &Policy, pid: Option<u32>) {
+    pub async fn timed_out(&mut self, policy: &HealthPolicy, pid: Option<u32>) {
         if let Some(in_flight) = &self.in_flight {
             let cpu = pid.map(|pid| move || cpu_time(pid));
             in_flight.timed_out(policy, cpu).await;

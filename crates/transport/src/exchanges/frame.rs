@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use mainstay_core::{
     era::code,
     message::{
-        self, Envelope, Kind, Malformed, Method, Span,
+        self, Envelope, Malformed, MessageKind, Method, Span,
         lenient::{bare, mended_response, whole_number},
     },
 };
@@ -21,7 +21,7 @@ pub struct Frame {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum UnreadableMessage {
     #[error("not UTF-8")]
     Utf8,
     #[error(transparent)]
@@ -31,7 +31,7 @@ pub enum Unreadable {
 /// A long message of a server that a blocking thread is reading.
 pub struct Reading {
     pub bytes: Bytes,
-    read: Pin<Box<dyn Future<Output = Result<Frame, Unreadable>> + Send>>,
+    read: Pin<Box<dyn Future<Output = Result<Frame, UnreadableMessage>> + Send>>,
 }
 
 impl Reading {
@@ -43,7 +43,7 @@ impl Reading {
     /// Starts `read` on a blocking thread.
     pub fn start(
         bytes: Bytes,
-        read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+        read: impl FnOnce(Bytes) -> Result<Frame, UnreadableMessage> + Send + 'static,
     ) -> Self {
         let copy = bytes.clone();
         Self {
@@ -55,27 +55,27 @@ impl Reading {
     /// Like [`Self::start`], but returns `None` if the message is not long.
     pub fn start_if_long(
         bytes: &Bytes,
-        read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+        read: impl FnOnce(Bytes) -> Result<Frame, UnreadableMessage> + Send + 'static,
     ) -> Option<Self> {
         Self::is_long(bytes).then(|| Self::start(bytes.clone(), read))
     }
 
     /// Returns the message. Must not be called again after it has returned. Cancel-safe.
-    pub async fn done(&mut self) -> Result<Frame, Unreadable> {
+    pub async fn done(&mut self) -> Result<Frame, UnreadableMessage> {
         self.read.as_mut().await
     }
 }
 
 impl Frame {
-    pub fn read(bytes: Bytes) -> Result<Self, Unreadable> {
-        let text = ByteString::try_from(bytes).map_err(|_| Unreadable::Utf8)?;
+    pub fn read(bytes: Bytes) -> Result<Self, UnreadableMessage> {
+        let text = ByteString::try_from(bytes).map_err(|_| UnreadableMessage::Utf8)?;
         let envelope = message::peek(&text)?;
         Ok(Self { text, envelope })
     }
 
     /// Reads a server's message. Mistakes are tolerated if the message has only one possible meaning. An
     /// answer that cannot be passed on becomes an error, so that the call does not wait for another answer.
-    pub fn of_server(bytes: Bytes) -> Result<Self, Unreadable> {
+    pub fn of_server(bytes: Bytes) -> Result<Self, UnreadableMessage> {
         let bytes = without_margins(bytes);
         // Text in another encoding can only stand in strings: outside of strings it would not be JSON.
         let text = ByteString::try_from(bytes.clone())
@@ -101,7 +101,7 @@ impl Frame {
     }
 
     /// Like [`Self::of_server`], but reads a long message on a blocking thread. Not cancel-safe.
-    pub async fn of_server_aside(bytes: Bytes) -> Result<Self, Unreadable> {
+    pub async fn of_server_aside(bytes: Bytes) -> Result<Self, UnreadableMessage> {
         off_the_runtime_if_long(bytes.len(), move || Self::of_server(bytes)).await
     }
 
@@ -129,8 +129,8 @@ impl Frame {
 
     fn id_span(&self) -> Option<Span> {
         match self.envelope.kind {
-            Kind::Request { id, .. } | Kind::Response { id, .. } => Some(id),
-            Kind::Notification { .. } => None,
+            MessageKind::Request { id, .. } | MessageKind::Response { id, .. } => Some(id),
+            MessageKind::Notification { .. } => None,
         }
     }
 
@@ -142,8 +142,10 @@ impl Frame {
     /// The method of a request or notification.
     pub fn method(&self) -> Option<Method> {
         match self.envelope.kind {
-            Kind::Request { method, .. } | Kind::Notification { method } => Some(method),
-            Kind::Response { .. } => None,
+            MessageKind::Request { method, .. } | MessageKind::Notification { method } => {
+                Some(method)
+            }
+            MessageKind::Response { .. } => None,
         }
     }
 
@@ -160,7 +162,7 @@ impl Frame {
     /// The value of `result`, if this is a successful response.
     pub fn result(&self) -> Option<&str> {
         match self.envelope.kind {
-            Kind::Response {
+            MessageKind::Response {
                 body,
                 is_error: false,
                 ..
@@ -172,7 +174,7 @@ impl Frame {
     /// The value of `error`, if this is an error response.
     pub fn error(&self) -> Option<&str> {
         match self.envelope.kind {
-            Kind::Response {
+            MessageKind::Response {
                 body,
                 is_error: true,
                 ..
@@ -201,7 +203,7 @@ impl Frame {
 
     /// True if this is a response with any id.
     pub fn is_response(&self) -> bool {
-        matches!(self.envelope.kind, Kind::Response { .. })
+        matches!(self.envelope.kind, MessageKind::Response { .. })
     }
 
     /// True if this is an error with `id: null`, which refuses a request as a whole.
@@ -238,7 +240,7 @@ impl Frame {
             let text = text.into();
             return Self { text, envelope };
         }
-        let Kind::Response { body: span, .. } = self.envelope.kind else {
+        let MessageKind::Response { body: span, .. } = self.envelope.kind else {
             return self.clone();
         };
         let text = message::splice(&self.text, &mut [(span, body)]);
@@ -279,7 +281,7 @@ impl Frame {
 
     /// A text parameter: `params.<name>`.
     pub fn text_param(&self, name: &str) -> Option<String> {
-        message::named(&self.text, &self.envelope, name).map(std::borrow::Cow::into_owned)
+        message::text_param(&self.text, &self.envelope, name).map(std::borrow::Cow::into_owned)
     }
 
     /// A parameter as JSON text.

@@ -44,7 +44,7 @@ pub enum InterruptionKind {
     Unanswered,
     /// A request of a server of 2026-07-28. That revision forbids them: a server asks in its result instead.
     #[error("the server made a request of its own, which its protocol revision forbids")]
-    Asked,
+    ForbiddenRequest,
     /// The server sent the request itself back.
     #[error(
         "the request came back as it was sent: a program that only repeats its input is no MCP server"
@@ -100,7 +100,7 @@ impl Interruption {
             InterruptionKind::Unreachable(_) => FaultKind::Unreachable,
             InterruptionKind::SessionExpired(_)
             | InterruptionKind::TooLarge(_)
-            | InterruptionKind::Asked
+            | InterruptionKind::ForbiddenRequest
             | InterruptionKind::InvalidTool(_) => return None,
             InterruptionKind::Refused { status, .. } => match status {
                 401 | 403 => FaultKind::Unauthorized,

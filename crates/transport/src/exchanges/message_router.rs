@@ -9,12 +9,12 @@ use std::{
 use mainstay_core::{
     era::Era,
     ids::ServerName,
-    message::{self, Kind, Method, lenient::shown_id, meta::SUBSCRIPTION_ID},
+    message::{self, MessageKind, Method, lenient::shown_id, meta::SUBSCRIPTION_ID},
 };
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
-    Frame, Listener, Notice, Question, Unreadable,
+    Frame, Listener, Notice, ServerQuestion, UnreadableMessage,
     exchanges::{
         pending::{Addressee, PendingRequests},
         question::AskedQuestions,
@@ -132,7 +132,7 @@ impl MessageRouter {
     /// Hands a message to its readers. Returns `true` if it was the answer to a call.
     fn deliver(&self, frame: Frame, pending: &PendingRequests) -> bool {
         match frame.envelope().kind {
-            Kind::Response { .. } => {
+            MessageKind::Response { .. } => {
                 let id = frame.id().unwrap_or_default().to_owned();
                 match pending.answer(&id, frame) {
                     Addressee::Call => return true,
@@ -144,7 +144,7 @@ impl MessageRouter {
                     Addressee::Nobody => self.unknown_id(Some(&id)),
                 }
             }
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::Progress,
             } => {
                 let token = frame.param("progressToken").unwrap_or_default().to_owned();
@@ -154,7 +154,7 @@ impl MessageRouter {
             }
             // If exactly one call is in flight, the message belongs to that call and stays in order with its
             // result.
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::LogMessage,
             } => {
                 if let Some(frame) = self.within_rate(frame)
@@ -163,7 +163,7 @@ impl MessageRouter {
                     self.pass_on(Method::LogMessage, frame);
                 }
             }
-            Kind::Notification { method } => {
+            MessageKind::Notification { method } => {
                 match subscription(&frame).filter(|_| self.is_modern()) {
                     Some(id) => {
                         if !pending.notify(&id, frame) {
@@ -173,15 +173,15 @@ impl MessageRouter {
                     None => self.pass_on(method, frame),
                 }
             }
-            Kind::Request { .. } if pending.break_off_echo(&frame) => {}
-            Kind::Request { .. } if self.is_modern() => {
+            MessageKind::Request { .. } if pending.break_off_echo(&frame) => {}
+            MessageKind::Request { .. } if self.is_modern() => {
                 let method = frame.method_name();
                 let failed = pending.fail_only_call();
                 if let Some(times) = self.fault() {
                     tracing::warn!(server = %self.server(), method, failed, times, "the server made a request, which 2026-07-28 forbids");
                 }
             }
-            Kind::Request { .. } => {
+            MessageKind::Request { .. } => {
                 if let Some(question) = self.question(frame)
                     && let Err(question) = pending.ask(question)
                 {
@@ -195,13 +195,13 @@ impl MessageRouter {
     fn pass_on(&self, method: Method, frame: Frame) {
         match method {
             Method::Cancelled => self.questions.take_back(frame),
-            method => self.listener.hear(Notice { method, frame }),
+            method => self.listener.take_notice(Notice { method, frame }),
         }
     }
 
     /// Makes a question of a server's request. Returns `None` for a `ping`, which is answered at once.
-    pub fn question(&self, frame: Frame) -> Option<Question> {
-        Question::read(frame, &self.replies, &self.questions)
+    pub fn question(&self, frame: Frame) -> Option<ServerQuestion> {
+        ServerQuestion::read(frame, &self.replies, &self.questions)
     }
 
     /// Reports a response that answers no request of Mainstay.
@@ -216,7 +216,7 @@ impl MessageRouter {
     }
 
     /// Reports an unreadable message on the stream of a call.
-    pub fn unreadable(&self, error: &Unreadable) {
+    pub fn unreadable(&self, error: &UnreadableMessage) {
         if let Some(times) = self.fault() {
             tracing::warn!(server = %self.server(), %error, times, "an event that is no JSON-RPC message was skipped");
         }
@@ -224,7 +224,7 @@ impl MessageRouter {
 
     /// Skips an unreadable message of this length outside of calls. Returns the time to wait before the next
     /// read.
-    pub fn skip(&self, bytes: usize, error: &Unreadable) -> Duration {
+    pub fn skip(&self, bytes: usize, error: &UnreadableMessage) -> Duration {
         tracing::debug!(server = %self.server(), %error, "an event that is no JSON-RPC message was skipped");
         self.count(bytes + MESSAGE_COST)
     }
@@ -235,7 +235,7 @@ impl MessageRouter {
     }
 
     /// Passes on a question that belongs to no call.
-    pub fn ask(&self, question: Question) {
+    pub fn ask(&self, question: ServerQuestion) {
         self.listener.ask(question);
     }
 }

@@ -30,7 +30,8 @@ use self::{
     unaddressed::{Answerless, Unaddressed},
 };
 use crate::{
-    Asker, Frame, OpenQuestions, PossibleSuspect, Question, ServerMessage, lines::line_writer::Mark,
+    Asker, Frame, OpenQuestions, PossibleSuspect, ServerMessage, ServerQuestion,
+    lines::line_writer::Mark,
 };
 
 /// Abandoned calls that are remembered, of all clients. Of further ones, only the highest id is remembered.
@@ -349,7 +350,7 @@ impl PendingRequests {
     /// Hands a question that names no call to the only client that can have caused it. Returns the question
     /// if there is no such client, or more than one. In both cases the question keeps the calls that can have
     /// caused it.
-    pub fn ask(&self, mut question: Question) -> Result<(), Question> {
+    pub fn ask(&self, mut question: ServerQuestion) -> Result<(), ServerQuestion> {
         let calls = self.calls();
         let live = calls
             .by_id
@@ -358,16 +359,16 @@ impl PendingRequests {
         question.set_calls(live.clone().map(|(.., inbox)| inbox.take_questions()));
         let mut askers = live.clone().map(|(_, asker, _)| asker);
         let Some(asker) = askers.next() else {
-            question.hindered("no call is in flight that can have caused it");
+            question.set_obstacle("no call is in flight that can have caused it");
             return Err(question);
         };
         if askers.any(|other| other != asker) {
             let waiting = live.filter_map(|(.., inbox)| inbox.open_questions()?.waiting());
-            question.hindered(ambiguous(waiting.max()));
+            question.set_obstacle(ambiguous(waiting.max()));
             return Err(question);
         }
         if let Some(ago) = calls.abandoned_by_others(asker) {
-            question.hindered(maybe_from_abandoned_call(ago));
+            question.set_obstacle(maybe_from_abandoned_call(ago));
             return Err(question);
         }
         // Any of the client's calls may deliver the question. Take the latest.

@@ -16,7 +16,7 @@ pub struct PossibleSuspect {
 
 impl PossibleSuspect {
     /// Returns `None` for any other request.
-    pub fn of(frame: &Frame, original: Option<&Arc<str>>) -> Option<Self> {
+    pub fn from_request(frame: &Frame, original: Option<&Arc<str>>) -> Option<Self> {
         member_of_name(frame.method()?)?;
         Some(Self {
             frame: frame.clone(),
@@ -34,7 +34,7 @@ impl PossibleSuspect {
     }
 
     /// The call's method, name and arguments, which identify it.
-    pub fn asked<'a>(&'a self, name: &'a str) -> Option<CallSignature<'a>> {
+    pub fn signature<'a>(&'a self, name: &'a str) -> Option<CallSignature<'a>> {
         let arguments = self.frame.envelope().arguments();
         Some(CallSignature {
             method: self.frame.method()?,

@@ -24,7 +24,7 @@ use crate::{Frame, exchanges::reply_sink::ReplySink};
 /// A server's question. It is answered at most once. Dropping a question refuses it, so that the server does
 /// not wait for an answer that cannot come.
 #[derive(Debug)]
-pub struct Question(Box<AskedQuestion>);
+pub struct ServerQuestion(Box<AskedQuestion>);
 
 #[derive(Debug)]
 struct AskedQuestion {
@@ -40,7 +40,7 @@ struct AskedQuestion {
     /// The reason that nobody can be asked, unless it is that the client does not support the method.
     obstacle: Option<Box<str>>,
     /// Shows the question to people. Dropped with the question.
-    note: Option<Box<dyn Note>>,
+    note: Option<Box<dyn QuestionNote>>,
 }
 
 /// Tells if an answer would still reach the server.
@@ -82,7 +82,7 @@ impl AskedQuestions {
 }
 
 /// Shows an open question to people until it is dropped.
-pub trait Note: Debug + Send + Sync {}
+pub trait QuestionNote: Debug + Send + Sync {}
 
 #[derive(Debug)]
 enum AnswerPath {
@@ -104,7 +104,7 @@ impl AnswerPath {
     }
 }
 
-impl Question {
+impl ServerQuestion {
     /// Makes a question of a request in a server's `input_required` result (2026-07-28). Also returns the
     /// receiver of the answer.
     pub fn of_round(server: ServerName, request: Frame) -> (Self, oneshot::Receiver<Frame>) {
@@ -177,7 +177,7 @@ impl Question {
 
     /// Undoes [`Self::keep_waiting`] because no person is asked: the calls' time goes on as if the question
     /// had not come.
-    pub fn keep_waiting_no_more(&mut self) {
+    pub fn resume_waiting_calls(&mut self) {
         if std::mem::take(&mut self.0.keeps_waiting) {
             for call in &self.0.calls {
                 call.open.fetch_sub(1, Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl Question {
     }
 
     /// Sets the reason of the refusal, for the case that nobody answers the question.
-    pub fn hindered(&mut self, reason: impl Into<Box<str>>) {
+    pub fn set_obstacle(&mut self, reason: impl Into<Box<str>>) {
         self.0.obstacle = Some(reason.into());
     }
 
@@ -196,7 +196,7 @@ impl Question {
     }
 
     /// Shows the question to people by `note`, instead of the note before.
-    pub fn noted(&mut self, note: Option<Box<dyn Note>>) {
+    pub fn set_note(&mut self, note: Option<Box<dyn QuestionNote>>) {
         self.0.note = note;
     }
 
@@ -207,7 +207,7 @@ impl Question {
     }
 
     /// The server's `notifications/cancelled`, if it has withdrawn the question.
-    pub fn taken_back(&self) -> Option<&Frame> {
+    pub fn withdrawal(&self) -> Option<&Frame> {
         self.0.life.withdrawal.get()
     }
 
@@ -228,7 +228,7 @@ impl Question {
     /// Ends a question whose answer would reach nobody. The question is refused, unless the server has
     /// withdrawn it: then the server awaits no answer.
     pub fn end(mut self) {
-        if self.taken_back().is_some() {
+        if self.withdrawal().is_some() {
             self.0.answer_path = None;
         } else {
             self.refuse(code::INTERNAL_ERROR, DISCONNECTED);
@@ -238,7 +238,7 @@ impl Question {
     /// The notification (JSON text) that tells a client that the question is over. `id` is the question's id
     /// towards that client.
     pub fn cancellation(&self, id: &str) -> String {
-        match self.taken_back() {
+        match self.withdrawal() {
             Some(cancelled) => cancelled.with_param("requestId", id),
             None => {
                 let params = format!(r#"{{"requestId":{id},"reason":"{DISCONNECTED}"}}"#);
@@ -289,7 +289,7 @@ fn unsupported(method: &str) -> String {
     format!("{method} is not supported by this client")
 }
 
-impl Drop for Question {
+impl Drop for ServerQuestion {
     fn drop(&mut self) {
         if self.0.answer_path.is_some() {
             let name = self.0.frame.method_name();
@@ -354,7 +354,7 @@ pub enum ServerMessage {
     /// Progress, a log message, or the response. The response comes last.
     Message(Frame),
     /// A question. The call goes on once it is answered.
-    Question(Question),
+    Question(ServerQuestion),
     /// The server has closed the stream without an answer. After `retry`, the exchange asks for the rest by
     /// itself (SEP-1699).
     Parted { retry: Duration },
@@ -370,10 +370,10 @@ mod tests {
         let request = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
         let request = Frame::read(request.into()).expect("a request");
         let server = ServerName::new("x").expect("a name");
-        let (mut question, _answer) = Question::of_round(server, request);
+        let (mut question, _answer) = ServerQuestion::of_round(server, request);
         question.keep_waiting(Some(&call));
         assert_eq!(call.last_answer(), None);
-        question.keep_waiting_no_more();
+        question.resume_waiting_calls();
         assert_eq!(call.last_answer(), Some(None));
         question.result("{}");
         assert_eq!(call.last_answer(), Some(None));

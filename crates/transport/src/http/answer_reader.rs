@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use mainstay_core::message::{self, Malformed};
-use mainstay_platform::event_stream::Event;
+use mainstay_platform::event_stream::ServerSentEvent;
 use tokio::{
     task::coop::consume_budget,
     time::{Instant, sleep_until},
 };
 
 use crate::{
-    Budget, Frame, Interruption, InterruptionKind, Reading, Unreadable,
+    Budget, Frame, Interruption, InterruptionKind, Reading, UnreadableMessage,
     http::{
         credentials::Sending,
-        events::{Events, StreamBroken},
+        events::{EventReader, StreamBroken},
         http_client,
         http1::{CollectError, Error, Head, Response},
         json_values::JsonValues,
@@ -60,7 +60,7 @@ enum ReaderState {
         response: Response,
         read: BytesMut,
     },
-    Events(Box<Events>),
+    Events(Box<EventReader>),
     Values(Box<JsonValues>),
     /// No more data will come.
     Done,
@@ -83,7 +83,7 @@ impl Default for StreamPosition {
 }
 
 impl StreamPosition {
-    fn update(&mut self, event: &mut Event) {
+    fn update(&mut self, event: &mut ServerSentEvent) {
         if let Some(id) = event.id.take() {
             self.last_event = Some(id).filter(|id| !id.is_empty());
         }
@@ -99,12 +99,12 @@ pub enum Piece {
     Body {
         status: u16,
         body: Bytes,
-        read: Result<Frame, Unreadable>,
+        read: Result<Frame, UnreadableMessage>,
     },
     /// One message of a stream, with its length.
     Message {
         bytes: usize,
-        read: Result<Frame, Unreadable>,
+        read: Result<Frame, UnreadableMessage>,
     },
     /// The server has ended the stream.
     Ended,
@@ -185,7 +185,7 @@ impl AnswerReader {
         let is_stream = is_events || self.json == JsonBody::Stream;
         self.is_stream = response.head.is_success() && is_stream;
         self.state = match (self.is_stream, is_events) {
-            (true, true) => ReaderState::Events(Box::new(Events::new(response, self.limit))),
+            (true, true) => ReaderState::Events(Box::new(EventReader::new(response, self.limit))),
             (true, false) => ReaderState::Values(Box::new(JsonValues::new(response, self.limit))),
             (false, _) => ReaderState::Body {
                 response,
@@ -215,7 +215,7 @@ impl AnswerReader {
     /// Cancel-safe: arrived data stays in `self`.
     pub async fn next(
         &mut self,
-        parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+        parse: impl FnOnce(Bytes) -> Result<Frame, UnreadableMessage> + Send + 'static,
     ) -> Piece {
         if self.long.is_some() {
             return self.long_message().await;
@@ -278,7 +278,7 @@ impl AnswerReader {
         &mut self,
         status: u16,
         body: Bytes,
-        parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+        parse: impl FnOnce(Bytes) -> Result<Frame, UnreadableMessage> + Send + 'static,
     ) -> Piece {
         if Reading::is_long(&body) {
             self.long = Some((Some(status), Reading::start(body, parse)));
@@ -291,7 +291,7 @@ impl AnswerReader {
     async fn message(
         &mut self,
         data: Bytes,
-        parse: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+        parse: impl FnOnce(Bytes) -> Result<Frame, UnreadableMessage> + Send + 'static,
     ) -> Piece {
         let bytes = data.len();
         if message::is_batch(&data) {

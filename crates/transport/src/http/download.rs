@@ -55,7 +55,7 @@ fn detail(text: &str) -> String {
 
 /// A download: the URL and the limits.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct DownloadRequest<'a> {
     pub url: &'a str,
     /// The value of `Accept`.
     pub accept: &'a str,
@@ -66,7 +66,7 @@ pub struct Wanted<'a> {
 }
 
 /// Downloads the body of a successful answer. Redirects are followed, but never from HTTPS to HTTP.
-pub async fn download(request: Wanted<'_>) -> Result<Bytes, DownloadError> {
+pub async fn download(request: DownloadRequest<'_>) -> Result<Bytes, DownloadError> {
     let limit = request.time;
     let downloaded = tokio::time::timeout(limit, follow(request)).await;
     downloaded.unwrap_or_else(|_| {
@@ -77,7 +77,7 @@ pub async fn download(request: Wanted<'_>) -> Result<Bytes, DownloadError> {
     })
 }
 
-async fn follow(request: Wanted<'_>) -> Result<Bytes, DownloadError> {
+async fn follow(request: DownloadRequest<'_>) -> Result<Bytes, DownloadError> {
     let mut url = request.url.to_owned();
     for _ in 0..=MAX_REDIRECTS {
         let launch = HttpLaunch {

@@ -1,7 +1,7 @@
 //! Server-sent events of a response body, each bounded in size.
 
 use bytes::Bytes;
-use mainstay_platform::event_stream::{Event, EventParser, TooLarge};
+use mainstay_platform::event_stream::{EventParser, ServerSentEvent, TooLarge};
 
 use crate::{
     Frame,
@@ -19,7 +19,7 @@ pub enum StreamBroken {
 
 /// The events of one response.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventReader {
     response: Response,
     parser: EventParser,
     ended: Option<StreamEnd>,
@@ -32,7 +32,7 @@ enum StreamEnd {
     Broken(http1::Error),
 }
 
-impl Events {
+impl EventReader {
     pub fn new(response: Response, limit: usize) -> Self {
         Self {
             response,
@@ -42,7 +42,7 @@ impl Events {
     }
 
     /// The next event. `None` after the server has ended the stream. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Result<Event, StreamBroken>> {
+    pub async fn next(&mut self) -> Option<Result<ServerSentEvent, StreamBroken>> {
         loop {
             match self.ended.take() {
                 Some(StreamEnd::InOrder) => return None,
@@ -78,7 +78,7 @@ impl Events {
 }
 
 /// True if an event without its blank line holds a whole message.
-fn is_whole(event: &Event) -> bool {
+fn is_whole(event: &ServerSentEvent) -> bool {
     let data = event.data.clone();
     data.is_some_and(|data| Frame::of_server(data).is_ok())
 }

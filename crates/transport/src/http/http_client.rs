@@ -13,10 +13,10 @@ use mainstay_core::{config::HttpLaunch, ids::ServerName, lifecycle::Loss};
 use mainstay_platform::lineage::CHAIN_HEADER;
 
 use crate::{
-    CredentialSource, Frame, Interruption, InterruptionKind, Opening, Unreadable,
+    CredentialSource, Frame, Interruption, InterruptionKind, Opening, UnreadableMessage,
     http::{
         credentials::{Credentials, HeaderLines, Sending, send_renewed},
-        http1::{Client, Error, Head, Responding, Response, UnusableUrl},
+        http1::{Error, Head, HttpClient, Responding, Response, UnusableUrl},
         refusals,
         urls::{resolve, same_origin},
     },
@@ -47,7 +47,7 @@ const SHOWN_REFUSAL: usize = 300;
 /// server changes.
 #[derive(Clone, Debug)]
 pub struct HttpTarget {
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     uri: Arc<ArcSwap<Uri>>,
     /// The header line with the lineage of this Mainstay. Empty if the target is not an MCP server.
     chain: Arc<str>,
@@ -95,7 +95,7 @@ impl HttpTarget {
         let cookies: Vec<_> = cookies.into_iter().map(|(_, value)| value).collect();
         let cookie = (!cookies.is_empty()).then(|| cookies.join("; "));
         Ok(Self {
-            client: Client::with_cookie(&uri, cookie)?,
+            client: HttpClient::with_cookie(&uri, cookie)?,
             uri: Arc::new(ArcSwap::from_pointee(uri)),
             chain: chain.into(),
             credentials: Credentials::new(HeaderLines::new(others), source),
@@ -165,7 +165,7 @@ impl HttpTarget {
         &self,
         template: &RequestTemplate,
         body: Option<&str>,
-        send: fn(&Arc<Client>, Vec<u8>) -> Responding,
+        send: fn(&Arc<HttpClient>, Vec<u8>) -> Responding,
     ) -> Sending {
         match &self.credentials {
             Credentials::Fixed(_) => {
@@ -186,21 +186,21 @@ impl HttpTarget {
 
     /// Sends a request without a body.
     pub fn send(&self, template: &RequestTemplate) -> Sending {
-        self.send_by(template, None, Client::send)
+        self.send_by(template, None, HttpClient::send)
     }
 
     /// Sends a request without a body on a new connection.
     pub fn send_afresh(&self, template: &RequestTemplate) -> Sending {
-        self.send_by(template, None, Client::send_afresh)
+        self.send_by(template, None, HttpClient::send_afresh)
     }
 
     pub fn send_body(&self, template: &RequestTemplate, body: &str) -> Sending {
-        self.send_by(template, Some(body), Client::send)
+        self.send_by(template, Some(body), HttpClient::send)
     }
 
     /// Sends a request with a body on a new connection.
     pub fn send_body_afresh(&self, template: &RequestTemplate, body: &str) -> Sending {
-        self.send_by(template, Some(body), Client::send_afresh)
+        self.send_by(template, Some(body), HttpClient::send_afresh)
     }
 
     pub fn forget_connections(&self) {
@@ -234,7 +234,7 @@ impl HttpTarget {
     ) -> Result<Response, Error> {
         let mut redirects = 0;
         loop {
-            let response = self.send_by(template, body, Client::send).await?;
+            let response = self.send_by(template, body, HttpClient::send).await?;
             if redirects == MAX_REDIRECTS || !self.redirect(&response.head) {
                 return Ok(response);
             }
@@ -363,7 +363,7 @@ pub fn interruption(error: &Error) -> Interruption {
 pub fn answer(
     status: u16,
     body: &Bytes,
-    read: Result<Frame, Unreadable>,
+    read: Result<Frame, UnreadableMessage>,
     id: u64,
 ) -> Result<Frame, Interruption> {
     let unreadable = |reason| Interruption::sent(InterruptionKind::Unreadable(reason));

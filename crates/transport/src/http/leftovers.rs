@@ -2,7 +2,7 @@
 
 use mainstay_core::message::lenient::shown_id;
 
-use crate::{Frame, Interruption, InterruptionKind, Unreadable};
+use crate::{Frame, Interruption, InterruptionKind, UnreadableMessage};
 
 /// The most ids that the error of a failed call names.
 const MAX_NAMED: usize = 3;
@@ -28,7 +28,7 @@ impl Leftovers {
         self.only = (self.ids.len() == 1).then_some(frame);
     }
 
-    pub fn unreadable(&mut self, error: &Unreadable) {
+    pub fn unreadable(&mut self, error: &UnreadableMessage) {
         self.unreadable = Some(error.to_string());
     }
 

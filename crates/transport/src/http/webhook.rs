@@ -15,7 +15,7 @@ pub struct Webhook(HttpTarget);
 
 /// The reason that a POST was not accepted.
 #[derive(Debug, thiserror::Error)]
-pub enum NotTaken {
+pub enum WebhookError {
     #[error("it cannot be reached: {0}")]
     Lost(#[from] http1::Error),
     #[error("no answer within {} ms", .0.as_millis())]
@@ -28,7 +28,7 @@ pub enum NotTaken {
     },
 }
 
-impl NotTaken {
+impl WebhookError {
     /// True if the same POST may succeed later.
     pub fn is_passing(&self) -> bool {
         match self {
@@ -56,7 +56,7 @@ impl Webhook {
     }
 
     /// Posts JSON text. Gives up after `limit`.
-    pub async fn post(&self, json: &str, limit: Duration) -> Result<(), NotTaken> {
+    pub async fn post(&self, json: &str, limit: Duration) -> Result<(), WebhookError> {
         // Each message is sent to the configured URL first, not to the target of an earlier redirect.
         let target = self.0.at((*self.0.uri()).clone());
         let template = target.template("POST", &[("content-type", "application/json")]);
@@ -70,13 +70,13 @@ impl Webhook {
             if is_accepted {
                 return Ok(());
             }
-            Err(NotTaken::Refused {
+            Err(WebhookError::Refused {
                 status,
                 retry_after,
             })
         };
         tokio::time::timeout(limit, exchange)
             .await
-            .unwrap_or(Err(NotTaken::Late(limit)))
+            .unwrap_or(Err(WebhookError::Late(limit)))
     }
 }

@@ -14,14 +14,15 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Budget, Frame, Interruption, InterruptionKind, Liveness, Opening, Running, Session,
+    Budget, Frame, Interruption, InterruptionKind, Liveness, Opening, RunningConnection,
+    UpstreamSession,
     detect::read_greeting,
     exchanges::{
         interruption::advice, link::UpstreamLink, message_router::MessageRouter,
         reply_sink::ReplyQueue,
     },
     http::{
-        events::{Events, StreamBroken},
+        events::{EventReader, StreamBroken},
         http_client::{self, HttpTarget},
         refusals,
         urls::{resolve, same_origin},
@@ -35,7 +36,10 @@ use crate::{
 /// Queued answers to a server's requests.
 const MAX_OUTGOING: usize = 64;
 
-pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
+pub async fn open(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(UpstreamSession, RunningConnection), Loss> {
     let close = opening.stop.close.clone();
     tokio::select! {
         opened = greet_server(opening, launch) => opened,
@@ -43,7 +47,10 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
     }
 }
 
-async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
+async fn greet_server(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(UpstreamSession, RunningConnection), Loss> {
     let target = HttpTarget::of_server(opening, launch)
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let mut events = subscribe(&target, launch, opening.max_message_bytes).await?;
@@ -79,7 +86,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     let greeted = greet(&session_link, Initialize::for_opening(opening)).await;
     match greeted {
         Ok((greeting, initialize_answer)) => {
-            let session = Session {
+            let session = UpstreamSession {
                 greeting,
                 initialize_answer,
                 eras: Eras::only(Era::Legacy),
@@ -144,7 +151,11 @@ async fn handshake(link: &UpstreamLink, initialize: &Initialize) -> Result<Frame
         .await
 }
 
-async fn subscribe(target: &HttpTarget, launch: &HttpLaunch, limit: usize) -> Result<Events, Loss> {
+async fn subscribe(
+    target: &HttpTarget,
+    launch: &HttpLaunch,
+    limit: usize,
+) -> Result<EventReader, Loss> {
     let get = target.template("GET", &[("accept", "text/event-stream")]);
     let response = target
         .follow(&get, None)
@@ -153,7 +164,7 @@ async fn subscribe(target: &HttpTarget, launch: &HttpLaunch, limit: usize) -> Re
     match response.head.status {
         401 | 403 => Err(refusals::unauthorized(&response.head, launch)),
         508 => Err(refusals::loop_loss(&target.uri(), response).await),
-        200..300 if response.head.is_event_stream => Ok(Events::new(response, limit)),
+        200..300 if response.head.is_event_stream => Ok(EventReader::new(response, limit)),
         status @ 200..300 => {
             let body = http_client::error_text(response).await;
             let mut refusal = refusals::HttpRefusal::new(&target.uri(), status, "GET", &body);
@@ -168,7 +179,7 @@ async fn subscribe(target: &HttpTarget, launch: &HttpLaunch, limit: usize) -> Re
 
 /// Reads the first event, which names the URL for POSTs. The URL must have the same origin, because the
 /// configured headers are sent to it.
-async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
+async fn endpoint(events: &mut EventReader, stream: &Uri) -> Result<Uri, Loss> {
     while let Some(Ok(event)) = events.next().await {
         if event.name.as_deref() == Some("endpoint") {
             let data = event.data.unwrap_or_default();
@@ -188,7 +199,7 @@ async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
 
 /// The receiving side of one connection.
 struct Stream {
-    events: Events,
+    events: EventReader,
     link: Arc<SseLink>,
     liveness: Arc<Liveness>,
     router: MessageRouter,

@@ -24,7 +24,7 @@ const KEPT_HEAD: usize = 1024;
 
 /// One line of input, without its line end.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum InputLine {
     Whole(Bytes),
     /// A line beyond the limit. Only its beginning was stored, and the rest is skipped.
     TooLong {
@@ -90,7 +90,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// The next line. `None` at the end of input, which also ends the last line.
-    pub async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub async fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             self.skip();
             if !matches!(self.line, LineKind::TooLong)
@@ -101,7 +101,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if self.fill().await? == 0 {
                 self.searched = 0;
                 let last = self.buffer.split().freeze();
-                return Ok((!last.is_empty()).then_some(Line::Whole(last)));
+                return Ok((!last.is_empty()).then_some(InputLine::Whole(last)));
             }
         }
     }
@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         &mut self,
         mut stray: impl FnMut(Stray<'_>) -> Duration,
         limit: impl Fn(&[u8]) -> usize,
-    ) -> io::Result<Option<Line>> {
+    ) -> io::Result<Option<InputLine>> {
         loop {
             let skipped = self.skip();
             if skipped > 0 {
@@ -138,7 +138,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 let is_whole = matches!(self.line, LineKind::Message)
                     && Frame::of_server(last.clone()).is_ok();
                 self.line = LineKind::Unknown;
-                return Ok(is_whole.then_some(Line::Whole(last)));
+                return Ok(is_whole.then_some(InputLine::Whole(last)));
             }
         }
     }
@@ -182,7 +182,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// Removes and returns the first line of the buffer, if it is complete.
-    fn take_line(&mut self, limit: impl Fn(&[u8]) -> usize) -> Option<Line> {
+    fn take_line(&mut self, limit: impl Fn(&[u8]) -> usize) -> Option<InputLine> {
         if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             let mut line = self.buffer.split_to(self.searched + at).freeze();
             self.buffer.advance(1);
@@ -196,9 +196,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if line.len() > self.max_line {
                 let head = Bytes::copy_from_slice(&line[..line.len().min(KEPT_HEAD)]);
                 let limit = self.max_line;
-                return Some(Line::TooLong { head, limit });
+                return Some(InputLine::TooLong { head, limit });
             }
-            return Some(Line::Whole(line));
+            return Some(InputLine::Whole(line));
         }
         self.searched = self.buffer.len();
         let head = &self.buffer[..self.buffer.len().min(KEPT_HEAD)];
@@ -214,7 +214,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         self.line = LineKind::TooLong;
         self.buffer = BytesMut::new();
         self.searched = 0;
-        Some(Line::TooLong { head, limit })
+        Some(InputLine::TooLong { head, limit })
     }
 
     /// Reads more bytes. Returns their number.
@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    async fn lines(input: &[u8], max_line: usize) -> Vec<Line> {
+    async fn lines(input: &[u8], max_line: usize) -> Vec<InputLine> {
         let mut reader = LineReader::new(input, max_line);
         let mut lines = Vec::new();
         while let Some(line) = reader.next().await.expect("memory can be read") {
@@ -274,8 +274,8 @@ mod tests {
         lines
     }
 
-    fn whole(text: &str) -> Line {
-        Line::Whole(Bytes::copy_from_slice(text.as_bytes()))
+    fn whole(text: &str) -> InputLine {
+        InputLine::Whole(Bytes::copy_from_slice(text.as_bytes()))
     }
 
     #[tokio::test]
@@ -293,7 +293,7 @@ mod tests {
         input.extend(vec![b'x'; 200_000]);
         input.extend(b"\n{}\n");
         let found = lines(&input, 1000).await;
-        let [Line::TooLong { head, limit: 1000 }, next] = found.as_slice() else {
+        let [InputLine::TooLong { head, limit: 1000 }, next] = found.as_slice() else {
             panic!("two lines, not {}", found.len())
         };
         assert!(head.starts_with(br#"{"id":7,"#));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     /// The messages in `pieces`, and all other text.
-    async fn sorted(pieces: &[Vec<u8>], max_line: usize) -> (Vec<Line>, Vec<u8>) {
+    async fn sorted(pieces: &[Vec<u8>], max_line: usize) -> (Vec<InputLine>, Vec<u8>) {
         let input = pieces
             .iter()
             .cloned()
@@ -377,7 +377,7 @@ mod tests {
                 .expect("read");
             assert!(reader.buffer.capacity() <= 500_000 + READ_SIZE);
             if begin.starts_with('{') {
-                assert!(matches!(line, Some(Line::TooLong { .. })), "{line:?}");
+                assert!(matches!(line, Some(InputLine::TooLong { .. })), "{line:?}");
                 assert_eq!(stray_bytes, 0);
             } else {
                 assert_eq!((line, stray_bytes), (None, total));
@@ -398,7 +398,7 @@ mod tests {
             let endless = futures_util::StreamExt::chain(flood, futures_util::stream::pending());
             let mut reader = LineReader::new(tokio_util::io::StreamReader::new(endless), MAX);
             let line = reader.message(|_| Duration::ZERO, |_| awaited).await;
-            let Ok(Some(Line::TooLong { head, limit })) = line else {
+            let Ok(Some(InputLine::TooLong { head, limit })) = line else {
                 panic!("a line that is too long");
             };
             assert!(head.starts_with(br#"{"id":7,"#));

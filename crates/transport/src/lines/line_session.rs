@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    Approach, LineWriter, Liveness, Opening, Running, Session, Unopened,
+    Approach, LineWriter, Liveness, Opening, RunningConnection, Unopened, UpstreamSession,
     exchanges::{
         link::UpstreamLink,
         message_router::MessageRouter,
@@ -58,7 +58,7 @@ pub async fn open<R, W, K>(
     opening: &Opening,
     duplex: Duplex<R, W>,
     keep: impl FnOnce(LineTasks) -> K,
-) -> Result<(Session, Running), Unopened>
+) -> Result<(UpstreamSession, RunningConnection), Unopened>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -111,7 +111,7 @@ where
             return Err(refused);
         }
     };
-    let mut session = Session {
+    let mut session = UpstreamSession {
         greeting: greeted.greeting,
         initialize_answer: greeted.answer,
         eras: greeted.eras,

@@ -18,8 +18,8 @@ use tokio::{
 use super::{Duplex, LineTasks, open};
 use crate::{
     Approach, Asker, AttemptLimiter, CallState, Exchange, InterruptionKind, Listener, Notice,
-    Opening, Question, Running, ServerMessage, Session, Stop, Unopened,
-    exchanges::multiplexed::LineOwner, logs::Logs, own_initialize,
+    Opening, RunningConnection, ServerMessage, ServerQuestion, Stop, Unopened, UpstreamSession,
+    exchanges::multiplexed::LineOwner, logs::ServerLogs, own_initialize,
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 async fn open_memory(
     opening: &Opening,
     server: DuplexStream,
-) -> Result<(Session, Running), Unopened> {
+) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     let (reader, writer) = tokio::io::split(server);
     let duplex = Duplex {
         transport: "memory",
@@ -57,8 +57,8 @@ async fn keep(mut line: LineTasks, stop: Stop) -> Loss {
 struct Nobody;
 
 impl Listener for Nobody {
-    fn hear(&self, _: Notice) {}
-    fn ask(&self, _: Question) {}
+    fn take_notice(&self, _: Notice) {}
+    fn ask(&self, _: ServerQuestion) {}
 }
 
 fn opening() -> Opening {
@@ -74,7 +74,7 @@ fn opening() -> Opening {
         max_message_bytes: 1024 * 1024,
         hang_after: Duration::from_secs(120),
         listener: Arc::new(Nobody),
-        log: Logs::default().server(&server),
+        log: ServerLogs::default().server(&server),
         signs: Arc::default(),
         attempt_limiter: Arc::new(AttemptLimiter::new(50)),
         server,
@@ -115,7 +115,7 @@ async fn serve(stream: DuplexStream) {
     request(&mut lines).await;
 }
 
-async fn call(session: &Session, name: &str) -> Exchange {
+async fn call(session: &UpstreamSession, name: &str) -> Exchange {
     let deadline = tokio::time::Instant::now() + LIMIT;
     let render = |id: &str| {
         format!(

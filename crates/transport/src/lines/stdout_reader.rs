@@ -10,7 +10,7 @@ use mainstay_core::{
 use tokio::io::AsyncRead;
 
 use crate::{
-    Frame, Line, LineReader, Liveness, Stray, Unreadable,
+    Frame, InputLine, LineReader, Liveness, Stray, UnreadableMessage,
     exchanges::{message_router::MessageRouter, pending::PendingRequests},
     lines::stray_output::StrayOutput,
     logs::{MESSAGE_COST, ServerLog, pause},
@@ -54,7 +54,7 @@ impl StdoutReader {
                 }
             };
             match lines.message(stray, limit).await {
-                Ok(Some(Line::Whole(line))) => {
+                Ok(Some(InputLine::Whole(line))) => {
                     if line.len() > self.max_message_bytes / 2 {
                         self.note_long(line.len());
                     }
@@ -62,7 +62,7 @@ impl StdoutReader {
                     let read = Frame::of_server_aside(line.clone()).await;
                     pause(self.line(&line, read)).await;
                 }
-                Ok(Some(Line::TooLong { head, limit })) => self.too_long(&head, limit),
+                Ok(Some(InputLine::TooLong { head, limit })) => self.too_long(&head, limit),
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(server = %self.server, %error, "stdout cannot be read any more");
@@ -74,7 +74,7 @@ impl StdoutReader {
     }
 
     /// Handles a line that begins like a message. Returns the time to wait before the next read.
-    fn line(&mut self, line: &Bytes, read: Result<Frame, Unreadable>) -> Duration {
+    fn line(&mut self, line: &Bytes, read: Result<Frame, UnreadableMessage>) -> Duration {
         match read {
             Ok(frame) => self.frame(frame),
             Err(error) => {
@@ -168,17 +168,17 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use crate::{
-        Listener, Notice, Question,
+        Listener, Notice, ServerQuestion,
         exchanges::reply_sink::{ReplyQueue, ReplySink},
-        logs::Logs,
+        logs::ServerLogs,
     };
 
     #[derive(Debug)]
     struct Nobody;
 
     impl Listener for Nobody {
-        fn hear(&self, _: Notice) {}
-        fn ask(&self, _: Question) {}
+        fn take_notice(&self, _: Notice) {}
+        fn ask(&self, _: ServerQuestion) {}
     }
 
     fn server() -> ServerName {
@@ -187,7 +187,7 @@ mod tests {
 
     fn reader(pending: &Arc<PendingRequests>) -> StdoutReader {
         let server = server();
-        let log = Logs::default().server(&server);
+        let log = ServerLogs::default().server(&server);
         let replies = ReplySink::new(
             server.clone(),
             ReplyQueue::Pipe(Arc::default(), Arc::clone(pending)),

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use crate::logs::{LineSource, LogStream, ServerLog, Throttle, Verdict};
+use crate::logs::{LineSource, LogStream, ServerLog, Throttle, ThrottleVerdict};
 
 /// Bytes of a line that are searched for signs of a message.
 const HEAD: usize = 256;
@@ -71,8 +71,8 @@ impl StrayOutput {
     }
 
     /// Reports stray output. Reading goes on in any case.
-    fn report(&self, verdict: Verdict) {
-        if let Verdict::Say(lines) = verdict {
+    fn report(&self, verdict: ThrottleVerdict) {
+        if let ThrottleVerdict::Report(lines) = verdict {
             let server = self.log.server();
             tracing::warn!(%server, lines, "failed to parse JSON-RPC message from stdout");
             self.log.error_of_all_servers(&format!(

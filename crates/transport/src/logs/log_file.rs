@@ -14,7 +14,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use mainstay_core::{
     ids::ServerName,
-    redact::{Secrets, shown},
+    redact::{Secrets, redact_with},
 };
 use mainstay_platform::utc;
 use parking_lot::{Mutex, MutexGuard};
@@ -215,7 +215,7 @@ impl LogFile {
         }
         queued.text.extend(queued.last);
         let batch = match self.redaction {
-            Redaction::AtWriting => shown(&queued.text, self.secrets.load().as_deref()),
+            Redaction::AtWriting => redact_with(&queued.text, self.secrets.load().as_deref()),
             Redaction::Done => Cow::Borrowed(&*queued.text),
         };
         if lines > 0 {

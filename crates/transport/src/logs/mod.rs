@@ -32,7 +32,7 @@ pub use self::{
     log_file::{Batch, Followed},
     read::{MAX_TAIL, left_behind},
     server_log::{Diagnostics, LogStream, ServerLog},
-    throttle::{Throttle, Verdict},
+    throttle::{Throttle, ThrottleVerdict},
     token_bucket::{MESSAGE_COST, TokenBucket, pause, rest},
 };
 use self::{
@@ -43,7 +43,7 @@ use self::{
 
 /// The logs of all servers, and the thread that writes them.
 #[derive(Debug, Default)]
-pub struct Logs(Option<Files>);
+pub struct ServerLogs(Option<Files>);
 
 #[derive(Debug)]
 struct Files {
@@ -52,7 +52,7 @@ struct Files {
     errors: Arc<LogFile>,
 }
 
-impl Logs {
+impl ServerLogs {
     /// Logs in `logs/` of a state directory. No file is created before the first line.
     pub fn start(state: &Path) -> Self {
         let dir = folder(state);

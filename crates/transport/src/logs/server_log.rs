@@ -15,7 +15,7 @@ use mainstay_core::{
     config::ServerConfig,
     ids::ServerName,
     lifecycle::Loss,
-    redact::{CUT, Secrets, shown},
+    redact::{CUT, Secrets, redact_with},
     trouble,
 };
 use mainstay_platform::{scratch, utc};
@@ -180,7 +180,7 @@ impl ServerLog {
     /// Like [`Self::protect`], but also redacts the secrets of the configuration before, which sessions may
     /// still use.
     pub fn protect_both(&self, config: &ServerConfig, former: Option<&ServerConfig>) {
-        let secrets = Secrets::of_both(config, former).map(Arc::new);
+        let secrets = Secrets::from_configs(config, former).map(Arc::new);
         self.tail.secrets.store(secrets.clone());
         self.stray_output.secrets.store(secrets.clone());
         if let Some(files) = &self.files {
@@ -196,7 +196,7 @@ impl ServerLog {
     }
 
     /// The line of stderr that explains the end of the process before this one.
-    pub fn said_before(&self) -> Option<String> {
+    pub fn last_words_before(&self) -> Option<String> {
         self.last_words_before.lock().clone()
     }
 
@@ -213,8 +213,8 @@ impl ServerLog {
     }
 
     /// A text that may quote the server, with its secrets redacted.
-    pub fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        shown(text, self.tail.secrets.load().as_deref())
+    pub fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        redact_with(text, self.tail.secrets.load().as_deref())
     }
 
     /// Writes a line of Mainstay about the server.
@@ -234,7 +234,9 @@ impl ServerLog {
     pub fn error_of_all_servers(&self, text: &str) {
         if let Some(files) = &self.files {
             // The log of all servers does not know the secrets of single servers.
-            files.errors.push(self.server.as_str(), &self.shown(text));
+            files
+                .errors
+                .push(self.server.as_str(), &self.redacted(text));
         }
     }
 

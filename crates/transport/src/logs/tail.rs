@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::VecDeque, time::SystemTime};
 use arc_swap::ArcSwapOption;
 use mainstay_core::{
     display::escapes,
-    redact::{CUT, Secrets, shown},
+    redact::{CUT, Secrets, redact_with},
     trouble,
 };
 use mainstay_platform::utc;
@@ -94,7 +94,7 @@ impl Tail {
         let (stored, secrets) = (self.stored(), self.secrets.load());
         let texts = stored
             .all()
-            .map(|(_, text)| shown(text, secrets.as_deref()));
+            .map(|(_, text)| redact_with(text, secrets.as_deref()));
         texts.map(Cow::into_owned).collect()
     }
 
@@ -103,7 +103,7 @@ impl Tail {
         let lines = stored.all().map(|(time, text)| Line {
             time: utc::rfc3339(*time),
             source: LineSource::Stderr,
-            text: shown(text, secrets.as_deref()).into_owned(),
+            text: redact_with(text, secrets.as_deref()).into_owned(),
         });
         lines.collect()
     }

@@ -34,7 +34,7 @@ fn lines_of(state: &Path, name: &str) -> Vec<String> {
 #[tokio::test]
 async fn faults_of_a_server_are_told_a_few_times_and_then_counted() {
     let state = state();
-    let logs = Logs::start(state.path());
+    let logs = ServerLogs::start(state.path());
     let (flooding, other) = (logs.server(&name("flooding")), logs.server(&name("other")));
     let reports: Vec<_> = (0..1000).filter_map(|_| flooding.fault()).collect();
     assert!((1..10).contains(&reports.len()), "{reports:?}");
@@ -45,7 +45,7 @@ async fn faults_of_a_server_are_told_a_few_times_and_then_counted() {
 #[tokio::test]
 async fn what_a_server_says_is_in_its_file() {
     let state = state();
-    let logs = Logs::start(state.path());
+    let logs = ServerLogs::start(state.path());
     let log = logs.server(&name("fake"));
     logs.server(&name("silent"));
     log.note("started pid 7");
@@ -86,7 +86,7 @@ async fn what_a_server_says_is_in_its_file() {
 #[tokio::test]
 async fn no_server_has_the_file_of_the_errors() {
     let state = state();
-    let logs = Logs::start(state.path());
+    let logs = ServerLogs::start(state.path());
     for errors in ["errors", "ERRORS"] {
         logs.server(&name(errors)).note("mine");
     }
@@ -99,7 +99,7 @@ async fn no_server_has_the_file_of_the_errors() {
 #[tokio::test]
 async fn lines_are_written_in_batches() {
     let state = state();
-    let logs = Logs::start(state.path());
+    let logs = ServerLogs::start(state.path());
     let log = logs.server(&name("fake"));
     let written = async |lines: usize| {
         let started_at = Instant::now();
@@ -136,7 +136,7 @@ async fn lines_are_written_in_batches() {
 #[tokio::test]
 async fn a_flood_is_dropped_and_counted() {
     let state = state();
-    let logs = Logs::start(state.path());
+    let logs = ServerLogs::start(state.path());
     let log = logs.server(&name("flood"));
     let mut stream = log.stream(LineSource::Stderr);
     let piece = [b"x".repeat(79), b"\n".to_vec()].concat().repeat(800);
@@ -168,7 +168,7 @@ async fn a_flood_is_dropped_and_counted() {
 #[tokio::test]
 async fn a_line_without_an_end_is_cut() {
     let state = state();
-    let logs = Logs::start(state.path());
+    let logs = ServerLogs::start(state.path());
     let log = logs.server(&name("endless"));
     let mut stream = log.stream(LineSource::Stdout);
     for _ in 0..200 {
@@ -197,7 +197,7 @@ async fn a_line_without_an_end_is_cut() {
 /// The end of a line contains the error, even if the line never ends or is ended by carriage returns.
 #[tokio::test]
 async fn the_end_of_what_a_server_says_is_kept() {
-    let log = Logs::default().server(&name("fake"));
+    let log = ServerLogs::default().server(&name("fake"));
     let mut stream = log.stream(LineSource::Stderr);
     // A progress bar, in pieces of any length.
     for piece in [
@@ -214,9 +214,12 @@ async fn the_end_of_what_a_server_says_is_kept() {
     drop(stream);
     let expected = ["10%", "20%", "30%", "Error: no licence", "", "bye"];
     assert_eq!(log.tail.texts(), expected);
-    assert_eq!(log.said_before(), None);
+    assert_eq!(log.last_words_before(), None);
     log.forget();
-    assert_eq!(log.said_before().as_deref(), Some("Error: no licence"));
+    assert_eq!(
+        log.last_words_before().as_deref(),
+        Some("Error: no licence")
+    );
     let mut stream = log.stream(LineSource::Stderr);
     for _ in 0..1000 {
         stream.write(&[b'.'; 1000]);
@@ -233,7 +236,7 @@ async fn the_end_of_what_a_server_says_is_kept() {
 #[tokio::test]
 async fn the_end_of_a_flood_is_written() {
     let state = state();
-    let logs = Logs::start(state.path());
+    let logs = ServerLogs::start(state.path());
     let log = logs.server(&name("flood"));
     let mut stream = log.stream(LineSource::Stderr);
     let piece = [b"x".repeat(79), b"\n".to_vec()].concat().repeat(800);
@@ -278,7 +281,7 @@ async fn a_log_that_cannot_be_written_is_not_fatal() {
 #[tokio::test]
 async fn a_follower_misses_nothing() {
     let state = state();
-    let logs = Logs::start(state.path());
+    let logs = ServerLogs::start(state.path());
     let log = logs.server(&name("fake"));
     for line in ["one", "two", "three"] {
         log.note(line);
@@ -324,7 +327,7 @@ fn numbered(numbers: std::ops::Range<u32>) -> String {
 /// Without a state directory, only the last lines of stderr are stored.
 #[tokio::test]
 async fn without_a_place_there_is_the_tail() {
-    let log = Logs::default().server(&name("fake"));
+    let log = ServerLogs::default().server(&name("fake"));
     log.note("nowhere to write");
     let mut stream = log.stream(LineSource::Stderr);
     for number in 0..30 {

@@ -19,15 +19,15 @@ pub struct Throttle {
 
 /// The decision if a report is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ThrottleVerdict {
     /// Report this number of events, which happened since the last report.
-    Say(u64),
+    Report(u64),
     Silence,
 }
 
 impl Throttle {
     /// Counts `count` more events.
-    pub fn happened(&mut self, count: u64, now: Instant) -> Verdict {
+    pub fn happened(&mut self, count: u64, now: Instant) -> ThrottleVerdict {
         self.unreported += count;
         let waited = self
             .at
@@ -35,9 +35,9 @@ impl Throttle {
         if self.unreported > 0 && (self.reports < FIRST || waited) {
             self.reports += 1;
             self.at = Some(now);
-            Verdict::Say(std::mem::take(&mut self.unreported))
+            ThrottleVerdict::Report(std::mem::take(&mut self.unreported))
         } else {
-            Verdict::Silence
+            ThrottleVerdict::Silence
         }
     }
 
@@ -45,16 +45,16 @@ impl Throttle {
     /// due.
     pub fn again(&mut self) -> Option<u64> {
         match self.happened(1, Instant::now()) {
-            Verdict::Say(times) => Some(times),
-            Verdict::Silence => None,
+            ThrottleVerdict::Report(times) => Some(times),
+            ThrottleVerdict::Silence => None,
         }
     }
 
     /// Returns the events that are not reported at the end.
-    pub fn rest(&mut self) -> Verdict {
+    pub fn rest(&mut self) -> ThrottleVerdict {
         match std::mem::take(&mut self.unreported) {
-            0 => Verdict::Silence,
-            unreported => Verdict::Say(unreported),
+            0 => ThrottleVerdict::Silence,
+            unreported => ThrottleVerdict::Report(unreported),
         }
     }
 }
@@ -69,14 +69,14 @@ mod tests {
         let mut at =
             |millis, count| throttle.happened(count, start + Duration::from_millis(millis));
         for _ in 0..FIRST {
-            assert_eq!(at(0, 1), Verdict::Say(1));
+            assert_eq!(at(0, 1), ThrottleVerdict::Report(1));
         }
-        assert_eq!(at(1, 1), Verdict::Silence);
-        assert_eq!(at(9_999, 1000), Verdict::Silence);
-        assert_eq!(at(10_000, 1), Verdict::Say(1002));
-        assert_eq!(at(10_001, 7), Verdict::Silence);
-        assert_eq!(at(20_001, 0), Verdict::Say(7));
-        assert_eq!(at(40_000, 0), Verdict::Silence);
-        assert_eq!(throttle.rest(), Verdict::Silence);
+        assert_eq!(at(1, 1), ThrottleVerdict::Silence);
+        assert_eq!(at(9_999, 1000), ThrottleVerdict::Silence);
+        assert_eq!(at(10_000, 1), ThrottleVerdict::Report(1002));
+        assert_eq!(at(10_001, 7), ThrottleVerdict::Silence);
+        assert_eq!(at(20_001, 0), ThrottleVerdict::Report(7));
+        assert_eq!(at(40_000, 0), ThrottleVerdict::Silence);
+        assert_eq!(throttle.rest(), ThrottleVerdict::Silence);
     }
 }

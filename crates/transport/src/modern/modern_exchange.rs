@@ -8,12 +8,13 @@ use mainstay_core::{
     catalog,
     era::{Era, code},
     lifecycle::Loss,
-    message::{self, Kind, Method},
+    message::{self, MessageKind, Method},
 };
 use tokio::time::timeout;
 
 use crate::{
-    Budget, Frame, Interruption, InterruptionKind, MAX_LIST_BYTES, ServerMessage, Unreadable,
+    Budget, Frame, Interruption, InterruptionKind, MAX_LIST_BYTES, ServerMessage,
+    UnreadableMessage,
     detect::{self, Evidence},
     http::{
         answer_reader::{AnswerReader, JsonBody, Piece},
@@ -203,7 +204,7 @@ impl ModernExchange {
         &self,
         status: u16,
         body: &Bytes,
-        read: Result<Frame, Unreadable>,
+        read: Result<Frame, UnreadableMessage>,
     ) -> Result<Frame, Interruption> {
         if let Some(head) = self.reader.redirect() {
             return Err(self.link.target.redirected(head));
@@ -234,7 +235,7 @@ impl ModernExchange {
     fn message(
         &mut self,
         bytes: usize,
-        read: Result<Frame, Unreadable>,
+        read: Result<Frame, UnreadableMessage>,
     ) -> Option<Result<Frame, Interruption>> {
         let frame = match read {
             Ok(frame) => frame,
@@ -247,20 +248,20 @@ impl ModernExchange {
         };
         self.link.liveness.note_message();
         let kind = frame.envelope().kind;
-        if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
+        if matches!(kind, MessageKind::Response { .. }) && frame.answers(self.id) {
             self.reader.finish();
             return Some(Ok(frame));
         }
         self.spend(bytes);
         match kind {
-            Kind::Response { .. } => {
+            MessageKind::Response { .. } => {
                 self.link.router.unknown_id(frame.id());
                 self.leftovers.foreign(frame);
                 None
             }
             // Notifications of changes belong on the stream of `subscriptions/listen`. On this stream they
             // belong to no request.
-            Kind::Notification {
+            MessageKind::Notification {
                 method:
                     method @ (Method::ToolsChanged
                     | Method::PromptsChanged
@@ -270,16 +271,16 @@ impl ModernExchange {
                 self.link.router.notice(method, frame);
                 None
             }
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::LogMessage,
             } => self.link.router.within_rate(frame).map(Ok),
-            Kind::Notification { .. } => Some(Ok(frame)),
-            Kind::Request { .. } => {
+            MessageKind::Notification { .. } => Some(Ok(frame)),
+            MessageKind::Request { .. } => {
                 let method = frame.method_name();
                 if let Some(times) = self.link.router.fault() {
                     tracing::warn!(server = %self.link.server, method, times, "the server made a request on a stream of 2026-07-28");
                 }
-                Some(Err(Interruption::sent(InterruptionKind::Asked)))
+                Some(Err(Interruption::sent(InterruptionKind::ForbiddenRequest)))
             }
         }
     }
@@ -338,7 +339,7 @@ fn json_body(method: Method) -> JsonBody {
 fn read_and_update(
     link: Arc<ModernLink>,
     method: Method,
-) -> impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static {
+) -> impl FnOnce(Bytes) -> Result<Frame, UnreadableMessage> + Send + 'static {
     move |bytes| {
         let frame = Frame::of_server(bytes)?;
         Ok(if method == Method::ToolsList && frame.is_response() {

@@ -12,7 +12,7 @@ use mainstay_core::{
 use tokio::time::timeout;
 
 use crate::{
-    Budget, Exchange, Frame, Opening, Running, Session, Unopened,
+    Budget, Exchange, Frame, Opening, RunningConnection, Unopened, UpstreamSession,
     detect::{self, DetectedEra, Evidence},
     exchanges::{
         link::UpstreamLink,
@@ -65,7 +65,7 @@ pub async fn open(
     opening: &Opening,
     launch: &HttpLaunch,
     limit: Option<Duration>,
-) -> Result<(Session, Running), NotModern> {
+) -> Result<(UpstreamSession, RunningConnection), NotModern> {
     let discovering = async {
         match limit {
             Some(limit) => timeout(limit, discover(opening, launch)).await.ok(),
@@ -88,7 +88,7 @@ pub async fn open(
         DetectedEra::Refused(unopened) => return Err(NotModern::Refused(unopened)),
     };
     let listening = Arc::new(Listening::new(greeting.capabilities));
-    let session = Session {
+    let session = UpstreamSession {
         eras: detect::eras_of(&greeting),
         greeting,
         initialize_answer: answer,

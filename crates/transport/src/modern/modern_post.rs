@@ -9,7 +9,7 @@ use mainstay_core::{
 };
 
 use crate::{
-    Frame, Interruption, InterruptionKind, Unreadable, http::http_client::POST_HEADERS,
+    Frame, Interruption, InterruptionKind, UnreadableMessage, http::http_client::POST_HEADERS,
     modern::tool_headers::ToolHeaders,
 };
 
@@ -19,7 +19,7 @@ pub enum Unpostable {
     #[error(transparent)]
     Tool(#[from] InvalidHeader),
     #[error("it is no message: {0}")]
-    Message(#[from] Unreadable),
+    Message(#[from] UnreadableMessage),
 }
 
 /// A message and the headers that repeat parts of it (specification 2026-07-28, "Standard Request
@@ -46,7 +46,7 @@ impl ModernPost {
     /// Writes the headers again, with the present annotations of the tools.
     pub fn refresh(&mut self, tools: &ToolHeaders) -> Result<(), InvalidHeader> {
         let frame = &self.frame;
-        let named = |member| message::named(frame.text(), frame.envelope(), member);
+        let named = |member| message::text_param(frame.text(), frame.envelope(), member);
         let standard = headers::standard(&frame.method_name(), named, Revision::LATEST.as_str());
         let mut headers: Vec<_> = standard
             .into_iter()

@@ -65,7 +65,7 @@ impl ToolHeaders {
         if valid.len() == listed.len() {
             return answer;
         }
-        let mut changed = message::Object::read(result).unwrap_or_default();
+        let mut changed = message::JsonObjectEditor::read(result).unwrap_or_default();
         let valid = array(&valid);
         changed.set("tools", &valid);
         let changed = changed.to_string();

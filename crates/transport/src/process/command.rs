@@ -84,7 +84,7 @@ pub fn not_found(command: &str, path: &OsStr) -> String {
 
 /// The advice for a command that is not in PATH.
 pub fn remedy(command: &str) -> String {
-    match programs::package_of(command) {
+    match programs::package_for(command) {
         Some(package) => format!("install {} ({})", package.name, package.url),
         None => "install it, or name it by its whole path".to_owned(),
     }

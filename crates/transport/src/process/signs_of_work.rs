@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use mainstay_core::start::Sight;
+use mainstay_core::start::StartSample;
 
 use crate::process::cpu;
 
@@ -26,14 +26,14 @@ impl SignsOfWork {
     }
 
     /// The present signs of work. Reads /proc on a blocking thread.
-    pub async fn look(&self) -> Sight {
+    pub async fn look(&self) -> StartSample {
         let tree = match self.pid.load(Ordering::Relaxed) {
             0 => None,
             pid => cpu::tree(pid).await,
         };
-        Sight {
+        StartSample {
             tree,
-            said: self.stderr_bytes.load(Ordering::Relaxed),
+            stderr_bytes: self.stderr_bytes.load(Ordering::Relaxed),
         }
     }
 }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::{
-    Approach, Opening, Resolution, Running, Session, Stop, Unopened,
+    Approach, Opening, Resolution, RunningConnection, Stop, Unopened, UpstreamSession,
     exchanges::multiplexed::LineOwner,
     lines::line_session::{self, Duplex, LineTasks},
     logs::LineSource,
@@ -46,7 +46,10 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// Starts the process and opens a session with it. A process that fails after `server/discover` is started
 /// once more and gets `initialize` only. A process that ends because of the revision in `initialize` is
 /// started again with another revision.
-pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
+pub async fn open(
+    opening: &Opening,
+    launch: &StdioLaunch,
+) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     let mut initialize = Initialize::for_opening(opening);
     let mut approach = opening.approach;
     let mut first_refusal = None;
@@ -96,7 +99,10 @@ fn may_be_spoiled(unopened: &Unopened) -> bool {
     is_reason && unopened.eras.modern != Some(true)
 }
 
-async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
+async fn start(
+    opening: &Opening,
+    launch: &StdioLaunch,
+) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     let descriptors = descriptors::take(DESCRIPTORS)
         .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
     let marks = opening.lineage.marks(&opening.tag);

@@ -35,7 +35,8 @@ impl Initialize {
     /// Changes to another revision after a refusal with these words. Returns `false` if the refusal is about
     /// something else, or if no revision is left.
     pub fn step_down(&mut self, words: &str) -> bool {
-        let Some(requested) = step_down::asked_revision(&self.params).filter(|_| self.steps_down)
+        let Some(requested) =
+            step_down::requested_revision(&self.params).filter(|_| self.steps_down)
         else {
             return false;
         };

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use mainstay_core::message::Method;
 
-use crate::{Frame, Question};
+use crate::{Frame, ServerQuestion};
 
 /// A notification of a server that belongs to no call.
 #[derive(Clone, Debug)]
@@ -17,8 +17,8 @@ pub struct Notice {
 /// connection's reader calls them.
 pub trait Listener: Debug + Send + Sync {
     /// Takes a notification.
-    fn hear(&self, notice: Notice);
+    fn take_notice(&self, notice: Notice);
 
     /// Takes a question that belongs to no call. Dropping the question refuses it.
-    fn ask(&self, question: Question);
+    fn ask(&self, question: ServerQuestion);
 }

@@ -6,7 +6,9 @@ use std::{collections::HashSet, time::Duration};
 use mainstay_core::{
     era::{Capabilities, Era},
     ids::ServerName,
-    message::{self, Kind, Method, Object, array, items, meta::SUBSCRIPTION_ID, quote},
+    message::{
+        self, JsonObjectEditor, MessageKind, Method, array, items, meta::SUBSCRIPTION_ID, quote,
+    },
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -164,7 +166,7 @@ impl Listening {
     /// The present generation, and its filter (JSON text) if anything is desired.
     fn filter(&self) -> (u64, Option<String>) {
         let has = &self.capabilities;
-        let mut filter = Object::default();
+        let mut filter = JsonObjectEditor::default();
         for (member, changes) in [
             ("toolsListChanged", has.tools_changed),
             ("promptsListChanged", has.prompts_changed),
@@ -377,23 +379,23 @@ impl Listen<'_> {
             }
         };
         match frame.envelope().kind {
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::Acknowledged,
             } => Received::Acknowledged(honoured(&frame)),
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::Cancelled,
             } => Received::Ended,
-            Kind::Notification { method } => {
+            MessageKind::Notification { method } => {
                 let frame = untagged(&frame);
-                self.listener.hear(Notice { method, frame });
+                self.listener.take_notice(Notice { method, frame });
                 Received::Message
             }
-            Kind::Response { is_error: true, .. } => {
+            MessageKind::Response { is_error: true, .. } => {
                 let error = frame.error();
                 tracing::warn!(server = %self.server, error, "the server refuses a subscription");
                 Received::Ended
             }
-            Kind::Response { .. } | Kind::Request { .. } => Received::Ended,
+            MessageKind::Response { .. } | MessageKind::Request { .. } => Received::Ended,
         }
     }
 }
@@ -412,9 +414,9 @@ fn honoured(acknowledged: &Frame) -> HashSet<Box<str>> {
 /// The notification without the id of Mainstay's subscription, which clients do not know.
 fn untagged(frame: &Frame) -> Frame {
     let untagging = || {
-        let mut message = Object::read(frame.text())?;
-        let mut params = message.get("params").and_then(Object::read)?;
-        let mut meta = params.get("_meta").and_then(Object::read)?;
+        let mut message = JsonObjectEditor::read(frame.text())?;
+        let mut params = message.get("params").and_then(JsonObjectEditor::read)?;
+        let mut meta = params.get("_meta").and_then(JsonObjectEditor::read)?;
         meta.remove(SUBSCRIPTION_ID);
         let meta = (!meta.is_empty()).then(|| meta.to_string());
         match &meta {

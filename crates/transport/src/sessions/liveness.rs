@@ -11,7 +11,7 @@ use std::{
 };
 
 use mainstay_core::{
-    health::{FailingCalls, Fault, FaultKind, Policy},
+    health::{FailingCalls, Fault, FaultKind, HealthPolicy},
     message,
 };
 use parking_lot::Mutex;
@@ -155,7 +155,7 @@ impl Liveness {
     pub fn failing_calls(&self) -> FailingCalls {
         FailingCalls {
             failed: self.failed_in_row(),
-            of: self.ended.load(Ordering::Relaxed),
+            total: self.ended.load(Ordering::Relaxed),
             reason: self.failure.lock().clone(),
         }
     }
@@ -166,7 +166,7 @@ impl Liveness {
     }
 
     /// Time of the last message.
-    pub fn heard(&self) -> Instant {
+    pub fn last_message_at(&self) -> Instant {
         self.time(self.last_message_at.load(Ordering::Relaxed))
     }
 
@@ -299,7 +299,7 @@ impl InFlight {
     /// Notes that the call has run out of time. It is a sign of a hang if no message has come since it was
     /// sent. Before calls are refused, the CPU time of the server's processes is measured for at least
     /// [`CPU_WINDOW`], beginning with the first unanswered call: a server that computes is at work.
-    pub async fn timed_out<F>(&self, policy: &Policy, cpu: Option<impl Fn() -> F>)
+    pub async fn timed_out<F>(&self, policy: &HealthPolicy, cpu: Option<impl Fn() -> F>)
     where
         F: Future<Output = Duration>,
     {
@@ -406,16 +406,21 @@ mod tests {
         assert_eq!(liveness.waiting_since(), None);
     }
 
-    fn policy(unanswered_calls: Option<u32>) -> Policy {
-        Policy {
+    fn policy(unanswered_calls: Option<u32>) -> HealthPolicy {
+        HealthPolicy {
             unanswered_calls,
-            ..Policy::default()
+            ..HealthPolicy::default()
         }
     }
 
     /// Lets `calls` calls time out, one after the other. In the meantime the process spends `share` of the
     /// time on the CPU.
-    async fn run_out(liveness: &Arc<Liveness>, policy: &Policy, calls: u32, share: Option<f64>) {
+    async fn run_out(
+        liveness: &Arc<Liveness>,
+        policy: &HealthPolicy,
+        calls: u32,
+        share: Option<f64>,
+    ) {
         let start = Instant::now();
         for _ in 0..calls {
             let call = liveness.call(Instant::now() + SECOND * 30);

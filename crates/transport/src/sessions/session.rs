@@ -21,7 +21,7 @@ use crate::{
 /// A live connection after its handshake, which all callers share. The value outlives the connection; see
 /// [`Session::is_over`].
 #[derive(Debug)]
-pub struct Session {
+pub struct UpstreamSession {
     pub greeting: Greeting,
     /// The server's whole answer to `initialize` or `server/discover`.
     pub initialize_answer: Frame,
@@ -45,7 +45,7 @@ fn resource_params(uri: &str) -> String {
     format!(r#"{{"uri":{}}}"#, message::quote(uri))
 }
 
-impl Session {
+impl UpstreamSession {
     /// The transport in use: `stdio`, `http` or `sse`.
     pub fn transport(&self) -> &'static str {
         self.link.transport()
@@ -213,7 +213,7 @@ impl Session {
     /// Sends a client's notification (JSON text on one line). Notifications about sessions are not sent to
     /// modern servers.
     pub async fn notify(&self, text: String) {
-        let name = message::text_member(&text, "method").map(|name| Method::of(&name));
+        let name = message::text_member(&text, "method").map(|name| Method::from_name(&name));
         let is_about_session = matches!(
             name,
             Some(Method::Initialized | Method::RootsChanged | Method::Cancelled)

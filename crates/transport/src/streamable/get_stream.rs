@@ -13,7 +13,7 @@ use crate::{
     Frame,
     exchanges::pending::PendingRequests,
     http::{
-        events::{Events, StreamBroken},
+        events::{EventReader, StreamBroken},
         http_client::{MAX_REDIRECTS, retry_after},
         http1::{Error, Head, Response},
     },
@@ -224,7 +224,7 @@ impl GetStream {
     async fn read(&mut self, response: Response) -> Next {
         let opened = Instant::now();
         let mut retry = None;
-        let mut events = Events::new(response, self.link.max_message_bytes);
+        let mut events = EventReader::new(response, self.link.max_message_bytes);
         loop {
             let event = tokio::select! {
                 event = events.next() => event,

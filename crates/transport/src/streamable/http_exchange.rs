@@ -4,12 +4,12 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use mainstay_core::{
     lifecycle::Loss,
-    message::{Kind, Method},
+    message::{MessageKind, Method},
 };
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::{
-    Budget, CallState, Frame, Interruption, InterruptionKind, ServerMessage, Unreadable,
+    Budget, CallState, Frame, Interruption, InterruptionKind, ServerMessage, UnreadableMessage,
     http::{
         answer_reader::{AnswerReader, JsonBody, Piece},
         credentials::Sending,
@@ -385,7 +385,7 @@ impl HttpExchange {
     fn message(
         &mut self,
         bytes: usize,
-        read: Result<Frame, Unreadable>,
+        read: Result<Frame, UnreadableMessage>,
     ) -> Option<Result<ServerMessage, Interruption>> {
         let frame = match read {
             Ok(frame) => frame,
@@ -397,7 +397,7 @@ impl HttpExchange {
             }
         };
         let kind = frame.envelope().kind;
-        if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
+        if matches!(kind, MessageKind::Response { .. }) && frame.answers(self.id) {
             self.reader.finish();
             let answer = self.conclude(STREAMED, Ok(frame))?;
             return Some(answer.map(ServerMessage::Message));
@@ -406,25 +406,25 @@ impl HttpExchange {
         self.is_started = true;
         self.spend(bytes);
         match kind {
-            Kind::Response { .. } => {
+            MessageKind::Response { .. } => {
                 self.link.router.unknown_id(frame.id());
                 self.leftovers.foreign(frame);
                 None
             }
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::Progress,
             } => Some(Ok(ServerMessage::Message(frame))),
-            Kind::Notification {
+            MessageKind::Notification {
                 method: Method::LogMessage,
             } => {
                 let frame = self.link.router.within_rate(frame)?;
                 Some(Ok(ServerMessage::Message(frame)))
             }
-            Kind::Notification { method } => {
+            MessageKind::Notification { method } => {
                 self.link.router.notice(method, frame);
                 None
             }
-            Kind::Request { .. } => {
+            MessageKind::Request { .. } => {
                 let question = self.link.router.question(frame)?;
                 if self.purpose == Purpose::Call {
                     return Some(Ok(ServerMessage::Question(question)));

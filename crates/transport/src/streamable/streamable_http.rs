@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Budget, Exchange, Frame, Opening, Running, Session, Unopened,
+    Budget, Exchange, Frame, Opening, RunningConnection, Unopened, UpstreamSession,
     detect::{read_greeting, refused_initialize},
     exchanges::{
         link::UpstreamLink,
@@ -79,7 +79,10 @@ impl From<Loss> for NotOpened {
     }
 }
 
-pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), NotOpened> {
+pub async fn open(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(UpstreamSession, RunningConnection), NotOpened> {
     let mut greeting = pin!(greet_server(opening, launch));
     tokio::select! {
         opened = &mut greeting => return opened,
@@ -100,7 +103,7 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 async fn greet_server(
     opening: &Opening,
     launch: &HttpLaunch,
-) -> Result<(Session, Running), NotOpened> {
+) -> Result<(UpstreamSession, RunningConnection), NotOpened> {
     let mut initialize = Initialize::for_opening(opening);
     let mut first_refusal = None;
     loop {
@@ -119,7 +122,7 @@ async fn greet_once(
     opening: &Opening,
     launch: &HttpLaunch,
     initialize: &Initialize,
-) -> Result<(Session, Running), NotOpened> {
+) -> Result<(UpstreamSession, RunningConnection), NotOpened> {
     let target = HttpTarget::of_server(opening, launch)
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let post = target.template("POST", &POST_HEADERS);
@@ -178,7 +181,7 @@ async fn greet_once(
         .map_err(|loss| NotOpened::Unopened(refused_initialize(&answer, loss)))?;
     link.set_greeted(session_id, &greeting);
 
-    let session = Session {
+    let session = UpstreamSession {
         greeting,
         initialize_answer: answer,
         eras: Eras {
@@ -197,7 +200,8 @@ async fn greet_once(
     // Wait for the stream: a server may make a request of its own at the first request, and many servers drop
     // messages while the stream is not open.
     let (unanswered, answered) = oneshot::channel();
-    let mut running: Running = Box::pin(run(link, answers, opening.stop.close.clone(), unanswered));
+    let mut running: RunningConnection =
+        Box::pin(run(link, answers, opening.stop.close.clone(), unanswered));
     tokio::select! {
         loss = &mut running => return Err(loss.into()),
         _ = timeout(STREAM_LIMIT, answered) => {}

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{RuleReader, WrittenRule};
 use crate::{
-    client::Client,
+    client::ClientKind,
     rules::{Effect, RuleScope, Tools, names::tools},
 };
 
 /// True if the client has agents in their own files, with servers and `tools`.
-pub(crate) fn has_agents(client: Client) -> bool {
-    matches!(client, Client::AmazonQ | Client::Kiro)
+pub(crate) fn has_agents(client: ClientKind) -> bool {
+    matches!(client, ClientKind::AmazonQ | ClientKind::Kiro)
 }
 
 impl RuleReader<'_> {

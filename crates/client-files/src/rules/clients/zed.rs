@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{RuleReader, WrittenRule};
 use crate::{
-    client::Client,
+    client::ClientKind,
     places::ClientFile,
     rules::{Effect, RuleScope, Tools},
 };
@@ -75,7 +75,7 @@ fn has_all_servers(id: &str, profile: &Value) -> bool {
 
 /// The profile that Zed starts with.
 pub(in crate::rules) fn default_profile(file: &ClientFile, whole: &Value) -> Option<RuleScope> {
-    if file.client != Client::Zed {
+    if file.client != ClientKind::Zed {
         return None;
     }
     let stated = whole

@@ -4,12 +4,16 @@ use std::borrow::Cow;
 
 use crate::{
     era::Revision,
-    message::{self, Object, array, items},
+    message::{self, JsonObjectEditor, array, items},
 };
 
 /// Replaces newer blocks in the array of content blocks at `member`. Returns true if there were
 /// any.
-pub(super) fn downgrade(result: &mut Object<'_>, member: &str, revision: Revision) -> bool {
+pub(super) fn downgrade(
+    result: &mut JsonObjectEditor<'_>,
+    member: &str,
+    revision: Revision,
+) -> bool {
     if revision.has_audio() && revision.has_resource_link() {
         return false;
     }
@@ -45,8 +49,8 @@ pub(super) fn older(block: &str, revision: Revision) -> Option<String> {
 
 /// Turns audio into an embedded resource, which keeps the bytes.
 fn audio(block: &str) -> Option<String> {
-    let mut changed = Object::read(block)?;
-    let mut resource = Object::default();
+    let mut changed = JsonObjectEditor::read(block)?;
+    let mut resource = JsonObjectEditor::default();
     resource.set_text("uri", "audio:embedded");
     for (from, to) in [("mimeType", "mimeType"), ("data", "blob")] {
         if let Some(value) = changed.get(from) {
@@ -71,7 +75,7 @@ fn link(block: &str) -> String {
         words.push('\n');
         words.push_str(&description);
     }
-    let mut text = Object::default();
+    let mut text = JsonObjectEditor::default();
     text.set_text("type", "text");
     text.set_text("text", &words);
     for member in ["annotations", "_meta"] {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::content;
 use crate::{
     era::Revision,
-    message::{self, Object, array, items},
+    message::{self, JsonObjectEditor, array, items},
 };
 
 /// The address of the whole result, and its size as JSON text.
@@ -21,7 +21,7 @@ pub struct Whole<'a> {
 /// cut at the limit. Another block at the limit is left out, and so are all later blocks.
 /// `structuredContent` stays if it fits as well. The link to the whole result comes last.
 pub fn head(result: &str, most: usize, whole: Whole<'_>, revision: Revision) -> Option<String> {
-    let mut changed = Object::read(result)?;
+    let mut changed = JsonObjectEditor::read(result)?;
     let mut room = most;
     let mut blocks = Vec::new();
     for block in changed.get("content").and_then(items).unwrap_or_default() {
@@ -52,7 +52,7 @@ fn cut(block: &str, room: usize) -> Option<String> {
     if message::text_member(block, "type").as_deref() != Some("text") {
         return None;
     }
-    let mut changed = Object::read(block)?;
+    let mut changed = JsonObjectEditor::read(block)?;
     changed.set_text("text", "");
     let room = room.checked_sub(changed.to_string().len())?;
     changed.set_text("text", beginning(&text, room));
@@ -77,7 +77,7 @@ fn beginning(text: &str, room: usize) -> &str {
 
 fn link(whole: Whole<'_>) -> String {
     let Whole { uri, tool, bytes } = whole;
-    let mut link = Object::default();
+    let mut link = JsonObjectEditor::default();
     link.set_text("type", "resource_link");
     link.set_text("uri", uri);
     link.set_text("name", &format!("{tool}: the whole result"));

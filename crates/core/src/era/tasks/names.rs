@@ -4,7 +4,7 @@
 use super::{ID, is_task};
 use crate::{
     era::listen,
-    message::{InvalidParams, Method, Object, array, quote},
+    message::{InvalidParams, JsonObjectEditor, Method, array, quote},
 };
 
 /// The key in `_meta` for the task that a message belongs to (2025-11-25).
@@ -25,7 +25,7 @@ pub fn in_result(
     result: &str,
     rename: Rename<'_>,
 ) -> Option<String> {
-    let mut changed = Object::read(result)?;
+    let mut changed = JsonObjectEditor::read(result)?;
     let any = match method {
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => named(&mut changed, rename),
         Method::TasksResult => related(&mut changed, rename),
@@ -40,7 +40,7 @@ pub fn in_result(
 /// Renames the server's own tasks in its notification or request (JSON text). `None` if it names
 /// none. A request such as `tasks/get` names a task of the client, which stays.
 pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<String> {
-    let mut changed = Object::read(message)?;
+    let mut changed = JsonObjectEditor::read(message)?;
     let any = within(&mut changed, "params", |params| {
         let stated = match method {
             Method::TaskStatus | Method::TaskChanged => named(params, rename),
@@ -57,7 +57,7 @@ pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<S
 /// Renames the server's task that a client's response (JSON text) belongs to. `None` if `rename`
 /// does not know the task. Then it is one of the client's own.
 pub fn in_response(response: &str, rename: Rename<'_>) -> Option<String> {
-    let mut changed = Object::read(response)?;
+    let mut changed = JsonObjectEditor::read(response)?;
     let any = within(&mut changed, "result", |result| related(result, rename));
     any.then(|| changed.to_string())
 }
@@ -70,12 +70,12 @@ pub fn in_request(
     params: &str,
     rename: Rename<'_>,
 ) -> Result<Option<String>, InvalidParams> {
-    let Some(mut changed) = Object::read(params) else {
+    let Some(mut changed) = JsonObjectEditor::read(params) else {
         return Ok(None);
     };
     let mut any = false;
     // Each member may occur once, because two readers of one message must not see different tasks.
-    let once = |object: &Object<'_>, member| match object.count(member) {
+    let once = |object: &JsonObjectEditor<'_>, member| match object.count(member) {
         0 | 1 => Ok(()),
         _ => Err(InvalidParams("a member occurs twice")),
     };
@@ -113,7 +113,7 @@ pub fn in_request(
 
 /// Renames the task that an object names. Returns false if it names none, or `rename` does not know
 /// it.
-fn named(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
+fn named(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     let id = object.get(ID).and_then(|id| serde_json::from_str(id).ok());
     let name = id.and_then(|id: String| rename(&id));
     let Some(name) = name else { return false };
@@ -121,7 +121,7 @@ fn named(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
     true
 }
 
-fn related(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
+fn related(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     within(object, "_meta", |meta| {
         within(meta, RELATED, |task| named(task, rename))
     })
@@ -129,12 +129,12 @@ fn related(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
 
 /// Changes an object inside another. `change` returns true if it changed something.
 fn within(
-    object: &mut Object<'_>,
+    object: &mut JsonObjectEditor<'_>,
     member: &str,
-    change: impl FnOnce(&mut Object<'_>) -> bool,
+    change: impl FnOnce(&mut JsonObjectEditor<'_>) -> bool,
 ) -> bool {
     let text = object.get(member).map(str::to_owned);
-    let Some(mut inner) = text.as_deref().and_then(Object::read) else {
+    let Some(mut inner) = text.as_deref().and_then(JsonObjectEditor::read) else {
         return false;
     };
     let any = change(&mut inner);
@@ -144,12 +144,12 @@ fn within(
     any
 }
 
-fn listed(result: &mut Object<'_>, rename: Rename<'_>) -> bool {
+fn listed(result: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     let Some(tasks) = result.get("tasks").and_then(crate::message::items) else {
         return false;
     };
     let renamed = tasks.into_iter().filter_map(|task| {
-        let mut task = Object::read(task)?;
+        let mut task = JsonObjectEditor::read(task)?;
         named(&mut task, rename).then(|| task.to_string())
     });
     let renamed = array(&renamed.collect::<Vec<_>>());
@@ -159,7 +159,7 @@ fn listed(result: &mut Object<'_>, rename: Rename<'_>) -> bool {
 
 /// Renames the tasks in a list of strings, and removes those that `rename` does not know.
 fn strings(
-    object: &mut Object<'_>,
+    object: &mut JsonObjectEditor<'_>,
     member: &str,
     rename: Rename<'_>,
 ) -> Result<bool, InvalidParams> {
@@ -256,7 +256,7 @@ mod tests {
             ),
         ] {
             let name = crate::message::text_member(text, "method").expect("a method");
-            let renamed = in_message(Method::of(&name), text, &sealed);
+            let renamed = in_message(Method::from_name(&name), text, &sealed);
             assert_eq!(renamed.as_deref(), expected, "{text}");
         }
     }

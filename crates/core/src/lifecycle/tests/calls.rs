@@ -6,7 +6,7 @@ use super::*;
 /// the time of that in milliseconds, and the number of sessions.
 fn given_up(mut course: Course, every: u64) -> (u128, u64) {
     let since = course.now;
-    while course.state() != State::Failed {
+    while course.state() != SessionState::Failed {
         course.wait(every);
         for event in [Event::CallWaiting, Event::Tick] {
             if course.step(event).is_some() {
@@ -48,31 +48,34 @@ fn crashes_of_a_refused_call_are_not_counted() {
     }
     course.tick();
     course.opens();
-    assert_eq!(course.report(Report::Poisoned(crash(), 3)), None);
+    assert_eq!(course.report(SessionReport::Poisoned(crash(), 3)), None);
     // One crash was the server's own.
     assert_eq!(
         (course.state(), course.status().attempt),
-        (State::Reconnecting, 1)
+        (SessionState::Reconnecting, 1)
     );
     assert_eq!(course.due(), Some(SECOND));
     for epoch in 5..=8 {
         assert_eq!(course.tick(), open(epoch));
         course.opens();
         course.ends(crash());
-        assert_eq!(course.state(), State::Reconnecting);
+        assert_eq!(course.state(), SessionState::Reconnecting);
     }
     course.tick();
     course.opens();
     course.ends(crash());
-    assert_eq!(course.state(), State::Failed);
+    assert_eq!(course.state(), SessionState::Failed);
 }
 
 /// If the policy does not restart a server, a refused call does not restart it either.
 #[test]
 fn a_refused_call_starts_nothing_that_a_person_starts() {
     let mut course = Course::up(steady(Preset::Desktop));
-    course.report(Report::Poisoned(crash(), 1));
-    assert_eq!((course.state(), course.due()), (State::Crashed, None));
+    course.report(SessionReport::Poisoned(crash(), 1));
+    assert_eq!(
+        (course.state(), course.due()),
+        (SessionState::Crashed, None)
+    );
 }
 
 /// The status shows the loss and the attempt until another session is up.
@@ -83,10 +86,13 @@ fn the_last_loss_shows_while_it_is_connecting_again() {
         if loss != Loss::SessionExpired {
             course.tick();
         }
-        course.report(Report::Begun);
+        course.report(SessionReport::Begun);
         let status = course.status();
         assert!(status.attempting && status.next_retry.is_none(), "{loss:?}");
-        assert_eq!((status.state, status.attempt), (State::Reconnecting, 1));
+        assert_eq!(
+            (status.state, status.attempt),
+            (SessionState::Reconnecting, 1)
+        );
         assert_eq!(status.reason, Some(loss.to_string()));
         course.opens();
         assert_eq!(
@@ -104,7 +110,10 @@ fn the_last_loss_shows_while_a_call_opens_a_session() {
     let mut course = Course::losing(policy, gone());
     assert_eq!(course.step(Event::CallWaiting), open(2));
     let status = course.status();
-    assert_eq!((status.state, status.attempt), (State::Reconnecting, 1));
+    assert_eq!(
+        (status.state, status.attempt),
+        (SessionState::Reconnecting, 1)
+    );
     assert_eq!(status.reason, Some(gone().to_string()));
 }
 
@@ -114,5 +123,8 @@ fn a_start_forgets_the_last_loss() {
     let mut course = Course::losing(steady(Preset::Default), crash());
     course.step(Event::Start);
     let status = course.status();
-    assert_eq!((status.state, status.reason), (State::Connecting, None));
+    assert_eq!(
+        (status.state, status.reason),
+        (SessionState::Connecting, None)
+    );
 }

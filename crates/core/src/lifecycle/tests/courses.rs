@@ -1,7 +1,7 @@
 //! Exact courses: budgets, forgiveness, calls, hangs and probes.
 
 use super::*;
-use crate::health::{Action, Excuse};
+use crate::health::{Excuse, HealthAction};
 
 /// Y1: a local crash loop stops after five restarts and waits for one click.
 #[test]
@@ -12,7 +12,7 @@ fn y1_a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
         course.opens();
         course.ends(crash());
     }
-    assert_eq!(course.state(), State::Failed);
+    assert_eq!(course.state(), SessionState::Failed);
     let reason = course.status().reason;
     assert_eq!(
         reason.as_deref(),
@@ -25,7 +25,7 @@ fn y1_a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
     course.ends(crash());
     assert_eq!(
         (course.state(), course.due()),
-        (State::Reconnecting, Some(SECOND))
+        (SessionState::Reconnecting, Some(SECOND))
     );
 }
 
@@ -41,11 +41,11 @@ fn y1_crashes_and_losses_have_budgets_of_their_own() {
     for loss in [refused(), crash(), refused(), refused()] {
         waits.push(course.due());
         course.tick();
-        course.report(Report::Begun);
+        course.report(SessionReport::Begun);
         course.ends(loss);
     }
     assert_eq!(waits, [1000, 2000, 4000, 8000].map(Some));
-    assert_eq!(course.state(), State::Failed);
+    assert_eq!(course.state(), SessionState::Failed);
     assert_eq!(course.status().attempt, 4);
 }
 
@@ -54,10 +54,10 @@ fn as_reconnect_counts_a_crash_among_the_losses() {
     let mut course = Course::losing(steady(Preset::Router), crash());
     for loss in [refused(), crash(), refused(), crash(), refused()] {
         course.tick();
-        course.report(Report::Begun);
+        course.report(SessionReport::Begun);
         course.ends(loss);
     }
-    assert_eq!(course.state(), State::Failed);
+    assert_eq!(course.state(), SessionState::Failed);
 }
 
 /// A server that dies after each handshake backs off. One that was up for a minute begins anew.
@@ -102,7 +102,7 @@ fn crashes_are_forgiven_after_their_own_time() {
         course.ends(crash());
         assert_eq!(
             (course.state(), course.due()),
-            (State::Reconnecting, Some(SECOND))
+            (SessionState::Reconnecting, Some(SECOND))
         );
     }
 }
@@ -113,7 +113,7 @@ fn a_wrong_configuration_is_not_retried() {
     let mut course = Course::new(Policy::default());
     course.step(Event::Start);
     course.ends(Loss::Misconfigured("`command` is missing".to_owned()));
-    assert_eq!((course.state(), course.due()), (State::Error, None));
+    assert_eq!((course.state(), course.due()), (SessionState::Error, None));
     assert_eq!(course.step(Event::CallWaiting), None);
     assert_eq!(course.step(Event::Resumed), None);
 }
@@ -130,7 +130,7 @@ fn a_start_that_fails_for_want_of_something_is_retried() {
         for wait in [SECOND, 2 * SECOND, 4 * SECOND] {
             course.ends(loss.clone());
             let found = (course.state(), course.due());
-            assert_eq!(found, (State::Reconnecting, Some(wait)), "{loss:?}");
+            assert_eq!(found, (SessionState::Reconnecting, Some(wait)), "{loss:?}");
             assert_eq!(course.status().reason, Some(loss.to_string()));
             course.tick();
         }
@@ -142,7 +142,7 @@ fn a_start_that_fails_for_want_of_something_is_retried() {
         let mut course = Course::new(steady(Preset::Bounded));
         course.step(Event::Start);
         course.ends(loss.clone());
-        assert_eq!((course.state(), course.due()), (State::Error, None));
+        assert_eq!((course.state(), course.due()), (SessionState::Error, None));
     }
 }
 
@@ -155,7 +155,7 @@ fn an_unauthorized_server_is_tried_rarely() {
     let assert_status = |course: &Course, due| {
         let status = course.status();
         let reason = Some(unauthorized().to_string());
-        assert_eq!((status.state, status.reason), (State::Error, reason));
+        assert_eq!((status.state, status.reason), (SessionState::Error, reason));
         assert_eq!(course.due(), due);
     };
     let mut at_first = Course::new(steady(Preset::Default));
@@ -188,7 +188,7 @@ fn an_unauthorized_server_is_tried_rarely() {
         // A person retries at once.
         let epoch = course.life.epoch.0;
         assert_eq!(course.step(Event::Reconnect), open(epoch + 1));
-        assert_eq!(course.state(), State::Connecting);
+        assert_eq!(course.state(), SessionState::Connecting);
         course.opens();
     }
 }
@@ -200,7 +200,7 @@ fn an_initial_failure_is_an_error_until_it_has_been_up() {
     let mut course = Course::new(steady(Preset::Bounded));
     course.step(Event::Start);
     course.ends(refused());
-    assert_eq!(course.state(), State::Error);
+    assert_eq!(course.state(), SessionState::Error);
     assert_eq!(course.step(Event::Start), open(2));
     course.opens();
     course.ends(gone());
@@ -208,7 +208,7 @@ fn an_initial_failure_is_an_error_until_it_has_been_up() {
     course.ends(refused());
     assert_eq!(
         (course.state(), course.due()),
-        (State::Reconnecting, Some(2 * SECOND))
+        (SessionState::Reconnecting, Some(2 * SECOND))
     );
 }
 
@@ -219,7 +219,7 @@ fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     assert_eq!(course.step(Event::Start), open(1));
     assert_eq!(course.due(), None, "an attempt that waits for its turn");
     course.wait(HOUR);
-    course.report(Report::Begun);
+    course.report(SessionReport::Begun);
     assert_eq!(course.due(), Some(30 * SECOND));
     assert_eq!(course.tick(), close(1));
     assert_eq!(course.due(), Some(10 * SECOND));
@@ -241,12 +241,12 @@ fn a_start_at_work_has_ten_minutes() {
         Some("waits for its turn")
     );
     course.wait(HOUR);
-    course.report(Report::Begun);
+    course.report(SessionReport::Begun);
     let begun_at = course.now;
     while course.now - begun_at < Duration::from_mins(10) - Duration::from_secs(20) {
         course.wait(20 * SECOND);
         assert_eq!(course.step(Event::Tick), None);
-        assert_eq!(course.report(Report::AtWork(course.now)), None);
+        assert_eq!(course.report(SessionReport::AtWork(course.now)), None);
     }
     let words = course.status().start_words(course.now);
     assert_eq!(
@@ -276,7 +276,7 @@ fn a_start_at_work_has_ten_minutes() {
 fn a_start_that_falls_silent_is_ended() {
     let mut course = Course::new(steady(Preset::Default));
     course.step(Event::Start);
-    course.report(Report::Begun);
+    course.report(SessionReport::Begun);
     let begun_at = course.now;
     course.wait(2 * SECOND);
     let words = course.status().start_words(course.now);
@@ -285,9 +285,9 @@ fn a_start_that_falls_silent_is_ended() {
         Some("no sign of work for 2 s, given up after 30 s")
     );
     course.wait(48 * SECOND);
-    course.report(Report::AtWork(course.now));
+    course.report(SessionReport::AtWork(course.now));
     // The report of an earlier look.
-    course.report(Report::AtWork(begun_at));
+    course.report(SessionReport::AtWork(begun_at));
     assert_eq!(course.due(), Some(30 * SECOND));
     course.wait(20 * SECOND);
     let words = course.status().start_words(course.now);
@@ -310,10 +310,10 @@ fn a_longer_connect_timeout_holds() {
     policy.connect_timeout = Duration::from_mins(60);
     let mut course = Course::new(policy);
     course.step(Event::Start);
-    course.report(Report::Begun);
+    course.report(SessionReport::Begun);
     assert_eq!(course.due(), Some(HOUR));
     course.wait(HOUR / 2);
-    course.report(Report::AtWork(course.now));
+    course.report(SessionReport::AtWork(course.now));
     assert_eq!(course.due(), Some(HOUR / 2));
 }
 
@@ -325,7 +325,7 @@ fn e11_an_expired_session_is_reopened_once_without_a_wait() {
         assert_eq!(course.ends(Loss::SessionExpired), open(2), "{preset:?}");
         course.opens();
         assert_eq!(course.ends(Loss::SessionExpired), None, "{preset:?}");
-        assert_eq!(course.state(), State::Reconnecting);
+        assert_eq!(course.state(), SessionState::Reconnecting);
         course.tick();
         course.opens();
         assert_eq!(course.ends(Loss::SessionExpired), None, "{preset:?}");
@@ -348,7 +348,7 @@ fn g8_a_call_brings_the_attempt_forward() {
     // All callers share the attempt.
     assert_eq!(course.step(Event::CallWaiting), None);
     course.wait(100);
-    course.report(Report::Begun);
+    course.report(SessionReport::Begun);
     course.wait(300);
     course.ends(refused());
     assert_eq!(course.due(), Some(20 * SECOND));
@@ -368,7 +368,7 @@ fn calls_spend_no_budget() {
         let mut course = Course::losing(policy, loss.clone());
         assert_eq!(course.step(Event::CallWaiting), open(2));
         for epoch in 3..20 {
-            course.report(Report::Begun);
+            course.report(SessionReport::Begun);
             course.ends(loss.clone());
             assert_eq!(course.status().attempt, 1);
             // The attempt is brought forward to a time in the future.
@@ -377,11 +377,11 @@ fn calls_spend_no_budget() {
         }
         course.ends(loss.clone());
         for _ in 0..3 {
-            assert_eq!(course.state(), State::Reconnecting);
+            assert_eq!(course.state(), SessionState::Reconnecting);
             course.tick();
             course.ends(loss.clone());
         }
-        assert_eq!(course.state(), State::Failed, "{loss:?}");
+        assert_eq!(course.state(), SessionState::Failed, "{loss:?}");
     }
 }
 
@@ -436,17 +436,19 @@ fn h14_only_silence_is_probed() {
     for _ in 0..10 {
         course.wait(29 * SECOND);
         assert_eq!(course.step(Event::Tick), None);
-        course.report(Report::Heard(course.now));
+        course.report(SessionReport::MessageReceived(course.now));
         assert_eq!(course.due(), Some(30 * SECOND));
     }
     let before = course.now;
     assert_eq!(course.tick(), probe(1));
     assert_eq!(course.due(), None);
     // An old report changes no time.
-    course.report(Report::Heard(before));
+    course.report(SessionReport::MessageReceived(before));
     assert_eq!(course.due(), None);
     course.wait(12);
-    course.report(Report::Probe(Outcome::Answered(Duration::from_millis(12))));
+    course.report(SessionReport::Probe(ProbeOutcome::Answered(
+        Duration::from_millis(12),
+    )));
     let health = course.status().health.expect("it is up");
     assert_eq!(health.last_ping, Some(Duration::from_millis(12)));
     assert_eq!(course.due(), Some(30 * SECOND));
@@ -472,8 +474,8 @@ fn a_hang_is_closed_and_reconnected() {
         assert_eq!(course.tick(), probe(1));
         probes += 1;
         course.wait(10 * SECOND);
-        match course.report(Report::Probe(Outcome::Unanswered(None))) {
-            None => assert_eq!(course.state(), State::Connected),
+        match course.report(SessionReport::Probe(ProbeOutcome::Unanswered(None))) {
+            None => assert_eq!(course.state(), SessionState::Connected),
             effect => {
                 assert_eq!(effect, close(1));
                 break;
@@ -483,7 +485,7 @@ fn a_hang_is_closed_and_reconnected() {
     // Three probes, each after 30 s and unanswered for 10 s, make 120 s of silence.
     assert_eq!(probes, 3);
     let status = course.status();
-    assert_eq!(status.state, State::Reconnecting);
+    assert_eq!(status.state, SessionState::Reconnecting);
     let reason = "the server hangs: ping timed out after 10s";
     assert_eq!(status.reason.as_deref(), Some(reason));
     assert_eq!(course.tick(), kill(1));
@@ -495,22 +497,22 @@ fn a_hang_is_closed_and_reconnected() {
 /// "A ping on a busy single-flight stdio server kills the running call" does not happen.
 #[test]
 fn a_busy_server_is_never_closed_for_a_late_ping() {
-    for action in [Action::Verify, Action::Reconnect] {
+    for action in [HealthAction::Verify, HealthAction::Reconnect] {
         let mut policy = steady(Preset::Default);
         policy.health.action = action;
         let mut course = Course::up(policy);
         for outcome in [
-            Outcome::Busy,
-            Outcome::Unanswered(Some(Excuse::Call)),
-            Outcome::Unanswered(Some(Excuse::Cpu)),
+            ProbeOutcome::Busy,
+            ProbeOutcome::Unanswered(Some(Excuse::Call)),
+            ProbeOutcome::Unanswered(Some(Excuse::Cpu)),
         ] {
             for _ in 0..20 {
                 assert_eq!(course.tick(), probe(1));
                 course.wait(10 * SECOND);
-                assert_eq!(course.report(Report::Probe(outcome.clone())), None);
+                assert_eq!(course.report(SessionReport::Probe(outcome.clone())), None);
             }
         }
-        assert_eq!(course.state(), State::Connected);
+        assert_eq!(course.state(), SessionState::Connected);
     }
 }
 
@@ -522,12 +524,18 @@ fn a_late_probe_of_a_closing_session_does_nothing() {
     assert_eq!(course.step(Event::Stop), close(1));
     course.wait(HOUR);
     assert_eq!(
-        course.report(Report::Probe(Outcome::Unanswered(None))),
+        course.report(SessionReport::Probe(ProbeOutcome::Unanswered(None))),
         None
     );
-    assert_eq!(course.report(Report::Heard(course.now)), None);
-    assert_eq!(course.report(Report::Opened), None);
-    assert_eq!(course.state(), State::Stopping);
+    assert_eq!(
+        course.report(SessionReport::MessageReceived(course.now)),
+        None
+    );
+    assert_eq!(course.report(SessionReport::Opened), None);
+    assert_eq!(course.state(), SessionState::Stopping);
     course.ends(gone());
-    assert_eq!((course.state(), course.due()), (State::Disconnected, None));
+    assert_eq!(
+        (course.state(), course.due()),
+        (SessionState::Disconnected, None)
+    );
 }

@@ -9,11 +9,11 @@ use crate::health::{Excuse, FailingCalls, Fault, FaultKind};
 enum Act {
     Event(Event),
     /// A report of the live session, if it can send it.
-    Report(Report),
+    Report(SessionReport),
     /// The current attempt succeeds.
     Opens,
     /// A report of an earlier session.
-    Late(u64, Report),
+    Late(u64, SessionReport),
     Wait(u64),
     WaitForDeadline,
 }
@@ -43,28 +43,28 @@ fn fault() -> impl Strategy<Value = Fault> {
     })
 }
 
-fn report() -> impl Strategy<Value = Report> {
+fn report() -> impl Strategy<Value = SessionReport> {
     let outcome = prop_oneof![
-        1 => Just(Outcome::Answered(Duration::from_millis(1))),
-        1 => Just(Outcome::Failed("HTTP 500".to_owned())),
-        2 => fault().prop_map(Outcome::Broken),
-        3 => Just(Outcome::Unanswered(None)),
-        1 => Just(Outcome::Unanswered(Some(Excuse::Cpu))),
-        1 => Just(Outcome::Busy),
+        1 => Just(ProbeOutcome::Answered(Duration::from_millis(1))),
+        1 => Just(ProbeOutcome::Failed("HTTP 500".to_owned())),
+        2 => fault().prop_map(ProbeOutcome::Broken),
+        3 => Just(ProbeOutcome::Unanswered(None)),
+        1 => Just(ProbeOutcome::Unanswered(Some(Excuse::Cpu))),
+        1 => Just(ProbeOutcome::Busy),
     ];
     prop_oneof![
-        2 => Just(Report::Begun),
+        2 => Just(SessionReport::Begun),
         // The real time is set when the act happens.
-        1 => Just(Report::AtWork(*EPOCH)),
-        4 => Just(Report::Opened),
+        1 => Just(SessionReport::AtWork(*EPOCH)),
+        4 => Just(SessionReport::Opened),
         // The real time is set when the act happens.
-        1 => Just(Report::Heard(*EPOCH)),
-        1 => Just(Report::Doubted),
-        1 => (0..5u32, fault()).prop_map(|(calls, fault)| Report::Failed(calls, Some(fault))),
-        1 => (0..5u32, fault()).prop_map(|(failed, fault)| Report::FailedInRow(FailingCalls { failed, of: 9, reason: fault.reason })),
-        2 => outcome.prop_map(Report::Probe),
-        4 => loss().prop_map(Report::Ended),
-        1 => (1..4u32).prop_map(|crashes| Report::Poisoned(crash(), crashes)),
+        1 => Just(SessionReport::MessageReceived(*EPOCH)),
+        1 => Just(SessionReport::Doubted),
+        1 => (0..5u32, fault()).prop_map(|(calls, fault)| SessionReport::Failed(calls, Some(fault))),
+        1 => (0..5u32, fault()).prop_map(|(failed, fault)| SessionReport::FailedInRow(FailingCalls { failed, total: 9, reason: fault.reason })),
+        2 => outcome.prop_map(SessionReport::Probe),
+        4 => loss().prop_map(SessionReport::Ended),
+        1 => (1..4u32).prop_map(|crashes| SessionReport::Poisoned(crash(), crashes)),
     ]
 }
 
@@ -84,7 +84,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => event.prop_map(Act::Event),
         6 => report().prop_map(Act::Report),
         4 => Just(Act::Opens),
-        3 => loss().prop_map(|loss| Act::Report(Report::Ended(loss))),
+        3 => loss().prop_map(|loss| Act::Report(SessionReport::Ended(loss))),
         1 => (1..4u64, report()).prop_map(|(age, report)| Act::Late(age, report)),
         2 => (0..3000u64).prop_map(Act::Wait),
         1 => (0..200_000u64).prop_map(Act::Wait),
@@ -157,33 +157,37 @@ impl World {
                 let (epoch, now) = (live.epoch, self.course.now);
                 let report = match report {
                     // Both are steps towards a session.
-                    Report::Begun | Report::Opened if !live.has_begun => {
+                    SessionReport::Begun | SessionReport::Opened if !live.has_begun => {
                         live.has_begun = true;
-                        Report::Begun
+                        SessionReport::Begun
                     }
-                    Report::Begun | Report::Opened if !live.is_open => {
+                    SessionReport::Begun | SessionReport::Opened if !live.is_open => {
                         live.is_open = true;
-                        Report::Opened
+                        SessionReport::Opened
                     }
-                    Report::AtWork(_) if live.has_begun && !live.is_open => Report::AtWork(now),
-                    Report::Heard(_) if live.is_open => {
+                    SessionReport::AtWork(_) if live.has_begun && !live.is_open => {
+                        SessionReport::AtWork(now)
+                    }
+                    SessionReport::MessageReceived(_) if live.is_open => {
                         live.doubted_at = live.doubted_at.filter(|at| *at == now);
-                        Report::Heard(now)
+                        SessionReport::MessageReceived(now)
                     }
-                    Report::Doubted if live.is_open => {
+                    SessionReport::Doubted if live.is_open => {
                         live.doubt(now);
-                        Report::Doubted
+                        SessionReport::Doubted
                     }
-                    Report::Failed(..) | Report::FailedInRow(..) if live.is_open => report,
-                    Report::Probe(outcome) if live.is_probed => {
+                    SessionReport::Failed(..) | SessionReport::FailedInRow(..) if live.is_open => {
+                        report
+                    }
+                    SessionReport::Probe(outcome) if live.is_probed => {
                         live.is_probed = false;
-                        Report::Probe(outcome)
+                        SessionReport::Probe(outcome)
                     }
-                    Report::Ended(loss) => {
+                    SessionReport::Ended(loss) => {
                         self.live = None;
-                        Report::Ended(loss)
+                        SessionReport::Ended(loss)
                     }
-                    Report::Poisoned(..) if live.is_open => {
+                    SessionReport::Poisoned(..) if live.is_open => {
                         self.live = None;
                         report
                     }
@@ -208,8 +212,8 @@ impl World {
 
     fn act(&mut self, act: Act) -> Result<(), TestCaseError> {
         if matches!(act, Act::Opens) {
-            self.act(Act::Report(Report::Begun))?;
-            return self.act(Act::Report(Report::Opened));
+            self.act(Act::Report(SessionReport::Begun))?;
+            return self.act(Act::Report(SessionReport::Opened));
         }
         let Some(event) = self.event(act) else {
             return Ok(());
@@ -239,7 +243,10 @@ impl World {
         // A probe may be due at once after a failure.
         let is_fault = matches!(
             &event,
-            Event::Io(_, Report::Failed(..) | Report::Probe(Outcome::Broken(_)))
+            Event::Io(
+                _,
+                SessionReport::Failed(..) | SessionReport::Probe(ProbeOutcome::Broken(_))
+            )
         );
         if let Some(live) = &mut self.live
             && is_fault
@@ -311,7 +318,7 @@ impl World {
         }
         let reconnect = &self.course.policy.reconnect;
         let least = match event {
-            Event::Io(_, Report::Ended(Loss::SessionExpired)) => {
+            Event::Io(_, SessionReport::Ended(Loss::SessionExpired)) => {
                 let last = self.free_at.replace(now);
                 let apart = last.is_none_or(|last| now - last >= ATTEMPT_SPACING);
                 prop_assert!(apart, "an expired session is reopened for free, again");
@@ -331,13 +338,15 @@ impl World {
     fn check_reason(&self) -> Result<(), TestCaseError> {
         let status = self.course.status();
         let is_explained = match status.state {
-            State::Reconnecting => match &self.course.life.phase {
+            SessionState::Reconnecting => match &self.course.life.phase {
                 Phase::Closing { then, .. } => status.reason.is_some() == (*then != Then::Reopen),
                 _ => status.reason.is_some() && status.attempt > 0,
             },
-            State::Error | State::Failed | State::Crashed => status.reason.is_some(),
-            State::Connecting => status.reason.is_none() && status.attempt == 0,
-            State::Connected | State::Disconnected | State::Stopping => true,
+            SessionState::Error | SessionState::Failed | SessionState::Crashed => {
+                status.reason.is_some()
+            }
+            SessionState::Connecting => status.reason.is_none() && status.attempt == 0,
+            SessionState::Connected | SessionState::Disconnected | SessionState::Stopping => true,
         };
         prop_assert!(is_explained, "{:?}", status);
         Ok(())
@@ -398,13 +407,13 @@ proptest! {
                 Phase::Down(_) | Phase::Waiting { .. } | Phase::Closing { then: Then::Stay, .. } => {
                     Act::Event(Event::Start)
                 }
-                Phase::Connecting { since: None, .. } => Act::Report(Report::Begun),
-                Phase::Connecting { .. } => Act::Report(Report::Opened),
-                Phase::Closing { .. } => Act::Report(Report::Ended(gone())),
+                Phase::Connecting { since: None, .. } => Act::Report(SessionReport::Begun),
+                Phase::Connecting { .. } => Act::Report(SessionReport::Opened),
+                Phase::Closing { .. } => Act::Report(SessionReport::Ended(gone())),
                 Phase::Up { .. } => break,
             };
             world.act(act)?;
         }
-        prop_assert_eq!(world.course.state(), State::Connected);
+        prop_assert_eq!(world.course.state(), SessionState::Connected);
     }
 }

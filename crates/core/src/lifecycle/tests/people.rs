@@ -12,7 +12,7 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
     };
     let connecting = || {
         let mut course = queued();
-        course.report(Report::Begun);
+        course.report(SessionReport::Begun);
         course
     };
     let closing = |event| {
@@ -66,9 +66,9 @@ fn o2_a_forced_reconnect_from_every_phase() {
         };
         assert_eq!(course.life.epoch, Epoch(opened), "{phase}");
         assert_eq!(course.status().attempt, 0, "{phase}");
-        course.report(Report::Begun);
-        course.report(Report::Opened);
-        assert_eq!(course.state(), State::Connected, "{phase}");
+        course.report(SessionReport::Begun);
+        course.report(SessionReport::Opened);
+        assert_eq!(course.state(), SessionState::Connected, "{phase}");
     }
 }
 
@@ -80,13 +80,13 @@ fn o2_a_reconnect_that_fails_is_no_first_attempt() {
         let mut course = Course::losing(steady(Preset::Router), gone());
         assert_eq!(course.step(event.clone()), open(2));
         course.ends(refused());
-        assert_eq!(course.state(), State::Reconnecting, "{event:?}");
+        assert_eq!(course.state(), SessionState::Reconnecting, "{event:?}");
     }
     let mut course = Course::up(steady(Preset::Router));
     course.step(Event::Reconnect);
     assert_eq!(course.ends(gone()), open(2));
     course.ends(refused());
-    assert_eq!(course.state(), State::Reconnecting);
+    assert_eq!(course.state(), SessionState::Reconnecting);
 
     // A server that the operator stopped meanwhile is started for the first time.
     let mut course = Course::up(steady(Preset::Router));
@@ -94,7 +94,7 @@ fn o2_a_reconnect_that_fails_is_no_first_attempt() {
     course.step(Event::Start);
     assert_eq!(course.ends(gone()), open(2));
     course.ends(refused());
-    assert_eq!(course.state(), State::Error);
+    assert_eq!(course.state(), SessionState::Error);
 }
 
 /// F10, G14: after `failed`, a reconnect by hand resets the counter.
@@ -105,13 +105,13 @@ fn f10_a_reconnect_from_failed_has_the_whole_budget() {
         course.tick();
         course.ends(refused());
     }
-    assert_eq!(course.state(), State::Failed);
+    assert_eq!(course.state(), SessionState::Failed);
     course.step(Event::Reconnect);
     course.opens();
     course.ends(gone());
     assert_eq!(
         (course.state(), course.due()),
-        (State::Reconnecting, Some(SECOND))
+        (SessionState::Reconnecting, Some(SECOND))
     );
 }
 
@@ -148,7 +148,10 @@ fn g11_without_health_checks_it_is_asked_once() {
     assert_eq!(course.due(), None);
     course.step(Event::Resumed);
     assert_eq!(course.tick(), probe(1));
-    assert_eq!(course.report(Report::Probe(Outcome::Busy)), None);
+    assert_eq!(
+        course.report(SessionReport::Probe(ProbeOutcome::Busy)),
+        None
+    );
     assert_eq!(course.due(), None);
 }
 
@@ -157,16 +160,16 @@ fn g11_without_health_checks_it_is_asked_once() {
 fn h9_a_doubt_is_settled_by_one_probe() {
     let mut course = Course::up(steady(Preset::Default));
     course.wait(SECOND);
-    course.report(Report::Doubted);
+    course.report(SessionReport::Doubted);
     course.wait(1);
-    course.report(Report::Doubted);
+    course.report(SessionReport::Doubted);
     assert_eq!(course.tick(), probe(1));
-    course.report(Report::Doubted);
+    course.report(SessionReport::Doubted);
     assert_eq!(course.due(), None);
-    course.report(Report::Probe(Outcome::Unanswered(None)));
+    course.report(SessionReport::Probe(ProbeOutcome::Unanswered(None)));
     assert_eq!(
         (course.state(), course.due()),
-        (State::Connected, Some(30 * SECOND))
+        (SessionState::Connected, Some(30 * SECOND))
     );
 }
 
@@ -178,10 +181,10 @@ fn g11_a_doubt_ends_with_news() {
     let before = course.now;
     course.wait(5 * SECOND);
     course.step(Event::Resumed);
-    course.report(Report::Heard(before));
+    course.report(SessionReport::MessageReceived(before));
     assert_eq!(course.due(), Some(0));
     course.wait(1);
-    course.report(Report::Heard(course.now));
+    course.report(SessionReport::MessageReceived(course.now));
     assert_eq!(course.due(), Some(30 * SECOND));
 }
 
@@ -199,7 +202,7 @@ fn a_stop_from_every_phase() {
             assert_eq!(course.step(event), None, "{phase}");
         }
         course.ends(gone());
-        assert_eq!(course.state(), State::Disconnected, "{phase}");
+        assert_eq!(course.state(), SessionState::Disconnected, "{phase}");
         assert_eq!(course.status().reason, None, "{phase}");
     }
 }

@@ -2,7 +2,7 @@
 //! behaviour (X1–X3; `tests/seeds` lists the checks).
 
 use super::*;
-use crate::health::Outcome;
+use crate::health::ProbeOutcome;
 
 /// Document 000's monitor: three attempts, with delays from 100 ms to a second.
 fn monitor() -> Policy {
@@ -17,14 +17,17 @@ fn monitor() -> Policy {
 fn fails(course: &mut Course) {
     let epoch = course.life.epoch.0 + 1;
     assert_eq!(course.tick(), open(epoch));
-    course.report(Report::Begun);
+    course.report(SessionReport::Begun);
     course.ends(refused());
 }
 
 #[test]
 fn router_begins_disconnected() {
     let course = Course::new(monitor());
-    assert_eq!((course.state(), course.due()), (State::Disconnected, None));
+    assert_eq!(
+        (course.state(), course.due()),
+        (SessionState::Disconnected, None)
+    );
 }
 
 /// F4: the words of document 000's page change only with the state.
@@ -34,8 +37,8 @@ fn router_says_running_once_connected() {
     let mut words = vec![course.state().words().page];
     for event in [
         Event::Start,
-        Event::Io(Epoch(1), Report::Begun),
-        Event::Io(Epoch(1), Report::Opened),
+        Event::Io(Epoch(1), SessionReport::Begun),
+        Event::Io(Epoch(1), SessionReport::Opened),
         Event::Start,
     ] {
         course.step(event);
@@ -50,7 +53,7 @@ fn router_says_running_once_connected() {
 #[test]
 fn router_tries_again_after_a_loss() {
     let mut course = Course::losing(monitor(), gone());
-    assert_eq!(course.state(), State::Reconnecting);
+    assert_eq!(course.state(), SessionState::Reconnecting);
     assert_eq!(course.state().words().page_message, Some("Reconnecting..."));
     assert_eq!(course.due(), Some(100));
     assert_eq!(course.tick(), open(2));
@@ -62,12 +65,12 @@ fn router_tries_again_after_a_loss() {
 fn router_doubles_its_waits_then_fails() {
     let mut course = Course::losing(monitor(), gone());
     let mut waits = Vec::new();
-    while course.state() == State::Reconnecting {
+    while course.state() == SessionState::Reconnecting {
         waits.push(course.due());
         fails(&mut course);
     }
     assert_eq!(waits, [100, 200, 400].map(Some));
-    assert_eq!((course.state(), course.due()), (State::Failed, None));
+    assert_eq!((course.state(), course.due()), (SessionState::Failed, None));
 }
 
 /// G2
@@ -87,7 +90,10 @@ fn router_forgets_failed_attempts_once_one_succeeds() {
 fn router_stopped_while_it_waits_tries_no_more() {
     let mut course = Course::losing(monitor(), gone());
     assert_eq!(course.step(Event::Stop), None);
-    assert_eq!((course.state(), course.due()), (State::Disconnected, None));
+    assert_eq!(
+        (course.state(), course.due()),
+        (SessionState::Disconnected, None)
+    );
     course.wait(SECOND);
     assert_eq!(course.step(Event::Tick), None);
 }
@@ -101,18 +107,18 @@ fn checker() -> Policy {
 }
 
 /// Sends the probe that is due a second later, which has this outcome.
-fn probed(course: &mut Course, outcome: Outcome) -> Option<Effect> {
+fn probed(course: &mut Course, outcome: ProbeOutcome) -> Option<Effect> {
     let epoch = course.life.epoch.0;
     assert_eq!((course.due(), course.tick()), (Some(SECOND), probe(epoch)));
-    course.report(Report::Probe(outcome))
+    course.report(SessionReport::Probe(outcome))
 }
 
-fn answered() -> Outcome {
-    Outcome::Answered(Duration::from_millis(1))
+fn answered() -> ProbeOutcome {
+    ProbeOutcome::Answered(Duration::from_millis(1))
 }
 
-fn ill() -> Outcome {
-    Outcome::Failed("HTTP 500".to_owned())
+fn ill() -> ProbeOutcome {
+    ProbeOutcome::Failed("HTTP 500".to_owned())
 }
 
 #[test]
@@ -120,7 +126,7 @@ fn router_asks_nobody_before_the_handshake() {
     let mut course = Course::new(checker());
     assert_eq!(course.due(), None);
     course.step(Event::Start);
-    course.report(Report::Begun);
+    course.report(SessionReport::Begun);
     assert_eq!(course.due(), Some(30 * SECOND), "the handshake's own limit");
 }
 
@@ -140,10 +146,10 @@ fn router_reconnects_after_three_failures_in_a_row() {
     let mut course = Course::up(checker());
     for outcome in [ill(), ill(), answered(), ill(), ill()] {
         assert_eq!(probed(&mut course, outcome), None);
-        assert_eq!(course.state(), State::Connected);
+        assert_eq!(course.state(), SessionState::Connected);
     }
     assert_eq!(probed(&mut course, ill()), close(1));
-    assert_eq!(course.state(), State::Reconnecting);
+    assert_eq!(course.state(), SessionState::Reconnecting);
 }
 
 /// H2: the server is healthy again when it has been reached.
@@ -179,7 +185,7 @@ fn router_notices_within_90_s_that_a_server_has_stopped() {
     let since = course.now;
     loop {
         assert_eq!(course.tick(), probe(1));
-        if course.report(Report::Probe(ill())) == close(1) {
+        if course.report(SessionReport::Probe(ill())) == close(1) {
             break;
         }
     }
@@ -195,8 +201,8 @@ fn persistent_goes_every_way_that_its_document_draws() {
         course.step(event);
         states.push(course.state().words().tools);
     };
-    let ended = |course: &Course, loss| Event::Io(course.life.epoch, Report::Ended(loss));
-    let opened = |course: &Course| Event::Io(course.life.epoch, Report::Opened);
+    let ended = |course: &Course, loss| Event::Io(course.life.epoch, SessionReport::Ended(loss));
+    let opened = |course: &Course| Event::Io(course.life.epoch, SessionReport::Opened);
     step(&mut course, Event::Start);
     let event = ended(&course, refused());
     step(&mut course, event);
@@ -246,7 +252,7 @@ fn persistent_asks_again_once_it_is_back() {
         (course.due(), course.tick()),
         (Some(120 * SECOND), probe(3))
     );
-    course.report(Report::Probe(answered()));
+    course.report(SessionReport::Probe(answered()));
     course.ends(gone());
     assert_eq!(course.due(), Some(SECOND));
 }
@@ -262,7 +268,7 @@ fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
         );
         course.wait(60 * SECOND);
         assert_eq!(
-            course.report(Report::Probe(Outcome::Unanswered(None))),
+            course.report(SessionReport::Probe(ProbeOutcome::Unanswered(None))),
             None
         );
         let health = course.status().health.expect("it is up");
@@ -271,7 +277,7 @@ fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
             (failures >= 3, failures)
         );
     }
-    course.report(Report::Heard(course.now));
+    course.report(SessionReport::MessageReceived(course.now));
     assert!(!course.status().is_degraded());
 }
 
@@ -281,7 +287,7 @@ fn bounded_has_five_attempts_and_five_more_by_hand() {
     let mut course = Course::losing(steady(Preset::Bounded), gone());
     for _ in 0..2 {
         let mut waits = Vec::new();
-        while course.state() == State::Reconnecting {
+        while course.state() == SessionState::Reconnecting {
             waits.push(course.due());
             fails(&mut course);
         }
@@ -332,7 +338,7 @@ fn manual_waits_for_a_person() {
     course.opens();
     assert_eq!(course.due(), None, "nobody is asked in the background");
     // The status does not promise a reconnect either.
-    assert_eq!(course.status().if_lost, State::Disconnected);
+    assert_eq!(course.status().if_lost, SessionState::Disconnected);
 }
 
 /// Five failures in a row make a server degraded. The time of its last message stays.
@@ -342,16 +348,16 @@ fn manual_is_unwell_after_five_failures() {
     let last = course.now;
     for failures in 1..=6 {
         course.wait(SECOND);
-        course.report(Report::Doubted);
+        course.report(SessionReport::Doubted);
         assert_eq!(course.tick(), probe(1));
-        course.report(Report::Probe(Outcome::Failed("no".to_owned())));
+        course.report(SessionReport::Probe(ProbeOutcome::Failed("no".to_owned())));
         let health = course.status().health.expect("it is up");
         assert_eq!(
             (health.degraded, health.failures),
             (failures >= 5, failures)
         );
-        assert_eq!(health.heard, last);
+        assert_eq!(health.last_message_at, last);
     }
-    course.report(Report::Heard(course.now));
+    course.report(SessionReport::MessageReceived(course.now));
     assert!(!course.status().is_degraded());
 }

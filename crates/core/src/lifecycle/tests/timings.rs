@@ -2,10 +2,10 @@
 //! millisecond. Jitter depends on the seed and the epoch, so it can be tested exactly.
 
 use super::*;
-use crate::health::{Action, Method};
+use crate::health::{HealthAction, ProbeMethod};
 
 /// The waits of an outage in which every attempt fails, up to eight of them, and the final state.
-fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, State) {
+fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, SessionState) {
     let mut course = Course::losing(policy, loss.clone());
     let mut waits = Vec::new();
     while waits.len() < 8
@@ -14,7 +14,7 @@ fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, State) {
         waits.push(wait);
         let epoch = course.life.epoch.0 + 1;
         assert_eq!(course.tick(), open(epoch));
-        course.report(Report::Begun);
+        course.report(SessionReport::Begun);
         course.ends(loss.clone());
     }
     (waits, course.state())
@@ -23,14 +23,14 @@ fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, State) {
 struct Row {
     preset: Preset,
     /// The waits and the final state after the loss of a connection, and after a crash.
-    lost: (&'static [u64], State),
-    crashed: (&'static [u64], State),
-    first_refused: State,
+    lost: (&'static [u64], SessionState),
+    crashed: (&'static [u64], SessionState),
+    first_refused: SessionState,
     /// Silence before a probe, and the time limit for its answer.
     probe: Option<(u64, u64)>,
-    method: Method,
+    method: ProbeMethod,
     threshold: u32,
-    action: Action,
+    action: HealthAction,
 }
 
 const FIVE: &[u64] = &[1000, 2000, 4000, 8000, 16_000];
@@ -40,70 +40,70 @@ const ROWS: [Row; 6] = [
         preset: Preset::Default,
         lost: (
             &[1013, 2036, 3691, 7890, 15_638, 31_439, 29_339, 30_711],
-            State::Reconnecting,
+            SessionState::Reconnecting,
         ),
-        crashed: (&[1013, 2036, 3691, 7890, 15_638], State::Failed),
-        first_refused: State::Reconnecting,
+        crashed: (&[1013, 2036, 3691, 7890, 15_638], SessionState::Failed),
+        first_refused: SessionState::Reconnecting,
         probe: Some((30_399, 10_000)),
-        method: Method::Ping,
+        method: ProbeMethod::Ping,
         threshold: 3,
-        action: Action::Verify,
+        action: HealthAction::Verify,
     },
     Row {
         preset: Preset::Persistent,
         lost: (
             &[1013, 2036, 3691, 7890, 15_638, 33_535, 62_590, 131_034],
-            State::Reconnecting,
+            SessionState::Reconnecting,
         ),
         crashed: (
             &[1013, 2036, 3691, 7890, 15_638, 33_535, 62_590, 131_034],
-            State::Reconnecting,
+            SessionState::Reconnecting,
         ),
-        first_refused: State::Reconnecting,
+        first_refused: SessionState::Reconnecting,
         probe: Some((121_597, 60_000)),
-        method: Method::ToolsList,
+        method: ProbeMethod::ToolsList,
         threshold: 3,
-        action: Action::Event,
+        action: HealthAction::Event,
     },
     Row {
         preset: Preset::Router,
-        lost: (FIVE, State::Failed),
-        crashed: (FIVE, State::Failed),
-        first_refused: State::Error,
+        lost: (FIVE, SessionState::Failed),
+        crashed: (FIVE, SessionState::Failed),
+        first_refused: SessionState::Error,
         probe: Some((30_000, 5_000)),
-        method: Method::Http,
+        method: ProbeMethod::Http,
         threshold: 3,
-        action: Action::Reconnect,
+        action: HealthAction::Reconnect,
     },
     Row {
         preset: Preset::Bounded,
-        lost: (FIVE, State::Failed),
-        crashed: (FIVE, State::Failed),
-        first_refused: State::Error,
+        lost: (FIVE, SessionState::Failed),
+        crashed: (FIVE, SessionState::Failed),
+        first_refused: SessionState::Error,
         probe: Some((30_000, 10_000)),
-        method: Method::Ping,
+        method: ProbeMethod::Ping,
         threshold: 1,
-        action: Action::Reconnect,
+        action: HealthAction::Reconnect,
     },
     Row {
         preset: Preset::Desktop,
-        lost: (&[], State::Disconnected),
-        crashed: (&[], State::Crashed),
-        first_refused: State::Error,
+        lost: (&[], SessionState::Disconnected),
+        crashed: (&[], SessionState::Crashed),
+        first_refused: SessionState::Error,
         probe: None,
-        method: Method::Ping,
+        method: ProbeMethod::Ping,
         threshold: 3,
-        action: Action::Verify,
+        action: HealthAction::Verify,
     },
     Row {
         preset: Preset::Manual,
-        lost: (&[], State::Disconnected),
-        crashed: (&[], State::Crashed),
-        first_refused: State::Error,
+        lost: (&[], SessionState::Disconnected),
+        crashed: (&[], SessionState::Crashed),
+        first_refused: SessionState::Error,
         probe: None,
-        method: Method::Ping,
+        method: ProbeMethod::Ping,
         threshold: 5,
-        action: Action::Verify,
+        action: HealthAction::Verify,
     },
 ];
 
@@ -112,7 +112,7 @@ fn y_every_presets_timings() {
     assert_eq!(ROWS.each_ref().map(|row| row.preset), Preset::ALL);
     for row in ROWS {
         let preset = row.preset;
-        let owned = |(waits, state): (&[u64], State)| (waits.to_vec(), state);
+        let owned = |(waits, state): (&[u64], SessionState)| (waits.to_vec(), state);
         let policy = preset.policy();
         assert_eq!(
             outage(policy.clone(), &gone()),
@@ -127,7 +127,7 @@ fn y_every_presets_timings() {
 
         let mut course = Course::new(policy.clone());
         course.step(Event::Start);
-        course.report(Report::Begun);
+        course.report(SessionReport::Begun);
         assert_eq!(course.due(), Some(30_000), "{preset:?} connects"); // E7
         assert_eq!(policy.start_timeout, Duration::from_mins(10), "{preset:?}");
         course.ends(refused());
@@ -166,9 +166,9 @@ fn the_waits_after_a_refusal() {
     let unauthorized = Loss::Unauthorized("HTTP 401".to_owned());
     for preset in Preset::ALL {
         let (count, state) = match preset {
-            Preset::Default | Preset::Persistent => (8, State::Error),
-            Preset::Router | Preset::Bounded => (5, State::Failed),
-            Preset::Desktop | Preset::Manual => (0, State::Error),
+            Preset::Default | Preset::Persistent => (8, SessionState::Error),
+            Preset::Router | Preset::Bounded => (5, SessionState::Failed),
+            Preset::Desktop | Preset::Manual => (0, SessionState::Error),
         };
         let found = outage(steady(preset), &unauthorized);
         assert_eq!(found, (vec![REFUSED; count], state), "{preset:?}");
@@ -180,7 +180,7 @@ fn the_waits_after_a_refusal() {
 fn g1_five_attempts_then_failed() {
     for preset in [Preset::Router, Preset::Bounded] {
         let (waits, state) = outage(preset.policy(), &refused());
-        assert_eq!((&waits[..], state), (FIVE, State::Failed));
+        assert_eq!((&waits[..], state), (FIVE, SessionState::Failed));
         let words = state.words();
         assert_eq!(
             words.page_message,

@@ -18,8 +18,8 @@ fn y3_every_state_on_every_surface() {
     let rows: Vec<Vec<_>> = rows
         .map(|row| row.split('|').map(str::trim).collect())
         .collect();
-    assert_eq!(rows.len(), State::ALL.len());
-    for (row, state) in rows.iter().zip(State::ALL) {
+    assert_eq!(rows.len(), SessionState::ALL.len());
+    for (row, state) in rows.iter().zip(SessionState::ALL) {
         let words = state.words();
         let found = [
             words.canonical,
@@ -47,10 +47,10 @@ fn y3_f8_what_a_loss_is_called() {
         assert_eq!(course.state(), expected, "{preset:?} {loss:?}");
         assert_eq!(course.status().reason, Some(loss.to_string()));
     };
-    check(Preset::Manual, gone(), State::Disconnected);
-    check(Preset::Manual, crash(), State::Crashed);
-    check(Preset::Default, gone(), State::Reconnecting);
-    check(Preset::Default, crash(), State::Reconnecting);
+    check(Preset::Manual, gone(), SessionState::Disconnected);
+    check(Preset::Manual, crash(), SessionState::Crashed);
+    check(Preset::Default, gone(), SessionState::Reconnecting);
+    check(Preset::Default, crash(), SessionState::Reconnecting);
     let unauthorized = Loss::Unauthorized("HTTP 401".to_owned());
-    check(Preset::Default, unauthorized, State::Error);
+    check(Preset::Default, unauthorized, SessionState::Error);
 }

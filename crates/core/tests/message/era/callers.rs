@@ -86,7 +86,7 @@ fn a_question_takes_a_revision_and_a_capability() {
             };
             let expected = since.is_some_and(|since| revision >= since);
             let row = format!("{capabilities} {} {params} {revision}", question.name());
-            assert_eq!(caller.takes(question, params), expected, "{row}");
+            assert_eq!(caller.accepts(question, params), expected, "{row}");
         }
     }
 }

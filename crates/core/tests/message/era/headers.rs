@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use mainstay_core::{
     era::{
-        headers::{self, HeaderMismatch, Inbound, InvalidHeader, ParamHeader, decode, encode},
+        headers::{
+            self, HeaderMismatch, InboundHeaders, InvalidHeader, ParamHeader, decode, encode,
+        },
         modern::{self, RequestRefusal},
     },
     message,
@@ -109,8 +111,8 @@ proptest! {
     }
 }
 
-fn inbound(headers: &[(String, String)]) -> Inbound<'_> {
-    Inbound::of(
+fn inbound(headers: &[(String, String)]) -> InboundHeaders<'_> {
+    InboundHeaders::from_headers(
         headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes())),
@@ -259,7 +261,7 @@ fn standard_headers_must_equal_the_body() {
     const PARAMS: &str = r#"{"name":"t\u00e4g"}"#;
     const NAME: (&str, &str) = ("mcp-name", "=?base64?dMOkZw==?=");
     let check = |method: &str, params: &str, headers: &[(&str, &str)]| {
-        let inbound = Inbound::of(
+        let inbound = InboundHeaders::from_headers(
             headers
                 .iter()
                 .map(|(name, value)| (*name, value.as_bytes())),
@@ -348,7 +350,7 @@ fn standard_headers_must_equal_the_body() {
 fn headers_of_parameters_must_equal_the_arguments() {
     let annotated = headers::param_headers(SCHEMA).expect("a valid schema");
     let check = |arguments: &str, headers: &[(&str, &str)]| {
-        let inbound = Inbound::of(
+        let inbound = InboundHeaders::from_headers(
             headers
                 .iter()
                 .map(|(name, value)| (*name, value.as_bytes())),
@@ -447,7 +449,7 @@ fn a_request_is_judged_in_the_order_of_the_specification() {
                 ("mcp-method", b"ping".as_slice()),
             ]
         });
-        let headers = sent.map(Inbound::of);
+        let headers = sent.map(InboundHeaders::from_headers);
         let text = message::request(Some(1), "ping", Some(params));
         let envelope = message::peek(&text).expect("a message");
         let outcome = modern::admit(&text, &envelope, "ping", headers.as_ref());

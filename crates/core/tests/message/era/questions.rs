@@ -205,7 +205,7 @@ fn three_methods_may_be_answered_with_questions() {
     .chain(&may)
     {
         assert_eq!(
-            questions::may_ask(Method::of(name)),
+            questions::may_ask(Method::from_name(name)),
             may.contains(name),
             "{name}"
         );

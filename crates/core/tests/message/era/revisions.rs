@@ -1,7 +1,7 @@
 //! The features of each revision, one row each ("Revisions" in the table of the specification's
 //! changelogs).
 
-use mainstay_core::era::{Capabilities, Era, Greeting, Revision, Unwelcome};
+use mainstay_core::era::{Capabilities, Era, Greeting, InvalidGreeting, Revision};
 
 /// A feature, and the revisions that have it.
 type Ability = (&'static str, fn(Revision) -> bool, &'static [Revision]);
@@ -60,7 +60,7 @@ fn every_revision_can_what_its_row_says() {
 fn initialize_opens_nothing_modern() {
     assert_eq!(
         Greeting::read(r#"{"protocolVersion":"2026-07-28","capabilities":{}}"#),
-        Err(Unwelcome::Revision("2026-07-28".to_owned()))
+        Err(InvalidGreeting::Revision("2026-07-28".to_owned()))
     );
 }
 
@@ -100,13 +100,13 @@ fn what_is_no_discovery_is_told_from_one_of_a_stranger() {
     for answer in ["{}", "[]", "", r#"{"supportedVersions":"2026-07-28"}"#] {
         assert_eq!(
             Greeting::discovered(answer),
-            Err(Unwelcome::NotDiscovered),
+            Err(InvalidGreeting::NotDiscovered),
             "{answer}"
         );
     }
     assert_eq!(
         Greeting::discovered(r#"{"supportedVersions":["1.0",7]}"#),
-        Err(Unwelcome::Revision("1.0".to_owned()))
+        Err(InvalidGreeting::Revision("1.0".to_owned()))
     );
     let legacy = Greeting::discovered(r#"{"supportedVersions":["2025-06-18"]}"#);
     assert_eq!(legacy.expect("a greeting").revision.era(), Era::Legacy);

@@ -6,16 +6,16 @@ use std::{sync::Arc, time::Duration};
 use mainstay_api as api;
 use mainstay_core::{
     catalog::ListKind::{Prompts, Resources, Templates, Tools},
-    event::{Event, EventId, EventKind, Settled},
+    event::{EventId, EventKind, ServerEvent, Settled},
     failure::{Failure, FailureKind},
     message::Method,
 };
 use mainstay_gateway::{
     events::{EventOrGap, Subscription},
-    supervisor::{Queued, Server},
+    supervisor::{Queued, ServerHandle},
 };
 use mainstay_platform::utc;
-use mainstay_transport::Question;
+use mainstay_transport::ServerQuestion;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::{Instant, timeout_at};
@@ -170,7 +170,7 @@ async fn await_activity(context: &Context<'_>) -> ToolOutcome {
             Ok(false) | Err(_) => break Trigger::Timeout,
         }
     };
-    let calls = |server: &Arc<Server>| {
+    let calls = |server: &Arc<ServerHandle>| {
         let session = server.view().session;
         session.map_or(0, |session| session.liveness.in_flight())
     };
@@ -210,9 +210,9 @@ fn gather(
 }
 
 /// The part of an event that concerns the profile's servers, if any.
-fn visible_part(context: &Context<'_>, event: &Event) -> Option<Event> {
+fn visible_part(context: &Context<'_>, event: &ServerEvent) -> Option<ServerEvent> {
     // Requests are not shown as events. The client gets its own requests from other tools.
-    if event.kind.is_of_requests() {
+    if event.kind.is_about_request() {
         return None;
     }
     // The start of an attempt is left out. Its end is an event of its own.
@@ -261,7 +261,7 @@ impl RequestId {
         context: &Context<'_>,
         method: Method,
         outcome: Settled,
-    ) -> Result<(u64, Question), ToolRefusal> {
+    ) -> Result<(u64, ServerQuestion), ToolRefusal> {
         let text = match self {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),

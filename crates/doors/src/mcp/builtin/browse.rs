@@ -66,7 +66,7 @@ pub async fn list(kind: ListKind, context: &Context<'_>) -> ToolOutcome {
     let page: Vec<String> = items[start..end]
         .iter()
         .map(|(target, item)| {
-            let mut item = message::Object::read(item).unwrap_or_default();
+            let mut item = message::JsonObjectEditor::read(item).unwrap_or_default();
             for heavy in ["inputSchema", "outputSchema", "icons", "_meta"] {
                 item.remove(heavy);
             }

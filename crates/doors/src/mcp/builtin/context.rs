@@ -4,22 +4,22 @@ use std::{borrow::Cow, sync::Arc};
 
 use mainstay_api::Raw;
 use mainstay_core::{
-    catalog::{Catalog, ListKind, Target},
+    catalog::{Catalog, ItemTarget, ListKind},
     era::Caller,
-    event::Event,
+    event::ServerEvent,
     failure::Failure,
     ids::ServerName,
     message::{self, Address, Method, Text, quote},
     names::Unresolved,
     principal::Principal,
-    record::{Origin, Record, Status},
+    record::{CallOrigin, Record, Status},
 };
 use mainstay_gateway::{
     Gateway, View,
-    calls::{CallSink, Client, Receipt},
+    calls::{CallClient, CallSink, Receipt},
     registry::ProfileSnapshot,
     resource_not_found,
-    supervisor::Server,
+    supervisor::ServerHandle,
 };
 use mainstay_transport::Frame;
 use serde::Deserialize;
@@ -37,7 +37,7 @@ pub struct Context<'a> {
     pub shared: &'a SharedState,
     view: View,
     frame: &'a Frame,
-    client: Arc<Client>,
+    client: Arc<CallClient>,
     receipt: &'a Receipt,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Context<'a> {
     /// starting.
     pub async fn profile_snapshot(&self) -> Arc<ProfileSnapshot> {
         self.settled().await;
-        self.view.shown()
+        self.view.snapshot()
     }
 
     /// One list of a catalog, of one server or of all servers: the target and the JSON text of each
@@ -91,8 +91,8 @@ impl<'a> Context<'a> {
         &self,
         catalog: &'c Catalog,
         kind: ListKind,
-        only: Option<&Server>,
-    ) -> impl Iterator<Item = (&'c Target, &'c str)> {
+        only: Option<&ServerHandle>,
+    ) -> impl Iterator<Item = (&'c ItemTarget, &'c str)> {
         let items = catalog.targets(kind).iter().zip(catalog.items(kind));
         let items = items
             .filter(move |(target, _)| belongs_to(target, only) && !self.view.hides(kind, target));
@@ -100,7 +100,7 @@ impl<'a> Context<'a> {
     }
 
     /// A filter for the tools that this client can see, of one server or of all servers.
-    pub fn sieve(&self, only: Option<Arc<Server>>) -> Sieve {
+    pub fn sieve(&self, only: Option<Arc<ServerHandle>>) -> Sieve {
         Sieve {
             view: self.view.clone(),
             only,
@@ -108,7 +108,7 @@ impl<'a> Context<'a> {
     }
 
     /// The visible servers, in configuration order.
-    pub fn servers(&self) -> Vec<Arc<Server>> {
+    pub fn servers(&self) -> Vec<Arc<ServerHandle>> {
         self.gateway().servers_of(&self.view)
     }
 
@@ -118,7 +118,7 @@ impl<'a> Context<'a> {
     }
 
     /// The server with this name. A server outside of the profile is treated as unknown.
-    pub fn server(&self, name: &str) -> Result<Arc<Server>, Failure> {
+    pub fn server(&self, name: &str) -> Result<Arc<ServerHandle>, Failure> {
         self.gateway().server(&self.view, name)
     }
 
@@ -129,8 +129,8 @@ impl<'a> Context<'a> {
         kind: ListKind,
         server: Option<&str>,
         name: &str,
-    ) -> Result<Target, NotFound> {
-        let is_on_server = |target: &Target, server| target.server.as_str() == server;
+    ) -> Result<ItemTarget, NotFound> {
+        let is_on_server = |target: &ItemTarget, server| target.server.as_str() == server;
         let find = || match (self.view.find(kind, name), server) {
             (Ok(target), Some(server)) if is_on_server(&target, server) => Ok(target),
             (_, Some(server)) => {
@@ -168,7 +168,7 @@ impl<'a> Context<'a> {
     }
 
     /// The part of an event that the client may see.
-    pub fn visible_event(&self, event: &Event) -> Option<Event> {
+    pub fn visible_event(&self, event: &ServerEvent) -> Option<ServerEvent> {
         self.view.visible_event(event)
     }
 
@@ -204,14 +204,18 @@ impl<'a> Context<'a> {
 
     /// The client for requests of Mainstay that do not forward the client's own request. It cannot
     /// be asked.
-    pub fn client(&self) -> Arc<Client> {
-        let origin = Origin::clone(&self.client.origin);
+    pub fn client(&self) -> Arc<CallClient> {
+        let origin = CallOrigin::clone(&self.client.origin);
         let principal = self.client.principal.clone();
-        Arc::new(Client::unasked(Caller::default(), principal, origin))
+        Arc::new(CallClient::without_questions(
+            Caller::default(),
+            principal,
+            origin,
+        ))
     }
 
     /// The client's origin, as records name it.
-    pub fn origin(&self) -> Arc<Origin> {
+    pub fn origin(&self) -> Arc<CallOrigin> {
         Arc::clone(&self.client.origin)
     }
 
@@ -252,7 +256,7 @@ impl<'a> Context<'a> {
     /// The answer of a server to a request in the client's name.
     pub async fn ask(
         &self,
-        server: Arc<Server>,
+        server: Arc<ServerHandle>,
         method: Method,
         params: &str,
         cancelled: oneshot::Receiver<String>,
@@ -263,7 +267,7 @@ impl<'a> Context<'a> {
     }
 
     /// The server with this name, or `None` without a name.
-    pub fn only(&self, name: Option<&str>) -> Result<Option<Arc<Server>>, Failure> {
+    pub fn only(&self, name: Option<&str>) -> Result<Option<Arc<ServerHandle>>, Failure> {
         name.map(|name| self.server(name)).transpose()
     }
 }
@@ -271,17 +275,17 @@ impl<'a> Context<'a> {
 /// Tells which tools are visible. It can move to another thread.
 pub struct Sieve {
     view: View,
-    only: Option<Arc<Server>>,
+    only: Option<Arc<ServerHandle>>,
 }
 
 impl Sieve {
-    pub fn shows_tool(&self, target: &Target) -> bool {
+    pub fn shows_tool(&self, target: &ItemTarget) -> bool {
         belongs_to(target, self.only.as_deref()) && !self.view.hides(ListKind::Tools, target)
     }
 }
 
 /// True if the target belongs to the server, or if any server will do.
-fn belongs_to(target: &Target, only: Option<&Server>) -> bool {
+fn belongs_to(target: &ItemTarget, only: Option<&ServerHandle>) -> bool {
     only.is_none_or(|server| server.name == target.server)
 }
 

@@ -9,7 +9,7 @@ use mainstay_config::Approval;
 use mainstay_core::config::Launch;
 use mainstay_gateway::{
     registry::NewServer,
-    supervisor::{Operation, Server},
+    supervisor::{Operation, ServerHandle},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -104,14 +104,14 @@ async fn disable(context: &Context<'_>) -> ToolOutcome {
 }
 
 /// Starts a server that connects by itself, and waits. The returned status shows the result.
-async fn started(server: &Server) -> Value {
+async fn started(server: &ServerHandle) -> Value {
     if server.config().connects_at_start() {
         server.operate(Operation::Start).await.ok();
     }
     done(server)
 }
 
-fn done(server: &Server) -> Value {
+fn done(server: &ServerHandle) -> Value {
     let view = server.view();
     let mut output = json!({
         "success": true,

@@ -3,13 +3,13 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use mainstay_core::{
-    catalog::{ListKind, Target},
+    catalog::{ItemTarget, ListKind},
     era::tasks,
     failure::{Failure, FailureKind},
-    lifecycle::State,
+    lifecycle::SessionState,
     message,
 };
-use mainstay_gateway::{calls::Answer, refused};
+use mainstay_gateway::{calls::CallAnswer, refused};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
@@ -53,12 +53,12 @@ fn list_servers(context: &Context<'_>) -> ToolOutput {
     let servers = context.servers();
     let listed = servers.iter().map(|server| {
         let view = server.view();
-        let up = view.status.state == State::Connected;
+        let up = view.status.state == SessionState::Connected;
         let withheld = &server.config().withheld;
         let catalog = view.catalog.as_ref();
         let count = || {
             catalog.map_or(0, |catalog| {
-                catalog.shown(ListKind::Tools, withheld).count()
+                catalog.visible_items(ListKind::Tools, withheld).count()
             })
         };
         let entry = ListedServer {
@@ -106,7 +106,7 @@ async fn list_resources(context: &Context<'_>) -> ToolOutcome {
 async fn list_items(
     context: &Context<'_>,
     kind: ListKind,
-    entry: impl Fn(&Target, &str) -> Value,
+    entry: impl Fn(&ItemTarget, &str) -> Value,
 ) -> Result<Vec<Value>, ToolRefusal> {
     let Filter { server } = context.arguments()?;
     let only = context.only(server.as_deref())?;
@@ -159,7 +159,7 @@ async fn call_tool(context: &Context<'_>, request: RequestContext<'_>) -> ToolOu
     Ok(content(id, &answer))
 }
 
-fn content(id: &str, answer: &Answer) -> ToolOutput {
+fn content(id: &str, answer: &CallAnswer) -> ToolOutput {
     let result = answer.frame.result().unwrap_or("{}");
     let Some(content) = message::member(result, "content") else {
         // The server asks the client first (2026-07-28).

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use mainstay_core::{
-    catalog::Target,
+    catalog::ItemTarget,
     message::{self, quote},
 };
 use serde_json::json;
@@ -70,7 +70,7 @@ impl FoundTools {
 
 /// One tool of the output: enough to call it, and the status of its server unless the server is
 /// connected.
-pub fn tool(exposed: &str, target: &Target, item: &str, status: Option<&str>) -> String {
+pub fn tool(exposed: &str, target: &ItemTarget, item: &str, status: Option<&str>) -> String {
     let description = message::shown_member(item, "description").unwrap_or_default();
     let mut tool = format!(
         r#"{{"name":{},"server":{},"description":{},"inputSchema":{}"#,
@@ -104,7 +104,7 @@ mod tests {
     fn of_size(bytes: usize) -> String {
         let schema = json!({"type": "object", "x": vec!["\"\\"; bytes / 7]});
         let item = json!({"name": "n", "description": "d".repeat(5_000), "inputSchema": schema});
-        let target = Target {
+        let target = ItemTarget {
             server: ServerName::new("s").expect("a name"),
             original: "n".into(),
         };

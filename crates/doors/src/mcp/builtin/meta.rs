@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use mainstay_core::{
-    catalog::{ListKind, Target},
+    catalog::{ItemTarget, ListKind},
     failure::{Failure, FailureKind},
-    lifecycle::State,
+    lifecycle::SessionState,
     message::quote,
 };
-use mainstay_gateway::supervisor::{Operation, Server};
+use mainstay_gateway::supervisor::{Operation, ServerHandle};
 use mainstay_platform::blocking::off_the_runtime;
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
@@ -87,9 +87,9 @@ async fn search(context: &Context<'_>) -> ToolOutcome {
 }
 
 /// The status of the tool's server, unless the server is connected.
-fn trouble(context: &Context<'_>, target: &Target) -> Option<&'static str> {
+fn trouble(context: &Context<'_>, target: &ItemTarget) -> Option<&'static str> {
     let state = context.server(target.server.as_str()).ok()?.view().state();
-    (state != State::Connected).then(|| state.words().tools)
+    (state != SessionState::Connected).then(|| state.words().tools)
 }
 
 #[derive(Deserialize)]
@@ -121,7 +121,7 @@ async fn tool(
     context: &Context<'_>,
     server: Option<&str>,
     name: &str,
-) -> Result<Target, ToolRefusal> {
+) -> Result<ItemTarget, ToolRefusal> {
     let found = context.target(ListKind::Tools, server, name).await;
     found.map_err(|error| match error {
         NotFound::Unclear { reason, .. } => {
@@ -167,7 +167,7 @@ async fn execute(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutc
 
 /// `list_servers`: returns an array. The stderr of a connected server is left out.
 fn list_servers(context: &Context<'_>) -> ToolOutput {
-    let to_details = |server: &Arc<Server>| {
+    let to_details = |server: &Arc<ServerHandle>| {
         let mut server_details = details(&context.gateway().registry, server, context.disclosure());
         if server_details.pending.is_none() {
             let words = server.view().status.state.words();

@@ -40,7 +40,7 @@ pub mod refusal;
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use mainstay_core::{
-    builtin::Group,
+    builtin::OwnToolGroup,
     failure::FailureKind,
     message::{self, Method, quote},
 };
@@ -62,33 +62,33 @@ pub enum OwnTool {
 }
 
 /// The descriptors of the tools in these groups, each as JSON text on one line.
-pub fn descriptors(groups: &[Group]) -> impl Iterator<Item = &str> {
-    static ALL: LazyLock<BTreeMap<Group, Vec<String>>> =
-        LazyLock::new(|| Group::ALL.map(|group| (group, read(group))).into());
-    let of_group = |group: &Group| ALL.get(group).into_iter().flatten();
+pub fn descriptors(groups: &[OwnToolGroup]) -> impl Iterator<Item = &str> {
+    static ALL: LazyLock<BTreeMap<OwnToolGroup, Vec<String>>> =
+        LazyLock::new(|| OwnToolGroup::ALL.map(|group| (group, read(group))).into());
+    let of_group = |group: &OwnToolGroup| ALL.get(group).into_iter().flatten();
     groups.iter().flat_map(of_group).map(String::as_str)
 }
 
-fn read(group: Group) -> Vec<String> {
+fn read(group: OwnToolGroup) -> Vec<String> {
     let text = match group {
-        Group::Meta => include_str!("meta.json"),
-        Group::External => include_str!("external.json"),
-        Group::Activity => include_str!("activity.json"),
-        Group::Records => include_str!("records.json"),
-        Group::Control => include_str!("control.json"),
+        OwnToolGroup::Meta => include_str!("meta.json"),
+        OwnToolGroup::External => include_str!("external.json"),
+        OwnToolGroup::Activity => include_str!("activity.json"),
+        OwnToolGroup::Records => include_str!("records.json"),
+        OwnToolGroup::Control => include_str!("control.json"),
     };
     let tools: Vec<Value> = serde_json::from_str(text).expect("our own JSON");
     tools.iter().map(Value::to_string).collect()
 }
 
 /// The tool with this name, if one of these groups has it.
-pub fn find(groups: &[Group], name: &str) -> Option<OwnTool> {
+pub fn find(groups: &[OwnToolGroup], name: &str) -> Option<OwnTool> {
     groups.iter().find_map(|group| match group {
-        Group::Meta => meta::GroupTool::named(name).map(OwnTool::Meta),
-        Group::External => external::GroupTool::named(name).map(OwnTool::External),
-        Group::Activity => activity::GroupTool::named(name).map(OwnTool::Activity),
-        Group::Records => records::GroupTool::named(name).map(OwnTool::Records),
-        Group::Control => control::GroupTool::named(name).map(OwnTool::Control),
+        OwnToolGroup::Meta => meta::GroupTool::named(name).map(OwnTool::Meta),
+        OwnToolGroup::External => external::GroupTool::named(name).map(OwnTool::External),
+        OwnToolGroup::Activity => activity::GroupTool::named(name).map(OwnTool::Activity),
+        OwnToolGroup::Records => records::GroupTool::named(name).map(OwnTool::Records),
+        OwnToolGroup::Control => control::GroupTool::named(name).map(OwnTool::Control),
     })
 }
 
@@ -113,7 +113,7 @@ impl OwnTool {
 
 /// The call that a tool would have made at a server, as far as its arguments tell.
 fn requested_call(method: Method, frame: &Frame) -> Option<RequestedCall> {
-    let own_call = RequestedCall::of(frame)?;
+    let own_call = RequestedCall::from_frame(frame)?;
     let tool_arguments = own_call.arguments.as_deref().unwrap_or("{}");
     let text = |member| message::text_member(tool_arguments, member);
     let name = match method {
@@ -153,7 +153,7 @@ pub async fn call(tool: OwnTool, request: RequestContext<'_>) -> RpcReply {
             let failure = refusal.into_failure();
             // The other own tools make no call at a server.
             refused = tool.calls().map(|method| CallRefusal {
-                wanted: requested_call(method, frame),
+                requested: requested_call(method, frame),
                 failure: failure.clone(),
             });
             if failure.kind == FailureKind::Cancelled {
@@ -177,7 +177,7 @@ mod tests {
     /// Every listed tool can be called, under a name that the core reserves.
     #[test]
     fn what_is_described_is_what_can_be_called() {
-        for group in Group::ALL {
+        for group in OwnToolGroup::ALL {
             let groups = [group];
             let described: Vec<_> = descriptors(&groups)
                 .map(|tool| message::text_member(tool, "name").expect("a name"))
@@ -188,15 +188,18 @@ mod tests {
                 assert!(find(&[], name).is_none(), "{name}");
             }
         }
-        let external = Group::External.tools();
+        let external = OwnToolGroup::External.tools();
         assert!(external.iter().all(|name| name.starts_with("external_")));
-        assert_eq!((external.len(), Group::Meta.tools().len()), (5, 6));
+        assert_eq!((external.len(), OwnToolGroup::Meta.tools().len()), (5, 6));
     }
 
     /// Names are unique among all groups, because a profile may select all of them.
     #[test]
     fn no_two_groups_share_a_name() {
-        let mut all: Vec<_> = Group::ALL.into_iter().flat_map(Group::tools).collect();
+        let mut all: Vec<_> = OwnToolGroup::ALL
+            .into_iter()
+            .flat_map(OwnToolGroup::tools)
+            .collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -207,7 +210,7 @@ mod tests {
     /// stdio and SSE.
     #[test]
     fn descriptors_are_short_and_whole() {
-        for tool in descriptors(&Group::ALL) {
+        for tool in descriptors(&OwnToolGroup::ALL) {
             assert!(!tool.contains('\n') && tool.len() < 900, "{tool}");
             let tool: Value = serde_json::from_str(tool).expect("JSON");
             assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");

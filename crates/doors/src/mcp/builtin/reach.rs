@@ -6,8 +6,8 @@ use mainstay_core::{
     principal::Principal,
     record::{ClientInfo, Record},
 };
-use mainstay_gateway::{View, calls::Client};
-use mainstay_journal::{Holder, Whose};
+use mainstay_gateway::{View, calls::CallClient};
+use mainstay_journal::{Holder, PrincipalFilter};
 
 /// The records and objects that one client may see.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct ClientIdentity {
 }
 
 impl Reach {
-    pub fn new(client: &Client, view: View) -> Self {
+    pub fn new(client: &CallClient, view: View) -> Self {
         let identity = ClientIdentity {
             principal: client.principal.clone(),
             session: client.origin.session.clone(),
@@ -40,23 +40,23 @@ impl Reach {
     }
 
     /// The owner of the records that the client may see, by token.
-    pub fn record_owner(&self) -> Whose {
+    pub fn record_owner(&self) -> PrincipalFilter {
         match &self.identity.principal {
-            Principal::Operator => Whose::Anybodys,
-            Principal::Anonymous => Whose::Of(None),
-            client @ Principal::Client(_) => Whose::Of(Some(client.to_string())),
+            Principal::Operator => PrincipalFilter::Anybodys,
+            Principal::Anonymous => PrincipalFilter::Of(None),
+            client @ Principal::Client(_) => PrincipalFilter::Of(Some(client.to_string())),
         }
     }
 
     pub fn shows_record(&self, record: &Record) -> bool {
-        self.shows_holder(&Holder::of(&record.origin, &record.target))
+        self.shows_holder(&Holder::from_call(&record.origin, &record.target))
     }
 
     /// True if the client may see arguments and results of this holder's calls.
     pub fn shows_holder(&self, holder: &Holder) -> bool {
         let is_own = match self.record_owner() {
-            Whose::Anybodys => true,
-            Whose::Of(principal) => holder.principal == principal,
+            PrincipalFilter::Anybodys => true,
+            PrincipalFilter::Of(principal) => holder.principal == principal,
         };
         is_own && self.sees(holder)
     }

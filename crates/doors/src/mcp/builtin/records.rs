@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 
 use mainstay_api as api;
 use mainstay_core::{
-    message::Object,
+    message::JsonObjectEditor,
     record::{OBJECTS, Record, Status},
 };
-use mainstay_journal::{Filter, Journal, Page};
+use mainstay_journal::{Journal, RecordFilter, RecordPage};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
@@ -67,16 +67,16 @@ async fn call_records(context: &Context<'_>) -> ToolOutcome {
         let parsed = Status::parse(&word);
         parsed.ok_or_else(|| ToolRefusal::Arguments(format!("\"status\" cannot be {word:?}")))
     });
-    let filter = Filter {
+    let filter = RecordFilter {
         servers: query.server.into_iter().collect(),
         tools: query.tool.into_iter().collect(),
         statuses: status.transpose()?.into_iter().collect(),
-        whose: context.reach().record_owner(),
-        ..Filter::default()
+        principal: context.reach().record_owner(),
+        ..RecordFilter::default()
     };
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let journal = journal(&context.gateway().calls)?;
-    let Page {
+    let RecordPage {
         calls,
         total_count,
         truncated,
@@ -95,12 +95,12 @@ async fn call_records(context: &Context<'_>) -> ToolOutcome {
 async fn visible(
     context: &Context<'_>,
     journal: &Journal,
-    filter: Filter,
+    filter: RecordFilter,
     limit: usize,
-) -> Result<Page, ToolRefusal> {
+) -> Result<RecordPage, ToolRefusal> {
     let parts = parts(context, filter)?;
     let max_examined = (MAX_EXAMINED / parts.len().max(1)).max(PAGE_SIZE);
-    let mut all = Page::default();
+    let mut all = RecordPage::default();
     for part in parts {
         let page = if context.reach().is_everything() {
             journal.records(part.filter, limit).await.map_err(failure)?
@@ -119,14 +119,14 @@ async fn visible(
 
 /// A subset of the requested records.
 struct Part {
-    filter: Filter,
+    filter: RecordFilter,
     /// True if another part has the refused calls.
     without_refused: bool,
 }
 
 /// Splits the requested records into disjoint parts: one for each server that the client sees, and
 /// one for its refused calls, which may name something that it does not see.
-fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, ToolRefusal> {
+fn parts(context: &Context<'_>, filter: RecordFilter) -> Result<Vec<Part>, ToolRefusal> {
     let whole = |filter| Part {
         filter,
         without_refused: false,
@@ -138,7 +138,7 @@ fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, ToolRefusal
     if context.has_all_servers() {
         return Ok(vec![whole(filter)]);
     }
-    let at = |server| Filter {
+    let at = |server| RecordFilter {
         servers: vec![server],
         ..filter.clone()
     };
@@ -148,7 +148,7 @@ fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, ToolRefusal
         // A call whose name matches no server is recorded without a server.
         return Ok(of_servers.chain([at(String::new())]).map(whole).collect());
     }
-    let refused = || Filter {
+    let refused = || RecordFilter {
         statuses: vec![Status::Refused],
         ..filter.clone()
     };
@@ -170,7 +170,7 @@ async fn examined(
     part: Part,
     limit: usize,
     max_examined: usize,
-) -> Result<Page, ToolRefusal> {
+) -> Result<RecordPage, ToolRefusal> {
     let reach = context.reach();
     let Part {
         mut filter,
@@ -193,11 +193,11 @@ async fn examined(
         }
         filter.before = page.next;
         if page.next.is_none() || examined_count >= max_examined {
-            return Ok(Page {
+            return Ok(RecordPage {
                 truncated: page.next.is_some() || total_count > calls.len() as u64,
                 calls,
                 total_count,
-                ..Page::default()
+                ..RecordPage::default()
             });
         }
     }
@@ -243,7 +243,7 @@ fn describe(object: &str) -> Value {
         Some(_) => "number",
         None => "bytes",
     };
-    let members = Object::read(object).unwrap_or_default();
+    let members = JsonObjectEditor::read(object).unwrap_or_default();
     let mut room = MAX_SHOWN;
     let fits = |name: &&str| {
         let left = room.checked_sub(name.len());

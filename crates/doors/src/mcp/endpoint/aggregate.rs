@@ -1,13 +1,13 @@
 //! Serves several servers as one. The profile's catalog resolves names and answers lists.
 
 use mainstay_core::{
-    builtin::Group,
+    builtin::OwnToolGroup,
     catalog::{ListKind, Owner},
     era::{Era, code},
     failure::{Failure, FailureKind},
     message::{Method, Reference},
 };
-use mainstay_gateway::{View, calls::Answer, shared_page};
+use mainstay_gateway::{View, calls::CallAnswer, shared_page};
 
 use super::{
     lists,
@@ -25,7 +25,7 @@ pub async fn answer(request: RequestContext<'_>) -> RpcReply {
     let Some(method) = frame.method() else {
         return RpcReply::error(id, code::METHOD_NOT_FOUND, "a request is expected");
     };
-    if let Some(kind) = ListKind::of(method) {
+    if let Some(kind) = ListKind::for_method(method) {
         return lists::answer(request, kind).await;
     }
     let outcome = match method {
@@ -66,8 +66,8 @@ impl RequestContext<'_> {
     /// The objects that the client may read as resources. `None` if the profile neither cuts
     /// results, whose links lead to objects, nor has a tool that reads objects.
     fn reach(&self) -> Option<Reach> {
-        let snapshot = self.view.shown();
-        let reading_groups = [Group::Records, Group::Meta];
+        let snapshot = self.view.snapshot();
+        let reading_groups = [OwnToolGroup::Records, OwnToolGroup::Meta];
         let reads = reading_groups
             .iter()
             .any(|group| snapshot.own_tools().contains(group));
@@ -79,7 +79,7 @@ impl RequestContext<'_> {
         let Some(name) = &self.address.name else {
             return RpcReply::error(id, code::INVALID_PARAMS, "\"name\" is missing");
         };
-        if let Some(tool) = builtin::find(self.view.shown().own_tools(), &name.value) {
+        if let Some(tool) = builtin::find(self.view.snapshot().own_tools(), &name.value) {
             return Box::pin(builtin::call(tool, self)).await;
         }
         let target = match self
@@ -92,7 +92,7 @@ impl RequestContext<'_> {
         self.call_target(&target, name).await
     }
 
-    async fn get_prompt(self) -> Result<Answer, Failure> {
+    async fn get_prompt(self) -> Result<CallAnswer, Failure> {
         let name = self.address.name.as_ref().ok_or_else(|| missing("name"))?;
         let target = self
             .named(name, FailureKind::PromptNotFound, View::prompt)
@@ -100,7 +100,7 @@ impl RequestContext<'_> {
         self.forward(&target, name).await
     }
 
-    async fn complete(self) -> Result<Answer, Failure> {
+    async fn complete(self) -> Result<CallAnswer, Failure> {
         match &self.address.reference {
             Some(Reference::Prompt(name)) => {
                 let target = self

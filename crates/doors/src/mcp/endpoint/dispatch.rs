@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use mainstay_core::{
     era::code,
-    message::{self, Kind, Method, Span},
+    message::{self, MessageKind, Method, Span},
     record::Door,
 };
 use mainstay_gateway::{
-    calls::{CallSink, Client, Closed, Receipt, RequestedCall, Upstream},
-    registry::Profile,
+    calls::{CallClient, CallSink, Closed, Receipt, RequestedCall, Upstream},
+    registry::PublishedProfile,
 };
-use mainstay_transport::{Frame, Session};
+use mainstay_transport::{Frame, UpstreamSession};
 
 use super::{
     aggregate, isolation::SessionSource, request::RequestContext, session_requests, transparent,
@@ -51,7 +51,7 @@ pub async fn close(
     reply: RpcReply,
 ) -> Closed<RpcReply> {
     let origin = || Arc::clone(&session.client.origin);
-    let requested_call = || Some(RequestedCall::of(frame)?.at(session.scope.server()));
+    let requested_call = || Some(RequestedCall::from_frame(frame)?.at(session.scope.server()));
     receipt
         .close(&shared.gateway.calls, reply, origin, requested_call)
         .await
@@ -59,7 +59,7 @@ pub async fn close(
 
 /// Enters a call under its id, or returns the reply to a message that needs no call.
 fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry), RpcReply> {
-    let Kind::Request { id: span, method } = frame.envelope().kind else {
+    let MessageKind::Request { id: span, method } = frame.envelope().kind else {
         return Err(RpcReply::error(
             "null",
             code::INVALID_REQUEST,
@@ -99,7 +99,7 @@ async fn forward(
     };
     // Dropping the entry removes the call, so it stays until the call is over.
     let cancelled = entry.cancelled();
-    let Client {
+    let CallClient {
         principal, caller, ..
     } = &*session.client;
     let gateway = &shared.gateway;
@@ -146,7 +146,7 @@ pub const NEEDS_AN_ID: &str = "a call needs an id";
 pub fn is_call_without_id(frame: &Frame) -> bool {
     matches!(
         frame.envelope().kind,
-        Kind::Notification {
+        MessageKind::Notification {
             method: Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet
         }
     )
@@ -160,9 +160,11 @@ pub async fn take(shared: &SharedState, session: &ClientSession, frame: Frame) {
         return;
     }
     let bound = session.client.bound.as_ref();
-    let frame = bound.and_then(|bound| bound.said(&frame)).unwrap_or(frame);
+    let frame = bound
+        .and_then(|bound| bound.client_message(&frame))
+        .unwrap_or(frame);
     if frame.method() == Some(Method::RootsChanged) {
-        session.questions.hear_of_roots();
+        session.questions.roots_changed();
     }
     match frame.method() {
         Some(Method::Cancelled) => {
@@ -197,7 +199,7 @@ pub async fn take(shared: &SharedState, session: &ClientSession, frame: Frame) {
             ),
         },
         None => {
-            if let Kind::Response { id, .. } = frame.envelope().kind
+            if let MessageKind::Response { id, .. } = frame.envelope().kind
                 && !session.questions.answer(frame.get(id), &frame)
             {
                 tracing::debug!("a response to no request was dropped");
@@ -210,8 +212,8 @@ pub async fn take(shared: &SharedState, session: &ClientSession, frame: Frame) {
 fn roots_readers(
     shared: &SharedState,
     session: &ClientSession,
-    profile: &Profile,
-) -> Vec<Arc<Session>> {
+    profile: &PublishedProfile,
+) -> Vec<Arc<UpstreamSession>> {
     let is_sole = session.client.origin.door == Door::McpStdio;
     if shared.gateway.registry.sole().is_none() || !is_sole {
         return session.own_sessions.live();

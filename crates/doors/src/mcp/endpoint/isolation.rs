@@ -6,12 +6,12 @@ use std::{sync::Arc, time::Duration};
 use mainstay_core::{
     config::{ServerConfig, ServerRequests},
     era::Caller,
-    message::{self, Method, Object},
+    message::{self, JsonObjectEditor, Method},
     record::Door,
 };
 use mainstay_gateway::{
-    calls::{Client, Upstream},
-    supervisor::{IsolatedSession, Server, SessionSettings},
+    calls::{CallClient, Upstream},
+    supervisor::{IsolatedSession, ServerHandle, SessionSettings},
 };
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
@@ -34,7 +34,7 @@ const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 /// configuration rejects, and with roots if the configuration has some.
 pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     let capabilities = declared(caller.capabilities.raw(), config);
-    let mut params = Object::default();
+    let mut params = JsonObjectEditor::default();
     params.set_text("protocolVersion", caller.revision.as_str());
     params.set("capabilities", &capabilities);
     match &caller.client_info {
@@ -67,7 +67,7 @@ pub fn without_requests(params: &str) -> String {
 
 /// The client's capabilities (JSON text), with roots if the configuration has some.
 fn declared(capabilities: &str, config: &ServerConfig) -> String {
-    let mut declared = Object::read(capabilities).unwrap_or_default();
+    let mut declared = JsonObjectEditor::read(capabilities).unwrap_or_default();
     if !config.roots.is_empty() && declared.get("roots").is_none() {
         declared.set("roots", "{}");
     }
@@ -85,7 +85,7 @@ pub enum SessionSource<'a> {
 
 impl SessionSource<'_> {
     /// True if the client does not use the shared session of this server.
-    pub fn has_isolated_session(self, server: &Server) -> bool {
+    pub fn has_isolated_session(self, server: &ServerHandle) -> bool {
         match self {
             Self::Session(session) => has_isolated_session(session, server),
             Self::Pool(_) => server.is_isolated(),
@@ -95,7 +95,7 @@ impl SessionSource<'_> {
 
 /// True if a client has an isolated session of this server. A server that opens no sessions is
 /// always shared.
-pub fn has_isolated_session(session: &ClientSession, server: &Server) -> bool {
+pub fn has_isolated_session(session: &ClientSession, server: &ServerHandle) -> bool {
     let needs_isolation = server.is_isolated() || (server.knows_its_client() && is_guest(session));
     needs_isolation && !server.opens_no_sessions()
 }
@@ -107,11 +107,14 @@ fn is_guest(session: &ClientSession) -> bool {
     session.client.origin.door != Door::McpStdio
         && asking_methods
             .into_iter()
-            .any(|method| caller.takes(method, "{}"))
+            .any(|method| caller.accepts(method, "{}"))
 }
 
 /// The client's isolated session of this server, if it uses one. It opens at its first use.
-pub fn own_session(session: &ClientSession, server: &Arc<Server>) -> Option<Arc<IsolatedSession>> {
+pub fn own_session(
+    session: &ClientSession,
+    server: &Arc<ServerHandle>,
+) -> Option<Arc<IsolatedSession>> {
     if !has_isolated_session(session, server) {
         return None;
     }
@@ -137,8 +140,8 @@ pub fn own_session(session: &ClientSession, server: &Arc<Server>) -> Option<Arc<
 pub async fn upstream(
     shared: &SharedState,
     session_source: SessionSource<'_>,
-    client: &Client,
-    server: Arc<Server>,
+    client: &CallClient,
+    server: Arc<ServerHandle>,
 ) -> (Upstream, Option<Lease>) {
     if server.eras().legacy.is_none() {
         shared.gateway.registry.attempted(&server).await;

@@ -32,7 +32,7 @@ pub async fn answer(request: RequestContext<'_>, kind: ListKind) -> RpcReply {
     };
     let list = List {
         kind,
-        snapshot: request.view.shown(),
+        snapshot: request.view.snapshot(),
         view: request.view.clone(),
         has_objects: kind == ListKind::Templates && request.cuts_results(),
         start,

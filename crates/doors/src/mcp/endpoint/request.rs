@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use mainstay_core::{
-    builtin::Group,
-    catalog::{ListKind, Owner, Target},
+    builtin::OwnToolGroup,
+    catalog::{ItemTarget, ListKind, Owner},
     era::{Era, tasks},
     failure::{Failure, FailureKind},
     ids::ServerName,
@@ -14,9 +14,9 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     Unseen, View,
-    calls::{Answer, CallSink, Client, Receipt, Request, Upstream},
+    calls::{CallAnswer, CallClient, CallRequest, CallSink, Receipt, Upstream},
     shared_page,
-    supervisor::Server,
+    supervisor::ServerHandle,
 };
 use mainstay_transport::Frame;
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ use crate::mcp::{
     reply::{RpcReply, UNKNOWN_STATE, id},
     shared::SharedState,
 };
-use mainstay_doorway::json_views::lists::of_absent;
+use mainstay_doorway::json_views::lists::with_server_status;
 
 /// One request on an endpoint.
 pub struct RequestContext<'a> {
@@ -58,7 +58,7 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Calls the target tool. `name` is its name in the request.
-    pub async fn call_target(self, target: &Target, name: &Text<'_>) -> RpcReply {
+    pub async fn call_target(self, target: &ItemTarget, name: &Text<'_>) -> RpcReply {
         let (id, era, shared) = (self.id(), self.era(), self.shared);
         let client = Arc::clone(&self.sink.client);
         let takes_tasks = client.caller.capabilities.tasks;
@@ -78,8 +78,8 @@ impl<'a> RequestContext<'a> {
         &self,
         name: &Text<'_>,
         kind: FailureKind,
-        resolve: impl Fn(&View, &str) -> Result<Target, Unseen>,
-    ) -> Result<Target, Failure> {
+        resolve: impl Fn(&View, &str) -> Result<ItemTarget, Unseen>,
+    ) -> Result<ItemTarget, Failure> {
         if let Ok(target) = resolve(&self.view, &name.value) {
             return Ok(target);
         }
@@ -91,8 +91,8 @@ impl<'a> RequestContext<'a> {
         &self,
         name: &Text<'_>,
         kind: FailureKind,
-        resolve: impl Fn(&View, &str) -> Result<Target, Unseen>,
-    ) -> Result<Target, Failure> {
+        resolve: impl Fn(&View, &str) -> Result<ItemTarget, Unseen>,
+    ) -> Result<ItemTarget, Failure> {
         self.settled().await;
         let registry = &self.shared.gateway.registry;
         let named = self.view.named_by(&name.value);
@@ -116,13 +116,13 @@ impl<'a> RequestContext<'a> {
             }
             Unseen::SwitchedOff(target) => {
                 unknown(kind, &name.value, " (switched off for this client)")
-                    .of_server(&target.server)
+                    .with_server(&target.server)
             }
         })
     }
 
     /// The servers that this client may see.
-    pub fn servers(&self) -> Vec<Arc<Server>> {
+    pub fn servers(&self) -> Vec<Arc<ServerHandle>> {
         self.shared.gateway.servers_of(&self.view)
     }
 
@@ -131,7 +131,7 @@ impl<'a> RequestContext<'a> {
     pub fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
         let failure = unknown(kind, name, self.instead(kind));
         match self.view.named_by(name) {
-            Some(server) => of_absent(&self.shared.gateway.registry, failure, &server),
+            Some(server) => with_server_status(&self.shared.gateway.registry, failure, &server),
             None => failure,
         }
     }
@@ -141,16 +141,16 @@ impl<'a> RequestContext<'a> {
     pub fn absent(&self, uri: &str, server: Option<ServerName>) -> Failure {
         let failure = unknown_resource(uri);
         match server {
-            Some(server) => of_absent(&self.shared.gateway.registry, failure, &server),
+            Some(server) => with_server_status(&self.shared.gateway.registry, failure, &server),
             None => failure,
         }
     }
 
     /// A hint for calling tools that the profile does not list.
     pub fn instead(&self, kind: FailureKind) -> &'static str {
-        let snapshot = self.view.shown();
-        let hidden = kind == FailureKind::ToolNotFound && !snapshot.shows(ListKind::Tools);
-        if hidden && snapshot.own_tools().contains(&Group::Meta) {
+        let snapshot = self.view.snapshot();
+        let hidden = kind == FailureKind::ToolNotFound && !snapshot.lists_kind(ListKind::Tools);
+        if hidden && snapshot.own_tools().contains(&OwnToolGroup::Meta) {
             "; servers' tools are found by search_tools, and called by execute_tool"
         } else {
             ""
@@ -158,7 +158,11 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Calls the target. Its original name replaces the exposed name in the request.
-    pub async fn forward(self, target: &Target, exposed: &Text<'_>) -> Result<Answer, Failure> {
+    pub async fn forward(
+        self,
+        target: &ItemTarget,
+        exposed: &Text<'_>,
+    ) -> Result<CallAnswer, Failure> {
         let server = self
             .shared
             .gateway
@@ -166,7 +170,7 @@ impl<'a> RequestContext<'a> {
             .named(&target.server)
             .ok_or_else(|| {
                 Failure::new(FailureKind::ServerNotFound, "the server has gone")
-                    .of_server(&target.server)
+                    .with_server(&target.server)
             })?;
         self.check_state(&server)?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
@@ -189,18 +193,18 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Checks that the server issued the request's `requestState`. No other server understands it.
-    pub fn check_state(&self, server: &Server) -> Result<(), Failure> {
+    pub fn check_state(&self, server: &ServerHandle) -> Result<(), Failure> {
         match self.state_server {
             Some(issuer) if issuer != server.name.as_str() || !server.speaks_modern() => {
                 let failure = Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE);
-                Err(failure.of_server(&server.name))
+                Err(failure.with_server(&server.name))
             }
             _ => Ok(()),
         }
     }
 
     /// Forwards a request about a resource. Returns the target and the answer.
-    pub async fn resource(mut self) -> Result<(Target, Answer), Failure> {
+    pub async fn resource(mut self) -> Result<(ItemTarget, CallAnswer), Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         self.settled().await;
         let target = match self.shared.gateway.owner(&self.view, &uri.value) {
@@ -214,7 +218,7 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Finds the server of a resource that is in no list. Cancelling the call ends the search.
-    pub async fn find_owner(&mut self, uri: &str) -> Result<Target, Failure> {
+    pub async fn find_owner(&mut self, uri: &str) -> Result<ItemTarget, Failure> {
         let (shared, view) = (self.shared, self.view.clone());
         let searching = shared.gateway.find_owner(&view, uri);
         let cancelled = async {
@@ -247,8 +251,8 @@ fn request(
     address: &Address<'_>,
     exposed: &Text<'_>,
     original: &Arc<str>,
-) -> Result<Request, Failure> {
-    Request::new(frame.clone(), address.progress_token)
+) -> Result<CallRequest, Failure> {
+    CallRequest::new(frame.clone(), address.progress_token)
         .map(|request| request.renamed(exposed, original))
         .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
@@ -256,11 +260,11 @@ fn request(
 /// Replaces the state in an answer that asks the client by a sealed name for this client.
 fn restated(
     shared: &SharedState,
-    client: &Client,
-    target: &Target,
+    client: &CallClient,
+    target: &ItemTarget,
     frame: &Frame,
-    answer: Answer,
-) -> Answer {
+    answer: CallAnswer,
+) -> CallAnswer {
     let (principal, server) = (&client.principal, target.server.as_str());
     shared
         .names

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join;
 use mainstay_core::{
-    catalog::Target,
+    catalog::ItemTarget,
     era::{LogLevel, code},
     failure::Failure,
     ids::ServerName,
@@ -110,7 +110,7 @@ impl RequestContext<'_> {
     /// notifications before the answer are forwarded.
     async fn subscribe_isolated(
         self,
-        target: &Target,
+        target: &ItemTarget,
         isolated_session: &IsolatedSession,
     ) -> Result<RpcReply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;

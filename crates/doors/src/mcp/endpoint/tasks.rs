@@ -4,12 +4,12 @@
 use std::{borrow::Cow, sync::Arc};
 
 use mainstay_core::{
-    catalog::Target,
+    catalog::ItemTarget,
     era::{code, tasks},
     message::{Method, Text},
     principal::Principal,
 };
-use mainstay_gateway::{View, calls::NameKind, supervisor::Server};
+use mainstay_gateway::{View, calls::NameKind, supervisor::ServerHandle};
 use mainstay_transport::Frame;
 
 use super::request::RequestContext;
@@ -45,7 +45,7 @@ pub fn find(
     view: &View,
     principal: &Principal,
     name: &str,
-) -> Option<(Arc<Server>, String)> {
+) -> Option<(Arc<ServerHandle>, String)> {
     let (server, original_id) = shared.names.open(NameKind::Task, principal, name)?;
     let server = shared.gateway.registry.server(server).ok()?;
     let is_seen = view.has_server(&server.name);
@@ -67,7 +67,7 @@ impl RequestContext<'_> {
         let Some((server, original_id)) = find(shared, &self.view, &principal, &name.value) else {
             return RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN);
         };
-        let owner = Target {
+        let owner = ItemTarget {
             server: server.name.clone(),
             original: original_id.into(),
         };

@@ -4,14 +4,14 @@ use std::{borrow::Cow, sync::Arc};
 
 use mainstay_core::{
     catalog::{ListKind, without_output_schema},
-    era::{Era, LogLevel, code, listen::Filter, modern},
+    era::{Era, LogLevel, code, listen::ListenFilter, modern},
     failure::{Failure, FailureKind},
-    message::{self, Address, InvalidParams, Kind, Method, Reference},
+    message::{self, Address, InvalidParams, MessageKind, Method, Reference},
 };
 use mainstay_gateway::{
     View,
-    calls::{Answer, Request, Upstream},
-    supervisor::{IsolatedSession, Server, SessionSettings},
+    calls::{CallAnswer, CallRequest, Upstream},
+    supervisor::{IsolatedSession, ServerHandle, SessionSettings},
 };
 use mainstay_transport::Frame;
 
@@ -60,7 +60,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
             (frame, &readdressed)
         }
     };
-    let Some(mut request) = Request::new(frame.clone(), address.progress_token) else {
+    let Some(mut request) = CallRequest::new(frame.clone(), address.progress_token) else {
         return RpcReply::error(id, code::INVALID_REQUEST, "a request is expected");
     };
     if let Some(method) = frame.method().filter(|method| tasks::is_about_one(*method)) {
@@ -94,7 +94,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         let reach = Reach::new(&sink.client, view);
         return objects::read(shared, Some(reach), id, &uri.value, era, cancelled).await;
     }
-    let list = frame.method().and_then(ListKind::of);
+    let list = frame.method().and_then(ListKind::for_method);
     let edited_list =
         list.filter(|kind| view.may_hide(*kind) || (*kind == ListKind::Tools && cuts_results));
     let setting_request = match &upstream {
@@ -134,7 +134,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
 /// for an unknown name.
 fn hidden_item(
     view: &View,
-    server: &Server,
+    server: &ServerHandle,
     frame: &Frame,
     address: &Address<'_>,
 ) -> Option<Failure> {
@@ -160,7 +160,7 @@ fn hidden_item(
             }
         },
         Method::Listen if view.may_hide(ListKind::Resources) => {
-            let filter = Filter::read(frame.params()?).ok()?;
+            let filter = ListenFilter::read(frame.params()?).ok()?;
             let hidden = filter.uris.iter().find(|uri| is_hidden_resource(uri));
             hidden.map(|uri| unknown_resource(uri))
         }
@@ -168,7 +168,7 @@ fn hidden_item(
     }
 }
 
-fn hidden_prompt(view: &View, server: &Server, name: &str) -> Option<Failure> {
+fn hidden_prompt(view: &View, server: &ServerHandle, name: &str) -> Option<Failure> {
     let is_hidden = view.hides_item(ListKind::Prompts, &server.name, name);
     is_hidden.then(|| unknown(FailureKind::PromptNotFound, name, ""))
 }
@@ -212,7 +212,7 @@ impl SettingRequest {
         Some(Self { settings, kind })
     }
 
-    fn apply_answer(self, answer: &Result<Answer, Failure>) {
+    fn apply_answer(self, answer: &Result<CallAnswer, Failure>) {
         let is_granted = matches!(answer, Ok(answer) if answer.frame.result().is_some());
         match self.kind {
             SettingRequestKind::Level(level) if is_granted => self.settings.set_log_level(level),
@@ -238,7 +238,7 @@ fn edited(
     is_hidden: impl Fn(ListKind, &str) -> bool,
     cuts_results: bool,
 ) -> Option<String> {
-    let Kind::Response { id: span, body, .. } = answer.envelope().kind else {
+    let MessageKind::Response { id: span, body, .. } = answer.envelope().kind else {
         return None;
     };
     let list = message::locate(answer.text(), body, &[kind.member()])?;
@@ -267,7 +267,7 @@ fn edited(
 /// client's settings are stored in the client session.
 pub async fn share(
     session: &Arc<ClientSession>,
-    server: &Arc<Server>,
+    server: &Arc<ServerHandle>,
     context: RequestContext<'_>,
 ) -> RpcReply {
     let id = context.id();

@@ -10,10 +10,10 @@ use mainstay_core::{
     principal::Principal,
 };
 use mainstay_gateway::{
-    calls::{self, BoundNames, Questions},
-    supervisor::{Asks, Cause, Server, SessionSettings},
+    calls::{self, BoundNames, ClientQuestions},
+    supervisor::{Asks, Cause, ServerHandle, SessionSettings},
 };
-use mainstay_transport::{Listener, Notice, Question};
+use mainstay_transport::{Listener, Notice, ServerQuestion};
 
 use super::outbox::Outbox;
 
@@ -21,7 +21,7 @@ use super::outbox::Outbox;
 #[derive(Clone, Debug)]
 pub struct ClientSinks {
     pub outbox: Arc<Outbox>,
-    pub questions: Arc<Questions>,
+    pub questions: Arc<ClientQuestions>,
     /// See `Client::bound`.
     pub bound: Option<BoundNames>,
 }
@@ -32,7 +32,7 @@ impl Default for ClientSinks {
         let notices = Arc::clone(&outbox);
         Self {
             outbox,
-            questions: Arc::new(Questions::with_notices(notices)),
+            questions: Arc::new(ClientQuestions::with_notices(notices)),
             bound: None,
         }
     }
@@ -67,10 +67,10 @@ impl ClientSinks {
         &self,
         caller: &Caller,
         server: &ServerName,
-        question: Question,
-    ) -> Result<(), Question> {
+        question: ServerQuestion,
+    ) -> Result<(), ServerQuestion> {
         let params = question.frame().params().unwrap_or("{}");
-        if !caller.takes(question.method(), params) {
+        if !caller.accepts(question.method(), params) {
             return Err(question);
         }
         let request = self.questions.enter(server, question)?;
@@ -82,7 +82,7 @@ impl ClientSinks {
     /// unchanged.
     pub fn server_listener(
         &self,
-        server: &Arc<Server>,
+        server: &Arc<ServerHandle>,
         caller: &Caller,
         principal: &Principal,
     ) -> Arc<dyn Listener> {
@@ -93,7 +93,7 @@ impl ClientSinks {
     /// client used.
     pub fn profile_listener(
         &self,
-        server: &Arc<Server>,
+        server: &Arc<ServerHandle>,
         caller: &Caller,
         principal: &Principal,
         settings: Arc<SessionSettings>,
@@ -103,7 +103,7 @@ impl ClientSinks {
 
     fn isolated(
         &self,
-        server: &Arc<Server>,
+        server: &Arc<ServerHandle>,
         caller: &Caller,
         principal: &Principal,
         settings: Option<Arc<SessionSettings>>,
@@ -126,7 +126,7 @@ struct SoleClient {
 }
 
 impl Asks for SoleClient {
-    fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question> {
+    fn ask(&self, server: &ServerName, question: ServerQuestion) -> Result<(), ServerQuestion> {
         self.client_sinks.ask(&self.caller, server, question)
     }
 }
@@ -134,7 +134,7 @@ impl Asks for SoleClient {
 #[derive(Debug)]
 struct Isolated {
     client_sinks: ClientSinks,
-    server: Arc<Server>,
+    server: Arc<ServerHandle>,
     caller: Caller,
     principal: Principal,
     /// The settings of the client for this session, on a profile.
@@ -147,11 +147,11 @@ impl Isolated {
         let frame = &notice.frame;
         match notice.method {
             Method::ResourceUpdated => {
-                let used = settings.used(&frame.text_param("uri")?)?;
+                let used = settings.client_uri(&frame.text_param("uri")?)?;
                 Some(frame.with_param("uri", &message::quote(&used)))
             }
             Method::LogMessage => {
-                let is_requested = settings.hears(calls::log_level(frame));
+                let is_requested = settings.accepts_level(calls::log_level(frame));
                 is_requested.then(|| frame.one_line())
             }
             changed if is_list_change(changed) => {
@@ -164,7 +164,7 @@ impl Isolated {
 }
 
 impl Listener for Isolated {
-    fn hear(&self, notice: Notice) {
+    fn take_notice(&self, notice: Notice) {
         let text = match &self.settings {
             Some(settings) => self.profile_message(settings, &notice),
             None => Some(notice.frame.one_line()),
@@ -175,7 +175,7 @@ impl Listener for Isolated {
     }
 
     /// The session has only one client, so the question is for that client.
-    fn ask(&self, mut question: Question) {
+    fn ask(&self, mut question: ServerQuestion) {
         let config = self.server.config();
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
@@ -190,7 +190,7 @@ impl Listener for Isolated {
         let Err(mut question) = sent else {
             return;
         };
-        question.noted(None);
+        question.set_note(None);
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {

@@ -8,7 +8,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::Instant;
 
 use super::session::ClientSession;
-use mainstay_doorway::peer::Peer;
+use mainstay_doorway::peer::LimitedPeer;
 
 /// Maximum number of stale entries in a queue, in addition to one for each session. A longer queue
 /// is rebuilt.
@@ -31,14 +31,14 @@ pub struct Crowd {
 #[derive(Debug)]
 struct CrowdState {
     sessions: HashMap<Box<str>, Member>,
-    peers: HashMap<Peer, Queue>,
+    peers: HashMap<LimitedPeer, Queue>,
     next: u64,
 }
 
 #[derive(Debug)]
 struct Member {
     session: Arc<ClientSession>,
-    peer: Peer,
+    peer: LimitedPeer,
     number: u64,
 }
 
@@ -151,7 +151,7 @@ impl Crowd {
     /// Gives a session a place. If its peer has reached its limit, the peer's longest idle session
     /// is removed. If all places are occupied, the longest idle session of the peer with the most
     /// sessions is removed.
-    pub fn admit(&self, session: &Arc<ClientSession>, peer: Peer) -> Admitted {
+    pub fn admit(&self, session: &Arc<ClientSession>, peer: LimitedPeer) -> Admitted {
         let mut state = self.write();
         if let Some(existing) = state.sessions.get(&session.id) {
             return Admitted::Existing(Arc::clone(&existing.session));
@@ -186,7 +186,7 @@ impl Crowd {
 }
 
 impl CrowdState {
-    fn insert(&mut self, session: Arc<ClientSession>, peer: Peer) {
+    fn insert(&mut self, session: Arc<ClientSession>, peer: LimitedPeer) {
         let number = self.next;
         self.next += 1;
         let queue = self.peers.entry(peer.clone()).or_default();
@@ -255,8 +255,8 @@ mod tests {
         ClientSession::new(id, caller, door, principal, scope, backend, client_sinks).into()
     }
 
-    fn peer(number: u8) -> Peer {
-        Peer::of(&Principal::Anonymous, [192, 0, 2, number].into())
+    fn peer(number: u8) -> LimitedPeer {
+        LimitedPeer::for_principal(&Principal::Anonymous, [192, 0, 2, number].into())
     }
 
     fn crowd(all: usize, of_one: usize) -> Crowd {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     /// Admits a session one second later. Returns the id of the session that it replaced.
-    async fn enter(crowd: &Crowd, id: &str, peer: Peer) -> Option<String> {
+    async fn enter(crowd: &Crowd, id: &str, peer: LimitedPeer) -> Option<String> {
         advance(Duration::from_secs(1)).await;
         match crowd.admit(&session(id), peer) {
             Admitted::In(evicted) => evicted.map(|evicted| evicted.id.to_string()),
@@ -335,13 +335,15 @@ mod tests {
 
     #[test]
     fn addresses_of_one_network_are_one_peer() {
-        let peer_at =
-            |address: &str| Peer::of(&Principal::Anonymous, address.parse().expect("one"));
+        let peer_at = |address: &str| {
+            LimitedPeer::for_principal(&Principal::Anonymous, address.parse().expect("one"))
+        };
         assert_eq!(peer_at("2001:db8::1"), peer_at("2001:db8::2:3"));
         assert_ne!(peer_at("2001:db8::1"), peer_at("2001:db8:0:1::1"));
         assert_eq!(peer_at("::ffff:192.0.2.1"), peer_at("192.0.2.1"));
         assert_ne!(peer_at("192.0.2.1"), peer_at("192.0.2.2"));
-        let operator = |address: [u8; 4]| Peer::of(&Principal::Operator, address.into());
+        let operator =
+            |address: [u8; 4]| LimitedPeer::for_principal(&Principal::Operator, address.into());
         assert_eq!(operator([192, 0, 2, 1]), operator([192, 0, 2, 2]));
     }
 }

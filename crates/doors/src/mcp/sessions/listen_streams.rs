@@ -9,11 +9,11 @@ use std::{
 };
 
 use mainstay_core::{
-    era::listen::{Filter, tagged},
+    era::listen::{ListenFilter, tagged},
     ids::{ProfileName, ServerName},
-    message::{self, Method, Object},
+    message::{self, JsonObjectEditor, Method},
 };
-use mainstay_gateway::{calls::Client, registry::Profile};
+use mainstay_gateway::{calls::CallClient, registry::PublishedProfile};
 use mainstay_transport::Frame;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -37,7 +37,7 @@ pub struct ListenStream {
     id: Box<str>,
     /// `None` for a stream of one pooled session.
     audience: Option<Audience>,
-    filter: Filter,
+    filter: ListenFilter,
     opened: Instant,
     pub outbox: Outbox,
 }
@@ -46,7 +46,7 @@ pub struct ListenStream {
 #[derive(Debug)]
 pub enum Audience {
     /// A client of a profile.
-    Profile(Arc<Profile>, Arc<Client>),
+    Profile(Arc<PublishedProfile>, Arc<CallClient>),
     /// A client of one server's shared session.
     Server(ServerName),
 }
@@ -91,7 +91,7 @@ impl ListenStreams {
         &self,
         name: &str,
         id: &str,
-        filter: Filter,
+        filter: ListenFilter,
         audience: Option<Audience>,
     ) -> Option<Arc<ListenStream>> {
         let mut open = self.open();
@@ -152,7 +152,10 @@ impl ListenStreams {
         {
             return;
         }
-        let mut params = update.params().and_then(Object::read).unwrap_or_default();
+        let mut params = update
+            .params()
+            .and_then(JsonObjectEditor::read)
+            .unwrap_or_default();
         params.set_text("uri", uri);
         listen.push(Method::ResourceUpdated, &params.to_string());
     }
@@ -172,7 +175,7 @@ impl ListenStream {
     }
 
     fn notify_change(&self, changed: Method) {
-        if self.filter.wants(changed) {
+        if self.filter.includes(changed) {
             self.push(changed, "{}");
         }
     }

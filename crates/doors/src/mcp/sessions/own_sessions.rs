@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{era::LogLevel, ids::ServerName};
-use mainstay_gateway::supervisor::{IsolatedSession, Server};
-use mainstay_transport::Session;
+use mainstay_gateway::supervisor::{IsolatedSession, ServerHandle};
+use mainstay_transport::UpstreamSession;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
@@ -31,7 +31,7 @@ impl OwnSessions {
     /// was replaced by another one with the same name.
     pub fn get_or_open(
         &self,
-        server: &Arc<Server>,
+        server: &Arc<ServerHandle>,
         open: impl FnOnce() -> IsolatedSession,
     ) -> Arc<IsolatedSession> {
         let mut map = self.map();
@@ -46,7 +46,7 @@ impl OwnSessions {
     }
 
     /// The sessions that are open.
-    pub fn live(&self) -> Vec<Arc<Session>> {
+    pub fn live(&self) -> Vec<Arc<UpstreamSession>> {
         let sessions = self.all();
         sessions
             .iter()

@@ -18,10 +18,10 @@ use mainstay_core::{
     principal::Principal,
 };
 use mainstay_gateway::{
-    calls::Client,
-    supervisor::{HeldRequests, IsolatedSession, Server, SessionSettings, UseGuard},
+    calls::CallClient,
+    supervisor::{HeldRequests, IsolatedSession, ServerHandle, SessionSettings, UseGuard},
 };
-use mainstay_transport::{self as transport, Listener, Notice, Question, Session};
+use mainstay_transport::{self as transport, Listener, Notice, ServerQuestion, UpstreamSession};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
@@ -49,7 +49,7 @@ pub struct Pooled {
     parked: AtomicUsize,
     /// The log level that was last set, and the session in which it was set. A new session does not
     /// know it.
-    logs: Mutex<Option<(Weak<Session>, LogLevel)>>,
+    logs: Mutex<Option<(Weak<UpstreamSession>, LogLevel)>>,
     audience: Arc<Audience>,
 }
 
@@ -68,7 +68,7 @@ impl Pool {
 
     /// A session of this server for this client. A session with a call that waits for a person is
     /// not shared: on a pipe, the next question could not be attributed to a call.
-    pub fn lease(&self, server: &Arc<Server>, client: &Client) -> Lease {
+    pub fn lease(&self, server: &Arc<ServerHandle>, client: &CallClient) -> Lease {
         let capabilities = match server.config().server_requests {
             // The server's requests are rejected. It must not wait for an answer that cannot come.
             Some(ServerRequests::Reject) => "{}".into(),
@@ -117,7 +117,7 @@ impl Pool {
 }
 
 impl Pooled {
-    fn new(server: &Arc<Server>, capabilities: &str, principal: Principal) -> Self {
+    fn new(server: &Arc<ServerHandle>, capabilities: &str, principal: Principal) -> Self {
         let declared = ClientCapabilities::read(capabilities);
         let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared);
         let audience = Arc::<Audience>::default();
@@ -233,7 +233,7 @@ impl Drop for Waiting {
 /// Handles messages of a pooled session that belong to no call.
 #[derive(Debug)]
 struct Unattributed {
-    server: Arc<Server>,
+    server: Arc<ServerHandle>,
     audience: Arc<Audience>,
     held_requests: OnceLock<Weak<HeldRequests>>,
 }
@@ -241,7 +241,7 @@ struct Unattributed {
 impl Listener for Unattributed {
     /// Forwards changes to the listeners. A log message without a request is dropped (specification
     /// 2026-07-28, "Logging").
-    fn hear(&self, notice: Notice) {
+    fn take_notice(&self, notice: Notice) {
         let Audience {
             listen_streams,
             subscriptions,
@@ -259,7 +259,7 @@ impl Listener for Unattributed {
 
     /// The client of this question is unknown. The configuration answers a question for roots, or
     /// it waits for the next call of such a client. Any other question is refused.
-    fn ask(&self, question: Question) {
+    fn ask(&self, question: ServerQuestion) {
         if question.method() != Method::RootsList {
             return;
         }

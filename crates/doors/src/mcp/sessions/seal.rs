@@ -172,7 +172,7 @@ impl Seal {
             },
             endpoint,
             revision: *Revision::ALL.get(index)?,
-            capabilities: ClientCapabilities::of_bits(bits),
+            capabilities: ClientCapabilities::from_bits(bits),
             client_info,
             has_whole_name,
         })

@@ -14,12 +14,14 @@ use mainstay_core::{
     era::{Caller, LogLevel, Revision},
     ids::ServerName,
     principal::Principal,
-    record::{Door, Origin},
+    record::{CallOrigin, Door},
 };
 use mainstay_gateway::{
-    calls::{BoundNames, CallSink, CallStream, Cancel, Client, Questions, SealedNames, origin},
-    registry::Profile,
-    supervisor::{IsolatedSession, Server},
+    calls::{
+        BoundNames, CallClient, CallSink, CallStream, Cancel, ClientQuestions, SealedNames, origin,
+    },
+    registry::PublishedProfile,
+    supervisor::{IsolatedSession, ServerHandle},
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -31,9 +33,9 @@ use super::{client_sinks::ClientSinks, outbox::Outbox, own_sessions::OwnSessions
 #[derive(Clone, Debug)]
 pub enum EndpointScope {
     /// `/mcp` and `/mcp/<profile>`: the servers of a profile with a merged catalog.
-    Profile(Arc<Profile>),
+    Profile(Arc<PublishedProfile>),
     /// `/servers/<name>/mcp`: one server, unchanged.
-    One(Arc<Server>),
+    One(Arc<ServerHandle>),
 }
 
 impl EndpointScope {
@@ -56,12 +58,12 @@ impl EndpointScope {
     }
 
     /// The origin of this client's calls in records.
-    pub fn origin(&self, door: Door, caller: &Caller, principal: &Principal) -> Origin {
+    pub fn origin(&self, door: Door, caller: &Caller, principal: &Principal) -> CallOrigin {
         let profile = match self {
             Self::Profile(profile) if !profile.name.is_default() => Some(profile.name.to_string()),
             Self::Profile(_) | Self::One(_) => None,
         };
-        Origin {
+        CallOrigin {
             profile,
             ..origin(door, caller, principal)
         }
@@ -88,11 +90,11 @@ impl EndpointScope {
 /// The target of a session's requests.
 #[derive(Debug)]
 pub enum Backend {
-    Aggregate(Arc<Profile>),
+    Aggregate(Arc<PublishedProfile>),
     Transparent(Arc<IsolatedSession>),
     /// A server whose single session is shared, or that opens no sessions. The client session then
     /// stores the client's settings.
-    Shared(Arc<Server>),
+    Shared(Arc<ServerHandle>),
 }
 
 /// Maximum number of calls in flight in one session. Calls continue after their connection has
@@ -126,9 +128,9 @@ pub struct ClientSession {
     pub outbox: Arc<Outbox>,
     pub replay: Replay,
     /// The client as servers see it.
-    pub client: Arc<Client>,
+    pub client: Arc<CallClient>,
     /// Open questions of servers to the client.
-    pub questions: Arc<Questions>,
+    pub questions: Arc<ClientQuestions>,
     /// Its isolated upstream sessions, on a profile.
     pub own_sessions: OwnSessions,
     log_level: Mutex<Option<LogLevel>>,
@@ -160,7 +162,7 @@ impl ClientSession {
         client_sinks: ClientSinks,
     ) -> Self {
         let (questions, bound) = (client_sinks.questions, client_sinks.bound);
-        let origin = Origin {
+        let origin = CallOrigin {
             session: Some(name_of(&id)),
             ..scope.origin(door, &caller, &principal)
         };
@@ -172,7 +174,8 @@ impl ClientSession {
             outbox: client_sinks.outbox,
             replay: Replay::default(),
             client: Arc::new(
-                Client::of_session(caller, principal, origin, Arc::clone(&questions)).bound(bound),
+                CallClient::with_session(caller, principal, origin, Arc::clone(&questions))
+                    .bound(bound),
             ),
             questions,
             own_sessions: OwnSessions::default(),

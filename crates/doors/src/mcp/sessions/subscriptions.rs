@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use mainstay_core::{catalog::Target, ids::ServerName};
-use mainstay_transport::Session;
+use mainstay_core::{catalog::ItemTarget, ids::ServerName};
+use mainstay_transport::UpstreamSession;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::OwnedMutexGuard, time::timeout};
 
@@ -33,8 +33,8 @@ pub struct SubscribedResource {
     pub uri: Box<str>,
 }
 
-impl From<Target> for SubscribedResource {
-    fn from(target: Target) -> Self {
+impl From<ItemTarget> for SubscribedResource {
+    fn from(target: ItemTarget) -> Self {
         Self {
             server: target.server,
             uri: (*target.original).into(),
@@ -125,7 +125,7 @@ impl Subscriptions {
     }
 
     /// Subscribes again in a new session of the server, if the resource still has subscribers.
-    pub async fn renew(&self, resource: &SubscribedResource, upstream: &Session) {
+    pub async fn renew(&self, resource: &SubscribedResource, upstream: &UpstreamSession) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
             let subscribed = timeout(BACKGROUND_LIMIT, subscribe(upstream, &resource.uri)).await;
@@ -137,7 +137,7 @@ impl Subscriptions {
 
     /// Unsubscribes at the server after the last subscriber has left, unless another one has come
     /// since.
-    pub async fn release(&self, resource: &SubscribedResource, upstream: &Session) {
+    pub async fn release(&self, resource: &SubscribedResource, upstream: &UpstreamSession) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
             return;
@@ -231,7 +231,7 @@ impl Subscriptions {
 }
 
 /// Asks a server for notifications about changes of a resource. Returns true if the server accepts.
-pub async fn subscribe(upstream: &Session, uri: &str) -> bool {
+pub async fn subscribe(upstream: &UpstreamSession, uri: &str) -> bool {
     let subscribed = upstream.subscribe(uri).await;
     if let Err(error) = &subscribed {
         tracing::debug!(uri, %error, "a resource was not subscribed to");

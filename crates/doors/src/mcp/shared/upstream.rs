@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use mainstay_core::{catalog::Target, era::LogLevel, ids::ServerName};
-use mainstay_gateway::supervisor::Server;
-use mainstay_transport::Session;
+use mainstay_core::{catalog::ItemTarget, era::LogLevel, ids::ServerName};
+use mainstay_gateway::supervisor::ServerHandle;
+use mainstay_transport::UpstreamSession;
 use parking_lot::MutexGuard;
 use tokio::sync::oneshot;
 
@@ -21,7 +21,7 @@ const LOG_LEVEL_LIMIT: Duration = Duration::from_secs(10);
 impl SharedState {
     /// Subscribes a stream to a resource. Only the first subscription goes to the server. Returns
     /// true if the server accepts.
-    pub async fn subscribe(&self, target: Target, stream: &str, uri: &str) -> bool {
+    pub async fn subscribe(&self, target: ItemTarget, stream: &str, uri: &str) -> bool {
         let Some(server) = self.gateway.registry.named(&target.server) else {
             return false;
         };
@@ -78,7 +78,7 @@ impl SharedState {
             .in_background(async move { subscriptions.release(&resource, &session).await });
     }
 
-    fn shared_session(&self, server: &ServerName) -> Option<Arc<Session>> {
+    fn shared_session(&self, server: &ServerName) -> Option<Arc<UpstreamSession>> {
         self.gateway
             .registry
             .server(server.as_str())
@@ -128,7 +128,7 @@ impl SharedState {
     }
 
     /// Returns a receiver that resolves when the server has answered.
-    fn set_log_level(&self, server: &Arc<Server>) -> Option<oneshot::Receiver<()>> {
+    fn set_log_level(&self, server: &Arc<ServerHandle>) -> Option<oneshot::Receiver<()>> {
         let for_requests = *self.requested_log_level();
         let level: LogLevel = self
             .sessions

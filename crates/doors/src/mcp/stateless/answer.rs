@@ -5,32 +5,34 @@ use std::sync::Arc;
 use mainstay_core::{
     era::{
         Caller, code,
-        headers::Inbound,
+        headers::InboundHeaders,
         modern::{self, RequestRefusal},
-        questions::{self, Answers},
+        questions::{self, QuestionAnswers},
     },
     message::{self, InvalidParams},
     principal::Principal,
-    record::{Door, Origin},
+    record::{CallOrigin, Door},
 };
-use mainstay_gateway::calls::{self, CallSink, CallStream, Client, Closed, Receipt, RequestedCall};
+use mainstay_gateway::calls::{self, CallClient, CallSink, CallStream, Receipt};
 use mainstay_transport::Frame;
 use tokio::sync::oneshot;
 
 use super::{
     call::StatelessCall,
     context::Stateless,
-    request::StatelessRequest,
+    request::{StatelessRequest, close},
     suspended::{self, InputRounds, Parts},
 };
 use crate::mcp::{
     reply::{RpcReply, UNKNOWN_STATE, id},
     sessions::{pool::Seat, session::EndpointScope},
-    shared::SharedState,
 };
 
 /// The client that a request describes, if its headers and `_meta` are valid.
-pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, RequestRefusal> {
+pub fn admit(
+    frame: &Frame,
+    headers: Option<&InboundHeaders<'_>>,
+) -> Result<Caller, RequestRefusal> {
     let method = frame.method_name();
     let (meta, _) = modern::admit(frame.text(), frame.envelope(), &method, headers)?;
     Ok(Caller::modern(&meta)?)
@@ -51,21 +53,6 @@ pub fn refusal_text(id: &str, refused: &RequestRefusal) -> String {
     )
 }
 
-/// Closes the receipt of a request.
-pub async fn close(
-    shared: &SharedState,
-    scope: &EndpointScope,
-    origin: impl FnOnce() -> Arc<Origin>,
-    frame: &Frame,
-    receipt: Receipt,
-    reply: RpcReply,
-) -> Closed<RpcReply> {
-    let requested_call = || Some(RequestedCall::of(frame)?.at(scope.server()));
-    receipt
-        .close(&shared.gateway.calls, reply, origin, requested_call)
-        .await
-}
-
 /// A request that was admitted, with its client.
 struct AdmittedRequest<'a> {
     stateless: &'a Arc<Stateless>,
@@ -73,7 +60,7 @@ struct AdmittedRequest<'a> {
     principal: Principal,
     frame: Frame,
     caller: Caller,
-    origin: Origin,
+    origin: CallOrigin,
     receipt: Receipt,
 }
 
@@ -88,7 +75,7 @@ pub fn answer(
 ) -> StatelessCall {
     let receipt = Receipt::new();
     if let (Some(sole), Door::McpStdio) = (stateless.shared.gateway.registry.sole(), door) {
-        sole.hear(&caller.capabilities);
+        sole.note_request(&caller.capabilities);
     }
     let origin = scope.origin(door, &caller, &principal);
     // A request that brings answers was counted at its first attempt.
@@ -145,7 +132,7 @@ impl AdmittedRequest<'_> {
     }
 
     /// Goes on with the suspended call that the answers belong to.
-    fn resume(self, answers: Answers) -> StatelessCall {
+    fn resume(self, answers: QuestionAnswers) -> StatelessCall {
         let (sink, messages) = plain_sink(self.caller, self.principal, self.origin);
         let shared = Arc::clone(&self.stateless.shared);
         let (scope, frame, receipt) = (self.scope, self.frame, self.receipt);
@@ -166,7 +153,8 @@ impl AdmittedRequest<'_> {
         let shared = &self.stateless.shared;
         let bound = self.scope.bound(&shared.names, &self.principal);
         let log_level = self.caller.log_level;
-        let client = Client::unasked(self.caller, self.principal, self.origin).bound(bound);
+        let client =
+            CallClient::without_questions(self.caller, self.principal, self.origin).bound(bound);
         let (sink, messages) = CallSink::new(Arc::new(client), log_level);
         let (cancel, cancelled) = oneshot::channel();
         let request = StatelessRequest {
@@ -192,7 +180,7 @@ impl AdmittedRequest<'_> {
             self.principal.clone(),
             self.origin.clone(),
         );
-        let client = Client::in_rounds(
+        let client = CallClient::in_rounds(
             self.caller,
             self.principal.clone(),
             self.origin,
@@ -228,16 +216,16 @@ impl AdmittedRequest<'_> {
 }
 
 /// A sink for what a client gets that cannot be asked questions, and the messages in it.
-fn plain_sink(caller: Caller, principal: Principal, origin: Origin) -> (CallSink, CallStream) {
+fn plain_sink(caller: Caller, principal: Principal, origin: CallOrigin) -> (CallSink, CallStream) {
     let log_level = caller.log_level;
     CallSink::new(
-        Arc::new(Client::unasked(caller, principal, origin)),
+        Arc::new(CallClient::without_questions(caller, principal, origin)),
         log_level,
     )
 }
 
 /// The answers and the state that a request brings from earlier attempts.
-fn answers(frame: &Frame) -> Result<Option<Answers>, InvalidParams> {
+fn answers(frame: &Frame) -> Result<Option<QuestionAnswers>, InvalidParams> {
     if !frame.envelope().brings_answers() || !frame.method().is_some_and(questions::may_ask) {
         return Ok(None);
     }

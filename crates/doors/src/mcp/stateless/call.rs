@@ -5,7 +5,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use mainstay_gateway::calls::{CallSink, CallStream, Calls, Cancel, Client, Closed, Detachable};
+use mainstay_gateway::calls::{
+    CallClient, CallSink, CallStream, Calls, Cancel, Closed, Detachable,
+};
 
 use crate::mcp::reply::RpcReply;
 
@@ -19,7 +21,7 @@ pub struct StatelessCall {
 impl StatelessCall {
     /// A call without messages before its reply.
     pub fn silent(reply: impl Future<Output = Closed<RpcReply>> + Send + 'static) -> Self {
-        let (_, messages) = CallSink::new(Client::nobody(), None);
+        let (_, messages) = CallSink::new(CallClient::nobody(), None);
         Self::joining(reply, messages)
     }
 

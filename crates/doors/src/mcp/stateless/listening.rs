@@ -4,18 +4,18 @@ use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{join, join_all};
 use mainstay_core::{
-    catalog::Target,
+    catalog::ItemTarget,
     era::{
         Era, code,
-        listen::{Filter, completed},
+        listen::{ListenFilter, completed},
     },
 };
 use mainstay_gateway::{
     View,
     calls::{CallSink, Calls},
-    supervisor::Server,
+    supervisor::ServerHandle,
 };
-use mainstay_transport::{Frame, Session};
+use mainstay_transport::{Frame, UpstreamSession};
 use tokio::{
     sync::{oneshot, watch},
     time::{Instant, timeout},
@@ -52,13 +52,13 @@ impl ListenRequest<'_> {
         id(self.frame)
     }
 
-    fn filter(&self) -> Result<Filter, RpcReply> {
-        Filter::read(self.frame.params().unwrap_or("{}"))
+    fn filter(&self) -> Result<ListenFilter, RpcReply> {
+        ListenFilter::read(self.frame.params().unwrap_or("{}"))
             .map_err(|error| RpcReply::error(self.id(), code::INVALID_PARAMS, &error.to_string()))
     }
 
     /// The filter of the request, without the resources that the client cannot see.
-    fn visible_filter(&self, server: &Server, view: &View) -> Result<Filter, RpcReply> {
+    fn visible_filter(&self, server: &ServerHandle, view: &View) -> Result<ListenFilter, RpcReply> {
         let mut filter = self.filter()?;
         (filter.uris).retain(|uri| view.has_resource(&server.name, uri));
         Ok(filter)
@@ -144,7 +144,7 @@ pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcRe
         subscribed = subscribed => subscribed,
         never = &mut news => match never {},
     };
-    let filter = Filter {
+    let filter = ListenFilter {
         uris: uris.into_iter().flatten().collect(),
         tasks: tasks.into_iter().flatten().collect(),
         ..requested
@@ -177,7 +177,7 @@ impl Drop for Listening<'_> {
 /// Listens to one legacy server through its shared session.
 pub async fn listen_to_shared_session(
     request: ListenRequest<'_>,
-    server: &Arc<Server>,
+    server: &Arc<ServerHandle>,
     view: &View,
 ) -> RpcReply {
     let requested = match request.visible_filter(server, view) {
@@ -196,17 +196,17 @@ pub async fn listen_to_shared_session(
         stateless,
         name: &name,
     };
-    let requested = requested.of(&session.greeting.capabilities);
+    let requested = requested.supported_by(&session.greeting.capabilities);
     let (shared, listen) = (&stateless.shared, &name);
     let subscribed = requested.uris.iter().map(|uri| async move {
-        let target = Target {
+        let target = ItemTarget {
             server: server.name.clone(),
             original: uri.as_str().into(),
         };
         let subscribed = timeout(SUBSCRIBE_LIMIT, shared.subscribe(target, listen, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
-    let filter = Filter {
+    let filter = ListenFilter {
         uris: join_all(subscribed).await.into_iter().flatten().collect(),
         ..requested
     };
@@ -239,7 +239,7 @@ pub async fn listen_to_pooled_session(
     };
     let audience = lease.audience();
     let name = audience.listen_streams.name();
-    let requested = requested.of(&session.greeting.capabilities);
+    let requested = requested.supported_by(&session.greeting.capabilities);
     let pooled_listener = PooledListener {
         calls: request.stateless.shared.gateway.calls.clone(),
         lease: &lease,
@@ -251,7 +251,7 @@ pub async fn listen_to_pooled_session(
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let uris: Vec<String> = join_all(subscribed).await.into_iter().flatten().collect();
-    let filter = Filter {
+    let filter = ListenFilter {
         uris: uris.clone(),
         ..requested
     };
@@ -282,7 +282,7 @@ impl PooledListener<'_> {
     }
 
     /// Subscribes to a resource. Only the first subscription goes to the server.
-    async fn subscribe(&self, session: &Session, uri: &str) -> bool {
+    async fn subscribe(&self, session: &UpstreamSession, uri: &str) -> bool {
         let subscriptions = &self.lease.audience().subscriptions;
         let subscribe_upstream = async || subscribe(session, uri).await;
         subscriptions
@@ -293,7 +293,7 @@ impl PooledListener<'_> {
     /// Reopens the session when it is lost. Changes in between are unknown.
     async fn upkeep(
         &self,
-        mut session: Arc<Session>,
+        mut session: Arc<UpstreamSession>,
         listen: &ListenStream,
         uris: &[String],
     ) -> Infallible {

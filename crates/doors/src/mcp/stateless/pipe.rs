@@ -15,9 +15,10 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::{
-    answer::{admit, answer, close, refusal},
+    answer::{admit, answer, refusal},
     call::StatelessCall,
     context::Stateless,
+    request::close,
 };
 use crate::mcp::{
     reply::{RpcReply, id},

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use mainstay_core::{
     era::{Era, code, listen::completed, modern},
     message::{self, Method},
+    record::CallOrigin,
 };
 use mainstay_gateway::{
     Gateway, View,
-    calls::{CallSink, Closed, Receipt, Upstream},
-    registry::Profile,
-    supervisor::Server,
+    calls::{CallSink, Closed, Receipt, RequestedCall, Upstream},
+    registry::PublishedProfile,
+    supervisor::ServerHandle,
 };
 use mainstay_transport::Frame;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    answer::close,
     context::Stateless,
     discovery,
     listening::{self, ListenRequest},
@@ -28,7 +28,23 @@ use crate::mcp::{
         pool::{Lease, Seat},
         session::EndpointScope,
     },
+    shared::SharedState,
 };
+
+/// Closes the receipt of a request.
+pub async fn close(
+    shared: &SharedState,
+    scope: &EndpointScope,
+    origin: impl FnOnce() -> Arc<CallOrigin>,
+    frame: &Frame,
+    receipt: Receipt,
+    reply: RpcReply,
+) -> Closed<RpcReply> {
+    let requested_call = || Some(RequestedCall::from_frame(frame)?.at(scope.server()));
+    receipt
+        .close(&shared.gateway.calls, reply, origin, requested_call)
+        .await
+}
 
 /// One request that is being answered.
 pub struct StatelessRequest {
@@ -144,7 +160,7 @@ impl StatelessRequest {
         reply.with_modern_code(id, method)
     }
 
-    fn view(&self, profile: &Arc<Profile>) -> View {
+    fn view(&self, profile: &Arc<PublishedProfile>) -> View {
         let client = &self.sink.client;
         self.gateway()
             .view(profile, &client.principal, &client.caller)
@@ -153,7 +169,11 @@ impl StatelessRequest {
     /// Selects the session that answers for one server: the shared session of a modern server, or a
     /// session of a legacy server for clients like this one. Returns the reply if Mainstay answers
     /// itself.
-    async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Serves, RpcReply> {
+    async fn upstream(
+        &self,
+        server: &Arc<ServerHandle>,
+        method: Method,
+    ) -> Result<Serves, RpcReply> {
         let id = id(&self.frame);
         self.gateway().registry.attempted(server).await;
         let limit = server.config().longest_start();

@@ -10,8 +10,8 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     View,
-    calls::{CallSink, Calls, Receipt, Request, Upstream},
-    supervisor::Server,
+    calls::{CallRequest, CallSink, Calls, Receipt, Upstream},
+    supervisor::ServerHandle,
 };
 use mainstay_transport::Frame;
 use tokio::{
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Notifications about tasks of one server for one client.
 pub struct TaskNews {
     calls: Calls,
-    server: Arc<Server>,
+    server: Arc<ServerHandle>,
     tasks: Vec<Task>,
     /// Sends messages to the client.
     sink: CallSink,
@@ -197,7 +197,7 @@ impl TaskNews {
     }
 }
 
-fn request(text: String) -> Option<Request> {
+fn request(text: String) -> Option<CallRequest> {
     let frame = Frame::read(text.into()).ok()?;
-    Request::new(frame, None)
+    CallRequest::new(frame, None)
 }

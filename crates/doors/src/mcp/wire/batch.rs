@@ -6,11 +6,11 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use mainstay_core::{
     era::code,
-    message::{self, Kind},
-    record::Origin,
+    message::{self, MessageKind},
+    record::CallOrigin,
 };
 use mainstay_gateway::calls::{Answering, CallSink, Closed, Receipt, RequestedCall};
-use mainstay_transport::{Frame, Unreadable};
+use mainstay_transport::{Frame, UnreadableMessage};
 
 use crate::mcp::{
     endpoint::dispatch,
@@ -43,7 +43,7 @@ pub async fn answer(
     let mut replies = Vec::new();
     for item in items {
         match Frame::read(item) {
-            Ok(frame) if matches!(frame.envelope().kind, Kind::Request { .. }) => {
+            Ok(frame) if matches!(frame.envelope().kind, MessageKind::Request { .. }) => {
                 let call = dispatch::answer(
                     Arc::clone(&shared),
                     Arc::clone(&session),
@@ -71,10 +71,11 @@ pub async fn answer(
 async fn refuse_one(
     shared: Arc<SharedState>,
     session: Arc<ClientSession>,
-    error: Unreadable,
+    error: UnreadableMessage,
 ) -> String {
     let origin = || Arc::clone(&session.client.origin);
-    let requested_call = || Some(RequestedCall::of_unreadable(&error)?.at(session.scope.server()));
+    let requested_call =
+        || Some(RequestedCall::from_unreadable(&error)?.at(session.scope.server()));
     let reply = Receipt::new().close(
         &shared.gateway.calls,
         RpcReply::unreadable(&error),
@@ -94,9 +95,9 @@ fn items(body: &Bytes) -> Result<Vec<Bytes>, RpcReply> {
     Ok(items)
 }
 
-fn messages(body: &Bytes) -> Result<Vec<Bytes>, Unreadable> {
-    let text = std::str::from_utf8(body).map_err(|_| Unreadable::Utf8)?;
-    let items = message::batch(text).map_err(Unreadable::Malformed)?;
+fn messages(body: &Bytes) -> Result<Vec<Bytes>, UnreadableMessage> {
+    let text = std::str::from_utf8(body).map_err(|_| UnreadableMessage::Utf8)?;
+    let items = message::batch(text).map_err(UnreadableMessage::Malformed)?;
     Ok(items
         .into_iter()
         .map(|item| body.slice_ref(item.as_bytes()))
@@ -107,7 +108,7 @@ fn messages(body: &Bytes) -> Result<Vec<Bytes>, Unreadable> {
 pub async fn refuse<A: Answering>(
     shared: &SharedState,
     scope: &EndpointScope,
-    origin: &Arc<Origin>,
+    origin: &Arc<CallOrigin>,
     body: &Bytes,
     answer: A,
 ) -> Closed<A> {
@@ -116,7 +117,7 @@ pub async fn refuse<A: Answering>(
         let Ok(frame) = Frame::read(item) else {
             continue;
         };
-        let requested_call = || Some(RequestedCall::of(&frame)?.at(scope.server()));
+        let requested_call = || Some(RequestedCall::from_frame(&frame)?.at(scope.server()));
         let origin = || Arc::clone(origin);
         let closing = Receipt::new().close(&shared.gateway.calls, &answer, origin, requested_call);
         closing.await.into_inner();

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use mainstay_core::{
     era::{Caller, code, listen::completed},
-    message::{self, Kind, Method},
+    message::{self, MessageKind, Method},
     principal::Principal,
-    record::{Door, Origin},
+    record::{CallOrigin, Door},
 };
 use mainstay_gateway::calls::{CallStream, Closed, Receipt, RequestedCall};
-use mainstay_transport::{Frame, LineWriter, Unreadable};
+use mainstay_transport::{Frame, LineWriter, UnreadableMessage};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
@@ -185,7 +185,7 @@ impl Conversation {
             Ok(frame) => frame,
             Err(error) => return Err(RejectedMessage::Invalid(self.unreadable(&error).await)),
         };
-        if let Kind::Request { .. } = frame.envelope().kind
+        if let MessageKind::Request { .. } = frame.envelope().kind
             && is_modern(&frame)
         {
             let permit = self.permit(&frame).await?;
@@ -215,7 +215,7 @@ impl Conversation {
         if self.requests.cancel(&frame) {
             return Ok(());
         }
-        if let Kind::Request {
+        if let MessageKind::Request {
             id,
             method: Method::Initialize,
         } = frame.envelope().kind
@@ -228,7 +228,7 @@ impl Conversation {
             return Ok(());
         }
         match (self.session(), frame.envelope().kind) {
-            (Some(session), Kind::Request { .. }) => {
+            (Some(session), MessageKind::Request { .. }) => {
                 let permit = self.permit(&frame).await?;
                 let (sink, messages) = session.sink();
                 // Enter the call before the next message is read, so that a following cancellation
@@ -238,7 +238,7 @@ impl Conversation {
                 self.answer(permit, messages, async { expected(call.await) });
             }
             (Some(session), _) => dispatch::take(&self.clients.shared, &session, frame).await,
-            (None, Kind::Request { id, method }) => {
+            (None, MessageKind::Request { id, method }) => {
                 let id = frame.get(id).to_owned();
                 match method {
                     Method::Ping => self.send_reply(&frame, RpcReply::result(&id, "{}")).await,
@@ -292,7 +292,7 @@ impl Conversation {
     }
 
     /// The origin of this client's calls.
-    fn origin(&self) -> Arc<Origin> {
+    fn origin(&self) -> Arc<CallOrigin> {
         match self.session() {
             Some(session) => Arc::clone(&session.client.origin),
             None => {
@@ -307,15 +307,16 @@ impl Conversation {
 
     /// Closes the receipt of a message that Mainstay answers itself.
     async fn close(&self, frame: &Frame, reply: RpcReply) -> Closed<RpcReply> {
-        let requested_call = || Some(RequestedCall::of(frame)?.at(self.scope.server()));
+        let requested_call = || Some(RequestedCall::from_frame(frame)?.at(self.scope.server()));
         let (receipt, calls) = (Receipt::new(), &self.clients.gateway().calls);
         receipt
             .close(calls, reply, || self.origin(), requested_call)
             .await
     }
 
-    async fn unreadable(&self, error: &Unreadable) -> String {
-        let requested_call = || Some(RequestedCall::of_unreadable(error)?.at(self.scope.server()));
+    async fn unreadable(&self, error: &UnreadableMessage) -> String {
+        let requested_call =
+            || Some(RequestedCall::from_unreadable(error)?.at(self.scope.server()));
         let (receipt, reply) = (Receipt::new(), RpcReply::unreadable(error));
         let reply = receipt.close(
             &self.clients.gateway().calls,

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use mainstay_core::{
     era::Caller,
-    message::{self, Kind},
+    message::{self, MessageKind},
     record::Door,
 };
 use mainstay_doorway::bodies::{FREE, discard};
@@ -104,7 +104,7 @@ async fn refuse(
         Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
     };
     let origin = || calls::origin(Door::McpHttp, &Caller::default(), &visitor.principal).into();
-    let requested_call = || RequestedCall::of(frame.as_ref()?);
+    let requested_call = || RequestedCall::from_frame(frame.as_ref()?);
     let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
     closing.await.into_response()
 }
@@ -142,7 +142,8 @@ async fn post(
         Ok(frame) => trace::adopt(frame, headers),
         Err(error) => {
             let refusal = HttpRefusal::with_body(StatusCode::BAD_REQUEST, unreadable(&error));
-            let requested_call = || Some(RequestedCall::of_unreadable(&error)?.at(scope.server()));
+            let requested_call =
+                || Some(RequestedCall::from_unreadable(&error)?.at(scope.server()));
             let closing =
                 Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
             return closing.await.into_response();
@@ -158,7 +159,7 @@ async fn post(
     let route = match route {
         Ok(route) => route,
         Err(refusal) => {
-            let requested_call = || Some(RequestedCall::of(&frame)?.at(scope.server()));
+            let requested_call = || Some(RequestedCall::from_frame(&frame)?.at(scope.server()));
             let closing =
                 Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
             let refusal = closing.await;
@@ -178,7 +179,7 @@ async fn post(
             stateless_http::respond(call, accepts).await
         }
         (Route::Initialize, _) => initialize(mcp, scope, visitor, &frame).await,
-        (Route::Session(session), Kind::Request { .. }) => {
+        (Route::Session(session), MessageKind::Request { .. }) => {
             answer(mcp, session, frame, accepts).await
         }
         (Route::Session(session), _) => {
@@ -195,7 +196,7 @@ async fn post(
 fn is_work(frame: &Frame) -> bool {
     use message::Method;
     matches!(frame.method(), Some(Method::Initialize | Method::Listen))
-        || RequestedCall::of(frame).is_some()
+        || RequestedCall::from_frame(frame).is_some()
 }
 
 /// The way in which a message is served.
@@ -296,7 +297,7 @@ async fn initialize(
     visitor: Visitor,
     frame: &Frame,
 ) -> HttpAnswer {
-    let Kind::Request { id, .. } = frame.envelope().kind else {
+    let MessageKind::Request { id, .. } = frame.envelope().kind else {
         let refusal = HttpRefusal::new(StatusCode::BAD_REQUEST, "initialize must be a request");
         return Receipt::new().no_call(refusal).into_response();
     };

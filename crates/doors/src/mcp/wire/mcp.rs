@@ -10,7 +10,7 @@ use crate::mcp::{
     clients::{ClientLimits, McpClients},
     sessions::seal::Seal,
 };
-use mainstay_doorway::bodies::{Bodies, Limits as BodyLimits};
+use mainstay_doorway::bodies::{Bodies, BodyLimits};
 
 /// Limits for clients.
 #[derive(Clone, Copy, Debug)]

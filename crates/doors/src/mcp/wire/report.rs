@@ -4,7 +4,9 @@ use std::{cmp::Reverse, sync::Arc, time::SystemTime};
 
 use futures_util::future::BoxFuture;
 use mainstay_core::record::Door;
-use mainstay_gateway::client_sessions::{OpenSession, Page, SessionDoors, SessionEnd, Wanted};
+use mainstay_gateway::client_sessions::{
+    OpenSession, SessionDoors, SessionEnd, SessionPage, SessionQuery,
+};
 
 use super::mcp::Mcp;
 use crate::mcp::sessions::session::ClientSession;
@@ -12,8 +14,8 @@ use crate::mcp::sessions::session::ClientSession;
 const REASON: &str = "the operator ended the session";
 
 impl SessionDoors for Mcp {
-    fn newest(&self, query: &Wanted<'_>) -> Page {
-        let &Wanted {
+    fn newest(&self, query: &SessionQuery<'_>) -> SessionPage {
+        let &SessionQuery {
             server,
             before,
             limit,
@@ -38,7 +40,7 @@ impl SessionDoors for Mcp {
         }
         sessions.sort_unstable_by_key(|(number, _)| Reverse(*number));
         let last = sessions.last().map(|(number, _)| *number);
-        Page {
+        SessionPage {
             next: last.filter(|_| !is_whole),
             sessions: sessions
                 .iter()
@@ -58,7 +60,7 @@ impl SessionDoors for Mcp {
                 return SessionEnd::Unknown;
             };
             match session.client.origin.door {
-                Door::McpStdio => return SessionEnd::OfStdio,
+                Door::McpStdio => return SessionEnd::OnStdio,
                 // Ending the session ends its stream.
                 Door::McpSse => self.streams.end(session, REASON),
                 _ => {

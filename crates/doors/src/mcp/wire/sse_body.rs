@@ -310,7 +310,7 @@ async fn write_call(
     let (mut call, mut last) = (Some(call), None);
     poll_fn(|context| {
         if replay.take_return(stream, context) {
-            messages.tell_return();
+            messages.notify_return();
         }
         if let Some(pending) = &mut call
             && let Poll::Ready(closed) = pending.as_mut().poll(context)

@@ -7,10 +7,10 @@ use mainstay_core::{
     catalog::ListKind,
     era::{
         Caller,
-        headers::{self as mirrored, HeaderMismatch, Inbound},
+        headers::{self as mirrored, HeaderMismatch, InboundHeaders},
         modern::{self, RequestRefusal},
     },
-    message::{self, Kind},
+    message::{self, MessageKind},
     principal::Principal,
 };
 use mainstay_gateway::{Gateway, View, calls::Closed};
@@ -53,16 +53,16 @@ pub async fn check(
     accepts: Accepts,
 ) -> Result<Option<Caller>, HttpRefusal> {
     match frame.envelope().kind {
-        Kind::Request { .. } => {}
-        Kind::Notification { .. } => return Ok(None),
-        Kind::Response { .. } => {
+        MessageKind::Request { .. } => {}
+        MessageKind::Notification { .. } => return Ok(None),
+        MessageKind::Response { .. } => {
             return Err(HttpRefusal::new(
                 StatusCode::BAD_REQUEST,
                 "clients send no responses",
             ));
         }
     }
-    let inbound = Inbound::of(
+    let inbound = InboundHeaders::from_headers(
         headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes())),
@@ -136,7 +136,7 @@ async fn check_params(
     scope: &EndpointScope,
     view: &View,
     frame: &Frame,
-    inbound: &Inbound<'_>,
+    inbound: &InboundHeaders<'_>,
 ) -> Result<(), HeaderMismatch> {
     if frame.method() != Some(message::Method::ToolsCall) {
         return Ok(());

@@ -3,8 +3,8 @@
 use std::{io, sync::Arc};
 
 use mainstay_core::{era::code, message, principal::Principal};
-use mainstay_gateway::registry::Profile;
-use mainstay_transport::{Line, LineReader, LineWriter};
+use mainstay_gateway::registry::PublishedProfile;
+use mainstay_transport::{InputLine, LineReader, LineWriter};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -28,7 +28,7 @@ pub struct Ends {
 /// one of `ends` is cancelled. A client that closes the output has left, which is no error.
 pub async fn serve(
     mcp: Arc<Mcp>,
-    profile: Arc<Profile>,
+    profile: Arc<PublishedProfile>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     max_message: usize,
@@ -71,12 +71,12 @@ pub async fn serve(
             }
         };
         let refused = match line {
-            Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
-            Ok(Some(Line::Whole(line))) => match client.take(line).await {
+            Ok(Some(InputLine::Whole(line))) if line.trim_ascii().is_empty() => continue,
+            Ok(Some(InputLine::Whole(line))) => match client.take(line).await {
                 Ok(()) => continue,
                 Err(refused) => refused.into_text(),
             },
-            Ok(Some(Line::TooLong { .. })) => {
+            Ok(Some(InputLine::TooLong { .. })) => {
                 let reason = format!("a message may have {max_message} bytes");
                 message::error_response(None, code::INVALID_REQUEST, &reason, None)
             }

@@ -1,6 +1,6 @@
 use mainstay_core::{
     catalog::{Part, ServerCatalog, page},
-    config::{Naming, Profile, Withheld},
+    config::{Naming, ProfileConfig, Withheld},
     ids::{ProfileName, ServerName},
 };
 use serde_json::json;
@@ -55,7 +55,7 @@ fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog 
             cuts_results: false,
         }
     };
-    let everything = Profile::everything(ProfileName::default());
+    let everything = ProfileConfig::everything(ProfileName::default());
     Catalog::merge(
         servers.map(part).collect(),
         &everything,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_core::{
     config::ServerConfig,
     ids::Epoch,
-    lifecycle::{Event, Report as LifeReport, State},
+    lifecycle::{Event, SessionReport as LifeReport, SessionState},
 };
 
 use super::{Task, catalog_file, policy};
@@ -78,7 +78,7 @@ impl Task {
         self.step(SessionKey::Shared, event);
         self.report_catalog(Vec::new()).await;
         let status = self.shared.status();
-        if status.attempting || status.state == State::Connected {
+        if status.attempting || status.state == SessionState::Connected {
             status.epoch
         } else {
             status.epoch.next()
@@ -117,7 +117,7 @@ impl Task {
             self.stopped = false;
             self.set_wanted(true);
             self.step(SessionKey::Shared, Event::Start);
-        } else if relaunch && self.view.borrow().wanted {
+        } else if relaunch && self.view.borrow().is_desired_up {
             self.step(SessionKey::Shared, Event::Reconnect);
         } else {
             self.publish();
@@ -137,7 +137,7 @@ impl Task {
     }
 
     fn set_wanted(&self, is_wanted: bool) {
-        self.view.send_modify(|view| view.wanted = is_wanted);
+        self.view.send_modify(|view| view.is_desired_up = is_wanted);
     }
 
     fn stop_all(&mut self) {

@@ -1,7 +1,7 @@
 //! Records each change of the server's status in the journal.
 
 use mainstay_core::{
-    lifecycle::{State, Status},
+    lifecycle::{SessionState, SessionStatus},
     message,
 };
 use mainstay_journal::Transition;
@@ -35,7 +35,7 @@ pub struct Exit {
 
 impl Task {
     /// Records the status if its word, or whether it is degraded, has changed.
-    pub(super) fn record_status(&mut self, status: &Status) {
+    pub(super) fn record_status(&mut self, status: &SessionStatus) {
         if !self.fleet.history.is_open() {
             return;
         }
@@ -44,7 +44,7 @@ impl Task {
             Some(KeptDown::Unapproved) => KeptDown::Unapproved.as_str(),
             Some(KeptDown::Disabled) | None => status.state.as_str(),
         };
-        let is_up = status.state == State::Connected;
+        let is_up = status.state == SessionState::Connected;
         let recorded = RecordedStatus {
             word,
             degraded: is_up && self.view.borrow().is_degraded(),
@@ -53,7 +53,7 @@ impl Task {
             return;
         }
         let is_disabled =
-            kept_down == Some(KeptDown::Disabled) && status.state == State::Disconnected;
+            kept_down == Some(KeptDown::Disabled) && status.state == SessionState::Disconnected;
         let reason = if is_disabled {
             Some(KeptDown::Disabled.as_str().to_owned())
         } else {

@@ -11,9 +11,9 @@ use std::{
 use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::Epoch,
-    lifecycle::{Event, Policy, Reconnect, ReconnectMode, State},
+    lifecycle::{Event, Policy, Reconnect, ReconnectMode, SessionState},
 };
-use mainstay_transport::Session;
+use mainstay_transport::UpstreamSession;
 use tokio::sync::oneshot;
 
 use super::Task;
@@ -24,7 +24,7 @@ use crate::supervisor::{
     usage::Usage,
 };
 
-type Reply = oneshot::Sender<Result<Arc<Session>, Failure>>;
+type Reply = oneshot::Sender<Result<Arc<UpstreamSession>, Failure>>;
 
 /// Time after which a refused client should try again. Calls usually take about a second.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -226,7 +226,7 @@ impl Task {
 
     fn refuse(&self, replies: impl IntoIterator<Item = Reply>, kind: FailureKind, reason: &str) {
         let message = format!("Server '{}' {reason}", self.config.name);
-        let mut failure = Failure::new(kind, message).of_server(&self.config.name);
+        let mut failure = Failure::new(kind, message).with_server(&self.config.name);
         if kind == FailureKind::TooManySessions {
             let wait = u64::try_from(RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
             failure = failure.with("retryAfterMs", wait);
@@ -247,7 +247,7 @@ impl Task {
             .managed
             .session
             .clone()
-            .filter(|session| status.state == State::Connected && !session.is_over());
+            .filter(|session| status.state == SessionState::Connected && !session.is_over());
         if let Some(session) = live
             && !isolated_session.waiting.is_empty()
         {
@@ -290,7 +290,7 @@ impl Task {
                 self.config.name
             );
             let failure = Failure::new(FailureKind::ConnectFailed, message)
-                .of_server(&self.config.name)
+                .with_server(&self.config.name)
                 .with("stderr", self.log.tail.texts());
             drop(reply.send(Err(failure)));
         }

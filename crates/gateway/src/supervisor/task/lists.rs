@@ -10,7 +10,7 @@ use mainstay_core::{
     message::Method,
 };
 use mainstay_platform::blocking::try_off_the_runtime;
-use mainstay_transport::{Notice, Session};
+use mainstay_transport::{Notice, UpstreamSession};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::Task;
@@ -63,14 +63,14 @@ impl Task {
             mut listed,
             announced,
         } = done;
-        let is_over = |session: &Arc<Session>| session.is_over();
+        let is_over = |session: &Arc<UpstreamSession>| session.is_over();
         if epoch != self.shared.epoch() || self.shared.session.as_ref().is_none_or(is_over) {
             // The session is gone. The lists of the next session are read anew.
             return;
         }
         for (kind, outcome) in &mut listed.lists {
             if let ListOutcome::Failed(reason) = outcome {
-                *reason = self.log.shown(reason).into_owned();
+                *reason = self.log.redacted(reason).into_owned();
                 if self.lists.listings.is_known_failure(*kind, reason) {
                     continue;
                 }

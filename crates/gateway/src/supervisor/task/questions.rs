@@ -11,14 +11,14 @@ use mainstay_core::{
     message::Method,
     principal::Principal,
 };
-use mainstay_transport::Question;
+use mainstay_transport::ServerQuestion;
 
 use super::Task;
 use crate::supervisor::{declared::is_forwarded, open_questions::Answerer};
 
 impl Task {
     /// Answers a question of the shared session that belongs to no call, or passes it on.
-    pub(super) fn handle_question(&self, mut question: Question) {
+    pub(super) fn handle_question(&self, mut question: ServerQuestion) {
         let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
         let client = self.fleet.sole_asker().filter(|_| !is_rejected);
         let is_asked = client.is_some();
@@ -38,8 +38,8 @@ impl Task {
                 match client.ask(&self.config.name, question) {
                     Ok(()) => return,
                     Err(mut question) => {
-                        question.noted(None);
-                        question.keep_waiting_no_more();
+                        question.set_note(None);
+                        question.resume_waiting_calls();
                         question
                     }
                 }

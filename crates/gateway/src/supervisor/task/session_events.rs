@@ -6,10 +6,10 @@ use mainstay_core::{
     catalog::ListKind,
     config::Launch,
     ids::Epoch,
-    lifecycle::{Event, Loss, Report as LifeReport, State},
+    lifecycle::{Event, Loss, SessionReport as LifeReport, SessionState},
     start::Rank,
 };
-use mainstay_transport::{self as transport, HealthUrl, Opening, Session};
+use mainstay_transport::{self as transport, HealthUrl, Opening, UpstreamSession};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -90,7 +90,7 @@ impl Task {
             },
             // Its client waits for the session.
             SessionKey::Isolated(_) => Urgency {
-                rank: Rank::Asked,
+                rank: Rank::Requested,
                 requested: None,
             },
         }
@@ -120,7 +120,7 @@ impl Task {
         &mut self,
         key: SessionKey,
         epoch: Epoch,
-        session: Arc<Session>,
+        session: Arc<UpstreamSession>,
     ) {
         let Some(managed) = self.managed(key) else {
             return;
@@ -139,7 +139,7 @@ impl Task {
             }
             self.eras.first = self.view.borrow().eras.first();
             self.handles.requested.send_replace(false);
-            let started_at = self.shared.status().begun;
+            let started_at = self.shared.status().begun_at;
             let now = Instant::now().into_std();
             self.view.send_modify(|view| {
                 view.connected_at = Some(SystemTime::now());
@@ -152,7 +152,7 @@ impl Task {
         if key == SessionKey::Shared {
             self.reopen_if_redeclared();
         }
-        if key == SessionKey::Shared && self.shared.status().state == State::Connected {
+        if key == SessionKey::Shared && self.shared.status().state == SessionState::Connected {
             self.report(SupervisorReport::Opened).await;
             self.lists.listings.reset();
             self.list(ListKind::ALL.to_vec(), Vec::new());
@@ -167,7 +167,7 @@ impl Task {
         let is_recent = self
             .other_credentials
             .is_some_and(|tried| tried.elapsed() < spacing);
-        if self.config.reads_files && self.view.borrow().wanted && !is_recent {
+        if self.config.reads_files && self.view.borrow().is_desired_up && !is_recent {
             self.other_credentials = Some(Instant::now());
             self.step(SessionKey::Shared, Event::Reconnect);
         }
@@ -177,7 +177,7 @@ impl Task {
         let Ending { loss, eras } = ending;
         // Redact secrets: the loss may quote the server, which may quote the headers of our
         // requests.
-        let loss = loss.reworded(|text| self.log.shown(&text).into_owned());
+        let loss = loss.reworded(|text| self.log.redacted(&text).into_owned());
         tracing::info!(server = %self.config.name, which = ?key, %epoch, %loss, "session ended");
         if let Loss::Crashed { code, signal } = loss {
             if key == SessionKey::Shared {

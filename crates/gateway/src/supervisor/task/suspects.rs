@@ -2,19 +2,19 @@
 
 use mainstay_core::{
     catalog::ListKind,
-    event::{EventKind, told_names},
-    lifecycle::{Loss, Report},
+    event::{EventKind, listed_names},
+    lifecycle::{Loss, SessionReport},
     message::Method,
     suspects::{REFUSED_FOR, RefusedCall},
 };
-use mainstay_transport::Session;
+use mainstay_transport::UpstreamSession;
 use tokio::time::Instant;
 
 use super::Task;
 
 impl Task {
     /// Records a crash of the shared session's process. Returns the report for its lifecycle.
-    pub(super) fn record_crash(&self, session: &Session, crash: Loss) -> Report {
+    pub(super) fn record_crash(&self, session: &UpstreamSession, crash: Loss) -> SessionReport {
         let verdict = self.handles.suspect_calls.crashed(&session.take_lost());
         for call in &verdict.refused {
             tracing::warn!(
@@ -32,8 +32,8 @@ impl Task {
             });
         }
         match verdict.crashes {
-            0 => Report::Ended(crash),
-            crashes => Report::Poisoned(crash, crashes),
+            0 => SessionReport::Ended(crash),
+            crashes => SessionReport::Poisoned(crash, crashes),
         }
     }
 
@@ -76,6 +76,6 @@ impl Task {
         };
         let view = self.view.borrow();
         view.catalog.as_ref()?.item(kind, &call.name)?;
-        told_names([&*call.name].into_iter()).pop()
+        listed_names([&*call.name].into_iter()).pop()
     }
 }

@@ -12,7 +12,7 @@ use mainstay_command_line::{
 use mainstay_front::{self as front, ClientInput, Finder, Leaving, Starter};
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::{
-    environment::{Loaded, Origin},
+    environment::{ConfigurationSource, Loaded},
     lineage::Lineage,
     state::{Instance, Ownership, StateDir, StateError},
 };
@@ -48,7 +48,7 @@ impl Announced {
                 "the other commands do not see these servers: {reason}"
             ));
         };
-        let mut state = match state?.clone().own() {
+        let mut state = match state?.clone().take_ownership() {
             Ok(state) => state,
             Err(StateError::Taken { daemon, .. }) => {
                 let pid =
@@ -162,7 +162,7 @@ impl Standalone {
     /// Starts the servers, and makes them known to the other commands.
     pub fn start(
         loaded: &Loaded,
-        origin: Origin,
+        origin: ConfigurationSource,
         lineage: Lineage,
         config: Option<String>,
     ) -> Result<Self, CommandError> {
@@ -285,11 +285,11 @@ impl Standalone {
         loop {
             tokio::select! {
                 () = door.end() => {
-                    signals.asked_otherwise();
+                    signals.ended_without_signal();
                     return None;
                 }
                 () = &mut gone => {
-                    signals.asked_otherwise();
+                    signals.ended_without_signal();
                     return None;
                 }
                 _ = signals.next() => return None,

@@ -250,7 +250,7 @@ async fn initialize_is_answered_by_the_next_daemon() {
     let id = front
         .ask("initialize", &super::front::initialize("2025-06-18"))
         .await;
-    daemon.says("fake").await;
+    daemon.wait_for_stderr("fake").await;
     end(daemon, Signal::KILL).await;
     let (config, _) = counted(&home);
     let daemon = home.serve(&["--config", &config]).await;

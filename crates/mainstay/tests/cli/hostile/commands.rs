@@ -460,7 +460,7 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
     HostileHome {
         home,
         _registry: registry,
-        values: values,
+        values,
     }
 }
 
@@ -476,7 +476,7 @@ async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
     let remote = Fake::http(script).await.expect("a free port");
     let config = servers(&home, Some(remote.url()));
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 2 of 3").await;
+    daemon.wait_for_stderr("ready: 2 of 3").await;
     (hostile_home(home, &daemon.url).await, daemon, remote)
 }
 

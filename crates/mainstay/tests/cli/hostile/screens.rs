@@ -123,7 +123,7 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
     let home = home!();
     let config = servers(&home, None);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     let hostile = HOSTILE.as_str();
     let call = home
         .run(&["call", "evil/echo", &format!("text={hostile}")])
@@ -199,13 +199,13 @@ async fn hostile_text_does_nothing_in_the_shell() {
     let home = home!();
     let config = servers(&home, None);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     let (terminal, written) = in_tmux(&home, &home.command(&["shell"])).await;
-    terminal.shows("mainstay>").await;
+    terminal.wait_for_text("mainstay>").await;
     // Names that cannot be shown unchanged cannot be chosen.
     terminal.types("/call evil/plai").await;
     terminal.press(&["Tab"]).await;
-    terminal.shows("/call evil/plain").await;
+    terminal.wait_for_text("/call evil/plain").await;
     terminal.press(&["Tab"]).await;
     terminal.press(&["C-c"]).await;
     for (line, expected) in [
@@ -227,7 +227,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
     ] {
         terminal.types(line).await;
         terminal.press(&["Enter"]).await;
-        terminal.shows(expected).await;
+        terminal.wait_for_text(expected).await;
         terminal
             .shows_when("the prompt", |screen| {
                 screen.trim_end().ends_with("mainstay>")
@@ -252,30 +252,30 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
     let home = home!();
     let config = servers(&home, None);
     let mut daemon = home.serve(&["--config", &config]).await;
-    daemon.says("ready: 1 of 2").await;
+    daemon.wait_for_stderr("ready: 1 of 2").await;
     home.run(&["call", "evil/error"]).await;
     home.run(&["call", "evil/rpc_error"]).await;
     let (terminal, written) = in_tmux(&home, &home.command(&["top"])).await;
-    terminal.shows("dead").await;
+    terminal.wait_for_text("dead").await;
     terminal.press(&["Enter"]).await;
     // The log, the events, the calls and the status of both servers.
     for (server, other) in [("evil", "dead"), ("dead", "evil")] {
         terminal.press(&["/"]).await;
         terminal.types(server).await;
         terminal.press(&["Enter"]).await;
-        terminal.shows(&format!("> {server}")).await;
+        terminal.wait_for_text(&format!("> {server}")).await;
         for topic in ["[log]", "[events]", "[calls]", "[status]"] {
-            terminal.shows(topic).await;
+            terminal.wait_for_text(topic).await;
             if topic != "[calls]" || server == "evil" {
                 terminal
-                    .shows(if topic == "[log]" { "\\u{9b}" } else { server })
+                    .wait_for_text(if topic == "[log]" { "\\u{9b}" } else { server })
                     .await;
             }
             terminal.press(&["Tab"]).await;
         }
         terminal.press(&["Escape"]).await;
         // Without a pause, the next key would count as a key with Alt.
-        terminal.shows(other).await;
+        terminal.wait_for_text(other).await;
         assert_ne!(terminal.title().await, TITLE);
         assert!(terminal.is_alternate().await);
     }

@@ -76,14 +76,14 @@ async fn call_until_it_breaks(authority: Arc<str>, round: u32, client: u32) -> V
         let arguments = arguments(round, client, number);
         let params = format!(r#"{{"name":"{server}__echo","arguments":{arguments}}}"#);
         let mut call = SentCall {
-            arguments: Cid::of(arguments.as_bytes()),
+            arguments: Cid::for_content(arguments.as_bytes()),
             sent: Instant::now(),
             answered: None,
         };
         let result = connection.ask("tools/call", &params).await;
         call.answered = result.map(|result| CallAnswer {
             at: Instant::now(),
-            result: Cid::of(result.get().as_bytes()),
+            result: Cid::for_content(result.get().as_bytes()),
         });
         let over = call.answered.is_none();
         calls.push(call);

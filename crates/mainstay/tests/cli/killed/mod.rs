@@ -24,7 +24,7 @@ use mainstay_core::{
     config::{self, Durability, Secret},
     record::Cid,
 };
-use mainstay_journal::Filter;
+use mainstay_journal::RecordFilter;
 use mainstay_platform::utc;
 use mainstay_testkit::{Home, Serving, home, within};
 use rusqlite::{Connection, OpenFlags};
@@ -138,7 +138,7 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
 /// calls do.
 async fn ready(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
-    daemon.says("ready: ").await;
+    daemon.wait_for_stderr("ready: ").await;
     daemon
 }
 
@@ -177,7 +177,7 @@ async fn records(client: &Client, since: SystemTime) -> HashMap<String, CallReco
             let cids = record.arguments_cid.iter().chain(&record.result_cid);
             for cid in cids.filter(|_| found.len() < READ_AT_ONCE) {
                 let object = client.object(cid).await.expect("an object");
-                assert_eq!(Cid::of(object.get().as_bytes()).to_string(), *cid);
+                assert_eq!(Cid::for_content(object.get().as_bytes()).to_string(), *cid);
             }
             let arguments = record.arguments_cid.clone().expect("arguments");
             let twice = found.insert(arguments, record);
@@ -241,7 +241,7 @@ async fn every_object_resolves(home: &Home, expected: usize) -> usize {
         ..config::Journal::default()
     };
     let journal = mainstay_journal_store::open(&home.state(), &settings).expect("it opens");
-    let (mut filter, mut records, mut objects) = (Filter::default(), 0, 0);
+    let (mut filter, mut records, mut objects) = (RecordFilter::default(), 0, 0);
     loop {
         let page = journal.records(filter.clone(), 1000).await.expect("read");
         for record in page.calls {

@@ -171,7 +171,7 @@ async fn the_quick_start_is_true() {
             daemon
                 .as_mut()
                 .expect("it runs")
-                .says("ready: 3 of 3")
+                .wait_for_stderr("ready: 3 of 3")
                 .await;
             done.push(words);
             continue;

@@ -45,7 +45,7 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
     let machine = Machinery::new();
     let before = machine.state();
     let terminal = at_a_terminal(&machine).await;
-    let plan = terminal.shows(GO_ON).await;
+    let plan = terminal.wait_for_text(GO_ON).await;
     for part in [
         "SERVER",
         "Claude Desktop, Cursor",
@@ -97,7 +97,7 @@ async fn a_person_who_refuses_changes_nothing() {
     ];
     for keys in refusals {
         let terminal = at_a_terminal(&machine).await;
-        terminal.shows(GO_ON).await;
+        terminal.wait_for_text(GO_ON).await;
         terminal.press(keys).await;
         assert_eq!(terminal.ended().await, Some(1), "{keys:?}");
         let screen = terminal.screen().await;

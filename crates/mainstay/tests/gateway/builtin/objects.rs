@@ -30,7 +30,7 @@ fn token(tokens: &Tokens, name: &str) -> String {
 
 /// The CID of the arguments of `echo` with this text.
 fn of_arguments(text: &str) -> Cid {
-    Cid::of(json!({ "text": text }).to_string().as_bytes())
+    Cid::for_content(json!({ "text": text }).to_string().as_bytes())
 }
 
 async fn has_read(client: &Http, cid: &str) {
@@ -43,7 +43,7 @@ async fn has_read(client: &Http, cid: &str) {
 
 /// Asserts that every answer is the same as for an object that never existed.
 async fn cannot_read(client: &Http, cid: &str) {
-    let unlike = Cid::of(b"never there").to_string();
+    let unlike = Cid::for_content(b"never there").to_string();
     for tool in READERS {
         let failure = call_failing(client, tool, json!({"cid": cid})).await;
         let never = call_failing(client, tool, json!({"cid": unlike})).await;
@@ -53,7 +53,7 @@ async fn cannot_read(client: &Http, cid: &str) {
 }
 
 async fn cannot_read_resource(client: &Http, cid: &str) {
-    let unlike = Cid::of(b"never there").to_string();
+    let unlike = Cid::for_content(b"never there").to_string();
     let read = async |cid: &str| {
         let uri = format!("{OBJECTS}{cid}");
         client.error("resources/read", json!({"uri": uri})).await

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use http::StatusCode;
 use mainstay_gateway::GatewayOptions;
-use mainstay_platform::environment::Origin;
+use mainstay_platform::environment::ConfigurationSource;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
@@ -285,9 +285,9 @@ async fn without_servers_every_list_is_empty() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("servers.json");
     std::fs::write(&path, r#"{"servers":{}}"#).expect("written");
-    let origin = Origin {
+    let origin = ConfigurationSource {
         flag: Some(path),
-        ..Origin::default()
+        ..ConfigurationSource::default()
     };
     let options = GatewayOptions {
         origin: Some(origin),

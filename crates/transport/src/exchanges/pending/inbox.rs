@@ -10,7 +10,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
-    Asker, Frame, InterruptionKind, OpenQuestions, PossibleSuspect, Question, ServerMessage,
+    Asker, Frame, InterruptionKind, OpenQuestions, PossibleSuspect, ServerMessage, ServerQuestion,
     lines::line_writer::Mark,
 };
 
@@ -40,7 +40,7 @@ impl From<Broken> for InterruptionKind {
         match broken {
             Broken::Ended => Self::Lost,
             Broken::TooLarge(limit) => Self::TooLarge(limit),
-            Broken::ForbiddenRequest => Self::Asked,
+            Broken::ForbiddenRequest => Self::ForbiddenRequest,
             Broken::Echoed => Self::Echoed,
             Broken::Unreadable(reason) => Self::Unreadable(reason.as_ref().to_owned()),
             Broken::Misaddressed(ids) => Self::Misaddressed(ids.as_ref().to_owned()),
@@ -141,7 +141,7 @@ impl Inbox {
         self.state().subscribed
     }
 
-    pub fn push_question(&self, question: Question) {
+    pub fn push_question(&self, question: ServerQuestion) {
         // A full inbox drops the question. Dropping a question refuses it.
         self.update(|state| {
             if state.unread.len() < MAX_UNREAD {

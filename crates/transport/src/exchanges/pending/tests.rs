@@ -207,12 +207,12 @@ fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
     assert_eq!(pending.break_off_too_large(unnamed, 10), Some(call.id));
 }
 
-fn question(over: &tokio_util::sync::CancellationToken) -> Question {
+fn question(over: &tokio_util::sync::CancellationToken) -> ServerQuestion {
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
     let frame = Frame::read(text.into()).expect("a request");
     let server = ServerName::new("s").expect("a legal name");
     let replies = ReplySink::new(server, ReplyQueue::None, over.clone());
-    Question::read(frame, &replies, &AskedQuestions::default()).expect("no ping")
+    ServerQuestion::read(frame, &replies, &AskedQuestions::default()).expect("no ping")
 }
 
 /// An abandoned call may still cause questions. Until it is answered or its time is over, others are not

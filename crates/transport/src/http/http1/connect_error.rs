@@ -33,7 +33,10 @@ pub fn too_late(authority: &str, limit: Duration) -> io::Error {
 
 /// Adds a hint about the proxy that this environment variable names. Keeps the kind of the error.
 pub fn unproxied(error: &io::Error, variable: &str) -> io::Error {
-    io::Error::new(error.kind(), format!("{error}; {}", proxy::told(variable)))
+    io::Error::new(
+        error.kind(),
+        format!("{error}; {}", proxy::unused_message(variable)),
+    )
 }
 
 /// The text for a failed TLS handshake.

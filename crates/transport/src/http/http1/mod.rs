@@ -49,7 +49,7 @@ const MAX_LINGERING: usize = 64;
 
 /// A pool of connections to one origin.
 #[derive(Debug)]
-pub struct Client {
+pub struct HttpClient {
     origin: HttpOrigin,
     pub cookies: CookieJar,
     idle: Mutex<Vec<(Connection, Instant)>>,
@@ -61,7 +61,7 @@ pub struct Client {
     reset_wait: Duration,
 }
 
-impl Client {
+impl HttpClient {
     /// Events about new connections are in the current span.
     pub fn new(uri: &Uri) -> Result<Arc<Self>, UnusableUrl> {
         Self::build(uri, Duration::ZERO, None)
@@ -193,7 +193,7 @@ type Connecting = std::pin::Pin<Box<dyn Future<Output = io::Result<Connection>> 
 
 /// A request on its way. Resolves to its response. No data is lost while the future is not polled.
 pub struct Responding {
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     request: Vec<u8>,
     phase: Phase,
     /// True if the request asks for another protocol.
@@ -333,7 +333,7 @@ impl Future for Responding {
 #[derive(Debug)]
 pub struct Response {
     pub head: Head,
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     connection: Option<Connection>,
     body: BodyDecoder,
     /// The budget of the body, if there is one.
@@ -341,7 +341,7 @@ pub struct Response {
 }
 
 impl Response {
-    fn new(client: &Arc<Client>, connection: Connection, head: Head) -> Result<Self, Error> {
+    fn new(client: &Arc<HttpClient>, connection: Connection, head: Head) -> Result<Self, Error> {
         let body = BodyDecoder::new(&head).map_err(Error::Malformed)?;
         Ok(Self {
             head,
@@ -454,7 +454,7 @@ mod tests {
     /// is `None` closes the connection instead.
     async fn server(
         answers: Vec<Option<&'static str>>,
-    ) -> (Arc<Client>, tokio::task::JoinHandle<usize>) {
+    ) -> (Arc<HttpClient>, tokio::task::JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let uri = format!("http://{}", listener.local_addr().expect("an address"));
         let serving = tokio::spawn(async move {
@@ -482,12 +482,12 @@ mod tests {
             }
         });
         (
-            Client::new(&uri.parse().expect("a URI")).expect("usable"),
+            HttpClient::new(&uri.parse().expect("a URI")).expect("usable"),
             serving,
         )
     }
 
-    async fn ask(client: &Arc<Client>) -> Result<(u16, Bytes), Error> {
+    async fn ask(client: &Arc<HttpClient>) -> Result<(u16, Bytes), Error> {
         let mut response = client
             .send(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n".to_vec())
             .await?;
@@ -543,7 +543,7 @@ mod tests {
     async fn written(reset_wait: Duration) -> (Responding, tokio::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let uri = format!("http://{}", listener.local_addr().expect("an address"));
-        let client = Client::waiting_for_reset(&uri.parse().expect("a URI"), reset_wait);
+        let client = HttpClient::waiting_for_reset(&uri.parse().expect("a URI"), reset_wait);
         let request = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\nhi".to_vec();
         let mut responding = client.expect("usable").send(request);
         let writing = std::future::poll_fn(|context| {
@@ -630,7 +630,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let uri = format!("http://{}", listener.local_addr().expect("an address"));
         drop(listener);
-        let client = Client::new(&uri.parse().expect("a URI")).expect("usable");
+        let client = HttpClient::new(&uri.parse().expect("a URI")).expect("usable");
         assert!(matches!(ask(&client).await, Err(Error::Connect(_))));
     }
 }

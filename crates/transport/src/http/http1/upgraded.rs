@@ -83,7 +83,7 @@ mod tests {
         time::timeout,
     };
 
-    use super::{super::Client, *};
+    use super::{super::HttpClient, *};
 
     const LIMIT: Duration = Duration::from_secs(10);
 
@@ -104,7 +104,7 @@ mod tests {
                 .expect("open");
         });
         let uri = format!("http://{address}/").parse().expect("a URI");
-        let client = Client::new(&uri).expect("usable");
+        let client = HttpClient::new(&uri).expect("usable");
         let request =
             b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n".to_vec();
         let switched = timeout(LIMIT, client.upgrade(request)).await;

@@ -14,7 +14,7 @@ use std::{collections::HashMap, sync::Arc};
 use mainstay_core::{
     era::{
         code,
-        questions::{Answers, PATIENCE_WITH_PROGRAMS},
+        questions::{PATIENCE_WITH_PROGRAMS, QuestionAnswers},
     },
     message::{self, Method},
     principal::Principal,
@@ -66,7 +66,7 @@ impl Default for SuspendedCalls {
 /// A client's next attempt at a call.
 #[derive(Debug)]
 struct Attempt {
-    answers: Answers,
+    answers: QuestionAnswers,
     reply: AttemptReply,
     audience: Audience,
 }
@@ -172,7 +172,7 @@ impl SuspendedCalls {
         self: &Arc<Self>,
         scope: EndpointScope,
         frame: Frame,
-        answers: Answers,
+        answers: QuestionAnswers,
         sink: CallSink,
     ) -> impl Future<Output = Result<Closed<RpcReply>, RpcReply>> + Send + use<> {
         let suspended = Arc::clone(self);
@@ -211,7 +211,7 @@ impl SuspendedCalls {
         scope: &EndpointScope,
         principal: &Principal,
         frame: &Frame,
-        answers: &Answers,
+        answers: &QuestionAnswers,
     ) -> Option<mpsc::Sender<Attempt>> {
         let digest = CallDigest::new(scope, principal, frame);
         let park = self

@@ -6,13 +6,13 @@ use futures_util::FutureExt as _;
 use mainstay_core::{
     era::{
         code,
-        questions::{self, Answers, InputRequired, needs_person},
+        questions::{self, InputRequired, QuestionAnswers, needs_person},
     },
     message,
     principal::Principal,
 };
 use mainstay_gateway::calls::{CallStream, Cancel, Closed};
-use mainstay_transport::{Frame, Question};
+use mainstay_transport::{Frame, ServerQuestion};
 use tokio::sync::mpsc;
 
 use crate::mcp::{
@@ -28,7 +28,7 @@ const MAX_QUESTIONS: usize = 16;
 pub struct InputRounds {
     reply: Pin<Box<dyn Future<Output = Closed<RpcReply>> + Send>>,
     messages: CallStream,
-    questions: mpsc::Receiver<Question>,
+    questions: mpsc::Receiver<ServerQuestion>,
     cancel: Cancel,
     open: Vec<OpenQuestion>,
     /// Number of questions so far. It forms the key of each question.
@@ -42,7 +42,7 @@ pub struct InputRounds {
 
 struct OpenQuestion {
     key: String,
-    question: Question,
+    question: ServerQuestion,
     /// The question in the form for modern clients.
     text: questions::InputRequest,
 }
@@ -57,7 +57,7 @@ pub enum RoundOutcome {
 /// The parts of a call that can be suspended.
 pub struct Parts {
     pub messages: CallStream,
-    pub questions: mpsc::Receiver<Question>,
+    pub questions: mpsc::Receiver<ServerQuestion>,
     pub cancel: Cancel,
     pub scope: EndpointScope,
     pub principal: Principal,
@@ -66,7 +66,7 @@ pub struct Parts {
 }
 
 /// A channel for the questions of a call.
-pub fn questions() -> (mpsc::Sender<Question>, mpsc::Receiver<Question>) {
+pub fn questions() -> (mpsc::Sender<ServerQuestion>, mpsc::Receiver<ServerQuestion>) {
     mpsc::channel(MAX_QUESTIONS)
 }
 
@@ -130,7 +130,7 @@ impl InputRounds {
     }
 
     /// Adds a question. A question that a modern client cannot read is dropped, which refuses it.
-    fn enter(&mut self, question: Question) {
+    fn enter(&mut self, question: ServerQuestion) {
         if let Some(text) = questions::InputRequest::from_request(question.frame().text()) {
             self.question_count += 1;
             let key = format!("question-{}", self.question_count);
@@ -157,7 +157,7 @@ impl InputRounds {
 
     /// Passes a client's answers to the server. A question without an answer stays open. An answer
     /// without a question is ignored.
-    pub fn take(&mut self, answers: &Answers) {
+    pub fn take(&mut self, answers: &QuestionAnswers) {
         let open = std::mem::take(&mut self.open);
         for open in open {
             match answers.get(&open.key) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use mainstay_core::{ids::ServerName, message, principal::Principal};
-use mainstay_gateway::calls::Client;
-use mainstay_transport::Question;
+use mainstay_gateway::calls::CallClient;
+use mainstay_transport::ServerQuestion;
 
 use super::*;
 
@@ -41,11 +41,11 @@ impl ParkedCall {
         let (cancel, cancel_reason) = oneshot::channel::<String>();
         let (report_cancel, cancelled) = oneshot::channel();
         let (finish, finished) = oneshot::channel();
-        let (server_messages, messages) = CallSink::new(Client::nobody(), None);
+        let (server_messages, messages) = CallSink::new(CallClient::nobody(), None);
         let elicitation =
             r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"?"}}"#;
         let server = ServerName::new("s").expect("a legal name");
-        let (question, answered) = Question::of_round(server, frame(elicitation));
+        let (question, answered) = ServerQuestion::of_round(server, frame(elicitation));
         let call = async move {
             question_sender.try_send(question).expect("room");
             let reply = tokio::select! {
@@ -69,7 +69,7 @@ impl ParkedCall {
             seat: Arc::default(),
         };
         let (suspended, calls) = (Arc::<SuspendedCalls>::default(), Calls::default());
-        let (sink, _messages) = CallSink::new(Client::nobody(), None);
+        let (sink, _messages) = CallSink::new(CallClient::nobody(), None);
         let (_keep, never) = oneshot::channel();
         let rounds = InputRounds::new(call, parts);
         let required = suspended.begin(calls.clone(), rounds, sink, never);
@@ -95,14 +95,14 @@ impl ParkedCall {
         let result = message::member(&self.required, "result").expect("a result");
         let state = message::text_member(result, "requestState").expect("a state");
         let answer = answer.map(|answer| ("question-1".to_owned(), answer.into()));
-        let answers = Answers {
+        let answers = QuestionAnswers {
             responses: answer.into_iter().collect(),
             state: Some(state.into_owned()),
         };
         let attempt = frame(&format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t","_meta":{{"progressToken":"of-{id}"}}}}}}"#
         ));
-        let (sink, messages) = CallSink::new(Client::nobody(), None);
+        let (sink, messages) = CallSink::new(CallClient::nobody(), None);
         let reply = self.suspended.resume(
             EndpointScope::Profile(Arc::default()),
             attempt,
