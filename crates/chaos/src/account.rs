@@ -208,13 +208,31 @@ mod tests {
 
     #[test]
     fn every_disagreement_is_seen() {
-        let one = |state, status| [record(7, state, status)];
-        assert_eq!(check(Ok(()), &one("answered", "ok"), 2), [1, 0, 1]);
-        assert_eq!(check(Ok(()), &one("answered", "ok"), 0), [0, 0, 2]);
-        assert_eq!(check(Ok(()), &one("sent", "unknown"), 1), [0, 0, 1]);
-        assert_eq!(check(refused(), &one("answered", "ok"), 1), [0, 0, 1]);
-        assert_eq!(check(refused(), &one("not_sent", "error"), 1), [0, 0, 1]);
-        assert_eq!(check(refused(), &one("sent", "open"), 1), [0, 0, 1]);
+        let single_record = |state, status| [record(7, state, status)];
+        assert_eq!(
+            check(Ok(()), &single_record("answered", "ok"), 2),
+            [1, 0, 1]
+        );
+        assert_eq!(
+            check(Ok(()), &single_record("answered", "ok"), 0),
+            [0, 0, 2]
+        );
+        assert_eq!(
+            check(Ok(()), &single_record("sent", "unknown"), 1),
+            [0, 0, 1]
+        );
+        assert_eq!(
+            check(refused(), &single_record("answered", "ok"), 1),
+            [0, 0, 1]
+        );
+        assert_eq!(
+            check(refused(), &single_record("not_sent", "error"), 1),
+            [0, 0, 1]
+        );
+        assert_eq!(
+            check(refused(), &single_record("sent", "open"), 1),
+            [0, 0, 1]
+        );
     }
 
     #[test]

@@ -307,8 +307,8 @@ fn is_blank(value: &str) -> bool {
 
 /// Shortens a part of the text for a note.
 fn shortened(text: &str) -> String {
-    const LONGEST: usize = 60;
-    let mut short: String = text.chars().take(LONGEST).collect();
+    const MAX_CHARS: usize = 60;
+    let mut short: String = text.chars().take(MAX_CHARS).collect();
     if short.len() < text.len() {
         short.push('…');
     }

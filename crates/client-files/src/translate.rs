@@ -1,5 +1,6 @@
 //! Translates one entry of a client into our words, key by key.
 
+mod clients;
 mod launch;
 mod limits;
 mod reach;
@@ -140,78 +141,28 @@ impl Reading<'_> {
         if key.starts_with(['$', '_']) || key.starts_with("//") {
             return self.keep(key, value);
         }
-        match (self.client, key) {
-            (ClientKind::Goose, "type") => self.goose_type(value),
-            (ClientKind::Goose, "cmd") => self.command(key, value),
-            (ClientKind::Goose, "uri") => self.url(key, value, members),
-            (ClientKind::Goose, "env_keys") => self.env_keys(value),
-            (ClientKind::Goose, "available_tools") if is_empty(value) => self.honoured(key),
-            (ClientKind::Goose, "available_tools") => self.tools(key, "allowedTools", value),
-            (ClientKind::Goose, "name" | "display_name" | "bundled" | "description") => {
-                self.keep(key, value)
-            }
-            (client, "environment") if client.is_of_opencode() => self.env(key, value),
-            (client, "timeout") if client.is_of_opencode() => self.request_timeout(key, value),
-            (ClientKind::Unknown, "anythingllm") => self.anythingllm(key, value),
-            (ClientKind::Codex, "startup_timeout_sec") => {
-                self.connect_timeout(key, value, Unit::Seconds);
-            }
-            (ClientKind::Codex, "startup_timeout_ms")
-                if members.contains_key("startup_timeout_sec") =>
-            {
-                self.keep_and_report(
-                    key,
-                    value,
-                    "`startup_timeout_sec` stands beside it and counts",
-                );
-            }
-            (ClientKind::Codex, "startup_timeout_ms")
-            | (ClientKind::Continue, "connectionTimeout")
-            | (ClientKind::LibreChat, "initTimeout") => {
-                self.connect_timeout(key, value, Unit::Milliseconds);
-            }
-            (ClientKind::Codex, "experimental_environment") => self.keep_and_report(
-                key,
-                value,
-                "Codex may start it on another machine, and Mainstay starts it here",
-            ),
-            (ClientKind::Codex, "tool_timeout_sec") => self.timeout(key, value, Unit::Seconds),
-            (ClientKind::Codex, "http_headers") => self.headers(key, value),
-            (ClientKind::Codex, "env_http_headers") => self.env_headers(key, value),
-            (ClientKind::Codex, "bearer_token_env_var") => self.token_variable(key, value),
-            (ClientKind::Codex, "env_vars") => self.inherited(key, value),
-            (ClientKind::Codex, "tools" | "required" | "default_tools_approval_mode") => {
-                self.keep(key, value);
-            }
-            (ClientKind::Continue, "requestOptions") => self.request_options(key, value),
-            (ClientKind::LibreChat, "startup") => self.flag(key, "autoStart", value),
-            (ClientKind::LibreChat, "apiKey") => self.api_key(key, value),
-            (ClientKind::Zed, "source") => self.source(value),
-            (ClientKind::Zed, "remote") if value == false => self.keep(key, value),
-            (ClientKind::Zed, "remote") => self.keep_and_report(
-                key,
-                value,
-                "Zed starts it on the machine of a remote project, and Mainstay starts it here",
-            ),
-            (ClientKind::Zed, "settings") => self.extension_settings(value),
-            (_, "start_on_launch") => self.flag(key, "autoStart", value),
-            (_, "type" | "transport" | "transportType" | "serverType") => {
-                self.transport(key, value)
-            }
-            (_, "command") => self.command(key, value),
-            (_, "args") => self.args(key, value),
-            (_, "env" | "envs") => self.env(key, value),
-            (_, "cwd" | "working_directory" | "workingDirectory") => self.cwd(key, value),
-            (_, "url" | "serverUrl" | "httpUrl" | "uri" | "remoteUrl") => {
-                self.url(key, value, members);
-            }
-            (_, "headers") => self.headers(key, value),
-            (_, "requestInit") => self.request_options(key, value),
-            (_, "bearerToken") => self.text(key, "bearerToken", value),
-            (_, "envFile") => self.env_file(key, value),
+        if !self.take_client_key(key, value, members) {
+            self.take_common_key(key, value, members);
+        }
+    }
+
+    /// Reads a key that means the same in all clients.
+    fn take_common_key(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
+        match key {
+            "start_on_launch" => self.flag(key, "autoStart", value),
+            "type" | "transport" | "transportType" | "serverType" => self.transport(key, value),
+            "command" => self.command(key, value),
+            "args" => self.args(key, value),
+            "env" | "envs" => self.env(key, value),
+            "cwd" | "working_directory" | "workingDirectory" => self.cwd(key, value),
+            "url" | "serverUrl" | "httpUrl" | "uri" | "remoteUrl" => self.url(key, value, members),
+            "headers" => self.headers(key, value),
+            "requestInit" => self.request_options(key, value),
+            "bearerToken" => self.text(key, "bearerToken", value),
+            "envFile" => self.env_file(key, value),
             // Cherry Studio has its own key for this.
-            (_, "enabled" | "isActive" | "active") => self.flag(key, "enabled", value),
-            (_, "disabled") => match value.as_bool() {
+            "enabled" | "isActive" | "active" => self.flag(key, "enabled", value),
+            "disabled" => match value.as_bool() {
                 Some(disabled) => {
                     self.honoured(key);
                     if disabled {
@@ -220,60 +171,44 @@ impl Reading<'_> {
                 }
                 None => self.unread(key, value, "true or false"),
             },
-            (ClientKind::Unknown, "timeout") if has_seconds(members) => {
-                self.timeout(key, value, Unit::Seconds);
-            }
-            (client, "timeout") => self.timeout(key, value, unit(client)),
-            (_, key) if DISABLED_TOOLS.contains(&key) => self.tools(key, "disabledTools", value),
-            (_, key) if ALLOWED_TOOLS.contains(&key) => self.tools(key, "allowedTools", value),
-            // The rules of a sandbox hold only while it is enabled.
-            (ClientKind::VsCode | ClientKind::VsCodeInsiders, "sandbox")
-                if members.get("sandboxEnabled") != Some(&Value::Bool(true)) =>
-            {
-                self.keep(key, value);
-            }
-            (_, "sandboxEnabled" | "sandbox") => self.sandbox(key, value),
-            (
-                _,
-                "disabled_prompts"
-                | "disabled_resources"
-                | "disabled_resourceTemplates"
-                | "include_tags"
-                | "exclude_tags",
-            ) => {
+            "timeout" => self.timeout(key, value, unit(self.client)),
+            key if DISABLED_TOOLS.contains(&key) => self.tools(key, "disabledTools", value),
+            key if ALLOWED_TOOLS.contains(&key) => self.tools(key, "allowedTools", value),
+            "sandboxEnabled" | "sandbox" => self.sandbox(key, value),
+            "disabled_prompts"
+            | "disabled_resources"
+            | "disabled_resourceTemplates"
+            | "include_tags"
+            | "exclude_tags" => {
                 let text = "Mainstay hides tools only, by their names";
                 self.unsupported_and_disabled(key, value, text);
             }
-            (_, "headersHelper") => self.unsupported(
+            "headersHelper" => self.unsupported(
                 key,
                 value,
                 "Mainstay runs no command for a server's headers: give them in `headers`",
             ),
-            (_, key) if reach::SIGN_IN.contains(&key) => self.sign_in(key, value),
-            (ClientKind::LibreChat, "customUserVars") => self.unsupported(
-                key,
-                value,
-                "what LibreChat asks of each of its users has to stand in the entry itself",
-            ),
-            (ClientKind::LibreChat, "proxy") => {
-                self.keep_and_report(key, value, "Mainstay uses the proxy of its own environment")
-            }
-            (_, key) if key == "dev" || KEPT_KEYS.contains(&key) || UNUSED_KEYS.contains(&key) => {
+            key if reach::SIGN_IN.contains(&key) => self.sign_in(key, value),
+            key if key == "dev" || KEPT_KEYS.contains(&key) || UNUSED_KEYS.contains(&key) => {
                 self.keep(key, value);
             }
-            (_, key) if is_own_key(key) => self.copy(key, value),
-            _ => match meant_switch(key) {
-                Some(switch) => {
-                    self.report(key, format!("taken as `{switch}`"));
-                    self.take(switch, value, members);
-                }
-                None if may_restrict_tools(key) && !is_off(value) && !is_empty(value) => {
-                    let text =
-                        "it may restrict the server's tools, in words that Mainstay does not know";
-                    self.unsupported_and_disabled(key, value, text);
-                }
-                None => self.keep_and_report(key, value, UNKNOWN),
-            },
+            key if is_own_key(key) => self.copy(key, value),
+            _ => self.take_unknown_key(key, value, members),
+        }
+    }
+
+    fn take_unknown_key(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
+        match meant_switch(key) {
+            Some(switch) => {
+                self.report(key, format!("taken as `{switch}`"));
+                self.take(switch, value, members);
+            }
+            None if may_restrict_tools(key) && !is_off(value) && !is_empty(value) => {
+                let text =
+                    "it may restrict the server's tools, in words that Mainstay does not know";
+                self.unsupported_and_disabled(key, value, text);
+            }
+            None => self.keep_and_report(key, value, UNKNOWN),
         }
     }
 
@@ -281,21 +216,6 @@ impl Reading<'_> {
     fn copy(&mut self, key: &str, value: &Value) {
         self.honoured(key);
         self.set(key, value.clone());
-    }
-
-    /// Reads the object in which AnythingLLM keeps its own keys.
-    fn anythingllm(&mut self, key: &str, value: &Value) {
-        let Value::Object(members) = value else {
-            return self.unread(key, value, "an object");
-        };
-        for (inner, value) in members {
-            let place = format!("{key}.{inner}");
-            match inner.as_str() {
-                "autoStart" => self.flag(&place, "autoStart", value),
-                "suppressedTools" => self.tools(&place, "disabledTools", value),
-                _ => self.keep_and_report(&place, value, UNKNOWN),
-            }
-        }
     }
 
     /// Records a value of the wrong kind that decides what is run, and how. Without it the server would be

@@ -91,7 +91,7 @@ fn replace_texts(value: &mut Value, from: &str, to: &str) {
 }
 
 /// A client's keys and types for what all clients have.
-struct Words {
+struct EntryKeys {
     env: &'static str,
     url: &'static str,
     headers: &'static str,
@@ -99,52 +99,52 @@ struct Words {
     types: Option<[&'static str; 3]>,
 }
 
-fn words(client: ClientKind) -> Words {
-    let plain = Words {
+fn words(client: ClientKind) -> EntryKeys {
+    let plain = EntryKeys {
         env: "env",
         url: "url",
         headers: "headers",
         types: None,
     };
     match client {
-        ClientKind::ClaudeCode | ClientKind::VsCode | ClientKind::VsCodeInsiders => Words {
+        ClientKind::ClaudeCode | ClientKind::VsCode | ClientKind::VsCodeInsiders => EntryKeys {
             types: Some(["stdio", "http", "sse"]),
             ..plain
         },
-        ClientKind::Cline => Words {
+        ClientKind::Cline => EntryKeys {
             types: Some(["stdio", "streamableHttp", "sse"]),
             ..plain
         },
         ClientKind::Roo | ClientKind::Kilo | ClientKind::LibreChat | ClientKind::Continue => {
-            Words {
+            EntryKeys {
                 types: Some(["stdio", "streamable-http", "sse"]),
                 ..plain
             }
         }
-        ClientKind::Goose => Words {
+        ClientKind::Goose => EntryKeys {
             env: "envs",
             url: "uri",
             types: Some(["stdio", "streamable_http", "sse"]),
             ..plain
         },
-        ClientKind::Opencode | ClientKind::KiloCli => Words {
+        ClientKind::Opencode | ClientKind::KiloCli => EntryKeys {
             env: "environment",
             types: Some(["local", "remote", "remote"]),
             ..plain
         },
-        ClientKind::Codex => Words {
+        ClientKind::Codex => EntryKeys {
             headers: "http_headers",
             ..plain
         },
-        ClientKind::Windsurf | ClientKind::Antigravity => Words {
+        ClientKind::Windsurf | ClientKind::Antigravity => EntryKeys {
             url: "serverUrl",
             ..plain
         },
-        ClientKind::CopilotCli => Words {
+        ClientKind::CopilotCli => EntryKeys {
             types: Some(["local", "http", "sse"]),
             ..plain
         },
-        ClientKind::AmazonQ | ClientKind::Crush => Words {
+        ClientKind::AmazonQ | ClientKind::Crush => EntryKeys {
             types: Some(["stdio", "http", "sse"]),
             ..plain
         },

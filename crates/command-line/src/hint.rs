@@ -291,7 +291,7 @@ fn of_client(error: &ClientError) -> String {
 fn of_code(code: &str) -> &'static str {
     match code {
         "server_not_found" | "server_not_connected" => {
-            "`mainstay list` shows the servers and how they are"
+            "`mainstay list` lists the configured servers"
         }
         "tool_not_found" | "invalid_tool_name" => "`mainstay tools` lists what can be called",
         "prompt_not_found" => "`mainstay prompts` lists what can be asked for",

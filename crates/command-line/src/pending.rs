@@ -81,13 +81,13 @@ fn requested(pending: &api::Pending) -> Option<String> {
         .principal
         .as_deref()
         .map(|principal| format!(", {}", word(principal)));
-    let at = i64::try_from(pending.requested_at?).ok()?;
-    let at = DateTime::from_timestamp_millis(at)?.with_timezone(&Local);
+    let millis = i64::try_from(pending.requested_at?).ok()?;
+    let requested_at = DateTime::from_timestamp_millis(millis)?.with_timezone(&Local);
     Some(format!(
         "wanted by {client} ({}{}) at {}",
         by.door,
         principal.unwrap_or_default(),
-        time::with_day(at)
+        time::with_day(requested_at)
     ))
 }
 

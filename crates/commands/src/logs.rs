@@ -107,7 +107,7 @@ impl LogsCommand {
     fn unknown(&self) -> CommandError {
         CommandError::NotFound {
             subject: format!("the log of server '{}'", self.name),
-            hint: "`mainstay list` shows the servers and how they are".to_owned(),
+            hint: "`mainstay list` lists the configured servers".to_owned(),
         }
     }
 }

@@ -88,12 +88,12 @@ impl RunCommand for Tools {
             Some(ToolsAction::Get { name }) => {
                 let tool = find(&tools.tools, &name).ok_or_else(|| {
                     let nearest = suggest::tool(&name, &tools.tools);
-                    let question = nearest.map_or_else(String::new, |tool| {
+                    let suggestion = nearest.map_or_else(String::new, |tool| {
                         format!("did you mean {}? ", word(&tool))
                     });
                     CommandError::NotFound {
                         subject: format!("tool {name}"),
-                        hint: format!("{question}`mainstay tools` lists them all"),
+                        hint: format!("{suggestion}`mainstay tools` lists them all"),
                     }
                 })?;
                 let found = ItemList::one(tool, &["name"]);
@@ -143,12 +143,12 @@ pub async fn search(
             .tools
             .retain(|tool| fits(&tool.name) || fits(&tool.description));
         if tools.tools.is_empty() {
-            let question = nearest.map_or_else(String::new, |tool| {
+            let suggestion = nearest.map_or_else(String::new, |tool| {
                 format!("did you mean {}? ", display::word(&tool))
             });
             return Err(CommandError::NotFound {
                 subject: format!("a tool with {word:?} in its name or description"),
-                hint: format!("{question}without a word all are listed"),
+                hint: format!("{suggestion}without a word all are listed"),
             });
         }
     }

@@ -427,14 +427,14 @@ fn value(node: &CstNode) -> Option<Value> {
 
 /// Reads a number with JSON5's liberties.
 pub(super) fn number(text: &str) -> Option<Value> {
-    let plain = text.strip_prefix('+').unwrap_or(text);
-    if let Ok(number) = serde_json::from_str(plain) {
+    let without_plus = text.strip_prefix('+').unwrap_or(text);
+    if let Ok(number) = serde_json::from_str(without_plus) {
         return Some(number);
     }
-    let hex = plain.to_ascii_lowercase();
+    let hex = without_plus.to_ascii_lowercase();
     let number = match hex.strip_prefix("0x") {
         Some(digits) => return u64::from_str_radix(digits, 16).ok().map(Value::from),
-        None => plain.parse::<f64>().ok()?,
+        None => without_plus.parse::<f64>().ok()?,
     };
     serde_json::Number::from_f64(number).map(Value::Number)
 }

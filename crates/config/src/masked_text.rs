@@ -329,10 +329,10 @@ fn placeholders(text: &str, syntax: Syntax) -> Result<Vec<Placeholder>, EditErro
         let mut from = 0;
         while let Some(at) = inside[from..].find(OF_COMMENT) {
             let start = from + at;
-            let Some(length) = inside[start..].find('}') else {
+            let Some(brace_offset) = inside[start..].find('}') else {
                 break;
             };
-            from = start + length + 1;
+            from = start + brace_offset + 1;
             found.push(Placeholder {
                 at: comment.start + start..comment.start + from,
                 text: inside[start..from].to_owned(),

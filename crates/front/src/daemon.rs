@@ -250,7 +250,11 @@ impl AttachedDaemon {
                 let is_reset = error.kind() == std::io::ErrorKind::ConnectionReset;
                 cfg!(target_os = "linux") && self.is_direct && is_reset
             }
-            Error::Malformed(_) | Error::OverBudget(_) | Error::Unauthorized(_) => false,
+            Error::Malformed(_)
+            | Error::OverBudget(_)
+            | Error::Unauthorized(_)
+            | Error::Forbidden(_)
+            | Error::NoCredentials(_) => false,
         }
     }
 }

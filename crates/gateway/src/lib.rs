@@ -27,6 +27,7 @@ pub mod alerts;
 mod ask;
 pub mod calls;
 pub mod client_sessions;
+mod credential_sources;
 pub mod events;
 mod gateway;
 mod history;
@@ -45,6 +46,7 @@ mod view;
 pub use self::{
     access_rules::AccessRules,
     ask::{ask, refused, resource_not_found},
+    credential_sources::CredentialSources,
     gateway::{DRAIN_LIMIT, Gateway, SERVERS_LIMIT, SessionCount},
     options::GatewayOptions,
     owners::shared_page,

@@ -7,7 +7,7 @@ use mainstay_platform::{
     clock::SleepClock, environment::ConfigurationSource, lineage::Lineage, state::StateDir,
 };
 
-use crate::access_rules::AccessRules;
+use crate::{access_rules::AccessRules, credential_sources::CredentialSources};
 
 /// Options of the engine in addition to its configuration. The default stores nothing between runs.
 #[derive(Clone, Debug)]
@@ -23,6 +23,9 @@ pub struct GatewayOptions {
     pub switches: Option<PathBuf>,
     /// The rules of access. `None`: everything is allowed.
     pub access_rules: Option<Arc<dyn AccessRules>>,
+    /// The sources of credentials for servers that are reached over HTTP. Without them, requests have the headers of
+    /// the configuration alone.
+    pub credential_sources: Option<Arc<dyn CredentialSources>>,
     /// The origin from which the configuration can be read again. `None`: no reloads.
     pub origin: Option<ConfigurationSource>,
     /// The state directory with the versions of the configuration. `None`: no versions are stored.
@@ -43,6 +46,7 @@ impl Default for GatewayOptions {
             journal: None,
             switches: None,
             access_rules: None,
+            credential_sources: None,
             origin: None,
             config_history: None,
             clock: SleepClock::system(),

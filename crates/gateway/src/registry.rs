@@ -116,6 +116,7 @@ impl Registry {
                 .unwrap_or_default(),
             catalogs,
             lineage: options.lineage,
+            credential_sources: options.credential_sources,
             reserve: supervisor::reserve(),
             sole: options.sole_client.then(Sole::default),
             entries: Some(Arc::new(entries.clone())),
@@ -324,7 +325,7 @@ impl Registry {
 
     /// True if the first attempt of every server in this run is over, or the startup wait has
     /// passed.
-    pub fn is_tried(&self) -> bool {
+    pub fn startup_is_over(&self) -> bool {
         let servers = self.servers();
         servers
             .iter()

@@ -11,5 +11,7 @@ pub mod grants;
 pub mod identity;
 pub mod scopes;
 mod secret_text;
+pub mod stored;
 pub mod tokens;
+pub mod upkeep;
 pub mod web;

@@ -103,13 +103,13 @@ async fn a_named_place_comes_before_the_well_known_ones() {
         (ISSUER, 200, issuer("https://a")),
     ]);
     for named in ["https://h/meta", "/meta"] {
-        let found = sites
+        let discovery = sites
             .find(Some(&format!("Bearer resource_metadata=\"{named}\"")), None)
             .await;
-        let found = found.expect("an authorization server");
-        assert_eq!(found.issuer.issuer, "https://a");
-        assert_eq!(found.resource, "https://h/v1/mcp");
-        assert_eq!(found.resource_scopes.expect("scopes").to_string(), "x");
+        let discovery = discovery.expect("an authorization server");
+        assert_eq!(discovery.issuer.issuer, "https://a");
+        assert_eq!(discovery.resource, "https://h/v1/mcp");
+        assert_eq!(discovery.resource_scopes.expect("scopes").to_string(), "x");
     }
     assert_eq!(sites.requests()[..2], ["https://h/meta", ISSUER]);
 }
@@ -120,11 +120,11 @@ async fn well_known_places_are_asked_in_order() {
         (AT_ROOT, 200, resource()),
         (OPENID, 200, issuer("https://a")),
     ]);
-    let found = sites
+    let discovery = sites
         .find(None, None)
         .await
         .expect("an authorization server");
-    assert_eq!(found.issuer.token_endpoint.as_str(), "https://a/token");
+    assert_eq!(discovery.issuer.token_endpoint.as_str(), "https://a/token");
     assert_eq!(sites.requests(), [AT_PATH, AT_ROOT, ISSUER, OPENID]);
 }
 
@@ -141,27 +141,27 @@ async fn a_site_that_answers_everything_with_a_page_has_no_metadata_there() {
 #[tokio::test]
 async fn a_server_of_2025_03_26_is_its_own_authorization_server() {
     let sites = Sites::new([(OWN_ISSUER, 200, issuer("https://h"))]);
-    let found = sites
+    let discovery = sites
         .find(Some("Bearer"), None)
         .await
         .expect("an authorization server");
-    assert_eq!(found.issuer.issuer, "https://h");
-    assert_eq!(found.resource, "https://h/v1/mcp");
-    assert!(!found.is_assumed);
+    assert_eq!(discovery.issuer.issuer, "https://h");
+    assert_eq!(discovery.resource, "https://h/v1/mcp");
+    assert!(!discovery.is_assumed);
 
-    let found = Sites::default().find(None, None).await.expect("endpoints");
-    assert!(found.is_assumed);
-    assert_eq!(found.issuer.token_endpoint.as_str(), "https://h/token");
+    let discovery = Sites::default().find(None, None).await.expect("endpoints");
+    assert!(discovery.is_assumed);
+    assert_eq!(discovery.issuer.token_endpoint.as_str(), "https://h/token");
 }
 
 #[tokio::test]
 async fn a_configured_issuer_is_taken_where_the_server_names_it_or_none() {
     let sites = Sites::new([(ISSUER, 200, issuer("https://a"))]);
-    let found = sites
+    let discovery = sites
         .find(None, Some("https://a"))
         .await
         .expect("an authorization server");
-    assert_eq!(found.issuer.issuer, "https://a");
+    assert_eq!(discovery.issuer.issuer, "https://a");
 
     let sites = Sites::new([
         (AT_PATH, 200, resource()),

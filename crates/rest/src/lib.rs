@@ -133,7 +133,7 @@ pub fn router(door: RestDoor) -> Router {
 async fn ready(State(door): State<RestDoor>) -> (StatusCode, &'static str) {
     if door.gateway.calls.closing().has_begun() {
         (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
-    } else if door.gateway.registry.is_tried() {
+    } else if door.gateway.registry.startup_is_over() {
         (StatusCode::OK, "ready\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "servers are starting\n")

@@ -72,7 +72,7 @@ pub async fn run(
     let Runtime { config, entry, .. } = runtime;
     let lineage = door.gateway.lineage.apart();
     let gone = CancellationToken::new();
-    let _while_asked = gone.clone().drop_guard();
+    let _cancel_on_drop = gone.clone().drop_guard();
     let tried = door.gateway.registry.run_to_end(async move {
         let trial = Trial::begin(config, lineage);
         let settled = gone.run_until_cancelled(trial.settled()).await;
@@ -191,13 +191,13 @@ pub fn masked_target(entry: &Entry) -> api::ShownTarget {
         },
         None => value.to_string(),
     };
-    let one = |keys: &[&str]| keys.iter().find_map(|key| masked.get(*key)).map(text);
+    let text_of_first = |keys: &[&str]| keys.iter().find_map(|key| masked.get(*key)).map(text);
     let names = |value: Option<&Value>| {
         let members = value.and_then(Value::as_object).into_iter().flatten();
         members.map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
     let args = masked.get("args").and_then(Value::as_array);
-    let command = one(&["command"]);
+    let command = text_of_first(&["command"]);
     let is_process = command.is_some();
     let mut headers = names(masked.get("headers"));
     headers.extend(names(
@@ -213,8 +213,8 @@ pub fn masked_target(entry: &Entry) -> api::ShownTarget {
             .into_iter()
             .chain(args.into_iter().flatten().map(text).filter(|_| is_process))
             .collect(),
-        cwd: one(&["cwd"]),
-        url: one(&["url", "serverUrl", "httpUrl", "remoteUrl"]).filter(|_| !is_process),
+        cwd: text_of_first(&["cwd"]),
+        url: text_of_first(&["url", "serverUrl", "httpUrl", "remoteUrl"]).filter(|_| !is_process),
         env: names(masked.get("env")),
         headers,
     }

@@ -30,7 +30,9 @@ pub use self::{
         question::{OpenQuestions, QuestionNote, ServerMessage, ServerQuestion},
     },
     http::{
-        credentials::{CredentialSource, HeaderLines, NoLongerValid, RenewedLines},
+        credentials::{
+            CredentialSource, HeaderLines, NoCredentials, RefusedCredentials, RenewedLines,
+        },
         download::{DownloadError, DownloadRequest, download},
         events::{EventReader, StreamBroken},
         health_url::{HealthError, HealthUrl},

@@ -15,9 +15,9 @@ use mainstay_core::{
 };
 use mainstay_platform::lineage::Lineage;
 use mainstay_transport::{
-    self as transport, Approach, AttemptLimiter, CallState, CredentialSource, HeaderLines,
-    InterruptionKind, Listener, NoLongerValid, Notice, Opening, RenewedLines, RunningConnection,
-    ServerQuestion, Stop, Unopened, UpstreamSession, logs::ServerLogs,
+    self as transport, Approach, AttemptLimiter, CredentialSource, HeaderLines, Interruption,
+    InterruptionKind, Listener, NoCredentials, Notice, Opening, RefusedCredentials, RenewedLines,
+    RunningConnection, ServerQuestion, Stop, Unopened, UpstreamSession, logs::ServerLogs,
 };
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -44,6 +44,8 @@ struct Gate {
     refused: usize,
     /// `token method` of every request that passed.
     passed: Vec<String>,
+    /// True if no token has the scope that a request needs.
+    lacks_scope: bool,
 }
 
 /// A source that gets the server's present token when it is refreshed.
@@ -52,14 +54,14 @@ struct RotatingToken {
     held: Mutex<u32>,
     gate: Arc<Mutex<Gate>>,
     challenges: Mutex<HashSet<String>>,
-    /// True once the source has no valid token any more.
-    is_revoked: Mutex<bool>,
+    /// The reason that the source has no token, if it has none.
+    trouble: Mutex<Option<NoCredentials>>,
 }
 
 impl RotatingToken {
-    fn held_lines(&self) -> Result<HeaderLines, NoLongerValid> {
-        if *self.is_revoked.lock().expect("no panic") {
-            return Err(NoLongerValid("sign in again".to_owned()));
+    fn held_lines(&self) -> Result<HeaderLines, NoCredentials> {
+        if let Some(trouble) = self.trouble.lock().expect("no panic").clone() {
+            return Err(trouble);
         }
         let token = format!("Bearer t{}", self.held.lock().expect("no panic"));
         Ok(HeaderLines::new([("authorization", token.as_str())]))
@@ -74,18 +76,22 @@ impl CredentialSource for RotatingToken {
         })
     }
 
-    fn refresh<'a>(
-        &'a self,
-        refused: &'a HeaderLines,
-        challenge: Option<&'a str>,
-    ) -> RenewedLines<'a> {
+    fn refresh(&self, refused: RefusedCredentials) -> RenewedLines<'_> {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            let challenge = challenge.unwrap_or_default().to_owned();
-            self.challenges.lock().expect("no panic").insert(challenge);
-            if *refused == self.held_lines()? {
+            if refused.status == 403 {
+                return Err(NoCredentials::NoLongerValid(
+                    "a scope is missing".to_owned(),
+                ));
+            }
+            self.challenges
+                .lock()
+                .expect("no panic")
+                .extend(refused.challenges);
+            if refused.lines == self.held_lines()? {
                 let token = self.gate.lock().expect("no panic").token;
-                let token = token.ok_or_else(|| NoLongerValid("signed out".to_owned()))?;
+                let token =
+                    token.ok_or_else(|| NoCredentials::NoLongerValid("signed out".to_owned()))?;
                 *self.held.lock().expect("no panic") = token;
             }
             self.held_lines()
@@ -143,7 +149,9 @@ async fn serve(stream: TcpStream, gate: Arc<Mutex<Gate>>, streams: EventStreams)
         let request = serde_json::from_slice(&body).unwrap_or(serde_json::Value::Null);
         let response = {
             let mut gate = gate.lock().expect("no panic");
-            if gate.token.map(|token| token.to_string()) == Some(token.clone()) {
+            if gate.lacks_scope {
+                Some("HTTP/1.1 403 Forbidden\r\nwww-authenticate: Bearer error=\"insufficient_scope\"\r\ncontent-length: 0\r\n\r\n".to_owned())
+            } else if gate.token.map(|token| token.to_string()) == Some(token.clone()) {
                 let method = request["method"].as_str().unwrap_or("GET");
                 gate.passed.push(format!("{token} {method}"));
                 None
@@ -212,7 +220,7 @@ async fn served(path: &str) -> Served {
         held: Mutex::new(0),
         gate: Arc::clone(&gate),
         challenges: Mutex::default(),
-        is_revoked: Mutex::new(false),
+        trouble: Mutex::default(),
     });
     Served {
         gate,
@@ -312,24 +320,17 @@ async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
         let served = served(path).await;
         let (session, running) = served.open(transport, approach).await.expect("opened");
         let running = tokio::spawn(running);
-        // The server takes no token any more: its 401 is the answer. Then the source itself has none.
+        // The server takes no token any more. Then the source itself has none.
         served.gate().token = None;
         let refused_before = served.gate().refused;
-        for is_revoked in [false, true] {
-            *served.source.is_revoked.lock().expect("no panic") = is_revoked;
+        for (trouble, reason) in [(None, "signed out"), (Some(revoked()), "sign in again")] {
+            *served.source.trouble.lock().expect("no panic") = trouble;
             let list = timeout(LIMIT, session.ask(Method::ToolsList, None)).await;
             let interruption = list.expect("in time").expect_err("no credentials");
             assert_eq!(
-                interruption.state,
-                CallState::NotSent,
-                "{path}: {interruption:?}"
-            );
-            assert!(
-                matches!(
-                    interruption.kind,
-                    InterruptionKind::Refused { status: 401, .. }
-                ),
-                "{path}: {interruption:?}"
+                interruption,
+                Interruption::not_sent(refusal(401, reason)),
+                "{path}"
             );
         }
         assert!(served.gate().refused > refused_before, "{path}");
@@ -341,12 +342,67 @@ async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
 async fn a_server_is_not_opened_without_valid_credentials() {
     for (path, transport, approach) in TRANSPORTS {
         let served = served(path).await;
-        for is_revoked in [false, true] {
+        for (trouble, reason) in [(None, "signed out"), (Some(revoked()), "sign in again")] {
             served.gate().token = None;
-            *served.source.is_revoked.lock().expect("no panic") = is_revoked;
+            *served.source.trouble.lock().expect("no panic") = trouble;
             let unopened = served.open(transport, approach).await;
             let loss = unopened.err().expect("no credentials").loss;
-            assert!(matches!(loss, Loss::Unauthorized(_)), "{path}: {loss:?}");
+            assert_eq!(loss, Loss::Unauthorized(reason.to_owned()), "{path}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_is_down_costs_no_login() {
+    for (path, transport, approach) in TRANSPORTS {
+        let served = served(path).await;
+        let down = NoCredentials::Unavailable("the issuer does not answer".to_owned());
+        *served.source.trouble.lock().expect("no panic") = Some(down.clone());
+        let unopened = served.open(transport, approach).await;
+        let loss = unopened.err().expect("no credentials").loss;
+        assert_eq!(loss, Loss::ConnectFailed(down.to_string()), "{path}");
+
+        *served.source.trouble.lock().expect("no panic") = None;
+        let (session, running) = served.open(transport, approach).await.expect("opened");
+        let running = tokio::spawn(running);
+        *served.source.trouble.lock().expect("no panic") = Some(down.clone());
+        let list = timeout(LIMIT, session.ask(Method::ToolsList, None)).await;
+        let interruption = list.expect("in time").expect_err("no credentials");
+        let expected = InterruptionKind::Unreachable(down.to_string());
+        assert_eq!(interruption, Interruption::not_sent(expected), "{path}");
+        running.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_missing_scope_fails_one_call_with_the_words_of_the_source() {
+    for (path, transport, approach) in TRANSPORTS {
+        let served = served(path).await;
+        let (session, running) = served.open(transport, approach).await.expect("opened");
+        let running = tokio::spawn(running);
+        served.gate().lacks_scope = true;
+        let list = timeout(LIMIT, session.ask(Method::ToolsList, None)).await;
+        let interruption = list.expect("in time").expect_err("no credentials");
+        let expected = refusal(403, "a scope is missing");
+        assert_eq!(interruption, Interruption::not_sent(expected), "{path}");
+
+        served.gate().lacks_scope = false;
+        let list = timeout(LIMIT, session.ask(Method::ToolsList, None)).await;
+        assert!(
+            list.expect("in time").is_ok(),
+            "{path}: the session lives on"
+        );
+        running.abort();
+    }
+}
+
+fn revoked() -> NoCredentials {
+    NoCredentials::NoLongerValid("sign in again".to_owned())
+}
+
+fn refusal(status: u16, reason: &str) -> InterruptionKind {
+    InterruptionKind::Refused {
+        status,
+        body: reason.to_owned(),
     }
 }

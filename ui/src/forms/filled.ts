@@ -29,8 +29,8 @@ function filledAt(value: unknown, schema: Schema, walk: Walk, depth: number): un
     const schemas = new Map(control.properties)
     const kept: Members = {}
     for (const [name, member] of Object.entries(value)) {
-      const left = filledAt(member, schemas.get(name) ?? true, walk, depth + 1)
-      if (left !== undefined) define(kept, name, left)
+      const filledMember = filledAt(member, schemas.get(name) ?? true, walk, depth + 1)
+      if (filledMember !== undefined) define(kept, name, filledMember)
     }
     for (const name of control.required) if (!Object.hasOwn(kept, name)) walk.isComplete = false
     return kept

@@ -5,7 +5,7 @@
  */
 const CONTROLS = 'a[href], button, input, select, textarea, summary, [tabindex]'
 /** The search for a control stays within one of these. After a change of screens the next screen takes the focus. */
-const ROOMS = 'main, nav, dialog, body'
+const SEARCH_ROOTS = 'main, nav, dialog, body'
 
 function isControl(element: HTMLElement): boolean {
   return element.matches(CONTROLS) && element.tabIndex >= 0 && !element.matches(':disabled') && element.checkVisibility({ visibilityProperty: true })
@@ -18,7 +18,7 @@ function controlsIn(root: Element): HTMLElement[] {
 /** The control that is nearest to the place of what was removed. */
 function nearest(lost: MutationRecord, records: readonly MutationRecord[]): HTMLElement | undefined {
   let place = lost.target as Element
-  if (!place.isConnected || place.matches(ROOMS)) return undefined
+  if (!place.isConnected || place.matches(SEARCH_ROOTS)) return undefined
   for (const { target, addedNodes } of records) {
     if (target !== place) continue
     for (const node of addedNodes) {
@@ -36,7 +36,7 @@ function nearest(lost: MutationRecord, records: readonly MutationRecord[]): HTML
     after = records.find(({ removedNodes }) => [...removedNodes].includes(gone))?.nextSibling ?? null
   }
   if (after && !after.isConnected) after = null
-  for (; !place.matches(ROOMS); after = place, place = place.parentElement!) {
+  for (; !place.matches(SEARCH_ROOTS); after = place, place = place.parentElement!) {
     const all = controlsIn(place)
     const isBefore = (element: Element): boolean => !after || (after.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING) !== 0
     const found = all.findLast(isBefore) ?? all[0]

@@ -301,7 +301,7 @@ fn skewed(message: String) -> DoctorFinding {
 /// The difference between the server's clock and this one. The request has no headers of the server's entry,
 /// because they hold secrets.
 async fn skew(http: &HttpLaunch) -> Option<Duration> {
-    let url = HealthUrl::new(&Secret::new(http.url.clone()), None)?;
+    let url = HealthUrl::new(&Secret::new(http.url.clone()), None, None)?;
     let date = timeout(DATE_LIMIT, url.date()).await.ok()?.ok()??;
     let now = SystemTime::now();
     Some(

@@ -169,10 +169,10 @@ fn client_info(text: &str) -> Arc<str> {
     ];
     let mut short = JsonObjectEditor::default();
     for (member, most) in words {
-        if let Some(word) = message::shown_member(text, member) {
-            let word = &word[..word.floor_char_boundary(most)];
-            info.set_text(member, word);
-            short.set_text(member, word);
+        if let Some(value) = message::shown_member(text, member) {
+            let value = &value[..value.floor_char_boundary(most)];
+            info.set_text(member, value);
+            short.set_text(member, value);
         } else if info.get(member).is_some_and(|other| other.len() > most) {
             info.remove(member);
         }

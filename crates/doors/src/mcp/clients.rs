@@ -33,7 +33,7 @@ use super::{
     reply::{ClosedReply as _, RpcReply},
     sessions::{
         client_sinks::ClientSinks,
-        crowd::{Admitted, Crowd, SessionLimits},
+        crowd::{Admission, Crowd, SessionLimits},
         ended::EndedSessions,
         seal::{Seal, unix_ms},
         session::{Backend, ClientSession, EndpointScope},
@@ -193,10 +193,10 @@ impl McpClients {
     /// Gives a session a place, and ends the session that it replaces. Returns `None` if there is
     /// no place.
     fn admit(&self, session: Arc<ClientSession>, peer: LimitedPeer) -> Option<Arc<ClientSession>> {
-        let admitted = self.shared.sessions.admit(&session, peer);
+        let admission = self.shared.sessions.admit(&session, peer);
         self.count_sessions();
-        match admitted {
-            Admitted::In(evicted_session) => {
+        match admission {
+            Admission::In(evicted_session) => {
                 if let Some(evicted_session) = evicted_session {
                     let evicted = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
                     if evicted.is_power_of_two() {
@@ -213,8 +213,8 @@ impl McpClients {
                 }
                 Some(session)
             }
-            Admitted::Existing(existing) => Some(existing),
-            Admitted::Full => {
+            Admission::Existing(existing) => Some(existing),
+            Admission::Full => {
                 session.end("too many sessions");
                 None
             }

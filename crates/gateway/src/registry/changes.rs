@@ -227,15 +227,15 @@ impl Registry {
     /// Enables a server until a restart. If it connects at start, it is started. A server that
     /// waits for approval is refused, because only the approval can start it.
     pub fn enable(self: &Arc<Self>, name: &str) -> Changing<Arc<ServerHandle>> {
-        self.switch(name, true)
+        self.set_enabled(name, true)
     }
 
     /// Disables a server until a restart: it is stopped and no longer listed.
     pub fn disable(self: &Arc<Self>, name: &str) -> Changing<Arc<ServerHandle>> {
-        self.switch(name, false)
+        self.set_enabled(name, false)
     }
 
-    fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Changing<Arc<ServerHandle>> {
+    fn set_enabled(self: &Arc<Self>, name: &str, enabled: bool) -> Changing<Arc<ServerHandle>> {
         let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
             let server = server?;

@@ -2,9 +2,15 @@
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
-use mainstay_core::{catalog::ListKind, ids::ServerName, message::Method, trouble::EntryPlace};
+use mainstay_core::{
+    catalog::ListKind,
+    config::{Launch, ServerConfig},
+    ids::ServerName,
+    message::Method,
+    trouble::EntryPlace,
+};
 use mainstay_platform::lineage::Lineage;
-use mainstay_transport::{Notice, Reserve, logs::ServerLogs};
+use mainstay_transport::{CredentialSource, Notice, Reserve, logs::ServerLogs};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -13,7 +19,7 @@ use super::{
     queue::Queue,
     sole::{Asks, Sole},
 };
-use crate::{events::EventRing, history::StatusHistory};
+use crate::{credential_sources::CredentialSources, events::EventRing, history::StatusHistory};
 
 /// A supervisor's report to the registry.
 #[derive(Debug)]
@@ -52,11 +58,20 @@ pub struct Fleet {
     pub entries: Option<Arc<dyn Entries>>,
     /// The file with the servers' entries, if Mainstay applies its changes at once.
     pub watched_file: Option<PathBuf>,
+    /// The sources of credentials for servers that are reached over HTTP.
+    pub credential_sources: Option<Arc<dyn CredentialSources>>,
     /// Servers whose entries are on the command line.
     pub inline: BTreeSet<ServerName>,
 }
 
 impl Fleet {
+    /// The source of credentials of a server, if it has one beside its headers.
+    pub fn credentials(&self, server: &ServerConfig) -> Option<Arc<dyn CredentialSource>> {
+        let sources = self.credential_sources.as_ref();
+        let sources = sources.filter(|_| matches!(server.launch, Launch::Http(_)));
+        sources.and_then(|sources| sources.source(server))
+    }
+
     /// The place of a server's entry in the configuration.
     pub fn entry_place(&self, server: &ServerName) -> EntryPlace {
         match &self.watched_file {

@@ -173,8 +173,8 @@ async fn an_answer_is_bounded() {
         .map(|server| (&*server.server, server.transitions.len(), server.truncated))
         .collect();
     assert_eq!(of_each, [("db", 1, false), ("fs", 5, true)]);
-    let newest = history.servers[1].transitions.last().expect("some").at;
-    assert!(newest > SystemTime::now() - HOUR / 30, "{history:?}");
+    let newest_at = history.servers[1].transitions.last().expect("some").at;
+    assert!(newest_at > SystemTime::now() - HOUR / 30, "{history:?}");
 }
 
 /// Starts and stops of Mainstay are told over restarts, also after a kill.

@@ -37,11 +37,11 @@ use self::host::Program;
 
 const EXAMPLES: &str = "\
 Examples:
-  mainstay serve --demo                  three small servers to play with
+  mainstay serve --demo                  three small servers to try
   mainstay serve                         your servers, at 127.0.0.1:7420/mcp
-  mainstay list                          how the servers are
+  mainstay list                          the status of the servers
   mainstay call alpha/echo text=hello    call a tool
-  mainstay tools --config servers.json   ask without a daemon
+  mainstay tools --config servers.json   without a daemon
 
 Exit codes: 0 done, 1 the operation failed, 2 wrong usage or configuration,
 3 the daemon cannot be reached, 4 not found, 5 timed out.";
@@ -53,7 +53,7 @@ Exit codes: 0 done, 1 the operation failed, 2 wrong usage or configuration,
     version,
     after_help = EXAMPLES,
     max_term_width = 100,
-    help_template = groups::template(&CliCommand::augment_subcommands(clap::Command::new("mainstay")))
+    help_template = groups::template(GROUPS, &CliCommand::augment_subcommands(clap::Command::new("mainstay")))
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -61,7 +61,7 @@ pub struct Cli {
     /// Log more to stderr (-v, -vv, -vvv); MAINSTAY_LOG takes filter directives
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// When to show colours; NO_COLOR and CLICOLOR_FORCE are honoured
+    /// Use colours: auto, always or never; NO_COLOR and CLICOLOR_FORCE are honoured
     #[arg(
         long,
         global = true,
@@ -70,7 +70,7 @@ pub struct Cli {
         hide_possible_values = true
     )]
     pub color: style::ColourMode,
-    /// Threads that carry the tasks
+    /// Number of threads that run tasks
     #[arg(
         long,
         global = true,
@@ -81,24 +81,28 @@ pub struct Cli {
     pub workers: Option<NonZeroUsize>,
 }
 
-/// Declares the commands. A row has the command's help text and its arguments.
+/// Declares the commands by groups of the help, in the order in which a user needs them. A row has the command's help
+/// text and its arguments.
 macro_rules! commands {
-    ($($(#[$about:meta])* $name:ident($arguments:ty),)*) => {
+    ($($group:literal { $($(#[$about:meta])* $name:ident($arguments:ty),)* })*) => {
         #[derive(Debug, Subcommand)]
         pub enum CliCommand {
-            $($(#[$about])* $name($arguments),)*
+            $($($(#[$about])* $name($arguments),)*)*
         }
+
+        /// The title of each group and its number of commands.
+        const GROUPS: &[(&str, usize)] = &[$(($group, [$(stringify!($name)),*].len())),*];
 
         impl CliCommand {
             pub fn facts(&self) -> CommandFacts {
                 match self {
-                    $(Self::$name(command) => command.facts(),)*
+                    $($(Self::$name(command) => command.facts(),)*)*
                 }
             }
 
             fn run(self) -> LocalBoxFuture<'static, Result<Exit, CommandError>> {
                 match self {
-                    $(Self::$name(command) => Box::pin(command.run(&Program)),)*
+                    $($(Self::$name(command) => Box::pin(command.run(&Program)),)*)*
                 }
             }
         }
@@ -106,97 +110,109 @@ macro_rules! commands {
 }
 
 commands! {
-    /// Start the servers and serve them all at one endpoint
-    Serve(serve::Serve),
-    /// Serve them all to one client on stdin and stdout
-    Mcp(mcp::Mcp),
-    /// Serve a running daemon's tools to one client on stdin and stdout
-    Connect(Connect),
-    /// Show, check and edit the configuration, or tell which file it is
-    Config(ConfigCommand),
-    /// Check a configuration
-    Validate(Validate),
-    /// Show the servers and how they are
-    List(List),
-    /// Show a server: how it is, and its entry
-    Get(Get),
-    /// Try a server and add it: a command, URL, registry name or bundle
-    Add(Box<Add>),
-    /// Search the MCP registry for servers
-    Search(Search),
-    /// Import servers from the files of other MCP clients
-    Import(Import),
-    /// Export the servers, or Mainstay itself, to the file of a client
-    Export(Export),
-    /// End a server and forget it
-    Remove(Remove),
-    /// Enable a server that is disabled
-    Enable(Enable),
-    /// Disable a server: stop it, and no longer list its tools
-    Disable(Disable),
-    /// Let a server be started that was added from inside an MCP client
-    Approve(Approve),
-    /// Show what happened to the servers lately, or as it happens
-    Events(EventsCommand),
-    /// Show which servers were down in the last 30 days, and why
-    History(HistoryCommand),
-    /// Ask every server whether it is well
-    Health(Health),
-    /// Watch the servers and steer them
-    Top(Top),
-    /// Open the web page in a browser, signed in
-    Ui(Ui),
-    /// Start servers that were stopped, have crashed or were given up
-    Start(Start),
-    /// Stop servers; their tools are listed no longer
-    Stop(Stop),
-    /// Stop servers and start them again
-    Restart(Restart),
-    /// Give servers new sessions, whatever there is
-    Reconnect(Reconnect),
-    /// Read the configuration again; only what changed is restarted
-    Reload(Reload),
-    /// Type commands into a prompt with completion, or run a script
-    Shell(Shell),
-    /// Show which calls there were, or what is known of one
-    Records(Box<Records>),
-    /// Show the calls of each tool: how many, how many failed, how long
-    Stats(Stats),
-    /// Print arguments or a result by its content identifier
-    Object(ObjectCommand),
-    /// Show what servers ask and no client could be asked, and answer it
-    Requests(Requests),
-    /// Switch servers and tools off for one client, or show what is off
-    Switches(SwitchesCommand),
-    /// List the tools, or show one
-    Tools(Tools),
-    /// Call a tool
-    Call(CallCommand),
-    /// List the resources and resource templates
-    Resources(ResourcesCommand),
-    /// Read a resource
-    Read(ReadCommand),
-    /// List the prompts, or get one
-    Prompts(Prompts),
-    /// Show what a server wrote to stderr, and what became of it
-    Logs(LogsCommand),
-    /// Manage the tokens of clients, and the control token
-    Token(Token),
-    /// Put the servers of all clients behind Mainstay, or undo that
-    Setup(Setup),
-    /// Look for what is wrong, and say what mends it
-    Doctor(Doctor),
-    /// Make the daemon a service that starts when you log in
-    Service(Service),
-    /// Show which program a server's command means
-    Resolve(Resolve),
-    /// Print the script for completion in a shell
-    Completions(Completions),
-    /// Print the manual page, or write those of all commands
-    Man(Man),
-    /// A small MCP server on stdin and stdout
-    #[command(hide = true)]
-    DemoServer(DemoServer),
+    "Set up" {
+        /// Put the servers of all clients behind Mainstay, or undo it
+        Setup(Setup),
+        /// Find problems of the installation and ways to fix them
+        Doctor(Doctor),
+        /// Run the daemon as a service that starts at login
+        Service(Service),
+        /// Try a server and add it: a command, URL, registry name or bundle
+        Add(Box<Add>),
+        /// Search the MCP registry for servers
+        Search(Search),
+        /// Stop a server and remove its entry
+        Remove(Remove),
+        /// Import servers from the files of other MCP clients
+        Import(Import),
+        /// Export the servers, or Mainstay itself, to the file of a client
+        Export(Export),
+        /// Show, check and edit the configuration
+        Config(ConfigCommand),
+        /// Check a configuration file
+        Validate(Validate),
+    }
+    "Serve" {
+        /// Start all servers and serve them at one endpoint
+        Serve(serve::Serve),
+        /// Serve all servers to one client on stdin and stdout
+        Mcp(mcp::Mcp),
+        /// Connect one client on stdin and stdout to a running daemon
+        Connect(Connect),
+    }
+    "Inspect" {
+        /// List servers and their status
+        List(List),
+        /// Show the status and the entry of a server
+        Get(Get),
+        /// Check the health of every server now
+        Health(Health),
+        /// Watch and control servers on one screen
+        Top(Top),
+        /// Open the web page in a browser, signed in
+        Ui(Ui),
+        /// Show the stderr of a server and its notes
+        Logs(LogsCommand),
+        /// List recent events of servers, or follow them
+        Events(EventsCommand),
+        /// Show when servers were down in the last 30 days, and why
+        History(HistoryCommand),
+        /// List recorded calls, or show one
+        Records(Box<Records>),
+        /// Show the number, errors and times of calls by tool
+        Stats(Stats),
+        /// Print recorded arguments or a result by content identifier
+        Object(ObjectCommand),
+    }
+    "Control" {
+        /// Start servers that are stopped, crashed or failed
+        Start(Start),
+        /// Stop servers and hide their tools
+        Stop(Stop),
+        /// Restart servers
+        Restart(Restart),
+        /// Replace the sessions of servers
+        Reconnect(Reconnect),
+        /// Enable a disabled server
+        Enable(Enable),
+        /// Disable a server: stop it and hide its tools
+        Disable(Disable),
+        /// Approve a server that an MCP client added
+        Approve(Approve),
+        /// Reload the configuration and restart changed servers
+        Reload(Reload),
+        /// List what is switched off for one client, or switch it
+        Switches(SwitchesCommand),
+        /// List open questions of servers, and answer them
+        Requests(Requests),
+        /// Manage client tokens and rotate the control token
+        Token(Token),
+    }
+    "Use" {
+        /// List tools, or show one
+        Tools(Tools),
+        /// Call a tool
+        Call(CallCommand),
+        /// List resources and resource templates
+        Resources(ResourcesCommand),
+        /// Read a resource
+        Read(ReadCommand),
+        /// List prompts, or get one
+        Prompts(Prompts),
+        /// Run commands at a prompt with completion, or from a script
+        Shell(Shell),
+    }
+    "More" {
+        /// Show which program a command starts
+        Resolve(Resolve),
+        /// Print the completion script of a shell
+        Completions(Completions),
+        /// Print the manual page, or write all pages
+        Man(Man),
+        /// Run a small MCP server on stdin and stdout
+        #[command(hide = true)]
+        DemoServer(DemoServer),
+    }
 }
 
 // Only the program knows all commands. This is no doc comment, because clap would show it as help.

@@ -34,7 +34,7 @@ async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
 }
 
 /// Runs a call with this text on stdin.
-async fn with_stdin(home: &Home, arguments: &[&str], text: &str) -> Run {
+async fn run_with_stdin(home: &Home, arguments: &[&str], text: &str) -> Run {
     let mut command = home.command(arguments);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -72,11 +72,11 @@ async fn arguments_come_from_files_and_stdin() {
         (&["call", "one/echo", "--args", "@-"], all, "from stdin\n"),
         (&["call", "one/echo", "text=@-"], "as it is", "as it is\n"),
     ] {
-        let run = with_stdin(&home, arguments, stdin).await;
+        let run = run_with_stdin(&home, arguments, stdin).await;
         assert_eq!((run.code, &*run.stdout), (Some(0), expected), "{run}");
     }
     let twice = ["call", "one/echo", "a=@-", "b=@-"];
-    let twice = with_stdin(&home, &twice, "x").await;
+    let twice = run_with_stdin(&home, &twice, "x").await;
     assert_eq!(twice.code, Some(2), "{twice}");
     let in_shell = home.run(&["shell", "-c", "/call one/echo text=@-"]).await;
     assert_eq!(in_shell.code, Some(2), "{in_shell}");

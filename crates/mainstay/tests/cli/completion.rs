@@ -153,7 +153,7 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert_eq!(programs, ["cursor\tCursor"]);
     // Commands and options are completed in any case.
     let commands = offered(&home, &["rec"]).await;
-    assert_eq!(values(&commands), ["reconnect", "records"]);
+    assert_eq!(values(&commands), ["records", "reconnect"]);
     let options = offered(&home, &["list", "--wa"]).await;
     assert_eq!(values(&options), ["--watch"]);
     let forms = offered(&home, &["list", "-o", "y"]).await;

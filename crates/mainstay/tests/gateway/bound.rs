@@ -29,7 +29,7 @@ struct BoundGateway {
 }
 
 impl BoundGateway {
-    async fn before(entry: Value) -> Self {
+    async fn in_front_of(entry: Value) -> Self {
         let all = json!({"mcpServers": {"x": entry}});
         Self::with_config(&all).await
     }
@@ -243,7 +243,7 @@ async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_of_a_session_is_its_principals() {
     let (entry, received) = tasks_of_2025().await;
-    let world = BoundGateway::before(entry).await;
+    let world = BoundGateway::in_front_of(entry).await;
     let (mine, other) = (
         world.legacy(&world.mine).await,
         world.legacy(&world.other).await,

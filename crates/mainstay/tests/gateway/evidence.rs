@@ -41,7 +41,7 @@ async fn checked_often(kind: BackendKind, action: &str) -> Backend {
 }
 
 /// A gateway with this server as `x`, a client that has called the server, and the REST door.
-async fn before(backend: &Backend) -> (Gateway, Http, Rest) {
+async fn in_front_of(backend: &Backend) -> (Gateway, Http, Rest) {
     let gateway = Gateway::with_servers(&[("x", backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     client.assert_echo("x__echo").await;
@@ -76,7 +76,7 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
     ] {
         let backend = checked_often(kind, "verify").await;
         let backend = backend.option("reconnect", promptly());
-        let (_gateway, client, rest) = before(&backend).await;
+        let (_gateway, client, rest) = in_front_of(&backend).await;
         backend.fake().edit(|script| {
             script.status = Some(status);
             script.status_body = body.map(str::to_owned);
@@ -135,7 +135,7 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
         let backend = backend
             .option("health", health_checks(OFTEN, action))
             .option("reconnect", promptly());
-        let (_gateway, client, rest) = before(&backend).await;
+        let (_gateway, client, rest) = in_front_of(&backend).await;
         gate.set(GateMode::Reset).await.expect("the gate stands");
         rest.until_status("x", "reconnecting").await;
         gate.set(GateMode::Forward).await.expect("the gate stands");
@@ -148,7 +148,7 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
 #[tokio::test]
 async fn calls_that_fail_are_evidence() {
     let backend = probed_after_failures(&[], "verify").await;
-    let (_gateway, client, rest) = before(&backend).await;
+    let (_gateway, client, rest) = in_front_of(&backend).await;
     backend.fake().edit(|script| script.status = Some(500));
     let failing = async {
         while rest.server("x").await["status"] == "connected" {
@@ -191,7 +191,7 @@ async fn an_error_that_names_no_request_is_no_sign_of_life() {
     let backend = checked_often(BackendKind::Http, "verify")
         .await
         .option("reconnect", promptly());
-    let (_gateway, client, rest) = before(&backend).await;
+    let (_gateway, client, rest) = in_front_of(&backend).await;
     backend.fake().edit(|script| {
         script.status = Some(400);
         script.status_body = Some(ERROR.to_owned());

@@ -53,6 +53,7 @@ mod client_sessions;
 mod configuration;
 mod connections;
 mod control;
+mod credential_sources;
 mod doors;
 mod embed;
 mod evidence;

@@ -44,10 +44,10 @@ struct TestConfig {
 
 impl TestConfig {
     async fn new() -> Self {
-        Self::before(Backend::http().await).await
+        Self::in_front_of(Backend::http().await).await
     }
 
-    async fn before(backend: Backend) -> Self {
+    async fn in_front_of(backend: Backend) -> Self {
         let tokens = Tokens::from(Secret::new(TOKEN));
         let all = config(&[("x", &backend)], json!({}));
         let gateway =
@@ -260,7 +260,7 @@ async fn a_session_is_its_principals_after_a_restart() {
 #[tokio::test]
 async fn a_parked_call_is_its_principals_alone() {
     let legacy = Backend::start(BackendKind::Http, &["--revisions", "2025-11-25"]).await;
-    let world = TestConfig::before(legacy).await;
+    let world = TestConfig::in_front_of(legacy).await;
     let (mine, other) = (world.token("mine"), world.token("other"));
     let bearer = |token: &str| {
         let able = json!({"elicitation": {"form": {}}, "sampling": {}});

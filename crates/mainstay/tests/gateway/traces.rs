@@ -387,7 +387,7 @@ async fn a_collector_that_hangs_costs_no_call() {
 
 /// Spans that a collector has refused for now are sent once more at the end, without waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_for_its_collector_is_tried_once_more_at_the_end() {
+async fn refused_spans_are_sent_once_more_at_shutdown() {
     let answers = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
     let mut collector = Collector::answering(&answers).await;
     let backend = Backend::http().await;

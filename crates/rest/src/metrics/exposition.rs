@@ -147,14 +147,14 @@ impl Families<'_> {
             SampleKind::Counter,
             errors,
         )?;
-        let refused = gateway.calls.refused().read();
-        let refused = refused.map(|(kind, count)| ([("kind", kind.code())], count));
+        let refusal_counts = gateway.calls.refused().read();
+        let refusal_counts = refusal_counts.map(|(kind, count)| ([("kind", kind.code())], count));
         self.samples(
             "mainstay_refused_calls",
             "Calls that led to no server",
             None,
             SampleKind::Counter,
-            refused,
+            refusal_counts,
         )?;
         for (name, help, value_of) in [
             (

@@ -10,7 +10,7 @@ use mainstay_api::{Server, ServerFigures};
 use mainstay_command_line::{output, pending, trouble};
 
 /// Seconds of calls that a sparkline can show.
-pub const HISTORY: usize = 60;
+pub const SPARKLINE_SECONDS: usize = 60;
 
 /// The state of a server, in the groups that people look for; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,7 +121,7 @@ impl Row {
             // A restarted daemon counts from zero.
             let calls = figures.calls.checked_sub(before.calls);
             self.history.push_back(calls.unwrap_or(figures.calls));
-            if self.history.len() > HISTORY {
+            if self.history.len() > SPARKLINE_SECONDS {
                 self.history.pop_front();
             }
         }

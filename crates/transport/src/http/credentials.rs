@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::http::http1::{Error, Responding, Response};
+use crate::http::http1::{Error, Head, Responding, Response};
 
 /// Header lines, each `name: value` with its line break. They may contain secrets, which `Debug` hides.
 /// Clones share them.
@@ -36,14 +36,49 @@ impl Debug for HeaderLines {
     }
 }
 
-/// There are no valid credentials, and only a person can get new ones. The text gives the reason, for people.
+/// The reason that a request has no credentials. The texts are for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoLongerValid(pub String);
+pub enum NoCredentials {
+    /// Only a person can get valid ones.
+    #[error("{0}")]
+    NoLongerValid(String),
+    /// A later request may get some: the place that issues them does not answer.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The source knows of no credentials for this server. The server's own answer stands.
+    #[error("the server's own answer stands")]
+    Unknown,
+}
 
 /// Resolves to the lines of a request.
 pub type RenewedLines<'a> =
-    Pin<Box<dyn Future<Output = Result<HeaderLines, NoLongerValid>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<HeaderLines, NoCredentials>> + Send + 'a>>;
+
+/// The answer by which a server has refused a request for its credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedCredentials {
+    /// 401, or 403 with a challenge.
+    pub status: u16,
+    /// The values of all `WWW-Authenticate` headers.
+    pub challenges: Vec<String>,
+    /// The lines of the request.
+    pub lines: HeaderLines,
+}
+
+impl RefusedCredentials {
+    /// `None` if the answer has nothing to do with credentials. A 403 without a challenge is about something else.
+    fn from_answer(head: &Head, lines: &HeaderLines) -> Option<Self> {
+        let challenges = match head.status {
+            401 | 403 => head.all("www-authenticate"),
+            _ => return None,
+        };
+        (head.status == 401 || !challenges.is_empty()).then(|| Self {
+            status: head.status,
+            challenges,
+            lines: lines.clone(),
+        })
+    }
+}
 
 /// Credentials that change, such as tokens that expire. All requests to one server share the source.
 pub trait CredentialSource: Debug + Send + Sync {
@@ -51,14 +86,9 @@ pub trait CredentialSource: Debug + Send + Sync {
     /// given up drops the future.
     fn lines(&self) -> RenewedLines<'_>;
 
-    /// Returns other lines instead of `refused`, to which the server has answered 401 with this
-    /// `WWW-Authenticate`. Many requests may be refused at the same time: if the lines have changed since,
-    /// the source returns the present ones. Must be cancel-safe.
-    fn refresh<'a>(
-        &'a self,
-        refused: &'a HeaderLines,
-        challenge: Option<&'a str>,
-    ) -> RenewedLines<'a>;
+    /// Returns other lines than the refused ones. Many requests may be refused at the same time: if the lines
+    /// have changed since, the source returns the present ones. Must be cancel-safe.
+    fn refresh(&self, refused: RefusedCredentials) -> RenewedLines<'_>;
 }
 
 /// The credentials of all requests to one target.
@@ -88,28 +118,41 @@ impl Credentials {
     }
 }
 
-/// Sends a request with the lines of a source. After a 401 the request has not run, so it is sent once more,
-/// with other lines. If there are none, the 401 is the answer.
+/// Sends a request with the lines of a source. A request that was refused for its credentials has not run, so it is
+/// sent once more, with other lines. If there are none, the reason is the error.
 pub async fn send_renewed(
     source: Arc<dyn CredentialSource>,
     send: impl Fn(&HeaderLines) -> Responding,
 ) -> Result<Response, Error> {
-    let lines = source.lines().await;
-    let lines = lines.map_err(|error| Error::Unauthorized(error.to_string()))?;
+    let lines = match source.lines().await {
+        Ok(lines) => lines,
+        Err(NoCredentials::Unknown) => HeaderLines::new([]),
+        Err(error) => return Err(missing_credentials(401, &error)),
+    };
     let response = send(&lines).await?;
-    if response.head.status != 401 {
+    let Some(refused) = RefusedCredentials::from_answer(&response.head, &lines) else {
         return Ok(response);
-    }
-    let challenge = response.head.get("www-authenticate");
-    match source.refresh(&lines, challenge).await {
+    };
+    let status = refused.status;
+    match source.refresh(refused).await {
         Ok(lines) => {
             response.linger();
             send(&lines).await
         }
+        Err(NoCredentials::Unknown) => Ok(response),
         Err(error) => {
-            tracing::debug!(%error, "credentials cannot be renewed");
-            Ok(response)
+            response.linger();
+            Err(missing_credentials(status, &error))
         }
+    }
+}
+
+fn missing_credentials(status: u16, error: &NoCredentials) -> Error {
+    let reason = error.to_string();
+    match error {
+        NoCredentials::NoLongerValid(_) if status == 403 => Error::Forbidden(reason),
+        NoCredentials::NoLongerValid(_) | NoCredentials::Unknown => Error::Unauthorized(reason),
+        NoCredentials::Unavailable(_) => Error::NoCredentials(reason),
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use mainstay_core::config::{HttpLaunch, HttpTransport, Secret};
 
 use crate::http::{
+    credentials::CredentialSource,
     http_client::{HttpTarget, RequestTemplate},
     urls::same_origin,
 };
@@ -13,8 +14,8 @@ use crate::http::{
 /// The most bytes of a health page that are read, so that its connection can be used again.
 const READ_LIMIT: usize = 64 * 1024;
 
-/// A URL whose HTTP status shows if a server is healthy. The request has the server's configured headers if
-/// the URL has the same origin as the server, and none of them otherwise.
+/// A URL whose HTTP status shows if a server is healthy. The request has the server's configured headers and its
+/// credentials if the URL has the same origin as the server, and none of them otherwise.
 #[derive(Clone)]
 pub struct HealthUrl {
     target: HttpTarget,
@@ -30,8 +31,12 @@ impl std::fmt::Debug for HealthUrl {
 impl HealthUrl {
     /// Returns `None` if the URL cannot be used. The configuration was checked, so this only happens for
     /// unusual hosts.
-    pub fn new(url: &Secret, server: Option<&HttpLaunch>) -> Option<Self> {
-        // The server's headers contain secrets. Do not send them to another origin.
+    pub fn new(
+        url: &Secret,
+        server: Option<&HttpLaunch>,
+        source: Option<Arc<dyn CredentialSource>>,
+    ) -> Option<Self> {
+        // The server's headers and its credentials contain secrets. Do not send them to another origin.
         let server = server.filter(|server| is_same_origin(url.expose(), &server.url));
         let launch = HttpLaunch {
             url: url.expose().to_owned(),
@@ -40,7 +45,8 @@ impl HealthUrl {
                 .unwrap_or_default(),
             transport: HttpTransport::Detect,
         };
-        let target = HttpTarget::new(&launch).ok()?;
+        let source = source.filter(|_| server.is_some());
+        let target = HttpTarget::with_credentials(&launch, source).ok()?;
         let get = Arc::new(target.template("GET", &[("accept", "*/*")]));
         Some(Self { target, get })
     }

@@ -73,7 +73,15 @@ impl HttpTarget {
 
     /// A target that is not an MCP endpoint.
     pub fn new(launch: &HttpLaunch) -> Result<Self, UnusableUrl> {
-        Self::build(launch, "", None)
+        Self::with_credentials(launch, None)
+    }
+
+    /// A target that is not an MCP endpoint, with a source of credentials.
+    pub fn with_credentials(
+        launch: &HttpLaunch,
+        source: Option<Arc<dyn CredentialSource>>,
+    ) -> Result<Self, UnusableUrl> {
+        Self::build(launch, "", source)
     }
 
     fn build(
@@ -351,6 +359,13 @@ pub fn interruption(error: &Error) -> Interruption {
             status: 401,
             body: reason.clone(),
         }),
+        Error::Forbidden(reason) => Interruption::not_sent(InterruptionKind::Refused {
+            status: 403,
+            body: reason.clone(),
+        }),
+        Error::NoCredentials(reason) => {
+            Interruption::not_sent(InterruptionKind::Unreachable(reason.clone()))
+        }
         Error::OverBudget(limit) => Interruption::sent(InterruptionKind::TooLarge(*limit)),
         Error::Malformed(reason) => {
             Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned()))

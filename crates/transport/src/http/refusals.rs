@@ -111,7 +111,10 @@ pub fn unanswered(uri: &Uri, error: &Error) -> Loss {
         .authority()
         .map_or("the server", http::uri::Authority::as_str);
     Loss::ConnectFailed(match error {
-        Error::Unauthorized(_) => return Loss::Unauthorized(error.to_string()),
+        Error::Unauthorized(reason) | Error::Forbidden(reason) => {
+            return Loss::Unauthorized(reason.clone());
+        }
+        Error::NoCredentials(reason) => reason.clone(),
         Error::Connect(error) => error.to_string(),
         Error::Malformed(SPEAKS_TLS) => speaks_tls(authority),
         Error::NotWritten(_) | Error::Broken(_) if uri.scheme_str() == Some("http") => format!(

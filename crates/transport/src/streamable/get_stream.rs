@@ -179,7 +179,9 @@ impl GetStream {
                 Next::Again
             }
             Ok(response) => self.handle_refusal(&response.head).await,
-            Err(error @ Error::Unauthorized(_)) => {
+            Err(
+                error @ (Error::Unauthorized(_) | Error::Forbidden(_) | Error::NoCredentials(_)),
+            ) => {
                 self.show(StreamState::Closed(error.to_string()));
                 Next::Wait(self.pace.after_refusal(None))
             }

@@ -91,7 +91,7 @@ impl Queue {
 
 /// The result of admitting a session.
 #[derive(Debug)]
-pub enum Admitted {
+pub enum Admission {
     /// The session was admitted. The contained session lost its place and must be ended.
     In(Option<Arc<ClientSession>>),
     /// A session with this id exists.
@@ -151,10 +151,10 @@ impl Crowd {
     /// Gives a session a place. If its peer has reached its limit, the peer's longest idle session
     /// is removed. If all places are occupied, the longest idle session of the peer with the most
     /// sessions is removed.
-    pub fn admit(&self, session: &Arc<ClientSession>, peer: LimitedPeer) -> Admitted {
+    pub fn admit(&self, session: &Arc<ClientSession>, peer: LimitedPeer) -> Admission {
         let mut state = self.write();
         if let Some(existing) = state.sessions.get(&session.id) {
-            return Admitted::Existing(Arc::clone(&existing.session));
+            return Admission::Existing(Arc::clone(&existing.session));
         }
         let of_peer = state.peers.get_mut(&peer);
         let evicted = if of_peer
@@ -163,12 +163,12 @@ impl Crowd {
         {
             match of_peer.and_then(Queue::longest_idle) {
                 Some(evicted) => Some(evicted),
-                None => return Admitted::Full,
+                None => return Admission::Full,
             }
         } else if state.sessions.len() >= self.limits.all {
             match state.longest_idle_of_most() {
                 Some(evicted) => Some(evicted),
-                None => return Admitted::Full,
+                None => return Admission::Full,
             }
         } else {
             None
@@ -177,7 +177,7 @@ impl Crowd {
             state.remove(&evicted.id);
         }
         state.insert(Arc::clone(session), peer);
-        Admitted::In(evicted)
+        Admission::In(evicted)
     }
 
     pub fn remove(&self, id: &str) -> Option<Arc<ClientSession>> {
@@ -267,7 +267,7 @@ mod tests {
     async fn enter(crowd: &Crowd, id: &str, peer: LimitedPeer) -> Option<String> {
         advance(Duration::from_secs(1)).await;
         match crowd.admit(&session(id), peer) {
-            Admitted::In(evicted) => evicted.map(|evicted| evicted.id.to_string()),
+            Admission::In(evicted) => evicted.map(|evicted| evicted.id.to_string()),
             other => panic!("{id}: {other:?}"),
         }
     }
@@ -289,7 +289,7 @@ mod tests {
         let (d, e) = (open_session("d").busy(), open_session("e").busy());
         assert!(matches!(
             crowd.admit(&session("f"), peer(1)),
-            Admitted::Full
+            Admission::Full
         ));
         drop((call, d));
         assert_eq!(enter(&crowd, "f", peer(1)).await.as_deref(), Some("b"));

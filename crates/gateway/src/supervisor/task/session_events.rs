@@ -50,7 +50,7 @@ impl Task {
                 }
             },
             launch: self.config.launch.clone(),
-            credentials: None,
+            credentials: self.fleet.credentials(&self.config),
             approach: self.approach(key),
             initialize,
             steps_down: matches!(key, SessionKey::Isolated(_)) || steps_down(&self.config),
@@ -106,7 +106,7 @@ impl Task {
             .config
             .health_check_url
             .as_ref()
-            .and_then(|url| HealthUrl::new(url, http));
+            .and_then(|url| HealthUrl::new(url, http, self.fleet.credentials(&self.config)));
         let session = self
             .managed(key)
             .and_then(|managed| managed.session.clone());

@@ -210,7 +210,7 @@ const CHANGING: &[(&str, &[&str])] = &[
 ];
 
 /// Commands without a case.
-const WITHOUT: &[(&str, &str)] = &[
+const LEFT_OUT_COMMANDS: &[(&str, &str)] = &[
     (
         "demo-server",
         "is a server: its stdout is the protocol, its stderr goes to a log",
@@ -226,7 +226,7 @@ const WITHOUT: &[(&str, &str)] = &[
 ];
 
 /// Commands that print a text of several lines unchanged.
-const OF_LINES: &[&str] = &[
+const LINE_OUTPUT_COMMANDS: &[&str] = &[
     "call",
     "read",
     "prompts get",
@@ -239,7 +239,7 @@ const OF_LINES: &[&str] = &[
 ];
 
 /// Commands whose output in a pipe has the original bytes.
-const OF_DATA: &[&str] = &[
+const RAW_OUTPUT_COMMANDS: &[&str] = &[
     "call",
     "config show",
     "config history show",
@@ -270,12 +270,12 @@ fn every_command_is_looked_at() {
     runnable(&Cli::command(), "", &mut all);
     let cases = LOOKING.iter().chain(CHANGING).map(|(path, _)| *path);
     let listed: BTreeSet<String> = cases
-        .chain(WITHOUT.iter().map(|(path, _)| *path))
+        .chain(LEFT_OUT_COMMANDS.iter().map(|(path, _)| *path))
         .map(str::to_owned)
         .collect();
     assert_eq!(
         all, listed,
-        "each command needs a case here, or a reason in WITHOUT"
+        "each command needs a case here, or a reason in LEFT_OUT_COMMANDS"
     );
 }
 
@@ -348,7 +348,7 @@ impl HostileHome {
             (terminal_output(&self.home, &all).await, String::new())
         } else {
             let Run { stdout, stderr, .. } = self.home.run(&all).await;
-            let stdout = if OF_DATA.contains(&path) {
+            let stdout = if RAW_OUTPUT_COMMANDS.contains(&path) {
                 stdout
             } else {
                 harmless(&all, stdout.into_bytes())
@@ -361,7 +361,7 @@ impl HostileHome {
             serde_json::from_str::<Value>(line)
                 .unwrap_or_else(|error| panic!("{all:?}: {error}: {line}"));
         }
-        if !OF_LINES.contains(&path) {
+        if !LINE_OUTPUT_COMMANDS.contains(&path) {
             for line in stdout.lines().chain(stderr.lines()) {
                 assert!(
                     !line.starts_with(FORGED),

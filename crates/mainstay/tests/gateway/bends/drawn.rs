@@ -98,7 +98,7 @@ async fn failed_call(client: &Http, server: &str) -> Option<String> {
 }
 
 /// The history of one server.
-struct Course {
+struct CallHistory {
     name: String,
     /// Time of the first failed call since the last success.
     failing_since: Option<Instant>,
@@ -108,7 +108,7 @@ struct Course {
     answered: u32,
 }
 
-impl Course {
+impl CallHistory {
     fn record_call(&mut self, failed: Option<&str>) {
         self.calls += 1;
         match failed {
@@ -151,8 +151,8 @@ async fn drive(
     kind: BackendKind,
     name: String,
     mut draw: Draw,
-) -> Course {
-    let mut course = Course {
+) -> CallHistory {
+    let mut course = CallHistory {
         name,
         failing_since: None,
         well_since: None,
@@ -221,7 +221,7 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
     });
     let courses = futures_util::future::join_all(drives).await;
     for (course, (_, kind, bends, ..)) in courses.iter().zip(&drawn) {
-        let Course {
+        let CallHistory {
             name,
             calls,
             answered,

@@ -15,9 +15,15 @@ pub enum Error {
     Broken(#[source] io::Error),
     #[error("not an HTTP/1.1 response: {0}")]
     Malformed(&'static str),
-    /// There are no valid credentials for the request, for this reason. The request was not sent.
-    #[error("the credentials are not valid any more: {0}")]
+    /// There are no valid credentials for the request, for this reason. It has not run.
+    #[error("{0}")]
     Unauthorized(String),
+    /// The credentials lack a permission that the request needs. It has not run.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The credentials could not be had at this time, for this reason. The request has not run.
+    #[error("{0}")]
+    NoCredentials(String),
     /// The body exceeds its budget, and was given up in the middle.
     #[error("the answer exceeds {0} bytes")]
     OverBudget(usize),

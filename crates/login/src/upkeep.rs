@@ -1,0 +1,473 @@
+//! Decides when a login is refreshed, and what follows from the answer. Pure: the caller has the clock, the network and
+//! the vault.
+
+use std::time::{Duration, SystemTime};
+
+use mainstay_core::config::{Grant, Secret};
+
+use crate::{
+    challenge::Challenge, grants::GrantError, scopes::Scopes, stored::StoredLogin, tokens::Tokens,
+};
+
+/// The first pause after a refresh that failed for now; each further one doubles it.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest pause between two attempts to refresh.
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+
+/// A token that was issued less than this ago, and is refused all the same, is refreshed no more than once in this
+/// time: the server refuses every token.
+const FRESH: Duration = Duration::from_secs(30);
+
+/// The upkeep of one login.
+#[derive(Clone, Debug, Default)]
+pub struct LoginUpkeep {
+    login: Option<StoredLogin>,
+    grant: Grant,
+    /// The reason that a person is needed.
+    end: Option<String>,
+    /// The refresh that was tried last.
+    last_refresh: Option<RefreshReport>,
+    /// Attempts in a row that failed for now.
+    failures: u32,
+    retry_at: Option<SystemTime>,
+}
+
+/// One attempt to refresh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefreshReport {
+    pub at: SystemTime,
+    /// `None` if it succeeded.
+    pub error: Option<String>,
+}
+
+/// The credentials of the next request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextToken {
+    /// There is no login, and none was asked for.
+    NoLogin,
+    Ready(Secret),
+    /// A refresh comes first: now, or at this time if the last one failed.
+    AfterRefresh(Option<SystemTime>),
+    /// Only a person can help, for this reason.
+    Ended(String),
+}
+
+/// The consequence of a refusal by the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterRefusal {
+    /// There is another token already.
+    Use(Secret),
+    Refresh,
+    /// A person has to log in, for this reason. The login is over.
+    LogIn(String),
+    /// A person has to log in again to get these scopes, too. The login stays valid for other requests.
+    StepUp(Scopes),
+    /// The refusal has nothing to do with a login.
+    NotOurs,
+}
+
+/// The consequence of a refresh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterRefresh {
+    /// The new tokens are to be saved before anything else.
+    Save,
+    /// The next attempt is due at this time.
+    Retry(SystemTime),
+    /// The login is over, for this reason.
+    Ended(String),
+}
+
+impl LoginUpkeep {
+    pub fn new(grant: Grant, login: Option<StoredLogin>) -> Self {
+        Self {
+            login,
+            grant,
+            ..Self::default()
+        }
+    }
+
+    pub fn login(&self) -> Option<&StoredLogin> {
+        self.login.as_ref()
+    }
+
+    pub fn end(&self) -> Option<&str> {
+        self.end.as_deref()
+    }
+
+    pub fn last_refresh(&self) -> Option<&RefreshReport> {
+        self.last_refresh.as_ref()
+    }
+
+    /// Takes a new login of a person, or the tokens that another process has refreshed.
+    pub fn replace(&mut self, login: StoredLogin) {
+        *self = Self::new(self.grant, Some(login));
+    }
+
+    pub fn log_out(&mut self) {
+        *self = Self::new(self.grant, None);
+    }
+
+    /// True if a token can be had without a person.
+    fn can_refresh(&self) -> bool {
+        match (self.grant, &self.login) {
+            (Grant::ClientCredentials, _) => true,
+            (Grant::Person, Some(login)) => login.tokens.refresh.is_some(),
+            (Grant::Person, None) => false,
+        }
+    }
+
+    pub fn next_token(&self, now: SystemTime) -> NextToken {
+        if let Some(reason) = &self.end {
+            return NextToken::Ended(reason.clone());
+        }
+        let tokens = self.login.as_ref().map(|login| &login.tokens);
+        match tokens {
+            Some(tokens) if !tokens.has_expired(now) => NextToken::Ready(tokens.access.clone()),
+            _ if self.can_refresh() => NextToken::AfterRefresh(self.retry_at),
+            // A token that has expired by our clock may be valid by the server's.
+            Some(tokens) => NextToken::Ready(tokens.access.clone()),
+            None => NextToken::NoLogin,
+        }
+    }
+
+    /// Time of the next refresh that no request has to wait for. `jitter` is from 0 to 1.
+    pub fn refresh_at(&self, jitter: f64) -> Option<SystemTime> {
+        if self.end.is_some() || !self.can_refresh() {
+            return None;
+        }
+        let due = self.login.as_ref()?.tokens.refresh_at(jitter)?;
+        Some(self.retry_at.map_or(due, |retry_at| retry_at.max(due)))
+    }
+
+    /// The server has refused a request with this token. `challenge` is its `Bearer` challenge, if it sent one.
+    pub fn handle_refusal(
+        &self,
+        status: u16,
+        token: Option<&Secret>,
+        challenge: Option<&Challenge>,
+        now: SystemTime,
+    ) -> AfterRefusal {
+        if status == 403 {
+            return self.handle_missing_scope(challenge);
+        }
+        if let Some(reason) = &self.end {
+            return AfterRefusal::LogIn(reason.clone());
+        }
+        let Some(login) = &self.login else {
+            return match (self.grant, challenge) {
+                (Grant::ClientCredentials, _) => AfterRefusal::Refresh,
+                (Grant::Person, Some(_)) => {
+                    AfterRefusal::LogIn("the server requires a login".to_owned())
+                }
+                (Grant::Person, None) => AfterRefusal::NotOurs,
+            };
+        };
+        if token != Some(&login.tokens.access) {
+            return AfterRefusal::Use(login.tokens.access.clone());
+        }
+        let is_fresh = now
+            .duration_since(login.tokens.obtained_at)
+            .is_ok_and(|age| age < FRESH);
+        match (self.can_refresh(), is_fresh) {
+            (true, false) => AfterRefusal::Refresh,
+            (true, true) => {
+                AfterRefusal::LogIn("the server refuses the token that was just issued".to_owned())
+            }
+            (false, _) => AfterRefusal::LogIn(
+                "the login has expired, and the authorization server gave no refresh token"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    fn handle_missing_scope(&self, challenge: Option<&Challenge>) -> AfterRefusal {
+        let Some(challenge) = challenge.filter(|challenge| challenge.is_insufficient_scope())
+        else {
+            return AfterRefusal::NotOurs;
+        };
+        let Some(login) = &self.login else {
+            return AfterRefusal::LogIn("the server requires a login".to_owned());
+        };
+        let named = challenge.scopes.clone().unwrap_or_default();
+        AfterRefusal::StepUp(named.lacking(&login.tokens.scopes))
+    }
+
+    /// Takes the answer to a refresh. `jitter` is from 0 to 1.
+    pub fn handle_refresh(
+        &mut self,
+        answer: Result<Tokens, GrantError>,
+        now: SystemTime,
+        jitter: f64,
+    ) -> AfterRefresh {
+        self.last_refresh = Some(RefreshReport {
+            at: now,
+            error: answer.as_ref().err().map(ToString::to_string),
+        });
+        match answer {
+            Ok(tokens) => {
+                (self.failures, self.retry_at, self.end) = (0, None, None);
+                if let Some(login) = &mut self.login {
+                    login.tokens = tokens;
+                }
+                AfterRefresh::Save
+            }
+            Err(error) if error.is_transient() => {
+                let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
+                let pause = doubled
+                    .min(LONGEST_PAUSE)
+                    .mul_f64(1.0 - 0.5 * jitter.clamp(0.0, 1.0));
+                self.failures += 1;
+                let retry_at = now + pause;
+                self.retry_at = Some(retry_at);
+                AfterRefresh::Retry(retry_at)
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                self.end = Some(reason.clone());
+                AfterRefresh::Ended(reason)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oauth2::url::Url;
+
+    use super::*;
+    use crate::{
+        discovery::IssuerMetadata,
+        identity::{AuthMethod, ClientIdentity},
+    };
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn tokens(
+        access: &str,
+        obtained_at: u64,
+        lifetime: Option<u64>,
+        refresh: Option<&str>,
+    ) -> Tokens {
+        Tokens {
+            access: Secret::new(access),
+            refresh: refresh.map(Secret::new),
+            obtained_at: at(obtained_at),
+            expires_at: lifetime.map(|lifetime| at(obtained_at + lifetime)),
+            scopes: Scopes::parse("read"),
+        }
+    }
+
+    fn login(tokens: Tokens) -> StoredLogin {
+        StoredLogin {
+            server_url: "https://h/mcp".to_owned(),
+            resource: "https://h/mcp".to_owned(),
+            issuer: IssuerMetadata::legacy_endpoints(&Url::parse("https://h").expect("a URL")),
+            client: ClientIdentity {
+                id: "c".to_owned(),
+                secret: Some(Secret::new("s")),
+                auth_method: AuthMethod::ClientSecretBasic,
+            },
+            requested_scopes: Scopes::parse("read"),
+            tokens,
+            logged_in_at: at(0),
+        }
+    }
+
+    fn upkeep(lifetime: Option<u64>, refresh: Option<&str>) -> LoginUpkeep {
+        LoginUpkeep::new(
+            Grant::Person,
+            Some(login(tokens("one", 0, lifetime, refresh))),
+        )
+    }
+
+    fn down() -> GrantError {
+        GrantError::Unavailable {
+            reason: "down".to_owned(),
+            is_sent: false,
+        }
+    }
+
+    fn refused() -> GrantError {
+        GrantError::Refused {
+            code: "invalid_grant".to_owned(),
+            description: None,
+        }
+    }
+
+    fn challenge(header: &str) -> Challenge {
+        Challenge::parse([header]).expect("a challenge")
+    }
+
+    #[test]
+    fn a_login_survives_being_stored() {
+        let login = login(tokens("one", 0, Some(100), Some("r")));
+        assert_eq!(StoredLogin::from_bytes(&login.to_bytes()), Ok(login));
+        let error = StoredLogin::from_bytes(br#"{"serverUrl": "secret"#).expect_err("an error");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_token_is_used_until_it_expires_and_then_refreshed() {
+        let upkeep = upkeep(Some(100), Some("r"));
+        assert_eq!(
+            upkeep.next_token(at(99)),
+            NextToken::Ready(Secret::new("one"))
+        );
+        assert_eq!(upkeep.next_token(at(100)), NextToken::AfterRefresh(None));
+        assert_eq!(upkeep.refresh_at(0.0), Some(at(80)));
+        assert_eq!(upkeep.refresh_at(1.0), Some(at(70)));
+    }
+
+    #[test]
+    fn a_token_without_an_end_or_a_refresh_token_is_used_until_it_is_refused() {
+        for (lifetime, refresh) in [(None, Some("r")), (None, None), (Some(100), None)] {
+            let upkeep = upkeep(lifetime, refresh);
+            assert_eq!(
+                upkeep.next_token(at(1000)),
+                NextToken::Ready(Secret::new("one"))
+            );
+            assert_eq!(upkeep.refresh_at(0.0), None);
+            let after = upkeep.handle_refusal(401, Some(&Secret::new("one")), None, at(1000));
+            assert_eq!(
+                after == AfterRefusal::Refresh,
+                refresh.is_some(),
+                "{after:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn many_refusals_of_one_token_are_one_refresh() {
+        let mut upkeep = upkeep(Some(100), Some("r"));
+        let old = Secret::new("one");
+        assert_eq!(
+            upkeep.handle_refusal(401, Some(&old), None, at(50)),
+            AfterRefusal::Refresh
+        );
+        let after =
+            upkeep.handle_refresh(Ok(tokens("two", 50, Some(100), Some("r2"))), at(50), 0.0);
+        assert_eq!(after, AfterRefresh::Save);
+        for _ in 0..10 {
+            let after = upkeep.handle_refusal(401, Some(&old), None, at(50));
+            assert_eq!(after, AfterRefusal::Use(Secret::new("two")));
+        }
+        assert_eq!(
+            upkeep.last_refresh(),
+            Some(&RefreshReport {
+                at: at(50),
+                error: None
+            })
+        );
+    }
+
+    #[test]
+    fn a_server_that_refuses_every_token_causes_no_loop() {
+        let mut upkeep = upkeep(Some(1000), Some("r"));
+        upkeep.handle_refresh(Ok(tokens("two", 50, Some(1000), Some("r2"))), at(50), 0.0);
+        let two = Secret::new("two");
+        let after = upkeep.handle_refusal(401, Some(&two), None, at(51));
+        assert!(matches!(after, AfterRefusal::LogIn(_)), "{after:?}");
+        assert_eq!(
+            upkeep.handle_refusal(401, Some(&two), None, at(80)),
+            AfterRefusal::Refresh
+        );
+    }
+
+    #[test]
+    fn an_authorization_server_that_is_down_costs_no_login() {
+        let mut upkeep = upkeep(Some(100), Some("r"));
+        let mut pauses = Vec::new();
+        let mut now = at(100);
+        for _ in 0..14 {
+            let AfterRefresh::Retry(next) = upkeep.handle_refresh(Err(down()), now, 0.0) else {
+                panic!("the login is over");
+            };
+            pauses.push(next.duration_since(now).expect("later").as_millis());
+            assert_eq!(upkeep.next_token(now), NextToken::AfterRefresh(Some(next)));
+            now = next;
+        }
+        assert_eq!(pauses[..4], [500, 1000, 2000, 4000]);
+        assert_eq!(pauses[13], 300_000);
+        assert_eq!(
+            upkeep
+                .last_refresh()
+                .and_then(|refresh| refresh.error.as_deref()),
+            Some("down")
+        );
+        assert_eq!(upkeep.refresh_at(0.0), Some(now));
+        upkeep.handle_refresh(Ok(tokens("two", 9000, Some(100), None)), at(9000), 0.0);
+        assert_eq!(
+            upkeep.next_token(at(9000)),
+            NextToken::Ready(Secret::new("two"))
+        );
+    }
+
+    #[test]
+    fn a_revoked_grant_ends_the_login_and_no_attempt_follows() {
+        let mut upkeep = upkeep(Some(100), Some("r"));
+        let after = upkeep.handle_refresh(Err(refused()), at(80), 0.0);
+        let reason = "the authorization server says invalid_grant".to_owned();
+        assert_eq!(after, AfterRefresh::Ended(reason.clone()));
+        assert_eq!(upkeep.refresh_at(0.0), None);
+        assert_eq!(upkeep.next_token(at(81)), NextToken::Ended(reason.clone()));
+        let after = upkeep.handle_refusal(401, Some(&Secret::new("one")), None, at(81));
+        assert_eq!(after, AfterRefusal::LogIn(reason));
+        upkeep.replace(login(tokens("new", 90, Some(100), Some("r"))));
+        assert_eq!(
+            upkeep.next_token(at(91)),
+            NextToken::Ready(Secret::new("new"))
+        );
+    }
+
+    #[test]
+    fn a_401_to_no_login_asks_for_one_where_the_server_names_bearer_tokens() {
+        let upkeep = LoginUpkeep::new(Grant::Person, None);
+        assert_eq!(upkeep.next_token(at(0)), NextToken::NoLogin);
+        assert_eq!(
+            upkeep.handle_refusal(401, None, None, at(0)),
+            AfterRefusal::NotOurs
+        );
+        let after = upkeep.handle_refusal(401, None, Some(&challenge("Bearer")), at(0));
+        assert!(matches!(after, AfterRefusal::LogIn(_)), "{after:?}");
+        let machine = LoginUpkeep::new(Grant::ClientCredentials, None);
+        assert_eq!(machine.next_token(at(0)), NextToken::AfterRefresh(None));
+        assert_eq!(
+            machine.handle_refusal(401, None, None, at(0)),
+            AfterRefusal::Refresh
+        );
+    }
+
+    #[test]
+    fn a_missing_scope_asks_for_more_and_keeps_the_login() {
+        let upkeep = upkeep(Some(100), Some("r"));
+        let missing = challenge(r#"Bearer error="insufficient_scope", scope="read write""#);
+        let after = upkeep.handle_refusal(403, Some(&Secret::new("one")), Some(&missing), at(1));
+        assert_eq!(after, AfterRefusal::StepUp(Scopes::parse("write")));
+        assert_eq!(
+            upkeep.next_token(at(1)),
+            NextToken::Ready(Secret::new("one"))
+        );
+        let other = challenge("Bearer");
+        for challenge in [None, Some(&other)] {
+            assert_eq!(
+                upkeep.handle_refusal(403, None, challenge, at(1)),
+                AfterRefusal::NotOurs
+            );
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_costs_a_refresh_at_most() {
+        let upkeep = upkeep(Some(100), Some("r"));
+        // Set back: the token seems valid for longer, and the server's 401 tells.
+        assert_eq!(
+            upkeep.next_token(SystemTime::UNIX_EPOCH),
+            NextToken::Ready(Secret::new("one"))
+        );
+        // Set ahead.
+        assert_eq!(upkeep.next_token(at(700)), NextToken::AfterRefresh(None));
+    }
+}

@@ -1,0 +1,112 @@
+//! Credentials that a source gives to the sessions of a server, and what people read when it has none.
+
+use std::sync::{Arc, Mutex};
+
+use mainstay_core::config::ServerConfig;
+use mainstay_gateway::{CredentialSources, GatewayOptions};
+use mainstay_transport::{
+    CredentialSource, HeaderLines, NoCredentials, RefusedCredentials, RenewedLines,
+};
+use serde_json::json;
+
+use crate::{
+    backend::{Backend, BackendKind},
+    gateway::{Gateway, config},
+};
+
+/// One token for all servers.
+#[derive(Debug)]
+struct OneToken(Mutex<Result<&'static str, NoCredentials>>);
+
+impl OneToken {
+    fn set(&self, token: Result<&'static str, NoCredentials>) {
+        *self.0.lock().expect("no panic") = token;
+    }
+
+    fn held_lines(&self) -> Result<HeaderLines, NoCredentials> {
+        let token = self.0.lock().expect("no panic").clone()?;
+        let value = format!("Bearer {token}");
+        Ok(HeaderLines::new([("authorization", value.as_str())]))
+    }
+}
+
+impl CredentialSource for OneToken {
+    fn lines(&self) -> RenewedLines<'_> {
+        Box::pin(async { self.held_lines() })
+    }
+
+    fn refresh(&self, _: RefusedCredentials) -> RenewedLines<'_> {
+        self.lines()
+    }
+}
+
+#[derive(Debug)]
+struct ForAllServers(Arc<OneToken>);
+
+impl CredentialSources for ForAllServers {
+    fn source(&self, _: &ServerConfig) -> Option<Arc<dyn CredentialSource>> {
+        Some(Arc::clone(&self.0) as Arc<dyn CredentialSource>)
+    }
+}
+
+/// A server that requires a token, and its gateway.
+struct Guarded {
+    gateway: Gateway,
+    source: Arc<OneToken>,
+    _backend: Backend,
+}
+
+impl Guarded {
+    async fn new(kind: BackendKind, token: Result<&'static str, NoCredentials>) -> Self {
+        let flags = ["--require-header", "authorization=Bearer t0ken"];
+        let backend = Backend::start(kind, &flags).await;
+        let source = Arc::new(OneToken(Mutex::new(token)));
+        let options = GatewayOptions {
+            credential_sources: Some(Arc::new(ForAllServers(Arc::clone(&source)))),
+            ..GatewayOptions::default()
+        };
+        let gateway = Gateway::with_options(&config(&[("x", &backend)], json!({})), options).await;
+        Self {
+            gateway,
+            source,
+            _backend: backend,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_gets_the_token_of_its_source() {
+    for kind in [BackendKind::Http, BackendKind::Sse] {
+        let guarded = Guarded::new(kind, Ok("t0ken")).await;
+        let client = guarded.gateway.client().await;
+        client.assert_echo("x__echo").await;
+    }
+}
+
+#[tokio::test]
+async fn a_source_says_why_it_has_no_token() {
+    let expired = NoCredentials::NoLongerValid("the login has expired".to_owned());
+    let guarded = Guarded::new(BackendKind::Http, Err(expired)).await;
+    let rest = guarded.gateway.rest();
+    let server = rest.until_status("x", "error").await;
+    let reason = server["lastError"].as_str().unwrap_or_default();
+    assert!(reason.contains("the login has expired"), "{server}");
+    guarded.source.set(Ok("t0ken"));
+    rest.operate("x", "reconnect").await;
+    rest.until_status("x", "connected").await;
+}
+
+#[tokio::test]
+async fn a_source_that_is_down_is_tried_again_until_it_answers() {
+    let down = NoCredentials::Unavailable("https://issuer does not answer".to_owned());
+    let guarded = Guarded::new(BackendKind::Http, Err(down)).await;
+    let rest = guarded.gateway.rest();
+    let server = rest.until_status("x", "reconnecting").await;
+    let reason = server["lastError"].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("https://issuer does not answer"),
+        "{server}"
+    );
+    guarded.source.set(Ok("t0ken"));
+    rest.until_status("x", "connected").await;
+}
