@@ -144,7 +144,8 @@ pub fn line(text: &str) -> Result<(), CommandError> {
     print(display::line(text).as_bytes(), true)
 }
 
-/// Prints a sentence for people on stdout, escaped. On a terminal it is broken between words.
+/// Prints a sentence for people on stdout, escaped. On a terminal the sentence is wrapped between
+/// words.
 pub fn sentence(text: &str) -> Result<(), CommandError> {
     let escaped = display::line(text);
     let escaped = match width() {

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ServerTarget;
 
-/// A server added while Mainstay runs.
+/// A server whose entry was added or replaced at run time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {
     /// The configuration; its references are not replaced while the server is pending.

@@ -26,7 +26,8 @@ use crate::{
 /// A note for the problems of an entry; Mainstay passes over it.
 const PROBLEM: &str = "_problem";
 
-/// Keys of an entry that its references need. No other member replaces them.
+/// Keys that the references of an entry need. They are copied from the written entry, because no
+/// rendered setting contains them.
 const OF_REFERENCES: [&str; 2] = ["envFile", "inputParams"];
 
 /// Decides about settings that the file leaves alone.

@@ -10,8 +10,9 @@ use crate::modern::{result, rounds};
 use crate::questions::{ClientQuestion, Rounds, Subject, collect, missing, visited};
 use crate::request::ReceivedRequest;
 
-/// Asks all rounds, then answers the request. Refuses before the first round if the client did not declare
-/// a capability of a later one.
+/// Asks the questions of all rounds, then answers the request. Refuses before the first round if
+/// the client did not declare a capability that any round needs, unless the script has
+/// `Bend::UndeclaredQuestions`.
 pub(crate) fn interview(
     request: &ReceivedRequest,
     subject: Subject,

@@ -126,7 +126,7 @@ fn check_noise(input: &Input) {
     );
 }
 
-/// Bytes before a message that have no meaning.
+/// Number of meaningless bytes at the beginning of a line.
 fn blanks(line: &[u8]) -> usize {
     lenient::margin(line).unwrap_or(line.len())
 }

@@ -19,7 +19,7 @@ pub struct Age {
     /// The last reading of the machine's clock, and of a monotonic clock.
     wall: i64,
     at: Instant,
-    /// The time by which records grow old.
+    /// The time from which the age of records is counted.
     now: i64,
     /// The start of the even run of the machine's clock after a jump, until its value is used.
     doubted_since: Option<Instant>,

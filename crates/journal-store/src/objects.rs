@@ -25,7 +25,8 @@ use super::{
 /// Objects in a run at most. The digests of two runs are in memory (5 MB when they are full). A search by
 /// content reads every run, at a microsecond or two for each.
 pub const RUN: i64 = 32 * 1024;
-/// Rows in which the digests of a run are written, by their first bits. They are few, and each is short.
+/// Maximum number of rows (buckets) for the digests of one complete run. The first bits of a digest
+/// choose its row.
 const BUCKETS: i64 = 2048;
 /// An object in its bucket: the first bytes of its digest, and its index in the run.
 const ENTRY: usize = 8 + 2;
@@ -148,7 +149,8 @@ pub fn lock(shared: &SharedRecent) -> MutexGuard<'_, Recent> {
     shared.lock()
 }
 
-/// Assigns ids to objects.
+/// Stores objects and assigns their ids. Content that the same holder stored in this run or the run
+/// before keeps its id.
 #[derive(Debug)]
 pub struct Objects {
     next: i64,

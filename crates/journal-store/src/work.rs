@@ -31,7 +31,7 @@ const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
 const TURNS_BETWEEN_LOOKS: u32 = 16;
 /// Time between two attempts to write the data that an earlier attempt could not write.
 const OWED_EVERY: Duration = Duration::from_secs(1);
-/// Bytes of a call's record without its arguments and result, about.
+/// Approximate size of a call's record without its arguments and result, in bytes.
 const RECORD_BYTES: u64 = 512;
 
 /// Calls that are written without a pause if no caller waits for them: a tenth of a millisecond. Then the
@@ -465,7 +465,8 @@ impl Work {
         }
     }
 
-    /// Drops data that could not be written, so that later calls do not wait behind it.
+    /// Handles a failed transaction: reports the failure and rolls the transaction back. After
+    /// damage, the journal is marked as broken.
     fn failed(&mut self, error: Failed) -> NotWritten {
         if self.queue.tally.failing(&error) {
             tracing::error!(%error, "the journal cannot be written; calls are not on record");

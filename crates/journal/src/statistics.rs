@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Selects calls, and the length of the buckets.
+/// A query for statistics: the calls to count, and the grouping, bucket length and order of the
+/// series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     pub server: Option<String>,

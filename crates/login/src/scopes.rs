@@ -66,7 +66,8 @@ impl Serialize for Scopes {
 }
 
 impl<'de> Deserialize<'de> for Scopes {
-    /// A text with blanks, or an array, which some authorization servers send.
+    /// Reads a space-separated string (RFC 6749, section 3.3), or an array, which some
+    /// authorization servers send.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]

@@ -210,8 +210,9 @@ impl ConfigHistory {
         Ok(newest.is_some_and(|(_, bytes)| content(&self.path).as_ref() != Some(&bytes)))
     }
 
-    /// Restores a version by `write`: this one, or the one before the last change. If the file was changed by
-    /// hand, its content is kept as a version, and only `force` replaces it.
+    /// Restores version `number` with `write`. `None` restores the version before the last change,
+    /// or the newest version if the file is gone. A file that was changed by hand is an error
+    /// unless `force` is true. Its content is then kept as a version first.
     pub fn restore<T>(
         &self,
         by: ChangedBy,

@@ -25,8 +25,8 @@ pub(crate) fn unit(client: ClientKind) -> Unit {
     }
 }
 
-/// The least plausible number of milliseconds. A lower number in a file of milliseconds comes from a client
-/// that counts seconds: no server answers in so few milliseconds.
+/// The smallest plausible time limit in milliseconds. A smaller number in a file that counts
+/// milliseconds is meant as seconds, because nobody sets a limit below one second.
 const LEAST_MILLISECONDS: f64 = 1000.0;
 
 /// The greatest number that is still taken as seconds if another entry of the file has such a number: the

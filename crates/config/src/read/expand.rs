@@ -61,7 +61,7 @@ pub(crate) struct ReferenceScope<'s> {
     /// The entry's `env`. While it is being read it holds the variables above the current line, so that
     /// `"PATH": "/opt/bin:${PATH}"` means the inherited PATH.
     pub env: BTreeMap<String, Secret>,
-    /// Number of bytes of [`MAX_EXPANDED`] that are left; `None` once a text had no room.
+    /// Number of bytes of [`MAX_EXPANDED`] that are left. `None` after a text has exceeded them.
     pub room: Cell<Option<usize>>,
     /// True once a file was read.
     pub reads_files: Cell<bool>,

@@ -50,7 +50,8 @@ pub(crate) fn check_url(url: &str) -> Result<(), InvalidUrl> {
     }
 }
 
-/// The reason that a header cannot be sent. Never has the value.
+/// The reason that a header cannot be sent. It never contains the header's value, which may be
+/// secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidHeader {
     #[error("not a header name: letters, digits and !#$%&'*+-.^_`|~ only")]

@@ -79,7 +79,7 @@ macro_rules! field {
 }
 pub(crate) use field;
 
-/// A value of a setting: read by the shape of its key, and written in the words of the file.
+/// A value of a setting, which can be read from the configuration file and written to it.
 pub(crate) trait SettingValue: Sized {
     fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self>;
 

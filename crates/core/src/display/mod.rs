@@ -130,7 +130,7 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     while let Some(c) = rest.next() {
         match (c, form) {
             ('\r', Form::Lines | Form::Line) if rest.peek() == Some(&'\n') => {}
-            // JSON has these only between tokens.
+            // In JSON text, raw `\r`, `\n` and `\t` occur only between tokens.
             ('\r', Form::Json) => out.push(' '),
             ('\n' | '\t', Form::Lines | Form::Json) => {
                 out.push(c);

@@ -70,7 +70,7 @@ impl ListenFilter {
             } else {
                 Vec::new()
             },
-            // A legacy server has no such tasks.
+            // Only legacy servers come here. They have no tasks of the extension (SEP-2663).
             tasks: Vec::new(),
         }
     }

@@ -249,8 +249,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Time limit of an attempt in all. A `connect_timeout` that is longer than `start_timeout`
-    /// extends it.
+    /// Time limit of a whole attempt: `start_timeout`, or `connect_timeout` if it is longer.
     pub fn longest_start(&self) -> Duration {
         self.start_timeout.max(self.connect_timeout)
     }

@@ -162,7 +162,8 @@ fn a_given_name_is_had_by_nobody_else() {
     assert_eq!(build(&origins, Naming::None).exposed(0), "log");
 }
 
-/// No server's tool gets the name of an own tool. It gets another name.
+/// A server's tool never gets the name of one of Mainstay's own tools. It gets another name
+/// instead.
 #[test]
 fn a_reserved_name_is_nobodys() {
     let one = server("one");

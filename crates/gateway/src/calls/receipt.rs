@@ -192,8 +192,8 @@ impl RequestedCall {
         })
     }
 
-    /// The call that a malformed message requests whose method and name can be read. `None` for any
-    /// other message.
+    /// The call that a [`Malformed::Dangerous`] message requests. Its name is empty if the name
+    /// cannot be read. `None` for any other message, and if calls of the method are not recorded.
     pub fn from_unreadable(error: &UnreadableMessage) -> Option<Self> {
         let UnreadableMessage::Malformed(Malformed::Dangerous {
             asked: Some((method, name)),

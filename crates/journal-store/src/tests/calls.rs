@@ -310,8 +310,8 @@ async fn nobody_waits_in_vain() {
     journal.close().await;
 }
 
-/// Calls of a journal from before packs are read together with packed ones. A journal that is only read keeps
-/// its version.
+/// A version 3 journal has no packs. Its calls are read together with packed calls. A read-only
+/// reader does not migrate the journal.
 #[tokio::test]
 async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     let room = Room::new();

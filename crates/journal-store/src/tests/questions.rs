@@ -195,7 +195,7 @@ async fn filters_find_what_is_there() {
         for (filter, fits) in cases {
             let expected: Vec<&Record> = everything.iter().filter(|r| fits(r)).collect();
             let page = journal.records(filter.clone(), 50).await.expect("read");
-            // A search ends with the page.
+            // A filter that must read each call counts at most one call beyond the page.
             let most = if filter.reads_calls() { 51 } else { count };
             let counted = expected.len().min(most);
             assert_eq!(page.total_count, counted as u64, "{turn} {filter:?}");

@@ -14,7 +14,7 @@ use mainstay_platform::{environment::ConfigurationSource, lineage::Lineage};
 
 use super::{instance::LocalState, occasion::OwnDaemon, store};
 
-/// The program, as its commands see it.
+/// Gives the commands the services of this program.
 pub struct Program;
 
 impl Host for Program {

@@ -53,7 +53,8 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// Finds the daemon that serves this configuration, if the client may be served by one.
+    /// Returns the means to find and start the daemon of this configuration. Does not look for it.
+    /// `None` for a standalone run or an invalid profile path, or if `MAINSTAY_URL` is set.
     fn finder(&self, config: Option<&str>) -> Option<(Finder, Starter)> {
         let config = config.filter(|_| !self.standalone)?;
         // MAINSTAY_URL is for the commands.

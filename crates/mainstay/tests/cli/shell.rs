@@ -214,8 +214,9 @@ async fn at_a_terminal(command: &Command) -> Terminal {
     terminal
 }
 
-/// Presses Tab until the line is complete, because the names come from the daemon. Between two presses the
-/// editor has time to show the line, which it does when no key arrives.
+/// Presses Tab again until the line is complete, because the daemon sends the names with a delay.
+/// The pauses between two presses let the editor redraw the line: it does not redraw while keys
+/// arrive.
 async fn completed(terminal: &Terminal, line: &str) {
     let mut look = 0_u32;
     found(PROGRAMS, line, async || {

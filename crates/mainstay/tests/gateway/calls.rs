@@ -413,7 +413,7 @@ async fn answers_that_are_none_are_errors() {
     }
 }
 
-/// A response with these header lines for its body.
+/// A JSON response with these additional header lines and this body.
 fn spoilt(head: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n{head}\r\n{body}"

@@ -156,7 +156,8 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
         (!records.is_empty()).then_some(records)
     })
     .await;
-    // A request that is too large to be read beyond the limit is not known to be a call.
+    // Beyond the connection limit only short bodies are read, so the long call is not recognised
+    // and not recorded.
     assert_eq!(records.len(), 1, "{records:?}");
     assert_eq!(records[0]["status"], "refused");
     assert_eq!(

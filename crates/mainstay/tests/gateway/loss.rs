@@ -33,8 +33,8 @@ async fn a_killed_server_is_back_for_the_next_call() {
     for round in 1..=2 {
         let before = pid(&client, "x__pid").await;
         kill(&before);
-        // A call that was written before the loss is known has an unknown outcome. The next call has a known
-        // one.
+        // The outcome is unknown if the call was sent before Mainstay noticed the loss. The next
+        // call succeeds.
         let mut result = client.call("x__pid", json!({})).await;
         if result["isError"] == true {
             assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");

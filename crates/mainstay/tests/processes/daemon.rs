@@ -166,8 +166,8 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// systemd signals every process of a unit, so the daemon gets the signal twice: from systemd and from its
-/// guardian. This is no second signal.
+/// systemd signals every process of a unit, so the daemon gets the signal twice: from systemd and
+/// from its guardian. The two count as one signal, so the daemon does not stop at once.
 #[tokio::test]
 async fn one_signal_to_everyone_stops_in_order() {
     let world = TestHome::new();

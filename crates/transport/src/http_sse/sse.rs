@@ -109,7 +109,8 @@ async fn greet_server(
     }
 }
 
-/// Sends `initialize`, and again with another revision if the server refuses the first one.
+/// Sends `initialize`. If the server refuses the revision, sends it again with another revision,
+/// until one is accepted or none is left.
 async fn greet(link: &UpstreamLink, mut initialize: Initialize) -> Result<(Greeting, Frame), Loss> {
     let mut first_refusal = None;
     loop {

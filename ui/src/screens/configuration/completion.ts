@@ -71,7 +71,7 @@ function create(view: EditorView): TooltipView {
   entries.role = 'listbox'
   entries.ariaLabel = shownBy?.label ?? ''
   const info = dom.appendChild(document.createElement('p'))
-  // The text keeps the focus.
+  // A click on the list must not move the focus out of the editor.
   dom.onmousedown = (event) => event.preventDefault()
   let drawn: Option[] | undefined
 

@@ -82,7 +82,7 @@ function remove(text: string, object: JsonNode, found: JsonMember): string {
   const previous = object.members[index - 1]
   let from = found.key.from
   let to = found.comma !== undefined ? found.comma + 1 : (found.value?.to ?? found.key.to)
-  // The whole line goes, with its comment, where the member has it alone.
+  // Remove the whole line with its comment if the member is alone on it.
   const start = text.lastIndexOf('\n', from - 1) + 1
   const isAlone = start > object.from && /^[ \t]*$/.test(text.slice(start, from))
   const tail = /^[ \t]*(\/\/[^\r\n]*)?(\r?\n)/.exec(text.slice(to))?.[0]

@@ -96,7 +96,8 @@ impl TaskNews {
                     biased;
                     message = call.messages.next() => message,
                     _ = &mut call.reply => None,
-                    // It is too late for the promise. The client asks for this task itself.
+                    // The server acknowledged too late: the client already has a list without these
+                    // tasks. It must poll them.
                     Ok(_) = promised.wait_for(|is| *is), if acknowledged.is_some() => return,
                 };
                 let Some(frame) = message.and_then(|text| Frame::read(text.into()).ok()) else {

@@ -30,8 +30,8 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// `state` is the state directory, which stores ended sessions. Sessions of earlier runs are
-    /// revived only with one.
+    /// `state` is the state directory, which stores ended sessions. Without it, sessions of earlier
+    /// runs are not revived.
     pub fn new(gateway: Arc<Gateway>, seal: Seal, state: Option<PathBuf>, limits: &Limits) -> Self {
         Self {
             clients: Arc::new(McpClients::new(gateway, seal, state, &limits.clients)),

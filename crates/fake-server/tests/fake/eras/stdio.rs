@@ -127,7 +127,7 @@ async fn every_request_says_who_sends_it() {
                 version["_meta"]["io.modelcontextprotocol/protocolVersion"]
             );
         }
-        // A client that opens as the legacy era does learns the supported revisions.
+        // A legacy client sends `initialize`. The error names the revision that it requested.
         let answer = peer.ask(initialize("2025-11-25")).await;
         assert_eq!(answer["error"]["code"], -32022);
         assert_eq!(answer["error"]["data"]["requested"], "2025-11-25");

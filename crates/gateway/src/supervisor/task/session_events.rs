@@ -159,8 +159,8 @@ impl Task {
         }
     }
 
-    /// Reconnects after the server has refused the credentials of an open session. If the entry
-    /// reads them from a file, they may have changed. At most one reconnection per
+    /// Reconnects after the server has refused the credentials of an open session, if the entry
+    /// refers to a file, because the file may have changed. At most one reconnection per
     /// `unauthorized_spacing`.
     fn try_other_credentials(&mut self) {
         let spacing = self.shared.policy.reconnect.unauthorized_spacing;

@@ -116,8 +116,8 @@ async fn calls_go_on_through_restarts() {
     daemon.stop().await;
 }
 
-/// A call that runs when the daemon is killed may or may not have run, and is not repeated. A call that runs
-/// when the daemon gets SIGTERM has its time to end.
+/// If the daemon is killed, the outcome of a call in flight is unknown and the call is not
+/// repeated. After SIGTERM, a call in flight has time to finish.
 #[tokio::test]
 async fn a_call_at_work_gets_the_truth() {
     let home = home!();

@@ -44,7 +44,8 @@ async fn a_page_that_two_servers_have_is_read_by_its_address_alone() {
         assert_eq!(read["contents"][0]["text"], PAGE, "{read}");
         assert_eq!(backend.count("resources/read"), 1);
     }
-    // A page of one server works as before, and so does a single server.
+    // The plain URI is enough for a page that only one server has, and at the endpoint of one
+    // server.
     let read = client
         .result("resources/read", json!({"uri": "ui://app/own"}))
         .await;

@@ -69,7 +69,8 @@ impl Primitive {
         }
     }
 
-    /// The verdict that protocol.md, section 2, demands.
+    /// The expected verdict. Elicitation exists since revision 2025-06-18. Every other operation
+    /// works at all revisions (docs/dev/wire.md, "What differs").
     pub fn expected(self, client: &str, server: &str) -> CellVerdict {
         const ELICITATION: &str = "2025-06-18";
         match self {

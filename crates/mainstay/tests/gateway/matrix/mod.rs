@@ -16,7 +16,7 @@ use crate::{
     gateway::{Gateway, soon},
 };
 
-/// The endpoints, and the prefix of their names.
+/// The endpoints, each with the prefix of the names of tools and prompts there.
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
 /// Transports of servers: the HTTP transport of their revision, and a process.

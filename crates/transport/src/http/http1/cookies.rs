@@ -20,7 +20,7 @@ const MAX_COOKIES: usize = 50;
 /// The most bytes of a cookie with its attributes.
 const MAX_COOKIE: usize = 4096;
 
-/// The most bytes of the cookies of one request: servers refuse longer heads.
+/// Maximum size of the `Cookie` line of a request, in bytes. Servers refuse longer request heads.
 const MAX_SENT: usize = 8192;
 
 /// The cookies of one host. Without cookies, nothing is read or locked.
