@@ -254,7 +254,7 @@ impl AttachedDaemon {
             | Error::OverBudget(_)
             | Error::Unauthorized(_)
             | Error::Forbidden(_)
-            | Error::NoCredentials(_) => false,
+            | Error::CredentialsUnavailable(_) => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use mainstay_core::{config::Durability, record::Cid};
 use mainstay_journal::JournalError;
-use mainstay_platform::state::{private_dir, private_options};
+use mainstay_platform::state::{private_dir, private_options, sync_folder};
 use sha2::{Digest as _, Sha256};
 
 use super::StoreError;
@@ -162,15 +162,4 @@ impl Files {
         }
         Ok(())
     }
-}
-
-/// Syncs a folder. The name of a new file is on the disk only when its folder is synced.
-#[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> io::Result<()> {
-    Ok(())
 }

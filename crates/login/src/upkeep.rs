@@ -5,9 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use mainstay_core::config::{Grant, Secret};
 
-use crate::{
-    challenge::Challenge, grants::GrantError, scopes::Scopes, stored::StoredLogin, tokens::Tokens,
-};
+use crate::{challenge::Challenge, grants::GrantError, scopes::Scopes, stored::StoredLogin};
 
 /// The first pause after a refresh that failed for now; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -15,8 +13,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause between two attempts to refresh.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// A token that was issued less than this ago, and is refused all the same, is refreshed no more than once in this
-/// time: the server refuses every token.
+/// The refusal of a younger token starts no refresh, because the server seems to refuse every token.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// The upkeep of one login.
@@ -193,10 +190,10 @@ impl LoginUpkeep {
         AfterRefusal::StepUp(named.lacking(&login.tokens.scopes))
     }
 
-    /// Takes the answer to a refresh. `jitter` is from 0 to 1.
+    /// Takes the answer to a refresh: the login with its new tokens. `jitter` is from 0 to 1.
     pub fn handle_refresh(
         &mut self,
-        answer: Result<Tokens, GrantError>,
+        answer: Result<StoredLogin, GrantError>,
         now: SystemTime,
         jitter: f64,
     ) -> AfterRefresh {
@@ -205,11 +202,9 @@ impl LoginUpkeep {
             error: answer.as_ref().err().map(ToString::to_string),
         });
         match answer {
-            Ok(tokens) => {
+            Ok(login) => {
                 (self.failures, self.retry_at, self.end) = (0, None, None);
-                if let Some(login) = &mut self.login {
-                    login.tokens = tokens;
-                }
+                self.login = Some(login);
                 AfterRefresh::Save
             }
             Err(error) if error.is_transient() => {
@@ -239,6 +234,7 @@ mod tests {
     use crate::{
         discovery::IssuerMetadata,
         identity::{AuthMethod, ClientIdentity},
+        tokens::Tokens,
     };
 
     fn at(seconds: u64) -> SystemTime {
@@ -347,8 +343,11 @@ mod tests {
             upkeep.handle_refusal(401, Some(&old), None, at(50)),
             AfterRefusal::Refresh
         );
-        let after =
-            upkeep.handle_refresh(Ok(tokens("two", 50, Some(100), Some("r2"))), at(50), 0.0);
+        let after = upkeep.handle_refresh(
+            Ok(login(tokens("two", 50, Some(100), Some("r2")))),
+            at(50),
+            0.0,
+        );
         assert_eq!(after, AfterRefresh::Save);
         for _ in 0..10 {
             let after = upkeep.handle_refusal(401, Some(&old), None, at(50));
@@ -366,7 +365,11 @@ mod tests {
     #[test]
     fn a_server_that_refuses_every_token_causes_no_loop() {
         let mut upkeep = upkeep(Some(1000), Some("r"));
-        upkeep.handle_refresh(Ok(tokens("two", 50, Some(1000), Some("r2"))), at(50), 0.0);
+        upkeep.handle_refresh(
+            Ok(login(tokens("two", 50, Some(1000), Some("r2")))),
+            at(50),
+            0.0,
+        );
         let two = Secret::new("two");
         let after = upkeep.handle_refusal(401, Some(&two), None, at(51));
         assert!(matches!(after, AfterRefusal::LogIn(_)), "{after:?}");
@@ -398,7 +401,11 @@ mod tests {
             Some("down")
         );
         assert_eq!(upkeep.refresh_at(0.0), Some(now));
-        upkeep.handle_refresh(Ok(tokens("two", 9000, Some(100), None)), at(9000), 0.0);
+        upkeep.handle_refresh(
+            Ok(login(tokens("two", 9000, Some(100), None))),
+            at(9000),
+            0.0,
+        );
         assert_eq!(
             upkeep.next_token(at(9000)),
             NextToken::Ready(Secret::new("two"))
@@ -432,12 +439,22 @@ mod tests {
         );
         let after = upkeep.handle_refusal(401, None, Some(&challenge("Bearer")), at(0));
         assert!(matches!(after, AfterRefusal::LogIn(_)), "{after:?}");
-        let machine = LoginUpkeep::new(Grant::ClientCredentials, None);
+        let mut machine = LoginUpkeep::new(Grant::ClientCredentials, None);
         assert_eq!(machine.next_token(at(0)), NextToken::AfterRefresh(None));
         assert_eq!(
             machine.handle_refusal(401, None, None, at(0)),
             AfterRefusal::Refresh
         );
+        let first = login(tokens("first", 0, Some(100), None));
+        assert_eq!(
+            machine.handle_refresh(Ok(first), at(0), 0.0),
+            AfterRefresh::Save
+        );
+        assert_eq!(
+            machine.next_token(at(1)),
+            NextToken::Ready(Secret::new("first"))
+        );
+        assert_eq!(machine.next_token(at(100)), NextToken::AfterRefresh(None));
     }
 
     #[test]

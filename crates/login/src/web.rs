@@ -36,14 +36,6 @@ pub fn get_json(url: &str) -> Result<WebRequest, http::Error> {
         .body(Vec::new())
 }
 
-/// A POST of a JSON document.
-pub fn post_json(url: &str, body: &serde_json::Value) -> Result<WebRequest, http::Error> {
-    http::Request::post(url)
-        .header("accept", "application/json")
-        .header("content-type", "application/json")
-        .body(body.to_string().into_bytes())
-}
-
 /// The first line of an answer's body for people, or nothing of a page for browsers.
 pub fn first_line(body: &[u8]) -> String {
     const MAX_CHARS: usize = 200;

@@ -12,6 +12,7 @@ pub mod environment;
 pub mod event_stream;
 pub mod files;
 pub mod guardian;
+pub mod hex;
 #[cfg(target_os = "linux")]
 pub mod huge_pages;
 pub mod lineage;

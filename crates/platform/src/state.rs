@@ -20,7 +20,8 @@ use mainstay_core::config::Secret;
 
 pub use self::daemon_file::DaemonFile;
 pub use self::private::{
-    create_private_dir, open_private, private_dir, private_options, read_private, write_private,
+    create_private_dir, open_private, private_dir, private_options, read_private, sync_folder,
+    write_private,
 };
 pub use self::trust::{Untrusted, directory as trusted_dir};
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use mainstay_core::principal::{ClientName, Principal};
+use mainstay_platform::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -165,7 +166,7 @@ struct StoredToken {
 pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
     let stored = |client: &ClientToken| StoredToken {
         name: client.name.clone(),
-        sha256: hexadecimal(&client.fingerprint.0),
+        sha256: hex::encode(&client.fingerprint.0),
         created_unix_seconds: seconds(client.created_at),
         expires_unix_seconds: client.expires_at.map(seconds),
     };
@@ -199,21 +200,8 @@ pub fn moment(seconds: u64) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-    digits.collect()
-}
-
 pub fn bytes(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    let mut bytes = [0; 32];
-    if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    for (byte, digits) in bytes.iter_mut().zip(digits.chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(bytes)
+    hex::decode(text)?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Book, Fingerprint, bytes, hexadecimal, moment, seconds};
+use mainstay_platform::hex;
+
+use super::book::{Book, Fingerprint, bytes, moment, seconds};
 
 /// Number of sessions, since a person has a few browsers. One more ends the oldest session.
 const MAX_SESSIONS: usize = 64;
@@ -89,12 +91,12 @@ struct StoredSession {
 /// The content of `browsers.json` for the sessions of a book, oldest first.
 pub fn to_json(book: &Book) -> serde_json::Result<Vec<u8>> {
     let stored = |session: &BrowserSession| StoredSession {
-        sha256: hexadecimal(&session.fingerprint.0),
-        page_key_sha256: hexadecimal(&session.page_key.0),
+        sha256: hex::encode(&session.fingerprint.0),
+        page_key_sha256: hex::encode(&session.page_key.0),
         expires_unix_seconds: seconds(session.expires_at),
     };
     serde_json::to_vec_pretty(&StoredSessions {
-        control_sha256: hexadecimal(&book.control.0),
+        control_sha256: hex::encode(&book.control.0),
         sessions: book.sessions.iter().map(stored).collect(),
     })
 }

@@ -199,7 +199,7 @@ mod tests {
         (offer, found)
     }
 
-    /// Protocol brief, section 2: every row of "Detecting a backend's era".
+    /// Every kind of answer to the first request that says something about the era, or nothing.
     #[test]
     fn only_modern_words_are_evidence() {
         let error = |code: i64, data: &str| {

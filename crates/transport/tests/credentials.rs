@@ -7,7 +7,7 @@ use std::{
 };
 
 use mainstay_core::{
-    config::{HttpLaunch, HttpTransport, Launch},
+    config::{HttpLaunch, HttpTransport, Launch, Secret},
     era::{ClientCapabilities, Revision},
     ids::ServerName,
     lifecycle::Loss,
@@ -15,9 +15,10 @@ use mainstay_core::{
 };
 use mainstay_platform::lineage::Lineage;
 use mainstay_transport::{
-    self as transport, Approach, AttemptLimiter, CredentialSource, HeaderLines, Interruption,
-    InterruptionKind, Listener, NoCredentials, Notice, Opening, RefusedCredentials, RenewedLines,
-    RunningConnection, ServerQuestion, Stop, Unopened, UpstreamSession, logs::ServerLogs,
+    self as transport, Approach, AttemptLimiter, CredentialSource, HeaderLines, HealthUrl,
+    Interruption, InterruptionKind, Listener, NoCredentials, Notice, Opening, RefusedCredentials,
+    RenewedLines, RunningConnection, ServerQuestion, Stop, Unopened, UpstreamSession,
+    logs::ServerLogs,
 };
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -405,4 +406,28 @@ fn refusal(status: u16, reason: &str) -> InterruptionKind {
         status,
         body: reason.to_owned(),
     }
+}
+
+/// The health URL of a server gets its credentials, and one of another origin does not.
+#[tokio::test]
+async fn a_health_url_of_another_origin_gets_no_credentials() {
+    let (server, other) = (served("/mcp").await, served("/mcp").await);
+    for place in [&server, &other] {
+        *place.source.held.lock().expect("no panic") = 1;
+    }
+    let launch = HttpLaunch {
+        url: server.url.clone(),
+        headers: Vec::new(),
+        transport: HttpTransport::StreamableHttp,
+    };
+    for place in [&server, &other] {
+        let source = Arc::clone(&server.source) as Arc<dyn CredentialSource>;
+        let url = Secret::new(place.url.clone());
+        let health = HealthUrl::new(&url, Some(&launch), Some(source)).expect("a usable URL");
+        let date = timeout(LIMIT, health.date()).await.expect("in time");
+        assert!(date.is_ok(), "{date:?}");
+    }
+    assert_eq!(server.gate().passed, ["1 GET"]);
+    assert!(other.gate().passed.is_empty());
+    assert_eq!(other.gate().refused, 1);
 }

@@ -60,7 +60,7 @@ impl Eras {
 mod tests {
     use super::*;
 
-    /// Protocol brief, section 6: new knowledge replaces old, and leaves the other era as it was.
+    /// New knowledge of an era replaces the old, and leaves the other era as it was.
     #[test]
     fn knowledge_is_replaced_and_kept_per_era() {
         let dual = Eras::named(&[Revision::V2025_06_18, Revision::V2026_07_28]);

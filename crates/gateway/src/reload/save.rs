@@ -1,11 +1,7 @@
 //! Writes a configuration file.
 
 #[cfg(unix)]
-use std::{
-    fs::{self, File},
-    io,
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use mainstay_config::edit::SCHEMA_FILE;
 use mainstay_platform::{encoding::Encoding, state};
@@ -33,8 +29,7 @@ fn save_as(path: &Path, bytes: impl FnOnce(Encoding) -> Vec<u8>) -> io::Result<(
     // Keep UTF-16, because the programs that wrote the file expect it.
     let bytes = bytes(Encoding::of_file(&path)?);
     state::write_private(&path, &bytes)?;
-    #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
+    state::sync_folder(folder)?;
     if fs::read(&path)? == bytes {
         Ok(())
     } else {

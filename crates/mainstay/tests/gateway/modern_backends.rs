@@ -1,4 +1,4 @@
-//! Servers of 2026-07-28, and the detection of a server's era (protocol brief, sections 2, 4 and 6).
+//! Servers of 2026-07-28, and the detection of a server's era (docs/dev/wire.md).
 
 use std::time::Duration;
 

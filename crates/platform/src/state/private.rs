@@ -34,6 +34,17 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Syncs a folder. The name of a new file is on the disk only when its folder is synced.
+#[cfg(unix)]
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+pub fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// An unused name in the same folder, because only there a rename is atomic.
 fn temporary_name(path: &Path) -> io::Result<PathBuf> {
     let random = random_token().map_err(io::Error::other)?;

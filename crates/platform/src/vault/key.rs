@@ -6,8 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{VaultError, decode_hex, encode_hex, failed, unusable};
-use crate::state::{open_private, private_dir, private_options, read_private, write_private};
+use super::{VaultError, failed, unusable};
+use crate::{
+    hex,
+    state::{open_private, private_dir, private_options, read_private, sync_folder, write_private},
+};
 
 /// The file that holds the key, or the word for the keyring.
 const KEY_FILE: &str = "key";
@@ -95,7 +98,7 @@ fn read(
 fn make(dir: &Path, store: &dyn KeyStore, account: &str) -> Result<[u8; KEY_LENGTH], VaultError> {
     let mut key = [0; KEY_LENGTH];
     getrandom::fill(&mut key).map_err(|_| VaultError::Random)?;
-    let text = encode_hex(&key);
+    let text = hex::encode(&key);
     let content = match store.write(account, &text) {
         Ok(()) => IN_KEYRING.to_owned(),
         Err(error) => {
@@ -105,11 +108,12 @@ fn make(dir: &Path, store: &dyn KeyStore, account: &str) -> Result<[u8; KEY_LENG
     };
     let path = dir.join(KEY_FILE);
     write_private(&path, content.as_bytes()).map_err(failed(&path))?;
+    sync_folder(dir).map_err(failed(dir))?;
     Ok(key)
 }
 
 fn parse(text: &str, path: &Path) -> Result<[u8; KEY_LENGTH], VaultError> {
-    decode_hex(text.trim())
+    hex::decode(text.trim())
         .and_then(|key| key.try_into().ok())
         .ok_or_else(|| VaultError::BadKey(path.to_owned()))
 }

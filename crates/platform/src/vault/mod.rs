@@ -8,7 +8,6 @@
 mod key;
 
 use std::{
-    fmt::Write as _,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -19,8 +18,12 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::state::{
-    Untrusted, open_private, private_dir, private_options, read_private, write_private,
+use crate::{
+    hex,
+    state::{
+        Untrusted, open_private, private_dir, private_options, read_private, sync_folder,
+        write_private,
+    },
 };
 pub use key::{KeyPlace, KeyStore, KeyStoreError, NoKeyStore};
 
@@ -134,10 +137,10 @@ impl Vault {
             return Ok(None);
         };
         let sealed = || VaultError::Sealed(path.clone());
-        let nonce: [u8; NONCE_LEN] = decode_hex(&entry.nonce)
+        let nonce: [u8; NONCE_LEN] = hex::decode(&entry.nonce)
             .and_then(|nonce| nonce.try_into().ok())
             .ok_or_else(sealed)?;
-        let mut secret = decode_hex(&entry.sealed).ok_or_else(sealed)?;
+        let mut secret = hex::decode(&entry.sealed).ok_or_else(sealed)?;
         let aad = aad(kind, name);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let length = self.with_key(|key| {
@@ -168,12 +171,13 @@ impl Vault {
         })?;
         let entry = SealedEntry {
             name: name.to_owned(),
-            nonce: encode_hex(&nonce),
-            sealed: encode_hex(&sealed),
+            nonce: hex::encode(&nonce),
+            sealed: hex::encode(&sealed),
         };
         let path = self.path(kind, name);
         let text = serde_json::to_vec(&entry).expect("an entry is JSON");
-        write_private(&path, &text).map_err(failed(&path))
+        write_private(&path, &text).map_err(failed(&path))?;
+        sync_folder(&folder).map_err(failed(&folder))
     }
 
     /// Returns `false` if there was none. Blocks.
@@ -221,7 +225,7 @@ impl Vault {
     fn path(&self, kind: EntryKind, name: &str) -> PathBuf {
         // Names hold any characters, and differ in case alone.
         let digest = Sha256::digest(name.as_bytes());
-        let file = format!("{}.{ENTRY}", encode_hex(&digest[..16]));
+        let file = format!("{}.{ENTRY}", hex::encode(&digest[..16]));
         self.dir.join(kind.folder()).join(file)
     }
 
@@ -260,26 +264,6 @@ fn read_entry(path: &Path) -> Result<Option<SealedEntry>, VaultError> {
         .map_err(|_| VaultError::Sealed(path.to_owned()))
 }
 
-fn encode_hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-}
-
-fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let pairs = (0..text.len()).step_by(2);
-    pairs
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::{sync::Arc, thread};
@@ -314,7 +298,7 @@ mod tests {
                 let bytes = fs::read(&path).expect("a file");
                 let text = String::from_utf8_lossy(&bytes);
                 assert!(!text.contains("long enough"), "{}", path.display());
-                let hex = encode_hex(b"long enough");
+                let hex = hex::encode(b"long enough");
                 assert!(!text.contains(&hex), "{}", path.display());
             }
         }

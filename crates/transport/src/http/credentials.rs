@@ -152,7 +152,7 @@ fn missing_credentials(status: u16, error: &NoCredentials) -> Error {
     match error {
         NoCredentials::NoLongerValid(_) if status == 403 => Error::Forbidden(reason),
         NoCredentials::NoLongerValid(_) | NoCredentials::Unknown => Error::Unauthorized(reason),
-        NoCredentials::Unavailable(_) => Error::NoCredentials(reason),
+        NoCredentials::Unavailable(_) => Error::CredentialsUnavailable(reason),
     }
 }
 

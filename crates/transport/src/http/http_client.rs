@@ -363,7 +363,7 @@ pub fn interruption(error: &Error) -> Interruption {
             status: 403,
             body: reason.clone(),
         }),
-        Error::NoCredentials(reason) => {
+        Error::CredentialsUnavailable(reason) => {
             Interruption::not_sent(InterruptionKind::Unreachable(reason.clone()))
         }
         Error::OverBudget(limit) => Interruption::sent(InterruptionKind::TooLarge(*limit)),

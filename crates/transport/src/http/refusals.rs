@@ -114,7 +114,7 @@ pub fn unanswered(uri: &Uri, error: &Error) -> Loss {
         Error::Unauthorized(reason) | Error::Forbidden(reason) => {
             return Loss::Unauthorized(reason.clone());
         }
-        Error::NoCredentials(reason) => reason.clone(),
+        Error::CredentialsUnavailable(reason) => reason.clone(),
         Error::Connect(error) => error.to_string(),
         Error::Malformed(SPEAKS_TLS) => speaks_tls(authority),
         Error::NotWritten(_) | Error::Broken(_) if uri.scheme_str() == Some("http") => format!(

@@ -180,7 +180,9 @@ impl GetStream {
             }
             Ok(response) => self.handle_refusal(&response.head).await,
             Err(
-                error @ (Error::Unauthorized(_) | Error::Forbidden(_) | Error::NoCredentials(_)),
+                error @ (Error::Unauthorized(_)
+                | Error::Forbidden(_)
+                | Error::CredentialsUnavailable(_)),
             ) => {
                 self.show(StreamState::Closed(error.to_string()));
                 Next::Wait(self.pace.after_refusal(None))

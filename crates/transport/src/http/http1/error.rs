@@ -23,7 +23,7 @@ pub enum Error {
     Forbidden(String),
     /// The credentials could not be had at this time, for this reason. The request has not run.
     #[error("{0}")]
-    NoCredentials(String),
+    CredentialsUnavailable(String),
     /// The body exceeds its budget, and was given up in the middle.
     #[error("the answer exceeds {0} bytes")]
     OverBudget(usize),
