@@ -196,11 +196,15 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
                 url,
                 headers,
                 transport,
+                sign_in,
+                network,
             } = new;
             differing_keys([
                 ("url", old.url != *url),
                 ("headers", old.headers != *headers),
                 ("transport", old.transport != *transport),
+                ("oauth", old.sign_in != *sign_in),
+                ("proxy", old.network != *network),
             ])
         }
         (Launch::Broken(old), Launch::Broken(new)) => differing_keys([("problems", old != new)]),

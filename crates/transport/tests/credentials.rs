@@ -242,8 +242,8 @@ impl Served {
             tag: "x:1".to_owned(),
             launch: Launch::Http(HttpLaunch {
                 url: self.url.clone(),
-                headers: Vec::new(),
                 transport,
+                ..HttpLaunch::default()
             }),
             credentials: Some(Arc::clone(&self.source) as Arc<dyn CredentialSource>),
             approach,
@@ -417,8 +417,8 @@ async fn a_health_url_of_another_origin_gets_no_credentials() {
     }
     let launch = HttpLaunch {
         url: server.url.clone(),
-        headers: Vec::new(),
         transport: HttpTransport::StreamableHttp,
+        ..HttpLaunch::default()
     };
     for place in [&server, &other] {
         let source = Arc::clone(&server.source) as Arc<dyn CredentialSource>;

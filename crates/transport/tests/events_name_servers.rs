@@ -157,8 +157,8 @@ async fn every_event_of_a_failing_start_names_the_server() {
     let serving = tokio::spawn(serve_one_greeting(listener));
     let http = Launch::Http(HttpLaunch {
         url: format!("http://{address}/mcp"),
-        headers: Vec::new(),
         transport: HttpTransport::StreamableHttp,
+        ..HttpLaunch::default()
     });
     for (name, launch, expected) in [
         (

@@ -370,6 +370,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             url,
             headers,
             transport,
+            ..HttpLaunch::default()
         }
     }
 

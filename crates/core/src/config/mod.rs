@@ -6,6 +6,7 @@ pub mod defaults;
 mod error;
 mod glob;
 mod journal;
+mod network;
 mod oauth;
 mod profiles;
 mod secret;
@@ -21,7 +22,8 @@ pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use glob::Glob;
 pub use journal::{Durability, Journal, Payloads, Redact, redact_pattern};
-pub use oauth::{Grant, OAuth};
+pub use network::NetworkSettings;
+pub use oauth::{Grant, HeadersHelper, OAuth, SignIn};
 pub use profiles::{Expose, ProfileConfig, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use server::{

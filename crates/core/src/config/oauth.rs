@@ -1,6 +1,46 @@
-//! The login to a remote server with OAuth 2.1, as an entry configures it.
+//! How requests to a remote server get credentials beside its headers.
+
+use std::time::Duration;
 
 use super::Secret;
+
+/// The source of a remote server's credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignIn {
+    /// A login with OAuth 2.1, if the server asks for one.
+    OAuth(OAuth),
+    /// A command that writes headers.
+    Helper(HeadersHelper),
+    /// Nothing but the headers of the entry.
+    HeadersOnly,
+}
+
+impl Default for SignIn {
+    fn default() -> Self {
+        Self::OAuth(OAuth::default())
+    }
+}
+
+/// A command whose output becomes headers of requests (`headersHelper`).
+#[derive(Clone, PartialEq, Eq)]
+pub struct HeadersHelper {
+    /// A command line for the shell. It may contain secrets, which `Debug` hides.
+    pub command: String,
+    /// Longest run of the command (default 10 s).
+    pub time_limit: Duration,
+    /// Time for which the headers are used. `None`: until the server refuses them.
+    pub ttl: Option<Duration>,
+}
+
+impl std::fmt::Debug for HeadersHelper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HeadersHelper")
+            .field("command", &format_args!("***"))
+            .field("time_limit", &self.time_limit)
+            .field("ttl", &self.ttl)
+            .finish()
+    }
+}
 
 /// The settings of a login. Without any, Mainstay finds everything by discovery and registers itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +61,8 @@ pub struct OAuth {
     pub private_key: Option<Secret>,
     /// The port of the redirect on the loopback address, where a registration fixes it.
     pub callback_port: Option<u16>,
+    /// True if each principal has a login of its own. Otherwise one login serves all clients.
+    pub per_principal: bool,
 }
 
 /// The grant by which the first token is obtained.

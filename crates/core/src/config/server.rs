@@ -9,7 +9,7 @@ use std::{
 
 use crate::{era::Revision, ids::ServerName, lifecycle::Policy, words::words};
 
-use super::{ConfigError, Secret, Withheld, defaults};
+use super::{ConfigError, NetworkSettings, Secret, SignIn, Withheld, defaults};
 
 /// The entry of one server, complete with defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -252,7 +252,7 @@ pub enum PathOrder {
     StandardFirst,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct HttpLaunch {
     /// A checked `http://` or `https://` URL. Its query may hold a secret, which `Debug` leaves
     /// out.
@@ -261,6 +261,8 @@ pub struct HttpLaunch {
     /// `authorization`.
     pub headers: Vec<(String, Secret)>,
     pub transport: HttpTransport,
+    pub sign_in: SignIn,
+    pub network: NetworkSettings,
 }
 
 impl fmt::Debug for HttpLaunch {
@@ -269,11 +271,15 @@ impl fmt::Debug for HttpLaunch {
             url,
             headers,
             transport,
+            sign_in,
+            network,
         } = self;
         f.debug_struct("HttpLaunch")
             .field("url", &without_query(url))
             .field("headers", headers)
             .field("transport", transport)
+            .field("sign_in", sign_in)
+            .field("network", network)
             .finish()
     }
 }

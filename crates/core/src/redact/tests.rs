@@ -378,7 +378,7 @@ fn http(url: &str, headers: &[(&str, &str)]) -> Secrets {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
             .collect(),
-        transport: HttpTransport::Detect,
+        ..HttpLaunch::default()
     };
     Secrets::from_config(&ServerConfig::new(name(), Launch::Http(launch))).expect("secrets")
 }

@@ -55,8 +55,7 @@ impl World {
         let fake = Fake::http(Script::default()).await.expect("a fake");
         let http = HttpLaunch {
             url: fake.url(),
-            headers: Vec::new(),
-            transport: HttpTransport::Detect,
+            ..HttpLaunch::default()
         };
         let stdio = StdioLaunch {
             command: "no-such-tool-anywhere".to_owned(),

@@ -82,8 +82,7 @@ async fn follow(request: DownloadRequest<'_>) -> Result<Bytes, DownloadError> {
     for _ in 0..=MAX_REDIRECTS {
         let launch = HttpLaunch {
             url: url.clone(),
-            headers: Vec::new(),
-            transport: HttpTransport::StreamableHttp,
+            ..HttpLaunch::default()
         };
         let target = HttpTarget::new(&launch).map_err(|reason| DownloadError::Url {
             url: url_in_error(&url),

@@ -43,7 +43,10 @@ impl HealthUrl {
             headers: server
                 .map(|server| server.headers.clone())
                 .unwrap_or_default(),
-            transport: HttpTransport::Detect,
+            network: server
+                .map(|server| server.network.clone())
+                .unwrap_or_default(),
+            ..HttpLaunch::default()
         };
         let source = source.filter(|_| server.is_some());
         let target = HttpTarget::with_credentials(&launch, source).ok()?;

@@ -50,7 +50,7 @@ impl Webhook {
         HttpTarget::new(&HttpLaunch {
             url: webhook.url.expose().to_owned(),
             headers: webhook.headers.clone(),
-            transport: HttpTransport::StreamableHttp,
+            ..HttpLaunch::default()
         })
         .map(Self)
     }
