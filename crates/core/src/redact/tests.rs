@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    config::{
-        Broken, ConfigError, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch,
-    },
+    config::{Broken, ConfigError, HttpLaunch, Launch, Secret, ServerConfig, StdioLaunch},
     ids::ServerName,
 };
 

@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 use insta::assert_snapshot;
 use mainstay::daemon::Daemon;
 use mainstay_core::{
-    config::{Config, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
+    config::{Config, HttpLaunch, Launch, Secret, ServerConfig, StdioLaunch},
     event::EventKind,
     ids::ServerName,
     lifecycle::Preset,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::Uri;
-use mainstay_core::config::{HttpLaunch, HttpTransport};
+use mainstay_core::config::HttpLaunch;
 
 use crate::http::{
     http_client::{self, HttpTarget},

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use bytes::BytesMut;
-use mainstay_core::config::{HttpLaunch, HttpTransport, Secret};
+use mainstay_core::config::{HttpLaunch, Secret};
 
 use crate::http::{
     credentials::CredentialSource,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use mainstay_core::config::{self, HttpLaunch, HttpTransport};
+use mainstay_core::config::{self, HttpLaunch};
 
 use crate::http::{
     http_client::{self, HttpTarget, retry_after},
