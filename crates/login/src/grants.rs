@@ -1,14 +1,18 @@
 //! Requests to a token endpoint, and their answers: codes, refresh tokens, client credentials, devices (RFC 6749;
 //! RFC 8628), each for one resource (RFC 8707).
 
-use std::time::{Duration, SystemTime};
+use std::{
+    pin::Pin,
+    time::{Duration, SystemTime},
+};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use mainstay_core::config::Secret;
 use oauth2::{
-    AuthType, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken,
-    DeviceAuthorizationUrl, EndpointNotSet, EndpointSet, PkceCodeChallenge, PkceCodeVerifier,
-    RedirectUrl, RefreshToken, RequestTokenError, Scope, StandardDeviceAuthorizationResponse,
-    StandardRevocableToken, TokenUrl,
+    AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret,
+    CsrfToken, DeviceAuthorizationUrl, EndpointNotSet, EndpointSet, PkceCodeChallenge,
+    PkceCodeVerifier, RedirectUrl, RefreshToken, RequestTokenError, Scope,
+    StandardDeviceAuthorizationResponse, StandardRevocableToken, TokenUrl,
     basic::{BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse},
     url::{Url, form_urlencoded},
 };
@@ -17,6 +21,7 @@ use serde_json::{Map, Value};
 use crate::{
     assertion::{ASSERTION_TYPE, UnusableKey, sign_assertion},
     discovery::{IssuerMetadata, MetadataError},
+    find::DiscoveryError,
     identity::{AuthMethod, ClientIdentity},
     scopes::Scopes,
     tokens::{TokenAnswer, Tokens, UnusableToken},
@@ -58,6 +63,10 @@ pub enum GrantError {
     UnusableKey(#[from] UnusableKey),
     #[error(transparent)]
     Metadata(#[from] MetadataError),
+    #[error("the authorization server gave no refresh token")]
+    NoRefreshToken,
+    #[error("a login without a person needs `oauth.clientId`, with `clientSecret` or `privateKey`")]
+    NoMachineIdentity,
 }
 
 fn refusal_text(code: &str, description: Option<&str>) -> String {
@@ -68,6 +77,14 @@ fn refusal_text(code: &str, description: Option<&str>) -> String {
 }
 
 impl GrantError {
+    /// A machine looks for its authorization server again and again, because no person is there to correct it.
+    pub(crate) fn from_discovery(error: DiscoveryError) -> Self {
+        Self::Unavailable {
+            reason: error.to_string(),
+            is_sent: false,
+        }
+    }
+
     /// True if a later attempt with the same grant may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
@@ -119,6 +136,25 @@ pub struct TokenEndpoint<'a> {
     /// The `resource` parameter.
     pub resource: &'a str,
     pub now: SystemTime,
+}
+
+/// Sends the requests of the crate `oauth2`.
+struct Sender<'a>(&'a dyn Web);
+
+impl<'c> AsyncHttpClient<'c> for Sender<'_> {
+    type Error = GrantError;
+    type Future = Pin<Box<dyn Future<Output = Result<WebResponse, GrantError>> + Send + 'c>>;
+
+    fn call(&'c self, request: oauth2::HttpRequest) -> Self::Future {
+        Box::pin(async move {
+            let response = self.0.send(request).await;
+            let response = response.map_err(|error| GrantError::Unavailable {
+                reason: error.to_string(),
+                is_sent: !matches!(error, WebError::NotSent(_)),
+            })?;
+            normalise(&response)
+        })
+    }
 }
 
 impl TokenEndpoint<'_> {
@@ -195,7 +231,7 @@ impl TokenEndpoint<'_> {
         for (name, value) in self.parameters()? {
             request = request.add_extra_param(name, value);
         }
-        let answer = request.request_async(&|request| self.send(request)).await;
+        let answer = request.request_async(&self.sender()).await;
         self.tokens(answer, scopes, None)
     }
 
@@ -206,7 +242,7 @@ impl TokenEndpoint<'_> {
         for (name, value) in self.parameters()? {
             request = request.add_extra_param(name, value);
         }
-        let answer = request.request_async(&|request| self.send(request)).await;
+        let answer = request.request_async(&self.sender()).await;
         self.tokens(answer, scopes, Some(refresh))
     }
 
@@ -219,7 +255,7 @@ impl TokenEndpoint<'_> {
         for (name, value) in self.parameters()? {
             request = request.add_extra_param(name, value);
         }
-        let answer = request.request_async(&|request| self.send(request)).await;
+        let answer = request.request_async(&self.sender()).await;
         self.tokens(answer, scopes, None)
     }
 
@@ -231,7 +267,7 @@ impl TokenEndpoint<'_> {
             .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())))
             .add_extra_param("resource", self.resource);
         let codes: Result<StandardDeviceAuthorizationResponse, _> =
-            request.request_async(&|request| self.send(request)).await;
+            request.request_async(&self.sender()).await;
         codes.map(DeviceCodes).map_err(token_error)
     }
 
@@ -247,9 +283,57 @@ impl TokenEndpoint<'_> {
         for (name, value) in self.parameters()? {
             request = request.add_extra_param(name, value);
         }
-        let send = |request| self.send(request);
-        let answer = request.request_async(&send, sleep, None).await;
+        let sender = self.sender();
+        let answer = request.request_async(&sender, sleep, None).await;
         self.tokens(answer, scopes, None)
+    }
+
+    /// Revokes a token (RFC 7009). `false` if the authorization server has no endpoint for that.
+    pub async fn revoke(&self, token: &Secret) -> Result<bool, GrantError> {
+        let Some(endpoint) = &self.issuer.revocation_endpoint else {
+            return Ok(false);
+        };
+        let client = &self.client;
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("token", token.expose());
+        for (name, value) in self.parameters()? {
+            if name != "resource" {
+                form.append_pair(name, &value);
+            }
+        }
+        let mut request = http::Request::post(endpoint.as_str())
+            .header("content-type", "application/x-www-form-urlencoded");
+        match (client.auth_method, &client.secret) {
+            (AuthMethod::ClientSecretBasic, Some(secret)) => {
+                let encode = |text: &str| -> String {
+                    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+                };
+                let pair = format!("{}:{}", encode(&client.id), encode(secret.expose()));
+                let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
+                request = request.header("authorization", value);
+            }
+            (AuthMethod::ClientSecretPost, Some(secret)) => {
+                form.append_pair("client_id", &client.id);
+                form.append_pair("client_secret", secret.expose());
+            }
+            _ => {
+                form.append_pair("client_id", &client.id);
+            }
+        }
+        let unavailable = |reason| GrantError::Unavailable {
+            reason,
+            is_sent: true,
+        };
+        let request = request.body(form.finish().into_bytes());
+        let request = request.map_err(|error| unavailable(error.to_string()))?;
+        let response = self.web.send(request).await;
+        let response = response.map_err(|error| unavailable(error.to_string()))?;
+        match response.status().as_u16() {
+            200..300 => Ok(true),
+            status => Err(unavailable(format!(
+                "the authorization server answers HTTP {status} to the revocation"
+            ))),
+        }
     }
 
     fn device_client(&self) -> Result<TokenClient<EndpointNotSet, EndpointSet>, GrantError> {
@@ -259,16 +343,8 @@ impl TokenEndpoint<'_> {
         Ok(self.client().set_device_authorization_url(url))
     }
 
-    async fn send(&self, request: oauth2::HttpRequest) -> Result<WebResponse, GrantError> {
-        let response = self
-            .web
-            .send(request)
-            .await
-            .map_err(|error| GrantError::Unavailable {
-                reason: error.to_string(),
-                is_sent: !matches!(error, WebError::NotSent(_)),
-            })?;
-        normalise(&response)
+    fn sender(&self) -> Sender<'_> {
+        Sender(self.web)
     }
 
     fn tokens<E: oauth2::ErrorResponse + IntoRefusal>(

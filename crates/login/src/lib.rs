@@ -1,6 +1,6 @@
 //! Logins to remote servers with OAuth 2.1.
 //!
-//! The files are pure but for requests through [`web::Web`].
+//! [`logins::Logins`] has everything together. The decisions are pure: `upkeep`, `flow`, `discovery`, `identity`.
 
 pub mod assertion;
 pub mod challenge;
@@ -9,9 +9,16 @@ pub mod find;
 pub mod flow;
 pub mod grants;
 pub mod identity;
+pub mod keeper;
+pub mod landing;
+pub mod logins;
+pub mod report;
 pub mod scopes;
 mod secret_text;
+pub mod server;
+pub mod store;
 pub mod stored;
 pub mod tokens;
 pub mod upkeep;
 pub mod web;
+pub mod web_client;

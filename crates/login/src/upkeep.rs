@@ -13,7 +13,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause between two attempts to refresh.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// The refusal of a younger token starts no refresh, because the server seems to refuse every token.
+/// The refusal of a younger token starts no refresh, because the server seems to refuse every token. For tokens with
+/// a short lifetime, it is a quarter of the lifetime.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// The upkeep of one login.
@@ -28,6 +29,8 @@ pub struct LoginUpkeep {
     /// Attempts in a row that failed for now.
     failures: u32,
     retry_at: Option<SystemTime>,
+    /// True if the server has refused the present token, and no refresh has succeeded since.
+    is_refused: bool,
 }
 
 /// One attempt to refresh.
@@ -92,6 +95,11 @@ impl LoginUpkeep {
         self.end.as_deref()
     }
 
+    /// Time of the next attempt, if the last one failed for now.
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        self.retry_at
+    }
+
     pub fn last_refresh(&self) -> Option<&RefreshReport> {
         self.last_refresh.as_ref()
     }
@@ -120,7 +128,9 @@ impl LoginUpkeep {
         }
         let tokens = self.login.as_ref().map(|login| &login.tokens);
         match tokens {
-            Some(tokens) if !tokens.has_expired(now) => NextToken::Ready(tokens.access.clone()),
+            Some(tokens) if !tokens.has_expired(now) && !self.is_refused => {
+                NextToken::Ready(tokens.access.clone())
+            }
             _ if self.can_refresh() => NextToken::AfterRefresh(self.retry_at),
             // A token that has expired by our clock may be valid by the server's.
             Some(tokens) => NextToken::Ready(tokens.access.clone()),
@@ -133,13 +143,17 @@ impl LoginUpkeep {
         if self.end.is_some() || !self.can_refresh() {
             return None;
         }
-        let due = self.login.as_ref()?.tokens.refresh_at(jitter)?;
+        let tokens = &self.login.as_ref()?.tokens;
+        let due = match self.is_refused {
+            true => tokens.obtained_at,
+            false => tokens.refresh_at(jitter)?,
+        };
         Some(self.retry_at.map_or(due, |retry_at| retry_at.max(due)))
     }
 
     /// The server has refused a request with this token. `challenge` is its `Bearer` challenge, if it sent one.
     pub fn handle_refusal(
-        &self,
+        &mut self,
         status: u16,
         token: Option<&Secret>,
         challenge: Option<&Challenge>,
@@ -163,14 +177,23 @@ impl LoginUpkeep {
         if token != Some(&login.tokens.access) {
             return AfterRefusal::Use(login.tokens.access.clone());
         }
+        let tokens = &login.tokens;
+        let lifetime = tokens
+            .expires_at
+            .and_then(|end| end.duration_since(tokens.obtained_at).ok());
+        let fresh = lifetime.map_or(FRESH, |lifetime| FRESH.min(lifetime / 4));
         let is_fresh = now
-            .duration_since(login.tokens.obtained_at)
-            .is_ok_and(|age| age < FRESH);
+            .duration_since(tokens.obtained_at)
+            .is_ok_and(|age| age < fresh);
         match (self.can_refresh(), is_fresh) {
-            (true, false) => AfterRefusal::Refresh,
-            (true, true) => {
-                AfterRefusal::LogIn("the server refuses the token that was just issued".to_owned())
+            (true, false) => {
+                self.is_refused = true;
+                AfterRefusal::Refresh
             }
+            (true, true) => AfterRefusal::LogIn(
+                "the server refuses the token that was just issued (a wrong clock, or another audience?)"
+                    .to_owned(),
+            ),
             (false, _) => AfterRefusal::LogIn(
                 "the login has expired, and the authorization server gave no refresh token"
                     .to_owned(),
@@ -204,6 +227,7 @@ impl LoginUpkeep {
         match answer {
             Ok(login) => {
                 (self.failures, self.retry_at, self.end) = (0, None, None);
+                self.is_refused = false;
                 self.login = Some(login);
                 AfterRefresh::Save
             }
@@ -320,7 +344,7 @@ mod tests {
     #[test]
     fn a_token_without_an_end_or_a_refresh_token_is_used_until_it_is_refused() {
         for (lifetime, refresh) in [(None, Some("r")), (None, None), (Some(100), None)] {
-            let upkeep = upkeep(lifetime, refresh);
+            let mut upkeep = upkeep(lifetime, refresh);
             assert_eq!(
                 upkeep.next_token(at(1000)),
                 NextToken::Ready(Secret::new("one"))
@@ -380,6 +404,35 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_token_is_not_used_again_before_a_refresh() {
+        let mut upkeep = upkeep(None, Some("r"));
+        let one = Secret::new("one");
+        assert_eq!(upkeep.refresh_at(0.0), None);
+        upkeep.handle_refusal(401, Some(&one), None, at(50));
+        assert_eq!(upkeep.next_token(at(50)), NextToken::AfterRefresh(None));
+        assert!(upkeep.refresh_at(0.0).is_some_and(|time| time <= at(50)));
+        let AfterRefresh::Retry(retry_at) = upkeep.handle_refresh(Err(down()), at(50), 0.0) else {
+            panic!("the login is over");
+        };
+        assert_eq!(upkeep.refresh_at(0.0), Some(retry_at));
+        upkeep.handle_refresh(Ok(login(tokens("two", 60, None, Some("r")))), at(60), 0.0);
+        assert_eq!(
+            upkeep.next_token(at(60)),
+            NextToken::Ready(Secret::new("two"))
+        );
+    }
+
+    #[test]
+    fn a_token_with_a_short_lifetime_is_fresh_for_a_quarter_of_it() {
+        let mut upkeep = upkeep(Some(20), Some("r"));
+        let one = Secret::new("one");
+        let after = upkeep.handle_refusal(401, Some(&one), None, at(4));
+        assert!(matches!(after, AfterRefusal::LogIn(_)), "{after:?}");
+        let after = upkeep.handle_refusal(401, Some(&one), None, at(5));
+        assert_eq!(after, AfterRefusal::Refresh);
+    }
+
+    #[test]
     fn an_authorization_server_that_is_down_costs_no_login() {
         let mut upkeep = upkeep(Some(100), Some("r"));
         let mut pauses = Vec::new();
@@ -431,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_401_to_no_login_asks_for_one_where_the_server_names_bearer_tokens() {
-        let upkeep = LoginUpkeep::new(Grant::Person, None);
+        let mut upkeep = LoginUpkeep::new(Grant::Person, None);
         assert_eq!(upkeep.next_token(at(0)), NextToken::NoLogin);
         assert_eq!(
             upkeep.handle_refusal(401, None, None, at(0)),
@@ -459,7 +512,7 @@ mod tests {
 
     #[test]
     fn a_missing_scope_asks_for_more_and_keeps_the_login() {
-        let upkeep = upkeep(Some(100), Some("r"));
+        let mut upkeep = upkeep(Some(100), Some("r"));
         let missing = challenge(r#"Bearer error="insufficient_scope", scope="read write""#);
         let after = upkeep.handle_refusal(403, Some(&Secret::new("one")), Some(&missing), at(1));
         assert_eq!(after, AfterRefusal::StepUp(Scopes::parse("write")));

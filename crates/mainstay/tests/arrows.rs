@@ -25,7 +25,7 @@ const PACKAGES: &str = "
     mainstay-page       ->
     mainstay-doorway    -> mainstay-api mainstay-config mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-gateway    -> mainstay-config mainstay-core mainstay-journal mainstay-platform mainstay-transport
-    mainstay-login      -> mainstay-core
+    mainstay-login      -> mainstay-core mainstay-platform mainstay-transport
     mainstay-transport  -> mainstay-config mainstay-core mainstay-platform mainstay-testkit
     mainstay-journal-store -> mainstay-core mainstay-journal mainstay-platform mainstay-testkit
     mainstay-journal    -> mainstay-core mainstay-platform

@@ -8,9 +8,11 @@
 mod key;
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -79,6 +81,8 @@ pub enum VaultError {
     Name,
     #[error("a secret has at most {MAX_SECRET} bytes")]
     TooLong,
+    #[error("another process has used {} for too long", .0.display())]
+    Locked(PathBuf),
     #[error("no random number for a nonce")]
     Random,
 }
@@ -210,16 +214,30 @@ impl Vault {
         Ok(names)
     }
 
-    /// Waits until no other process holds the lock of this entry. Blocks.
-    pub fn lock(&self, kind: EntryKind, name: &str) -> Result<EntryLock, VaultError> {
+    /// Waits until no other process holds the lock of this entry, at most for `limit`. Blocks.
+    pub fn lock(
+        &self,
+        kind: EntryKind,
+        name: &str,
+        limit: Duration,
+    ) -> Result<EntryLock, VaultError> {
         check_name(name)?;
         let folder = self.dir.join(kind.folder());
         private_dir(&self.dir).map_err(unusable(&self.dir))?;
         private_dir(&folder).map_err(unusable(&folder))?;
         let path = self.path(kind, name).with_extension("lock");
         let file = open_private(&path, private_options().write(true)).map_err(unusable(&path))?;
-        file.lock().map_err(failed(&path))?;
-        Ok(EntryLock(file))
+        let end = Instant::now() + limit;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(EntryLock(file)),
+                Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
+                Err(TryLockError::WouldBlock) if Instant::now() >= end => {
+                    return Err(VaultError::Locked(path));
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            }
+        }
     }
 
     fn path(&self, kind: EntryKind, name: &str) -> PathBuf {
@@ -239,6 +257,9 @@ impl Vault {
         Ok(use_key(key.as_ref().expect("the key was just set")))
     }
 }
+
+/// Pause between two attempts to lock an entry.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The extension of entries.
 const ENTRY: &str = "entry";

@@ -7,6 +7,7 @@ use http::Uri;
 use mainstay_core::config::HttpLaunch;
 
 use crate::http::{
+    bounded::keeps_encryption,
     http_client::{self, HttpTarget},
     http1::{self, CollectError},
     urls::{self, resolve},
@@ -99,7 +100,7 @@ async fn follow(request: DownloadRequest<'_>) -> Result<Bytes, DownloadError> {
         if let (301 | 302 | 303 | 307 | 308, Some(location)) =
             (status, response.head.get("location"))
         {
-            let to = resolve(&target.uri(), location).filter(|to| is_followed(&target.uri(), to));
+            let to = resolve(&target.uri(), location).filter(|to| keeps_encryption(&target.uri(), to));
             let to = to.ok_or_else(|| DownloadError::Redirect {
                 url: place,
                 to: location.chars().take(SHOWN).collect(),
@@ -129,12 +130,6 @@ async fn follow(request: DownloadRequest<'_>) -> Result<Bytes, DownloadError> {
     })
 }
 
-/// True for a redirect to HTTPS, or from HTTP to HTTP.
-fn is_followed(from: &Uri, to: &Uri) -> bool {
-    let schemes = (from.scheme_str(), to.scheme_str());
-    matches!(schemes, (_, Some("https")) | (Some("http"), Some("http")))
-}
-
 /// The URL without the parts that may contain keys.
 fn url_in_error(url: &str) -> String {
     let uri: Result<Uri, _> = url.parse();
@@ -151,25 +146,4 @@ fn first_line(text: &str) -> String {
     }
     let line = text.lines().next().unwrap_or_default();
     line.chars().take(SHOWN).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn redirects_keep_to_tls() {
-        let uri = |text: &str| text.parse::<Uri>().expect(text);
-        for (from, to, is_good) in [
-            ("http://a/x", "http://b/y", true),
-            ("http://a/x", "https://b/y", true),
-            ("https://a/x", "https://b/y", true),
-            ("https://a/x", "http://a/x", false),
-            ("http://a/x", "ftp://a/x", false),
-        ] {
-            assert_eq!(is_followed(&uri(from), &uri(to)), is_good, "{from} {to}");
-        }
-        let to = resolve(&uri("http://a/x"), "file:///etc/passwd");
-        assert!(to.is_none_or(|to| !is_followed(&uri("http://a/x"), &to)));
-    }
 }

@@ -1,6 +1,7 @@
 //! HTTP as a client: the HTTP/1.1 client, the target with its headers, and the readers of answers.
 
 pub mod answer_reader;
+pub mod bounded;
 pub mod credentials;
 pub mod download;
 pub mod events;

@@ -1,0 +1,45 @@
+//! The part of a server's entry that a login depends on.
+
+use mainstay_core::{
+    config::{Grant, Launch, NetworkSettings, OAuth, ServerConfig, SignIn},
+    ids::ServerName,
+};
+use oauth2::url::Url;
+
+use crate::scopes::Scopes;
+
+/// A remote server to which Mainstay can log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginServer {
+    pub name: ServerName,
+    /// The URL of the MCP endpoint.
+    pub url: Url,
+    pub oauth: OAuth,
+    pub network: NetworkSettings,
+}
+
+impl LoginServer {
+    /// `None` for a server that is a process, or that has credentials of another kind.
+    pub fn from_config(server: &ServerConfig) -> Option<Self> {
+        let Launch::Http(launch) = &server.launch else {
+            return None;
+        };
+        let SignIn::OAuth(oauth) = &launch.sign_in else {
+            return None;
+        };
+        Some(Self {
+            name: server.name.clone(),
+            url: Url::parse(&launch.url).ok()?,
+            oauth: oauth.clone(),
+            network: launch.network.clone(),
+        })
+    }
+
+    pub fn grant(&self) -> Grant {
+        self.oauth.grant
+    }
+
+    pub fn configured_scopes(&self) -> Scopes {
+        self.oauth.scopes.iter().map(String::as_str).collect()
+    }
+}

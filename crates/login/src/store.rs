@@ -1,0 +1,119 @@
+//! Logins and registrations in the vault. The vault blocks, so each access runs on a thread of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use mainstay_core::failure::with_causes;
+use mainstay_platform::{
+    hex,
+    vault::{EntryKind, EntryLock, Vault, VaultError},
+};
+use ring::digest::{SHA256, digest};
+
+use crate::{identity::Registration, stored::StoredLogin};
+
+/// Time limit for the wait for another process that refreshes the same login.
+const LOCK_LIMIT: Duration = Duration::from_secs(30);
+
+/// The reason that the vault cannot be used, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(String);
+
+impl From<VaultError> for StoreError {
+    fn from(error: VaultError) -> Self {
+        Self(with_causes(&error))
+    }
+}
+
+/// The logins and registrations of a state directory. Clones share the vault.
+#[derive(Clone, Debug)]
+pub struct LoginStore {
+    vault: Arc<Vault>,
+}
+
+impl LoginStore {
+    pub fn new(vault: Arc<Vault>) -> Self {
+        Self { vault }
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        access: impl FnOnce(&Vault) -> Result<T, VaultError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let vault = Arc::clone(&self.vault);
+        match tokio::task::spawn_blocking(move || access(&vault)).await {
+            Ok(result) => Ok(result?),
+            Err(error) => Err(StoreError(format!("the vault could not be used: {error}"))),
+        }
+    }
+
+    pub async fn login(&self, entry: &str) -> Result<Option<StoredLogin>, StoreError> {
+        let entry = entry.to_owned();
+        let bytes = self
+            .run(move |vault| vault.read(EntryKind::Logins, &entry))
+            .await?;
+        bytes
+            .map(|bytes| {
+                StoredLogin::from_bytes(&bytes).map_err(|error| StoreError(error.to_string()))
+            })
+            .transpose()
+    }
+
+    /// Writes the login to the disk before it returns.
+    pub async fn save_login(&self, entry: &str, login: &StoredLogin) -> Result<(), StoreError> {
+        let (entry, bytes) = (entry.to_owned(), login.to_bytes());
+        self.run(move |vault| vault.write(EntryKind::Logins, &entry, &bytes))
+            .await
+    }
+
+    /// Returns `false` if there was none.
+    pub async fn remove_login(&self, entry: &str) -> Result<bool, StoreError> {
+        let entry = entry.to_owned();
+        self.run(move |vault| vault.remove(EntryKind::Logins, &entry))
+            .await
+    }
+
+    /// Keeps other processes from refreshing this login until the lock is dropped.
+    pub async fn lock_login(&self, entry: &str) -> Result<EntryLock, StoreError> {
+        let entry = entry.to_owned();
+        self.run(move |vault| vault.lock(EntryKind::Logins, &entry, LOCK_LIMIT))
+            .await
+    }
+
+    /// The stored client of an issuer for a redirect address. An entry that cannot be read counts as none: another
+    /// registration takes its place.
+    pub async fn registration(
+        &self,
+        issuer: &str,
+        redirect_uri: &str,
+    ) -> Result<Option<Registration>, StoreError> {
+        let entry = registration_entry(issuer, redirect_uri);
+        let bytes = self
+            .run(move |vault| vault.read(EntryKind::Registrations, &entry))
+            .await?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    pub async fn save_registration(&self, registration: &Registration) -> Result<(), StoreError> {
+        let entry = registration_entry(&registration.issuer, &registration.redirect_uri);
+        let bytes = serde_json::to_vec(registration).expect("a registration is JSON");
+        self.run(move |vault| vault.write(EntryKind::Registrations, &entry, &bytes))
+            .await
+    }
+
+    pub async fn remove_registration(
+        &self,
+        issuer: &str,
+        redirect_uri: &str,
+    ) -> Result<bool, StoreError> {
+        let entry = registration_entry(issuer, redirect_uri);
+        self.run(move |vault| vault.remove(EntryKind::Registrations, &entry))
+            .await
+    }
+}
+
+/// Both addresses may be longer than the name of an entry.
+fn registration_entry(issuer: &str, redirect_uri: &str) -> String {
+    let addresses = format!("{issuer} {redirect_uri}");
+    hex::encode(digest(&SHA256, addresses.as_bytes()).as_ref())
+}

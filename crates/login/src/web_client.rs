@@ -1,0 +1,82 @@
+//! Sends the requests of logins through the HTTP client of the package `transport`, with the proxy and the
+//! certificates of the server.
+
+use std::{sync::Arc, time::Duration};
+
+use mainstay_core::config::NetworkSettings;
+use mainstay_transport::{BoundedError, BoundedRequest, private_address, send_bounded};
+
+use crate::{
+    server::LoginServer,
+    web::{PendingResponse, Web, WebError, WebRequest},
+};
+
+/// Time limit for one request with its redirects.
+const TIME_LIMIT: Duration = Duration::from_secs(15);
+
+/// Maximum bytes of an answer. Metadata documents have some kilobytes.
+const MAX_ANSWER: usize = 512 * 1024;
+
+/// Makes the [`Web`] of a server.
+pub trait WebSource: std::fmt::Debug + Send + Sync {
+    fn web(&self, server: &LoginServer) -> Arc<dyn Web>;
+}
+
+/// The network of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Network;
+
+impl WebSource for Network {
+    fn web(&self, server: &LoginServer) -> Arc<dyn Web> {
+        Arc::new(WebClient {
+            network: server.network.clone(),
+            server: server.url.as_str().parse().unwrap_or_default(),
+            has_configured_issuer: server.oauth.issuer.is_some(),
+        })
+    }
+}
+
+/// Sends the requests of one server's logins.
+#[derive(Debug)]
+struct WebClient {
+    network: NetworkSettings,
+    server: http::Uri,
+    has_configured_issuer: bool,
+}
+
+impl WebClient {
+    /// True if a private address is refused. A server of the internet must not lead Mainstay to the services of the
+    /// network in which it runs, but a server of that network may, and so may the configuration.
+    async fn is_only_public(&self) -> bool {
+        !self.has_configured_issuer && private_address(&self.server).await.is_none()
+    }
+}
+
+impl Web for WebClient {
+    fn send(&self, request: WebRequest) -> PendingResponse<'_> {
+        Box::pin(async move {
+            let sent = send_bounded(BoundedRequest {
+                request,
+                network: &self.network,
+                max_bytes: MAX_ANSWER,
+                time_limit: TIME_LIMIT,
+                only_public: self.is_only_public().await,
+            });
+            sent.await.map_err(|error| {
+                let reason = error.to_string();
+                match error {
+                    BoundedError::Url { .. } | BoundedError::NotSent { .. } => {
+                        WebError::NotSent(reason)
+                    }
+                    BoundedError::AnswerLost { .. } | BoundedError::Late { .. } => {
+                        WebError::AnswerLost(reason)
+                    }
+                    BoundedError::TooLarge { .. }
+                    | BoundedError::Redirect { .. }
+                    | BoundedError::TooManyRedirects { .. }
+                    | BoundedError::Private { .. } => WebError::Unusable(reason),
+                }
+            })
+        })
+    }
+}

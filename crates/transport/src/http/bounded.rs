@@ -1,0 +1,265 @@
+//! Sends one request and collects its answer, with limits of time, size and redirects. Logins use it.
+
+use std::{net::IpAddr, time::Duration};
+
+use bytes::BytesMut;
+use http::{Method, Request, Response, Uri};
+use mainstay_core::config::{HttpLaunch, NetworkSettings, Secret};
+use tokio::net::lookup_host;
+
+use crate::http::{
+    http_client::HttpTarget,
+    http1::{CollectError, Error, UnusableUrl},
+    urls::{self, resolve},
+};
+
+/// Redirects that one GET follows.
+const MAX_REDIRECTS: usize = 3;
+
+/// A request and its limits.
+#[derive(Debug)]
+pub struct BoundedRequest<'a> {
+    pub request: Request<Vec<u8>>,
+    pub network: &'a NetworkSettings,
+    /// Maximum bytes of the answer's body.
+    pub max_bytes: usize,
+    /// Time limit for the request with its redirects.
+    pub time_limit: Duration,
+    /// True if the request must not reach a private address, wherever a redirect leads.
+    pub only_public: bool,
+}
+
+/// The reason that a bounded request has no answer. URLs are without user and query.
+#[derive(Debug, thiserror::Error)]
+pub enum BoundedError {
+    #[error("{url} cannot be used: {reason}")]
+    Url { url: String, reason: UnusableUrl },
+    #[error("{url} cannot be reached: {reason}")]
+    NotSent { url: String, reason: Error },
+    #[error("{url} gave no answer: {reason}")]
+    AnswerLost { url: String, reason: Error },
+    #[error("{url} did not answer within {} s", .limit.as_secs())]
+    Late { url: String, limit: Duration },
+    #[error("{url} answered with more than {limit} bytes")]
+    TooLarge { url: String, limit: usize },
+    #[error("{url} redirects to {target}, which is not followed")]
+    Redirect { url: String, target: String },
+    #[error("{url} redirects more than {MAX_REDIRECTS} times")]
+    TooManyRedirects { url: String },
+    #[error(
+        "{url} is at the private address {address}, to which a server of the internet must not lead"
+    )]
+    Private { url: String, address: IpAddr },
+}
+
+/// Sends a request. Redirects of a GET are followed, never from HTTPS to HTTP. Those of a request with a body are
+/// answers.
+pub async fn send_bounded(request: BoundedRequest<'_>) -> Result<Response<Vec<u8>>, BoundedError> {
+    let limit = request.time_limit;
+    let url = urls::place(request.request.uri());
+    let sent = tokio::time::timeout(limit, follow(request)).await;
+    sent.unwrap_or(Err(BoundedError::Late { url, limit }))
+}
+
+async fn follow(request: BoundedRequest<'_>) -> Result<Response<Vec<u8>>, BoundedError> {
+    let BoundedRequest {
+        request,
+        network,
+        max_bytes,
+        only_public,
+        time_limit: _,
+    } = request;
+    let (parts, body) = request.into_parts();
+    let (is_get, mut uri) = (parts.method == Method::GET, parts.uri);
+    let body = String::from_utf8(body).unwrap_or_default();
+    for _ in 0..=MAX_REDIRECTS {
+        let url = urls::place(&uri);
+        if only_public {
+            refuse_private(&uri).await?;
+        }
+        let launch = HttpLaunch {
+            url: uri.to_string(),
+            headers: (parts.headers.iter())
+                .filter_map(|(name, value)| {
+                    Some((name.to_string(), Secret::new(value.to_str().ok()?)))
+                })
+                .collect(),
+            network: network.clone(),
+            ..HttpLaunch::default()
+        };
+        let target = HttpTarget::new(&launch).map_err(|reason| BoundedError::Url {
+            url: url.clone(),
+            reason,
+        })?;
+        let mut response = if is_get {
+            let template = target.template("GET", &[]);
+            target.send_afresh(&template).await
+        } else {
+            let template = target.template("POST", &[]);
+            target.send_body_afresh(&template, &body).await
+        }
+        .map_err(|reason| unanswered(&url, reason))?;
+        let status = response.head.status;
+        if let (true, 301 | 302 | 303 | 307 | 308, Some(location)) =
+            (is_get, status, response.head.get("location"))
+        {
+            let next = resolve(&uri, location).filter(|next| keeps_encryption(&uri, next));
+            uri = next.ok_or_else(|| BoundedError::Redirect {
+                url,
+                target: location.chars().take(200).collect(),
+            })?;
+            continue;
+        }
+        let mut answer = Response::builder().status(status);
+        for name in ["content-type", "retry-after", "www-authenticate", "date"] {
+            for value in response.head.all(name) {
+                answer = answer.header(name, value);
+            }
+        }
+        let body = response.collect(&mut BytesMut::new(), max_bytes).await;
+        let body = body.map_err(|error| match error {
+            CollectError::TooLarge => BoundedError::TooLarge {
+                url: url.clone(),
+                limit: max_bytes,
+            },
+            CollectError::Broken(reason) => BoundedError::AnswerLost {
+                url: url.clone(),
+                reason,
+            },
+        })?;
+        return answer.body(body.to_vec()).map_err(|_| BoundedError::AnswerLost {
+            url,
+            reason: Error::Malformed("the head of the answer"),
+        });
+    }
+    Err(BoundedError::TooManyRedirects {
+        url: urls::place(&uri),
+    })
+}
+
+fn unanswered(url: &str, reason: Error) -> BoundedError {
+    let url = url.to_owned();
+    match reason {
+        Error::Connect(_)
+        | Error::NotWritten(_)
+        | Error::Unauthorized(_)
+        | Error::Forbidden(_)
+        | Error::CredentialsUnavailable(_) => BoundedError::NotSent { url, reason },
+        Error::Broken(_) | Error::Malformed(_) | Error::OverBudget(_) => {
+            BoundedError::AnswerLost { url, reason }
+        }
+    }
+}
+
+/// True for a redirect to HTTPS, or from HTTP to HTTP.
+pub(crate) fn keeps_encryption(from: &Uri, to: &Uri) -> bool {
+    let schemes = (from.scheme_str(), to.scheme_str());
+    matches!(schemes, (_, Some("https")) | (Some("http"), Some("http")))
+}
+
+async fn refuse_private(uri: &Uri) -> Result<(), BoundedError> {
+    match private_address(uri).await {
+        Some(address) => Err(BoundedError::Private {
+            url: urls::place(uri),
+            address,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The first private address of a URL's host. `None` for a host without an address.
+pub async fn private_address(uri: &Uri) -> Option<IpAddr> {
+    let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
+    let port = uri.port_u16().unwrap_or(443);
+    let addresses = lookup_host((host, port)).await.ok()?;
+    addresses
+        .map(|address| address.ip())
+        .find(|address| !is_public(*address))
+}
+
+/// True for an address of the internet (the registries of special-purpose addresses of IANA, RFC 6890).
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, second, third, _] = address.octets();
+            let is_special = address.is_private()
+                || address.is_loopback()
+                || address.is_link_local()
+                || address.is_multicast()
+                || address.is_broadcast()
+                || first == 0
+                || first >= 240
+                // Addresses of carriers, protocol assignments and benchmarks.
+                || (first == 100 && (64..128).contains(&second))
+                || (first == 192 && second == 0 && third == 0)
+                || (first == 198 && (18..20).contains(&second));
+            !is_special
+        }
+        IpAddr::V6(address) => {
+            if let Some(address) = address.to_ipv4_mapped() {
+                return is_public(IpAddr::V4(address));
+            }
+            let segments = address.segments();
+            if segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
+                let [.., a, b, c, d] = address.octets();
+                return is_public(IpAddr::from([a, b, c, d]));
+            }
+            !(address.is_loopback()
+                || address.is_unspecified()
+                || address.is_multicast()
+                || address.is_unique_local()
+                || address.is_unicast_link_local())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_no_registry_are_public() {
+        for (text, expected) in [
+            ("93.184.216.34", true),
+            ("2606:2800:220:1::1", true),
+            ("100.63.0.1", true),
+            ("127.0.0.1", false),
+            ("10.1.2.3", false),
+            ("172.16.0.1", false),
+            ("192.168.1.1", false),
+            ("169.254.169.254", false),
+            ("100.64.0.1", false),
+            ("198.18.0.1", false),
+            ("0.0.0.0", false),
+            ("224.0.0.1", false),
+            ("255.255.255.255", false),
+            ("::1", false),
+            ("::", false),
+            ("fd00::1", false),
+            ("fe80::1", false),
+            ("::ffff:10.0.0.1", false),
+            ("::ffff:93.184.216.34", true),
+            ("64:ff9b::a00:1", false),
+            ("64:ff9b::5db8:d822", true),
+        ] {
+            let address = text.parse().expect(text);
+            assert_eq!(is_public(address), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn redirects_keep_to_tls() {
+        let uri = |text: &str| text.parse::<Uri>().expect(text);
+        for (from, to, is_good) in [
+            ("http://a/x", "http://b/y", true),
+            ("http://a/x", "https://b/y", true),
+            ("https://a/x", "https://b/y", true),
+            ("https://a/x", "http://a/x", false),
+            ("http://a/x", "ftp://a/x", false),
+        ] {
+            assert_eq!(keeps_encryption(&uri(from), &uri(to)), is_good, "{from} {to}");
+        }
+        let target = resolve(&uri("http://a/x"), "file:///etc/passwd");
+        assert!(target.is_none_or(|target| !keeps_encryption(&uri("http://a/x"), &target)));
+    }
+}
