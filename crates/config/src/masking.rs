@@ -26,7 +26,7 @@ const SECRET_KEPT_MEMBERS: [&str; 8] = [
 ];
 
 /// Words that mark a member, an option or a variable as secret.
-const SECRET_WORDS: [&str; 11] = [
+const SECRET_WORDS: [&str; 12] = [
     "apikey",
     "auth",
     "bearer",
@@ -35,6 +35,7 @@ const SECRET_WORDS: [&str; 11] = [
     "passphrase",
     "passwd",
     "password",
+    "privatekey",
     "pwd",
     "secret",
     "token",

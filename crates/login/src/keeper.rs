@@ -6,6 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use arc_swap::ArcSwapOption;
 use mainstay_core::config::{Grant, Secret};
 use mainstay_transport::{
     CredentialSource, HeaderLines, NoCredentials, RefusedCredentials, RenewedLines,
@@ -39,10 +40,19 @@ pub struct LoginKeeper {
     pub entry: String,
     shared: Arc<Shared>,
     state: Mutex<KeeperState>,
+    /// The lines of the present token, if it can be used at once.
+    ready: ArcSwapOption<ReadyToken>,
     /// Marked as changed after each change of the state.
     changed: watch::Sender<()>,
     /// Spreads the refreshes of many logins: a number from 0 to 1.
     jitter: f64,
+}
+
+/// Lines that every request takes.
+#[derive(Debug)]
+struct ReadyToken {
+    lines: HeaderLines,
+    expires_at: Option<SystemTime>,
 }
 
 #[derive(Debug)]
@@ -89,6 +99,7 @@ impl LoginKeeper {
                 save_error: None,
                 login_error: None,
             }),
+            ready: ArcSwapOption::empty(),
             changed: watch::Sender::new(()),
             jitter: random_share(),
         }
@@ -132,7 +143,10 @@ impl LoginKeeper {
         self.notify();
     }
 
+    /// Publishes the state after a change.
     fn notify(&self) {
+        self.ready
+            .store(self.state.lock().ready_token(self.shared.now()));
         self.changed.send_replace(());
         self.shared.wake();
     }
@@ -444,6 +458,8 @@ impl LoginKeeper {
         if challenge.is_some() {
             state.challenge = challenge;
         }
+        // A refused token is not sent again before the refresh.
+        self.ready.store(state.ready_token(now));
         match after {
             AfterRefusal::Use(token) => RequestStep::Send(token),
             AfterRefusal::Refresh => RequestStep::Wait(state.upkeep.retry_at()),
@@ -541,6 +557,27 @@ impl Drop for KeeperTask {
 }
 
 impl KeeperState {
+    /// The token that requests take without waiting. Without a login, they have none.
+    fn ready_token(&self, now: SystemTime) -> Option<Arc<ReadyToken>> {
+        if !self.is_loaded {
+            return None;
+        }
+        match self.upkeep.next_token(now) {
+            NextToken::Ready(token) => {
+                let login = self.upkeep.login();
+                Some(Arc::new(ReadyToken {
+                    lines: header_lines(&token),
+                    expires_at: login.and_then(|login| login.tokens.expires_at),
+                }))
+            }
+            NextToken::NoLogin => Some(Arc::new(ReadyToken {
+                lines: HeaderLines::new([]),
+                expires_at: None,
+            })),
+            NextToken::AfterRefresh(_) | NextToken::Ended(_) => None,
+        }
+    }
+
     /// A reason with the command that mends it.
     fn advised(&self, reason: &str) -> String {
         match self.server.grant() {
@@ -581,6 +618,13 @@ fn token_of(lines: &HeaderLines) -> Option<Secret> {
 }
 
 impl CredentialSource for LoginSource {
+    fn ready_lines(&self) -> Option<HeaderLines> {
+        let ready = self.0.ready.load();
+        let ready = ready.as_ref()?;
+        let is_valid = ready.expires_at.is_none_or(|end| self.0.shared.now() < end);
+        is_valid.then(|| ready.lines.clone())
+    }
+
     fn lines(&self) -> RenewedLines<'_> {
         Box::pin(async {
             let token = self.0.token(|| self.0.next_step()).await?;

@@ -27,6 +27,9 @@ impl LoginServer {
         let SignIn::OAuth(oauth) = &launch.sign_in else {
             return None;
         };
+        if launch.has_authorization() {
+            return None;
+        }
         Some(Self {
             name: server.name.clone(),
             url: Url::parse(&launch.url).ok()?,

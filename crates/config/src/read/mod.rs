@@ -10,6 +10,7 @@ mod inline;
 pub(crate) mod journal;
 pub(crate) mod node;
 mod numbers;
+pub(crate) mod oauth;
 pub(crate) mod options;
 pub(crate) mod policies;
 mod profiles;

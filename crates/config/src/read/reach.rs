@@ -30,10 +30,10 @@ pub(crate) const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUr
 pub(crate) const START_KEYS: [&str; 5] = ["command", "url", "serverUrl", "httpUrl", "remoteUrl"];
 
 /// Keys for the way in which clients get credentials.
-const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];
+pub const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];
 
 /// True if the value of a key for signing in turns it off.
-fn is_off(node: &Node<'_>) -> bool {
+pub fn is_off(node: &Node<'_>) -> bool {
     let is_disabled = node.member("enabled").and_then(|switch| switch.as_bool()) == Some(false);
     node.is_empty() || node.as_bool() == Some(false) || is_disabled
 }
@@ -355,6 +355,7 @@ impl<'e> EntryReader<'e, '_, '_> {
         members.extend(self.request_init());
         let mut headers = self.headers_of(members);
         self.add_bearer_token(&mut headers);
+        let sign_in = self.sign_in(&headers);
         self.check_sign_in(&headers);
         for key in [
             "command",
@@ -370,6 +371,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             url,
             headers,
             transport,
+            sign_in,
             ..HttpLaunch::default()
         }
     }
@@ -392,10 +394,14 @@ impl<'e> EntryReader<'e, '_, '_> {
     /// entry can do without them.
     fn check_sign_in(&mut self, headers: &[(String, Secret)]) {
         let is_signed_in = headers.iter().any(|(name, _)| name == "authorization");
-        for key in SIGN_IN_KEYS {
+        for key in ["authProviderType", "headersHelper"] {
             let Some(node) = self.fields.take(key).filter(|node| !is_off(node)) else {
                 continue;
             };
+            // Gemini CLI's name for what Mainstay does.
+            if node.as_str() == Some("dynamic_discovery") {
+                continue;
+            }
             if is_signed_in {
                 let message = "not used: the entry has credentials of its own";
                 self.report.warn(&node.place, message);
@@ -403,7 +409,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             }
             let message = match key {
                 "headersHelper" => "Mainstay runs no command for a server's headers",
-                _ => "Mainstay cannot sign in to a server by OAuth",
+                _ => "Mainstay does not know this way to sign in",
             };
             let hint = "get a token in another way, and give it as `bearerToken` or in `headers`";
             self.report.error_with_hint(&node.place, message, hint);

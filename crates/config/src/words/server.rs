@@ -9,6 +9,7 @@ use super::{
 use crate::{
     foreign::{KEPT_KEYS, UNUSED_KEYS},
     read::{
+        oauth,
         options::PROTOCOLS,
         reach::{START_KEYS, URL_KEYS},
         withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
@@ -128,7 +129,88 @@ pub const REMOTE: &[KeyRow] = &[
     )
     .default("none")
     .of_clients(),
+    key(
+        &["oauth", "auth"],
+        ValueShape::Either(&LOGIN_SHAPES),
+        "How Mainstay [logs in](login.md) to the server with OAuth. Most servers need no setting: a server that asks for a login gets one. `false` never logs in.",
+    )
+    .value("object, `true` or `false`")
+    .default("a login, if the server asks for one")
+    .of_clients(),
 ];
+
+static LOGIN_SHAPES: [ValueShape; 3] = [FLAG, TEXT, ValueShape::Object(&OAUTH)];
+static SCOPE_SHAPES: [ValueShape; 2] = [TEXTS, TEXT];
+
+static OAUTH: ObjectShape = ObjectShape {
+    // Discovery finds them.
+    foreign: &[&[
+        "enabled",
+        "authorizationUrl",
+        "tokenUrl",
+        "registrationUrl",
+        "redirectUri",
+        "audiences",
+        "tokenParamName",
+    ]],
+    ..object(
+        "oauth",
+        &[&[
+            key(
+                &oauth::CLIENT_ID,
+                TEXT,
+                "The id of a client that you have registered with the authorization server.",
+            )
+            .default("Mainstay registers itself"),
+            key(&oauth::CLIENT_SECRET, TEXT, "The secret of that client.").default("none"),
+            key(
+                &["clientMetadataUrl"],
+                TEXT,
+                "The URL of a [Client ID Metadata Document](login.md#without-registration) that you host. It is the client's id where the authorization server takes such documents.",
+            )
+            .value("`https://` URL")
+            .default("none"),
+            key(
+                &["privateKey"],
+                TEXT,
+                "A private key in PEM (PKCS #8, RSA or P-256), with which the client authenticates itself instead of a secret.",
+            )
+            .default("none"),
+            key(
+                &["grant"],
+                ValueShape::Words(&["person", "clientCredentials"]),
+                "Who logs in: a person in a browser, or the client itself, for machines without a person.",
+            )
+            .default("`\"person\"`"),
+            key(
+                &oauth::SCOPES,
+                ValueShape::Either(&SCOPE_SHAPES),
+                "The scopes to ask for, instead of those that the server names.",
+            )
+            .value("array of strings, or a string with blanks between them")
+            .default("those that the server names"),
+            key(
+                &["issuer"],
+                TEXT,
+                "The authorization server, if the server names several or none.",
+            )
+            .value("URL")
+            .default("the one that the server names"),
+            key(
+                &["authServerMetadataUrl"],
+                TEXT,
+                "Claude Code's word for the place of the issuer's metadata.",
+            )
+            .of_clients(),
+            key(
+                &["callbackPort"],
+                ValueShape::Whole(1, Some(65535)),
+                "The port of `http://localhost:PORT/callback`, to which the browser comes back, if your registration names it.",
+            )
+            .default("Mainstay's own address"),
+        ]],
+    )
+};
 
 static REQUEST_INIT: ObjectShape = object(
     "requestInit",
@@ -278,7 +360,7 @@ pub const OPTIONS: &[KeyRow] = &[
 /// Keys of other clients that Mainstay has another key for, or none.
 pub const OF_CLIENTS: &[KeyRow] = &[
     key(
-        &["auth", "authProviderType", "headersHelper", "oauth"],
+        &["authProviderType", "headersHelper"],
         ValueShape::Any,
         "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
     )

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use mainstay_core::config::{Launch, ServerConfig};
+use mainstay_core::config::{Grant, Launch, OAuth, Secret, ServerConfig, SignIn};
 
 use crate::world::{entry_findings, findings, findings_in, http, read, server, stdio};
 
@@ -278,9 +278,7 @@ fn request_init_has_headers() {
 #[test]
 fn a_way_to_sign_in_that_is_not_there_is_an_error_of_the_server() {
     for fields in [
-        r#""oauth": {"clientId": "me"}"#,
-        r#""oauth": true"#,
-        r#""auth": {"CLIENT_ID": "me"}"#,
+        r#""auth": "kerberos""#,
         r#""authProviderType": "google_credentials""#,
         r#""headersHelper": "/bin/token""#,
     ] {
@@ -289,18 +287,89 @@ fn a_way_to_sign_in_that_is_not_there_is_an_error_of_the_server() {
             found.starts_with("problem ") && found.contains("`bearerToken`"),
             "{found}"
         );
-        let found = entry_findings(&format!(
-            r#"{{"url": "http://h", "bearerToken": "t", {fields}}}"#
-        ));
-        assert!(found.starts_with("warning "), "{found}");
     }
-    assert_snapshot!(entry_findings(r#"{"url": "http://h", "oauth": {"clientId": "me"}}"#), @"problem config.json:2:30: mcpServers.s.oauth: Mainstay cannot sign in to a server by OAuth (get a token in another way, and give it as `bearerToken` or in `headers`)");
     assert_snapshot!(entry_findings(r#"{"url": "http://h", "headersHelper": "/bin/token"}"#), @"problem config.json:2:38: mcpServers.s.headersHelper: Mainstay runs no command for a server's headers (get a token in another way, and give it as `bearerToken` or in `headers`)");
     for off in ["false", "{}", r#"{"enabled": false}"#, "null", r#""""#] {
         http(&format!(r#"{{"url": "http://h", "oauth": {off}}}"#));
     }
     assert_snapshot!(entry_findings(r#"{"command": "x", "sandboxEnabled": true}"#), @"problem config.json:2:36: mcpServers.s.sandboxEnabled: Mainstay has no sandbox for servers (take the key out if the server may run without one)");
     stdio(r#"{"command": "x", "sandboxEnabled": false}"#);
+}
+
+fn oauth(fields: &str) -> OAuth {
+    let launch = http(&format!(r#"{{"url": "http://h", {fields}}}"#));
+    match launch.sign_in {
+        SignIn::OAuth(oauth) => oauth,
+        other => panic!("{fields}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_login_is_read_in_our_words_and_in_those_of_other_clients() {
+    for fields in [
+        r#""headers": {}"#,
+        r#""oauth": true"#,
+        r#""oauth": {}"#,
+        r#""auth": "oauth""#,
+        r#""authProviderType": "dynamic_discovery""#,
+    ] {
+        assert_eq!(oauth(fields), OAuth::default(), "{fields}");
+    }
+    let expected = OAuth {
+        client_id: Some("me".to_owned()),
+        client_secret: Some(Secret::new("t0ken")),
+        scopes: vec!["a".to_owned(), "b".to_owned()],
+        ..OAuth::default()
+    };
+    for fields in [
+        r#""oauth": {"clientId": "me", "clientSecret": "${TOKEN}", "scopes": ["a", "b"]}"#,
+        r#""oauth": {"clientId": "me", "clientSecret": "${TOKEN}", "scope": "a b", "enabled": true}"#,
+        r#""auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${TOKEN}", "scopes": ["a b"]}"#,
+    ] {
+        assert_eq!(oauth(fields), expected, "{fields}");
+    }
+    let oauth = oauth(
+        r#""oauth": {"clientId": "me", "privateKey": "pem", "grant": "clientCredentials", "callbackPort": 7000, "authServerMetadataUrl": "https://a/.well-known/oauth-authorization-server/tenant"}"#,
+    );
+    assert_eq!(oauth.grant, Grant::ClientCredentials);
+    assert_eq!(oauth.callback_port, Some(7000));
+    assert_eq!(oauth.issuer.as_deref(), Some("https://a/tenant"));
+}
+
+#[test]
+fn credentials_of_an_entry_leave_no_room_for_a_login() {
+    for fields in [
+        r#""oauth": false"#,
+        r#""oauth": {"enabled": false}"#,
+    ] {
+        let launch = http(&format!(r#"{{"url": "http://h", {fields}}}"#));
+        assert_eq!(launch.sign_in, SignIn::HeadersOnly, "{fields}");
+    }
+    for fields in [
+        r#""bearerToken": "t""#,
+        r#""headers": {"Authorization": "Basic x"}"#,
+    ] {
+        let launch = http(&format!(r#"{{"url": "http://h", {fields}}}"#));
+        assert!(launch.has_authorization(), "{fields}");
+    }
+    assert_snapshot!(entry_findings(r#"{"url": "http://h", "bearerToken": "t", "oauth": true}"#), @"warning config.json:2:50: mcpServers.s.oauth: not used: the entry has credentials of its own");
+}
+
+#[test]
+fn settings_of_a_login_that_cannot_work_are_errors() {
+    let findings =
+        |oauth: &str| entry_findings(&format!(r#"{{"url": "http://h", "oauth": {oauth}}}"#));
+    assert_snapshot!(findings(r#"{"clientSecret": "s"}"#), @"problem config.json:2:30: mcpServers.s.oauth: `clientSecret` belongs to a `clientId`");
+    assert_snapshot!(findings(r#"{"privateKey": "k"}"#), @"problem config.json:2:30: mcpServers.s.oauth: `privateKey` belongs to a `clientId` or a `clientMetadataUrl`");
+    assert_snapshot!(findings(r#"{"clientId": "c", "grant": "clientCredentials"}"#), @"problem config.json:2:30: mcpServers.s.oauth: the grant `clientCredentials` needs a `clientId`, and a `clientSecret` or a `privateKey`");
+    assert_snapshot!(findings(r#"{"clientMetadataUrl": "http://h/c.json"}"#), @"problem config.json:2:30: mcpServers.s.oauth: `clientMetadataUrl` must be an `https://` URL, at which the document lies");
+    assert_snapshot!(findings(r#"{"callbackPort": 0, "issuer": "nowhere", "grant": "me", "clientID": "c"}"#), @r#"
+    problem config.json:2:47: mcpServers.s.oauth.callbackPort: expected a whole number from 1 to 65535
+    problem config.json:2:60: mcpServers.s.oauth.issuer: the URL must begin with http:// or https://
+    problem config.json:2:80: mcpServers.s.oauth.grant: expected "person" or "clientCredentials", found "me"
+    warning config.json:2:86: mcpServers.s.oauth.clientID: unknown key (did you mean `clientId`?)
+    "#);
+    assert_snapshot!(entry_findings(r#"{"command": "x", "oauth": {"clientId": "c"}}"#), @"warning config.json:2:27: mcpServers.s.oauth: not used by a stdio server");
 }
 
 #[test]

@@ -265,6 +265,13 @@ pub struct HttpLaunch {
     pub network: NetworkSettings,
 }
 
+impl HttpLaunch {
+    /// True if the headers of the entry already say who Mainstay is.
+    pub fn has_authorization(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name == "authorization")
+    }
+}
+
 impl fmt::Debug for HttpLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Regex, RegexBuilder};
 
 use super::{HIDDEN, Secrecy, edits::Edits};
-use crate::config::{HttpLaunch, Launch, ServerConfig, StdioLaunch};
+use crate::config::{HttpLaunch, Launch, ServerConfig, SignIn, StdioLaunch};
 
 /// Smallest length of a value with a secret name, and of any other value. Shorter values would
 /// match unrelated text.
@@ -263,6 +263,14 @@ impl SecretPieces {
                     }
                 }
                 _ => self.value(is_named, value),
+            }
+        }
+        if let SignIn::OAuth(oauth) = &launch.sign_in {
+            for secret in [&oauth.client_secret, &oauth.private_key]
+                .into_iter()
+                .flatten()
+            {
+                self.secret(secret.expose());
             }
         }
     }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    config::{Broken, ConfigError, HttpLaunch, Launch, Secret, ServerConfig, StdioLaunch},
+    config::{
+        Broken, ConfigError, HttpLaunch, Launch, OAuth, Secret, ServerConfig, SignIn, StdioLaunch,
+    },
     ids::ServerName,
 };
 
@@ -379,6 +381,26 @@ fn http(url: &str, headers: &[(&str, &str)]) -> Secrets {
         ..HttpLaunch::default()
     };
     Secrets::from_config(&ServerConfig::new(name(), Launch::Http(launch))).expect("secrets")
+}
+
+#[test]
+fn secrets_of_a_login_are_hidden() {
+    let launch = HttpLaunch {
+        url: "https://h/mcp".to_owned(),
+        sign_in: SignIn::OAuth(OAuth {
+            client_id: Some("public-client".to_owned()),
+            client_secret: Some(Secret::new("cl13nt-s3cret")),
+            private_key: Some(Secret::new("pr1vate-k3y")),
+            ..OAuth::default()
+        }),
+        ..HttpLaunch::default()
+    };
+    let config = ServerConfig::new(name(), Launch::Http(launch));
+    let secrets = Secrets::from_config(&config).expect("secrets");
+    assert_eq!(
+        secrets.hide("public-client cl13nt-s3cret pr1vate-k3y"),
+        "public-client *** ***"
+    );
 }
 
 fn stdio(args: &[&str], env: &[(&str, &str)]) -> Option<Secrets> {

@@ -127,10 +127,12 @@ async fn follow(request: BoundedRequest<'_>) -> Result<Response<Vec<u8>>, Bounde
                 reason,
             },
         })?;
-        return answer.body(body.to_vec()).map_err(|_| BoundedError::AnswerLost {
-            url,
-            reason: Error::Malformed("the head of the answer"),
-        });
+        return answer
+            .body(body.to_vec())
+            .map_err(|_| BoundedError::AnswerLost {
+                url,
+                reason: Error::Malformed("the head of the answer"),
+            });
     }
     Err(BoundedError::TooManyRedirects {
         url: urls::place(&uri),
@@ -257,7 +259,11 @@ mod tests {
             ("https://a/x", "http://a/x", false),
             ("http://a/x", "ftp://a/x", false),
         ] {
-            assert_eq!(keeps_encryption(&uri(from), &uri(to)), is_good, "{from} {to}");
+            assert_eq!(
+                keeps_encryption(&uri(from), &uri(to)),
+                is_good,
+                "{from} {to}"
+            );
         }
         let target = resolve(&uri("http://a/x"), "file:///etc/passwd");
         assert!(target.is_none_or(|target| !keeps_encryption(&uri("http://a/x"), &target)));

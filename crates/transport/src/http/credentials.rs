@@ -82,6 +82,11 @@ impl RefusedCredentials {
 
 /// Credentials that change, such as tokens that expire. All requests to one server share the source.
 pub trait CredentialSource: Debug + Send + Sync {
+    /// The lines of the next request, if the source has them without waiting. Every request asks.
+    fn ready_lines(&self) -> Option<HeaderLines> {
+        None
+    }
+
     /// The lines of the next request. May wait, for example for a token. Must be cancel-safe: a call that is
     /// given up drops the future.
     fn lines(&self) -> RenewedLines<'_>;
@@ -118,8 +123,7 @@ impl Credentials {
     }
 }
 
-/// Sends a request with the lines of a source. A request that was refused for its credentials has not run, so it is
-/// sent once more, with other lines. If there are none, the reason is the error.
+/// Sends a request with the lines of a source, for which the request has to wait.
 pub async fn send_renewed(
     source: Arc<dyn CredentialSource>,
     send: impl Fn(&HeaderLines) -> Responding,
@@ -130,9 +134,20 @@ pub async fn send_renewed(
         Err(error) => return Err(missing_credentials(401, &error)),
     };
     let response = send(&lines).await?;
-    let Some(refused) = RefusedCredentials::from_answer(&response.head, &lines) else {
-        return Ok(response);
-    };
+    match RefusedCredentials::from_answer(&response.head, &lines) {
+        Some(refused) => repeat(source.as_ref(), refused, response, send).await,
+        None => Ok(response),
+    }
+}
+
+/// Sends a request once more, with other lines, because its credentials were refused and it has not run. If there are
+/// no other lines, the reason is the error.
+async fn repeat(
+    source: &dyn CredentialSource,
+    refused: RefusedCredentials,
+    response: Response,
+    send: impl Fn(&HeaderLines) -> Responding,
+) -> Result<Response, Error> {
     let status = refused.status;
     match source.refresh(refused).await {
         Ok(lines) => {
@@ -156,19 +171,86 @@ fn missing_credentials(status: u16, error: &NoCredentials) -> Error {
     }
 }
 
+/// A request with lines that its source had ready, on its way.
+pub struct ReadySending {
+    /// `None` after the end.
+    responding: Option<Responding>,
+    source: Arc<dyn CredentialSource>,
+    lines: HeaderLines,
+    /// The position of the lines in the request.
+    lines_offset: usize,
+}
+
+impl ReadySending {
+    pub fn new(
+        responding: Responding,
+        source: Arc<dyn CredentialSource>,
+        lines: HeaderLines,
+        lines_offset: usize,
+    ) -> Self {
+        Self {
+            responding: Some(responding.keep_request()),
+            source,
+            lines,
+            lines_offset,
+        }
+    }
+
+    /// Continues a request whose credentials were refused.
+    fn renew(&mut self, refused: RefusedCredentials, response: Response) -> RenewedSending {
+        let request = self.responding.take().map(Responding::into_request);
+        let source = Arc::clone(&self.source);
+        let (offset, length) = (self.lines_offset, self.lines.as_bytes().len());
+        Box::pin(async move {
+            let Some((client, request)) = request else {
+                return Ok(response);
+            };
+            let send = |lines: &HeaderLines| {
+                let mut request = request.clone();
+                request.splice(offset..offset + length, lines.as_bytes().iter().copied());
+                client.send(request)
+            };
+            repeat(source.as_ref(), refused, response, send).await
+        })
+    }
+}
+
+type RenewedSending = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>;
+
 /// A request with its credentials, on its way. Resolves to its response.
 pub enum Sending {
     Plain(Responding),
-    Renewed(Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>),
+    Ready(ReadySending),
+    Renewed(RenewedSending),
 }
 
 impl Future for Sending {
     type Output = Result<Response, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            Self::Plain(responding) => Pin::new(responding).poll(context),
-            Self::Renewed(sending) => sending.as_mut().poll(context),
+        let this = self.get_mut();
+        loop {
+            let renewed = match this {
+                Self::Plain(responding) => return Pin::new(responding).poll(context),
+                Self::Renewed(sending) => return sending.as_mut().poll(context),
+                Self::Ready(ready) => {
+                    let Some(responding) = &mut ready.responding else {
+                        return Poll::Pending;
+                    };
+                    let Poll::Ready(response) = Pin::new(responding).poll(context) else {
+                        return Poll::Pending;
+                    };
+                    let response = match response {
+                        Ok(response) => response,
+                        Err(error) => return Poll::Ready(Err(error)),
+                    };
+                    match RefusedCredentials::from_answer(&response.head, &ready.lines) {
+                        None => return Poll::Ready(Ok(response)),
+                        Some(refused) => ready.renew(refused, response),
+                    }
+                }
+            };
+            *this = Self::Renewed(renewed);
         }
     }
 }

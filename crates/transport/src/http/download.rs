@@ -100,7 +100,8 @@ async fn follow(request: DownloadRequest<'_>) -> Result<Bytes, DownloadError> {
         if let (301 | 302 | 303 | 307 | 308, Some(location)) =
             (status, response.head.get("location"))
         {
-            let to = resolve(&target.uri(), location).filter(|to| keeps_encryption(&target.uri(), to));
+            let to =
+                resolve(&target.uri(), location).filter(|to| keeps_encryption(&target.uri(), to));
             let to = to.ok_or_else(|| DownloadError::Redirect {
                 url: place,
                 to: location.chars().take(SHOWN).collect(),

@@ -15,7 +15,7 @@ use mainstay_platform::lineage::CHAIN_HEADER;
 use crate::{
     CredentialSource, Frame, Interruption, InterruptionKind, Opening, UnreadableMessage,
     http::{
-        credentials::{Credentials, HeaderLines, Sending, send_renewed},
+        credentials::{Credentials, HeaderLines, ReadySending, Sending, send_renewed},
         http1::{Error, Head, HttpClient, Responding, Response, UnusableUrl},
         refusals,
         urls::{resolve, same_origin},
@@ -140,8 +140,13 @@ impl HttpTarget {
         }
     }
 
-    /// The bytes of a request. `renewed` holds the header lines of a credential source.
-    fn request(&self, template: &RequestTemplate, renewed: &[u8], body: Option<&str>) -> Vec<u8> {
+    /// The bytes of a request, and the position of `renewed` in them, the header lines of a credential source.
+    fn request(
+        &self,
+        template: &RequestTemplate,
+        renewed: &[u8],
+        body: Option<&str>,
+    ) -> (Vec<u8>, usize) {
         const ROOM: usize = 64;
         let uri = self.uri.load();
         let path = uri
@@ -155,9 +160,11 @@ impl HttpTarget {
             request.extend_from_slice(part.as_bytes());
         }
         let (before, after) = template.headers.split_at(template.credentials_at);
-        for part in [before, fixed, renewed, after] {
-            request.extend_from_slice(part);
-        }
+        request.extend_from_slice(before);
+        request.extend_from_slice(fixed);
+        let renewed_offset = request.len();
+        request.extend_from_slice(renewed);
+        request.extend_from_slice(after);
         self.client.cookies.write_to(&mut request, uri.path());
         match body {
             Some(body) => {
@@ -166,7 +173,7 @@ impl HttpTarget {
             }
             None => request.extend_from_slice(b"\r\n"),
         }
-        request
+        (request, renewed_offset)
     }
 
     fn send_by(
@@ -177,14 +184,20 @@ impl HttpTarget {
     ) -> Sending {
         match &self.credentials {
             Credentials::Fixed(_) => {
-                let request = self.request(template, &[], body);
+                let (request, _) = self.request(template, &[], body);
                 Sending::Plain(send(&self.client, request))
             }
             Credentials::Renewed { source, .. } => {
+                if let Some(lines) = source.ready_lines() {
+                    let (request, offset) = self.request(template, lines.as_bytes(), body);
+                    let responding = send(&self.client, request);
+                    let source = Arc::clone(source);
+                    return Sending::Ready(ReadySending::new(responding, source, lines, offset));
+                }
                 let (target, template) = (self.clone(), template.clone());
                 let body = body.map(str::to_owned);
                 let send = move |lines: &HeaderLines| {
-                    let request = target.request(&template, lines.as_bytes(), body.as_deref());
+                    let (request, _) = target.request(&template, lines.as_bytes(), body.as_deref());
                     send(&target.client, request)
                 };
                 Sending::Renewed(Box::pin(send_renewed(Arc::clone(source), send)))

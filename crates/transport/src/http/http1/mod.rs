@@ -111,6 +111,7 @@ impl HttpClient {
                     written: 0,
                 },
                 may_switch: false,
+                keeps_request: false,
             },
             None => self.send_afresh(request),
         }
@@ -126,6 +127,7 @@ impl HttpClient {
                 async move { client.origin.connect().await }.instrument(span),
             )),
             may_switch: false,
+            keeps_request: false,
         }
     }
 
@@ -198,6 +200,8 @@ pub struct Responding {
     phase: Phase,
     /// True if the request asks for another protocol.
     may_switch: bool,
+    /// True if the request stays in memory after it is written.
+    keeps_request: bool,
 }
 
 enum Phase {
@@ -215,6 +219,17 @@ enum Phase {
 }
 
 impl Responding {
+    /// Keeps the request in memory after it is written, so that it can be sent again.
+    pub fn keep_request(mut self) -> Self {
+        self.keeps_request = true;
+        self
+    }
+
+    /// The bytes of the request, if they were kept, and its client.
+    pub fn into_request(self) -> (Arc<HttpClient>, Vec<u8>) {
+        (self.client, self.request)
+    }
+
     /// True once the whole request has been handed to the operating system.
     pub fn is_written(&self) -> bool {
         match self.phase {
@@ -288,7 +303,9 @@ impl Future for Responding {
                         };
                         return Poll::Pending;
                     }
-                    this.request = Vec::new();
+                    if !this.keeps_request {
+                        this.request = Vec::new();
+                    }
                     this.phase = Phase::Reading { connection };
                 }
                 Phase::Reading { mut connection } => {
