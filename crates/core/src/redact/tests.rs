@@ -399,7 +399,7 @@ fn secrets_of_a_login_are_hidden() {
     let secrets = Secrets::from_config(&config).expect("secrets");
     assert_eq!(
         secrets.hide("public-client cl13nt-s3cret pr1vate-k3y"),
-        "public-client *** ***"
+        "public-client [redacted] [redacted]"
     );
 }
 
