@@ -24,12 +24,13 @@ use tokio::{
 };
 
 use super::{
-    ABOUT, APPROVE, About, AddToken, AddedToken, Answer, Approval, CALL, CALL_RECORD, CALL_RECORDS,
-    CONFIG_HISTORY, CONFIG_VERSION, Call, CallRecords, Cleared, ClientTokens, ConfigHistory,
-    ConfigUndone, ConfigVersionText, FIGURES, Figures, GET_PROMPT, GetPrompt, HAND_OVER, HEALTH,
-    HISTORY, HandOver, HandedOver, HealthReport, History, Keeping, LOGS, Logs, OBJECT, OPERATE,
-    Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload,
-    Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
+    ABOUT, APPROVE, About, AddToken, AddedToken, Answer, Approval, BeginLogin, BegunLogin, CALL,
+    CALL_RECORD, CALL_RECORDS, CONFIG_HISTORY, CONFIG_VERSION, Call, CallRecords, Cleared,
+    ClientTokens, ConfigHistory, ConfigUndone, ConfigVersionText, FIGURES, Figures, GET_PROMPT,
+    GetPrompt, HAND_OVER, HEALTH, HISTORY, HandOver, HandedOver, HealthReport, History, Keeping,
+    LOGIN, LOGIN_ANSWER, LOGINS, LOGS, LoggedOut, Login, LoginAnswer, Logins, Logs, OBJECT,
+    OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read,
+    Reload, Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
     SERVER_HISTORY, SERVER_REQUESTS, SERVERS, SESSION_LINKS, SESSIONS, STATISTICS, SWITCH,
     SWITCHES, ServerDetails, ServerRequests, Servers, Sessions, SetSwitch, SignInLink, Statistics,
     Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, UNDO_CONFIG, USER_AGENT,
@@ -231,6 +232,37 @@ impl Client {
     ) -> Result<Operated, ClientError> {
         let path = APPROVE.replace("{name}", &escaped(server));
         self.post(&path, approval).await
+    }
+
+    pub async fn logins(&self) -> Result<Logins, ClientError> {
+        self.get(LOGINS).await
+    }
+
+    pub async fn login(&self, server: &str) -> Result<Login, ClientError> {
+        self.get(&LOGIN.replace("{name}", &escaped(server))).await
+    }
+
+    pub async fn begin_login(
+        &self,
+        server: &str,
+        login: &BeginLogin,
+    ) -> Result<BegunLogin, ClientError> {
+        self.post(&LOGIN.replace("{name}", &escaped(server)), login)
+            .await
+    }
+
+    /// Completes a login with the address at which the browser arrived.
+    pub async fn answer_login(&self, server: &str, address: &str) -> Result<Login, ClientError> {
+        let path = LOGIN_ANSWER.replace("{name}", &escaped(server));
+        let answer = LoginAnswer {
+            address: Some(address.to_owned()),
+        };
+        self.post(&path, &answer).await
+    }
+
+    pub async fn log_out(&self, server: &str) -> Result<LoggedOut, ClientError> {
+        let path = LOGIN.replace("{name}", &escaped(server));
+        self.ask(Method::DELETE, &path, Bytes::new()).await
     }
 
     /// The last lines of a server's log.

@@ -9,6 +9,8 @@
 mod add;
 mod approve;
 mod archive;
+mod auth;
+mod browser;
 mod call;
 mod completion;
 mod config;
@@ -58,6 +60,7 @@ mod widths;
 pub use self::{
     add::Add,
     approve::Approve,
+    auth::Auth,
     call::CallCommand,
     completion::{Completions, PLACES, answered as answered_a_shell},
     config::ConfigCommand,

@@ -1,12 +1,5 @@
 //! `mainstay ui`: opens the web page in a browser, with a link that signs in once.
 
-use std::{
-    env,
-    ffi::OsString,
-    io,
-    process::{Command, Stdio},
-};
-
 use clap::Args;
 use mainstay_api::{Client, ClientError, SignInLink};
 use mainstay_command_line::{
@@ -17,6 +10,8 @@ use mainstay_command_line::{
     stderr::complain,
 };
 use serde_json::json;
+
+use crate::browser;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,15 +36,6 @@ pub struct Ui {
     pub json: bool,
 }
 
-/// The reason that the link is printed instead of opened.
-enum PrintReason {
-    NoOpen,
-    /// This session has no display.
-    NoDisplay,
-    /// The program that opens links could not be started.
-    NotOpened(io::Error),
-}
-
 impl RunCommand for Ui {
     type Host<'h> = dyn Host + 'h;
 
@@ -68,59 +54,32 @@ impl RunCommand for Ui {
         let link = client.sign_in_link().await.map_err(refused)?;
         let address = found.url.trim_end_matches('/');
         let url = format!("{address}{}", link.path);
-        let print_reason = self.open(&url).err();
+        let opened = match self.no_open {
+            true => None,
+            false => Some(browser::open(&url)),
+        };
         if self.json {
             output::json(&json!({
                 "url": url,
-                "opened": print_reason.is_none(),
+                "opened": matches!(opened, Some(Ok(()))),
                 "expiresInSeconds": link.expires_in_seconds,
             }))?;
             return Ok(Exit::DONE);
         }
-        let Some(reason) = print_reason else {
-            // Leave out the code, because this line may stay on the screen and in logs.
-            complain(&format!(
-                "opened {address} in your browser; if no page appears: mainstay ui --no-open"
-            ));
-            return Ok(Exit::DONE);
-        };
-        match reason {
-            PrintReason::NoOpen => {}
-            PrintReason::NoDisplay => {
-                complain("there is no display here, so open the link yourself");
-            }
-            PrintReason::NotOpened(error) => {
+        match opened {
+            Some(Ok(())) => {
+                // Leave out the code, because this line may stay on the screen and in logs.
                 complain(&format!(
-                    "{OPENER} cannot be started ({error}), so open the link yourself"
+                    "opened {address} in your browser; if no page appears: mainstay ui --no-open"
                 ));
+                return Ok(Exit::DONE);
             }
+            Some(Err(reason)) => complain(&reason.sentence()),
+            None => {}
         }
         complain(&terms(&link));
         output::line(&url)?;
         Ok(Exit::DONE)
-    }
-}
-
-impl Ui {
-    /// Opens the page with the desktop's program, without waiting for it.
-    fn open(&self, url: &str) -> Result<(), PrintReason> {
-        if self.no_open {
-            return Err(PrintReason::NoOpen);
-        }
-        if !has_display(|name| env::var_os(name)) {
-            return Err(PrintReason::NoDisplay);
-        }
-        let mut command = Command::new(OPENER);
-        command
-            .args(OPENER_ARGUMENTS)
-            .arg(url)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        // A new process group, because Ctrl-C in this terminal is not for the browser.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        command.spawn().map(drop).map_err(PrintReason::NotOpened)
     }
 }
 
@@ -145,26 +104,4 @@ fn refused(error: ClientError) -> CommandError {
         };
     }
     error.into()
-}
-
-#[cfg(windows)]
-const OPENER: &str = "rundll32";
-#[cfg(windows)]
-const OPENER_ARGUMENTS: &[&str] = &["url.dll,FileProtocolHandler"];
-
-#[cfg(target_os = "macos")]
-const OPENER: &str = "open";
-#[cfg(not(any(windows, target_os = "macos")))]
-const OPENER: &str = "xdg-open";
-#[cfg(not(windows))]
-const OPENER_ARGUMENTS: &[&str] = &[];
-
-/// True if the person can see a browser that this process starts.
-fn has_display(var: impl Fn(&str) -> Option<OsString>) -> bool {
-    let is_set = |name| var(name).is_some_and(|value| !value.is_empty());
-    if cfg!(any(windows, target_os = "macos")) {
-        !is_set("SSH_CONNECTION")
-    } else {
-        is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
-    }
 }

@@ -25,7 +25,7 @@ use crate::{
     identity::{AuthMethod, ClientIdentity},
     scopes::Scopes,
     tokens::{TokenAnswer, Tokens, UnusableToken},
-    web::{Web, WebError, WebResponse, first_line},
+    web::{Web, WebError, WebRequest, WebResponse, first_line},
 };
 
 type TokenClient<HasAuthUrl = EndpointNotSet, HasDeviceUrl = EndpointNotSet> = Client<
@@ -293,6 +293,22 @@ impl TokenEndpoint<'_> {
         let Some(endpoint) = &self.issuer.revocation_endpoint else {
             return Ok(false);
         };
+        let unavailable = |reason| GrantError::Unavailable {
+            reason,
+            is_sent: true,
+        };
+        let request = self.revocation(endpoint, token)?;
+        let response = self.web.send(request).await;
+        let response = response.map_err(|error| unavailable(error.to_string()))?;
+        match response.status().as_u16() {
+            200..300 => Ok(true),
+            status => Err(unavailable(format!(
+                "the authorization server answers HTTP {status} to the revocation"
+            ))),
+        }
+    }
+
+    fn revocation(&self, endpoint: &Url, token: &Secret) -> Result<WebRequest, GrantError> {
         let client = &self.client;
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("token", token.expose());
@@ -303,37 +319,25 @@ impl TokenEndpoint<'_> {
         }
         let mut request = http::Request::post(endpoint.as_str())
             .header("content-type", "application/x-www-form-urlencoded");
-        match (client.auth_method, &client.secret) {
-            (AuthMethod::ClientSecretBasic, Some(secret)) => {
-                let encode = |text: &str| -> String {
-                    form_urlencoded::byte_serialize(text.as_bytes()).collect()
-                };
-                let pair = format!("{}:{}", encode(&client.id), encode(secret.expose()));
-                let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
-                request = request.header("authorization", value);
-            }
-            (AuthMethod::ClientSecretPost, Some(secret)) => {
-                form.append_pair("client_id", &client.id);
+        if let (AuthMethod::ClientSecretBasic, Some(secret)) = (client.auth_method, &client.secret)
+        {
+            let encode = |text: &str| -> String {
+                form_urlencoded::byte_serialize(text.as_bytes()).collect()
+            };
+            let pair = format!("{}:{}", encode(&client.id), encode(secret.expose()));
+            let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
+            request = request.header("authorization", value);
+        } else {
+            form.append_pair("client_id", &client.id);
+            if let Some(secret) = &client.secret {
                 form.append_pair("client_secret", secret.expose());
             }
-            _ => {
-                form.append_pair("client_id", &client.id);
-            }
         }
-        let unavailable = |reason| GrantError::Unavailable {
-            reason,
-            is_sent: true,
-        };
         let request = request.body(form.finish().into_bytes());
-        let request = request.map_err(|error| unavailable(error.to_string()))?;
-        let response = self.web.send(request).await;
-        let response = response.map_err(|error| unavailable(error.to_string()))?;
-        match response.status().as_u16() {
-            200..300 => Ok(true),
-            status => Err(unavailable(format!(
-                "the authorization server answers HTTP {status} to the revocation"
-            ))),
-        }
+        request.map_err(|error| GrantError::Unavailable {
+            reason: error.to_string(),
+            is_sent: false,
+        })
     }
 
     fn device_client(&self) -> Result<TokenClient<EndpointNotSet, EndpointSet>, GrantError> {

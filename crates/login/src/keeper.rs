@@ -396,8 +396,20 @@ impl LoginKeeper {
             .publish(LoginChange::LoggedIn(self.server().name));
     }
 
-    pub(crate) fn set_login_error(&self, reason: String) {
-        self.state.lock().login_error = Some(reason);
+    /// Gets a token with the client's own credentials, even if the last attempt has ended the login.
+    pub(crate) async fn renew(&self) -> Result<(), GrantError> {
+        let (server, before) = {
+            let state = self.state.lock();
+            (state.server.clone(), state.upkeep.login().cloned())
+        };
+        let login = self.machine_login(&server, before.as_ref()).await?;
+        self.log_in(login).await;
+        Ok(())
+    }
+
+    /// Sets the reason that the last login of a person failed. `None` when another one begins.
+    pub(crate) fn set_login_error(&self, reason: Option<String>) {
+        self.state.lock().login_error = reason;
         self.notify();
     }
 

@@ -12,6 +12,7 @@ pub mod identity;
 pub mod keeper;
 pub mod landing;
 pub mod logins;
+pub mod loopback;
 pub mod report;
 pub mod scopes;
 mod secret_text;

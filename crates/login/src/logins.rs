@@ -1,7 +1,7 @@
 //! All logins of a Mainstay: their keepers, the logins of people that have begun, and the ticks of refreshes.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -76,11 +76,15 @@ pub(crate) struct Shared {
     web_source: Arc<dyn WebSource>,
     clock: Clock,
     pending: Mutex<PendingLogins<PendingContext>>,
+    /// Entries whose codes are being redeemed.
+    redeeming: Mutex<BTreeSet<String>>,
     /// Logins on other devices that have begun, by the entries of the logins.
     devices: Mutex<HashMap<String, CancellationToken>>,
     /// Changes that nobody has taken yet, each once.
     changes: Mutex<VecDeque<LoginChange>>,
     has_changes: Notify,
+    /// Ports at which browsers are received.
+    ports: Mutex<BTreeSet<u16>>,
     wakes_ticker: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -123,7 +127,9 @@ impl Shared {
 
     pub fn is_pending(&self, entry: &str) -> bool {
         let is_in_browser = self.pending.lock().is_pending(entry, self.now());
-        is_in_browser || self.devices.lock().contains_key(entry)
+        is_in_browser
+            || self.redeeming.lock().contains(entry)
+            || self.devices.lock().contains_key(entry)
     }
 }
 
@@ -216,9 +222,11 @@ impl Logins {
                 web_source,
                 clock,
                 pending: Mutex::default(),
+                redeeming: Mutex::default(),
                 devices: Mutex::default(),
                 changes: Mutex::default(),
                 has_changes: Notify::new(),
+                ports: Mutex::default(),
                 wakes_ticker: Notify::new(),
                 tasks: TaskTracker::new(),
                 stop: CancellationToken::new(),
@@ -337,6 +345,8 @@ impl Logins {
     pub async fn complete(&self, redirect: Redirect) -> Result<ServerName, LoginError> {
         let state = redirect.state()?.to_owned();
         let pending = self.shared.pending.lock().take(&state, self.shared.now())?;
+        let entry = pending.context.keeper.entry.clone();
+        self.shared.redeeming.lock().insert(entry.clone());
         let (sender, receiver) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
         self.shared.spawn(Box::pin(async move {
@@ -345,12 +355,50 @@ impl Logins {
             let outcome = redeem(&shared, pending, redirect).await;
             if let Err(error) = &outcome {
                 tracing::warn!(server = %name, %error, "a login failed");
-                keeper.set_login_error(error.to_string());
+                keeper.set_login_error(Some(error.to_string()));
             }
+            shared.redeeming.lock().remove(&entry);
             // The caller may be gone.
             let _ = sender.send(outcome.map(|()| name));
         }));
         receiver.await.unwrap_or(Err(LoginError::Stopping))
+    }
+
+    /// Completes the login of the query of a redirect. The error is for people.
+    pub async fn complete_query(&self, query: &str) -> Result<ServerName, String> {
+        let redirect = Redirect::from_query(query).map_err(|error| error.to_string())?;
+        self.complete(redirect)
+            .await
+            .map_err(|error| error.to_string())
+    }
+
+    /// True if browsers are received at this port already.
+    pub(crate) fn is_listening(&self, port: u16) -> bool {
+        self.shared.ports.lock().contains(&port)
+    }
+
+    /// Runs the task that receives browsers at a port, until it ends or Mainstay stops.
+    pub(crate) fn listen<F: Future<Output = ()> + Send + 'static>(
+        self: &Arc<Self>,
+        port: u16,
+        serve: impl FnOnce(Arc<Self>) -> F,
+    ) {
+        self.shared.ports.lock().insert(port);
+        let (shared, serving) = (Arc::clone(&self.shared), serve(Arc::clone(self)));
+        self.shared.spawn(Box::pin(async move {
+            tokio::select! {
+                () = shared.stop.cancelled() => {}
+                () = serving => {}
+            }
+            shared.ports.lock().remove(&port);
+        }));
+    }
+
+    /// Gets a new token with the client's own credentials, now.
+    pub async fn renew(&self, server: &LoginServer) -> Result<(), LoginError> {
+        let keeper = self.keeper(server);
+        keeper.loaded().await;
+        Ok(keeper.renew().await?)
     }
 
     /// Begins a login on another device. The login is completed when the person has entered the code.
@@ -454,6 +502,7 @@ impl Logins {
         }
         let keeper = self.keeper(server);
         keeper.loaded().await;
+        keeper.set_login_error(None);
         let web = self.shared.web(server);
         let challenge = match keeper.challenge() {
             Some(challenge) => Some(challenge),
@@ -668,7 +717,7 @@ async fn await_device(
         }
         Err(error) => {
             tracing::warn!(server = %server.name, %error, "a login failed");
-            keeper.set_login_error(error.to_string());
+            keeper.set_login_error(Some(error.to_string()));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use mainstay_api::HandOver;
 use mainstay_client_files::Front;
 use mainstay_core::config::{Config, Secret};
@@ -18,6 +19,7 @@ use mainstay_gateway::{
     registry::PublishedProfile,
     reload::{Reloaded, Reloader},
 };
+use mainstay_login::logins::Logins;
 use mainstay_platform::{descriptors, environment::LoadError};
 use mainstay_rest::McpEndpoint;
 use mainstay_tokens::Tokens;
@@ -28,6 +30,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::logins::{self, LoginSources};
 
 /// The options of a daemon that are not in its configuration.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +47,8 @@ pub struct DaemonOptions {
     /// Receives the requests of other Mainstays for the state directory. `None` if this daemon does not hand it
     /// over.
     pub hand_over: Option<mpsc::Sender<HandOver>>,
+    /// The logins to remote servers. `None`: requests have the credentials of the configuration alone.
+    pub logins: Option<Arc<Logins>>,
     /// The command by which clients start `mainstay connect`, for the entries that REST shows.
     pub connect: Option<Front>,
 }
@@ -96,23 +102,35 @@ pub struct Daemon {
     /// Cancelled to close the doors and stop the tasks.
     stop: CancellationToken,
     mcp_task: JoinHandle<()>,
+    logins: Option<DaemonLogins>,
     hand_over: Option<mpsc::Sender<HandOver>>,
     /// The facts that REST shows about this daemon.
     about: mainstay_rest::about::DaemonFacts,
     connect: Option<Front>,
 }
 
+/// The logins, and the task that looks after them.
+struct DaemonLogins {
+    logins: Arc<Logins>,
+    task: JoinHandle<()>,
+}
+
 impl Daemon {
     /// Starts the servers of a configuration. Returns at once.
     pub fn start(config: &Config, options: impl Into<DaemonOptions>) -> Self {
         let DaemonOptions {
-            gateway: options,
+            gateway: mut options,
             session_key,
             insecure,
             pauses,
             hand_over,
+            logins,
             connect,
         } = options.into();
+        if let Some(logins) = &logins {
+            let sources = LoginSources(Arc::clone(logins));
+            options.credential_sources = Some(Arc::new(sources));
+        }
         let about = mainstay_rest::about::DaemonFacts {
             external_tools: config.external_tools,
             ..mainstay_rest::about::DaemonFacts::now(options.state.clone())
@@ -121,6 +139,13 @@ impl Daemon {
         let state = options.state.clone().filter(|_| session_key.is_some());
         let limits = limits(config, pauses);
         let gateway = Gateway::start(config, options);
+        let logins = logins.map(|logins| {
+            let running = logins::run(Arc::clone(&logins), Arc::clone(&gateway.registry));
+            DaemonLogins {
+                logins,
+                task: tokio::spawn(running.boxed()),
+            }
+        });
         let mcp = Arc::new(Mcp::new(
             Arc::clone(&gateway),
             Seal::new(session_key),
@@ -153,6 +178,7 @@ impl Daemon {
             grace: config.shutdown_grace,
             stop,
             mcp_task,
+            logins,
             hand_over,
             about,
             connect,
@@ -208,6 +234,10 @@ impl Daemon {
         let rest = mainstay_rest::router(mainstay_rest::RestDoor {
             gateway: Arc::clone(&self.gateway),
             tokens,
+            logins: self
+                .logins
+                .as_ref()
+                .map(|logins| Arc::clone(&logins.logins)),
             daemon: mainstay_rest::about::DaemonFacts {
                 listen,
                 ..self.about.clone()
@@ -309,6 +339,12 @@ impl Daemon {
             }
         }
         self.gateway.stop_servers(end, &haste).await;
+        if let Some(DaemonLogins { logins, task }) = self.logins {
+            logins.stop().await;
+            if let Err(error) = task.await {
+                tracing::error!(%error, "the task of the logins failed");
+            }
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod hand_over;
 mod health;
 mod history;
 mod lists;
+mod logins;
 mod logs;
 mod metrics;
 mod openapi;
@@ -66,6 +67,7 @@ use mainstay_core::{
     principal::Principal,
 };
 use mainstay_gateway::{Gateway, calls::Closing};
+use mainstay_login::logins::Logins;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +82,8 @@ pub struct RestDoor {
     pub gateway: Arc<Gateway>,
     /// The tokens. The control token gives access to the REST API.
     pub tokens: Tokens,
+    /// The logins to remote servers. `None` if this daemon keeps none.
+    pub logins: Option<Arc<Logins>>,
     /// Limits for request bodies.
     pub bodies: BodyLimits,
     /// Cancelled when the door closes. Streams then end, and unanswered requests are refused.
@@ -124,6 +128,7 @@ pub fn router(door: RestDoor) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics::scrape))
+        .route(api::LOGIN_CALLBACK, get(logins::callback))
         .method_not_allowed_fallback(wrong_method)
         .merge(api)
         .fallback(unknown)

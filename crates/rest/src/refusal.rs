@@ -9,6 +9,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind, with_causes},
 };
 use mainstay_doorway::{RETRY_AFTER, browser, json_views::lists::NotFound};
+use mainstay_login::logins::LoginError;
 use mainstay_platform::{environment::LoadError, state::StateError};
 use mainstay_tokens::TokenError;
 use serde_json::{Value, json};
@@ -63,6 +64,12 @@ pub enum Refusal {
     InvalidConfig(LoadError),
     #[error("there is no session {0:?}: it has ended, or never was")]
     UnknownSession(String),
+    /// The server is not one to which Mainstay logs in.
+    #[error("{0}")]
+    NoLogin(String),
+    /// A login could not be begun or completed.
+    #[error("{0}")]
+    LoginFailed(String),
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error("the versions of the configuration cannot be read")]
@@ -80,6 +87,12 @@ impl From<browser::Refused> for Refusal {
             | browser::Refused::WrongPageKey
             | browser::Refused::WrongTicket => Self::NotOurPage(refused),
         }
+    }
+}
+
+impl From<LoginError> for Refusal {
+    fn from(error: LoginError) -> Self {
+        Self::LoginFailed(error.to_string())
     }
 }
 
@@ -113,6 +126,8 @@ impl Refusal {
             Self::NotReloadable => Code::NotReloadable,
             Self::InvalidConfig(_) => INVALID_CONFIG,
             Self::UnknownSession(_) => Code::UnknownSession,
+            Self::NoLogin(_) => Code::NoLogin,
+            Self::LoginFailed(_) => Code::LoginFailed,
             Self::Token(error) => match error {
                 TokenError::Name(_) => Code::InvalidTokenName,
                 TokenError::Lifetime(_) => Code::InvalidLifetime,

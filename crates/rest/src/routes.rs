@@ -10,6 +10,7 @@ mod entries;
 mod events;
 mod health;
 mod items;
+mod logins;
 mod records;
 mod servers;
 mod switches;
@@ -32,6 +33,7 @@ pub fn operations() -> Vec<Operation> {
         clients::operations(),
         items::operations(),
         servers::operations(),
+        logins::operations(),
         records::operations(),
         health::operations(),
         config::operations(),

@@ -338,10 +338,7 @@ fn a_login_is_read_in_our_words_and_in_those_of_other_clients() {
 
 #[test]
 fn credentials_of_an_entry_leave_no_room_for_a_login() {
-    for fields in [
-        r#""oauth": false"#,
-        r#""oauth": {"enabled": false}"#,
-    ] {
+    for fields in [r#""oauth": false"#, r#""oauth": {"enabled": false}"#] {
         let launch = http(&format!(r#"{{"url": "http://h", {fields}}}"#));
         assert_eq!(launch.sign_in, SignIn::HeadersOnly, "{fields}");
     }

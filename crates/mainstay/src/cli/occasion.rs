@@ -17,11 +17,18 @@ use mainstay_command_line::{
 use mainstay_commands::warn_of_unread_rules;
 use mainstay_core::config::Config;
 use mainstay_gateway::GatewayOptions;
-use mainstay_platform::{environment::ConfigurationSource, lineage::Lineage, state};
+use mainstay_platform::{
+    environment::{ConfigurationSource, Process},
+    lineage::Lineage,
+    state::{self, StateDir},
+};
 use tokio::task::JoinHandle;
 
 use super::{instance::LocalState, serve};
-use crate::daemon::{self, Daemon};
+use crate::{
+    daemon::{self, Daemon, DaemonOptions},
+    logins,
+};
 
 /// A daemon on a free port, with a token that only this command knows. In the state directory it touches only
 /// its `LocalState`.
@@ -62,12 +69,18 @@ impl OwnDaemon {
         let address = listener.local_addr().map_err(unbound)?;
         let token = state::random_token()?;
         let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
+        let state = StateDir::locate(&Process).and_then(|state| state.check().map(|()| state));
         let daemon = Daemon::start(
             config,
-            GatewayOptions {
-                journal: local_state.journal.clone(),
-                lineage,
-                ..GatewayOptions::default()
+            DaemonOptions {
+                gateway: GatewayOptions {
+                    journal: local_state.journal.clone(),
+                    lineage,
+                    ..GatewayOptions::default()
+                },
+                // A directory that others can write to holds no secrets.
+                logins: state.ok().as_ref().map(logins::in_state_dir),
+                ..DaemonOptions::default()
             },
         );
         let doors = daemon.serve_http(listener, address, token);

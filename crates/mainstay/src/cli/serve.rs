@@ -46,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 use super::{status::ServerReporters, store};
 use crate::{
     daemon::{self, Daemon, DaemonOptions, Listeners},
-    demo,
+    demo, logins,
 };
 
 /// Interval of the checks whether the last daemon has stopped.
@@ -165,6 +165,7 @@ impl RunCommand for Serve {
                 session_key: Some(state.session_key.clone()),
                 insecure: self.insecure,
                 hand_over: self.until_stdin_ends.then_some(hand_over),
+                logins: Some(logins::in_state_dir(state.dir())),
                 // Without this path, the entries name the program in the PATH.
                 connect: own_entry::connect().ok(),
                 ..DaemonOptions::default()

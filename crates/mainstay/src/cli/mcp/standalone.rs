@@ -29,7 +29,10 @@ use super::{
     super::{instance::LocalState, serve},
     Mcp,
 };
-use crate::daemon::{self, Daemon, DaemonOptions};
+use crate::{
+    daemon::{self, Daemon, DaemonOptions},
+    logins,
+};
 
 /// The state directory and the address by which the other commands find the servers.
 struct Announced {
@@ -192,6 +195,7 @@ impl Standalone {
                 },
                 session_key,
                 hand_over: Some(hand_over),
+                logins: state.as_ref().map(logins::in_state_dir),
                 ..DaemonOptions::default()
             },
         );

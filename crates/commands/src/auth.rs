@@ -1,0 +1,372 @@
+//! `mainstay auth`: logs in to remote servers, shows logins, and logs out. The daemon carries the login out; the
+//! command opens the browser and waits.
+
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
+
+use clap::{Args, Subcommand};
+use mainstay_api::{self as api, BeginLogin, BegunLogin, Client, Login, LoginStatus};
+use mainstay_command_line::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    host::Host,
+    output,
+    run_command::{CommandFacts, RunCommand},
+    shape::{ItemList, OutputShape, Tabular},
+    signals::Signals,
+    stderr::complain,
+    table::Column,
+    time,
+};
+use tokio::time::sleep;
+
+use crate::browser;
+
+pub(super) const COLUMNS: [Column; 4] = [
+    Column::new("SERVER").cut_to(20),
+    Column::new("LOGIN"),
+    Column::new("TOKEN UNTIL").rank(2),
+    Column::new("SCOPES").rank(1),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay auth login github              in the browser
+  mainstay auth login github --no-browser the link, to open anywhere
+  mainstay auth login github --device     a code, to enter on another device
+  mainstay auth status
+  mainstay auth logout github
+
+A login serves all clients, and Mainstay renews it.";
+
+/// Pause between two questions whether the person has logged in.
+const POLL_PAUSE: Duration = Duration::from_millis(400);
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Auth {
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(flatten)]
+    pub shape: OutputShape,
+    #[command(subcommand)]
+    action: AuthAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum AuthAction {
+    /// Log in to a server
+    Login {
+        /// The server
+        name: String,
+        /// Print the link instead of opening it; the address at which the browser arrives can be pasted
+        #[arg(long)]
+        no_browser: bool,
+        /// Log in with a code on another device
+        #[arg(long, conflicts_with = "no_browser")]
+        device: bool,
+        /// Ask for this scope, too (repeatable)
+        #[arg(long = "scope", value_name = "SCOPE")]
+        scopes: Vec<String>,
+    },
+    /// List logins, or show one
+    Status {
+        /// The server
+        name: Option<String>,
+    },
+    /// Forget a login, and revoke its tokens where that is possible
+    Logout {
+        /// The server
+        name: String,
+    },
+}
+
+impl RunCommand for Auth {
+    type Host<'h> = dyn Host + 'h;
+
+    fn facts(&self) -> CommandFacts {
+        CommandFacts {
+            under_way: match self.action {
+                AuthAction::Logout { .. } => Some("logging out"),
+                AuthAction::Login { .. } | AuthAction::Status { .. } => None,
+            },
+            ..CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
+        }
+    }
+
+    async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
+        let is_json = match self.action {
+            AuthAction::Status { .. } => self.daemon.json,
+            AuthAction::Login { .. } | AuthAction::Logout { .. } => {
+                self.shape.only_json(self.daemon.json)?
+            }
+        };
+        let work = async |client: &Client| match &self.action {
+            AuthAction::Login {
+                name,
+                no_browser,
+                device,
+                scopes,
+            } => {
+                let request = BeginLogin {
+                    device: *device,
+                    scopes: scopes.clone(),
+                    ..BeginLogin::default()
+                };
+                log_in(client, name, &request, !no_browser, is_json).await
+            }
+            AuthAction::Status { name: None } => self.list(&client.logins().await?),
+            AuthAction::Status { name: Some(name) } => self.show(&client.login(name).await?),
+            AuthAction::Logout { name } => {
+                let logged_out = client.log_out(name).await?;
+                print_logout(&logged_out, is_json)
+            }
+        };
+        self.daemon.with(host, work).await?;
+        Ok(Exit::DONE)
+    }
+}
+
+impl Auth {
+    fn list(&self, logins: &api::Logins) -> Result<(), CommandError> {
+        let list = ItemList::list::<Login>(logins, &["logins"], &["server"]);
+        let Some(Tabular { wide }) = self.shape.print(self.daemon.json, &list)? else {
+            return Ok(());
+        };
+        if logins.logins.is_empty() {
+            complain("there is no remote server to log in to");
+            return Ok(());
+        }
+        let row = |login: &Login| {
+            let expires_at = login.expires_at.as_deref();
+            [
+                login.server.clone(),
+                status_text(login),
+                expires_at.map(time::local_with_day).unwrap_or_default(),
+                login.scopes.join(" "),
+            ]
+        };
+        output::rows_of(&COLUMNS, logins.logins.iter().map(row), wide)
+    }
+
+    fn show(&self, login: &Login) -> Result<(), CommandError> {
+        let item = ItemList::one(login, &["server"]);
+        if self.shape.print(self.daemon.json, &item)?.is_some() {
+            for line in login_lines(login) {
+                output::sentence(&line)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Begins a login, and waits until the person has completed it.
+async fn log_in(
+    client: &Client,
+    name: &str,
+    request: &BeginLogin,
+    opens_browser: bool,
+    is_json: bool,
+) -> Result<(), CommandError> {
+    let before = client.login(name).await?;
+    let begun = client.begin_login(name, request).await?;
+    let takes_address = guide(&begun, opens_browser);
+    let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+    let login = if begun.expires_at.is_none() {
+        client.login(name).await?
+    } else {
+        tokio::select! {
+            login = completed(client, name, before.logged_in_at.as_deref()) => login?,
+            login = pasted(client, name), if takes_address => login?,
+            signal = signals.next() => {
+                return Err(CommandError::Interrupted {
+                    name: signal.name,
+                    exit: signal.exit_code(),
+                });
+            }
+        }
+    };
+    if is_json {
+        return output::json(&login);
+    }
+    for line in login_lines(&login) {
+        output::sentence(&line)?;
+    }
+    Ok(())
+}
+
+/// Tells the person what to do. Returns `true` if the command reads the address at which the browser arrives.
+fn guide(begun: &BegunLogin, opens_browser: bool) -> bool {
+    if let (Some(code), Some(url)) = (&begun.user_code, &begun.verification_url) {
+        complain(&format!(
+            "open {url} on any device, and enter the code {code}"
+        ));
+        if let Some(url) = &begun.complete_url {
+            complain(&format!("or open {url}"));
+        }
+        return false;
+    }
+    let Some(url) = &begun.authorization_url else {
+        return false;
+    };
+    let opened = opens_browser.then(|| browser::open(url));
+    match &opened {
+        Some(Ok(())) => complain("opened your browser; if no page appears, open this link:"),
+        Some(Err(reason)) => complain(&format!("{}:", reason.sentence())),
+        None => complain("open this link in a browser:"),
+    }
+    complain(url);
+    let takes_address = io::stdin().is_terminal() || !opens_browser;
+    if takes_address {
+        complain(
+            "if the browser ends at a page that it cannot load, paste the address of that page here:",
+        );
+    }
+    takes_address
+}
+
+/// Waits until there is a newer login, or until the attempt has failed.
+async fn completed(
+    client: &Client,
+    name: &str,
+    logged_in_before: Option<&str>,
+) -> Result<Login, CommandError> {
+    loop {
+        sleep(POLL_PAUSE).await;
+        let login = client.login(name).await?;
+        let is_new =
+            login.logged_in_at.is_some() && login.logged_in_at.as_deref() != logged_in_before;
+        if is_new && login.status != LoginStatus::Ended {
+            return Ok(login);
+        }
+        if let Some(reason) = login.login_error {
+            return Err(failed(reason));
+        }
+        if !login.pending {
+            return Err(failed("the time for the login is over".to_owned()));
+        }
+    }
+}
+
+/// Completes the login with an address that the person pastes. Without any, it never ends.
+async fn pasted(client: &Client, name: &str) -> Result<Login, CommandError> {
+    loop {
+        let reading = tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            let length = io::stdin().read_line(&mut line)?;
+            Ok::<_, io::Error>((length > 0).then_some(line))
+        });
+        let line = reading.await.map_err(io::Error::from).and_then(|line| line);
+        let Ok(Some(line)) = line else {
+            // Nothing can be pasted here.
+            return std::future::pending().await;
+        };
+        let address = line.trim();
+        if !address.is_empty() {
+            return Ok(client.answer_login(name, address).await?);
+        }
+    }
+}
+
+fn failed(message: String) -> CommandError {
+    CommandError::Cannot {
+        code: "login_failed",
+        message,
+        hint: None,
+    }
+}
+
+fn print_logout(logged_out: &api::LoggedOut, is_json: bool) -> Result<(), CommandError> {
+    if is_json {
+        return output::json(logged_out);
+    }
+    let name = &logged_out.server;
+    output::line(&match logged_out.revocation {
+        api::TokenRevocation::Revoked => {
+            format!("logged out of {name}, and its tokens are revoked")
+        }
+        api::TokenRevocation::Unsupported => format!("logged out of {name}"),
+        api::TokenRevocation::NoLogin => format!("there was no login to {name}"),
+        api::TokenRevocation::Failed => format!(
+            "logged out of {name}, but its tokens could not be revoked: {}",
+            logged_out.reason.as_deref().unwrap_or_default()
+        ),
+    })
+}
+
+/// The state of a login in a few words.
+fn status_text(login: &Login) -> String {
+    match login.status {
+        LoginStatus::None if login.required => "needed".to_owned(),
+        LoginStatus::None => "none".to_owned(),
+        LoginStatus::Pending => "waits for you".to_owned(),
+        LoginStatus::Valid if !login.missing_scopes.is_empty() => "lacks scopes".to_owned(),
+        LoginStatus::Valid => "valid".to_owned(),
+        LoginStatus::Expired if login.renewable => "to be renewed".to_owned(),
+        LoginStatus::Expired => "expired".to_owned(),
+        LoginStatus::Ended => "ended".to_owned(),
+    }
+}
+
+/// A login in lines for people, with the command that mends it.
+fn login_lines(login: &Login) -> Vec<String> {
+    let name = &login.server;
+    let remedy = format!("`mainstay auth login {name}`");
+    let mut lines = vec![match login.status {
+        LoginStatus::None if login.required => format!("{name} needs a login: {remedy}"),
+        LoginStatus::None => format!("not logged in to {name}"),
+        LoginStatus::Pending => format!("the login to {name} waits for you"),
+        LoginStatus::Valid => format!("logged in to {name}"),
+        LoginStatus::Expired if login.renewable => {
+            format!("logged in to {name}; the token is renewed at the next request")
+        }
+        LoginStatus::Expired => format!("the login to {name} has expired: {remedy}"),
+        LoginStatus::Ended => {
+            let reason = login.reason.as_deref().unwrap_or_default();
+            format!("the login to {name} has ended: {reason}; log in again with {remedy}")
+        }
+    }];
+    let mut detail = |label: &str, text: Option<String>| {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            lines.push(format!("  {label}: {text}"));
+        }
+    };
+    let expires_at = login.expires_at.as_deref().map(time::local_with_day);
+    let renewed = if login.renewable {
+        ", renewed before"
+    } else {
+        ""
+    };
+    detail(
+        "token until",
+        expires_at.map(|time| format!("{time}{renewed}")),
+    );
+    detail("scopes", Some(login.scopes.join(" ")));
+    if !login.missing_scopes.is_empty() {
+        let scopes = login.missing_scopes.join(" ");
+        detail(
+            "missing scopes",
+            Some(format!("{scopes}; get them with {remedy}")),
+        );
+    }
+    detail("by", login.issuer.clone());
+    detail(
+        "since",
+        login.logged_in_at.as_deref().map(time::local_with_day),
+    );
+    if let Some(refresh) = &login.last_refresh {
+        let time = time::local_with_day(&refresh.at);
+        detail(
+            "last renewal",
+            Some(match &refresh.error {
+                None => time,
+                Some(error) => format!("{time} failed: {error}"),
+            }),
+        );
+    }
+    detail("last attempt", login.login_error.clone());
+    detail("not saved", login.save_error.clone());
+    lines
+}

@@ -1,0 +1,141 @@
+//! Receives the browser of a login at a port of its own, where the registration of a client names one.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+pub use oauth2::url::Url;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{
+    flow::LOGIN_LIMIT,
+    landing::{PAGE_HEADERS, landing_page},
+    logins::Logins,
+};
+
+/// The path of the redirect address. Claude Code has the same.
+const PATH: &str = "/callback";
+
+/// Maximum bytes of a request's head.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// Time limit for a request of the browser.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+
+/// A port that cannot be listened at.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "port {port} (`oauth.callbackPort`), to which the browser comes back, cannot be used: {source}"
+)]
+pub struct PortTaken {
+    port: u16,
+    source: io::Error,
+}
+
+/// Listens at a port of the loopback addresses until the browser has come, for ten minutes at most. Returns the
+/// redirect address.
+pub fn listen(logins: &Arc<Logins>, port: u16) -> Result<Url, PortTaken> {
+    let url = Url::parse(&format!("http://localhost:{port}{PATH}")).expect("a valid URL");
+    if logins.is_listening(port) {
+        return Ok(url);
+    }
+    let taken = |source| PortTaken { port, source };
+    let listener = bind((Ipv4Addr::LOCALHOST, port).into()).map_err(taken)?;
+    // `localhost` may be either address. A machine without IPv6 has the first one only.
+    let other_listener = bind((Ipv6Addr::LOCALHOST, port).into()).ok();
+    logins.listen(port, async move |logins: Arc<Logins>| {
+        let serving = serve(&logins, listener, other_listener);
+        // The end of the time is the end of the login, too.
+        let _ = timeout(LOGIN_LIMIT, serving).await;
+    });
+    Ok(url)
+}
+
+fn bind(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    tokio::net::TcpListener::from_std(listener)
+}
+
+/// Answers requests until one has completed a login.
+async fn serve(
+    logins: &Logins,
+    listener: tokio::net::TcpListener,
+    other_listener: Option<tokio::net::TcpListener>,
+) {
+    loop {
+        let accept_other = async {
+            match &other_listener {
+                Some(listener) => listener.accept().await,
+                None => std::future::pending().await,
+            }
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            accepted = accept_other => accepted,
+        };
+        let Ok((mut stream, _)) = accepted else {
+            // Too many open files, for example.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        if let Ok(true) = timeout(REQUEST_LIMIT, respond(logins, &mut stream)).await {
+            return;
+        }
+    }
+}
+
+/// Answers one request. Returns `true` if it has completed a login.
+async fn respond(logins: &Logins, stream: &mut TcpStream) -> bool {
+    let Some(target) = request_target(stream).await else {
+        return false;
+    };
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let (status, body) = if path == PATH {
+        let outcome = logins.complete_query(query).await;
+        let status = match &outcome {
+            Ok(_) => "200 OK",
+            Err(_) => "400 Bad Request",
+        };
+        (status, landing_page(&outcome))
+    } else {
+        ("404 Not Found", String::new())
+    };
+    let mut response = format!(
+        "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n",
+        body.len()
+    );
+    for (name, value) in PAGE_HEADERS {
+        response.push_str(&format!("{name}: {value}\r\n"));
+    }
+    response.push_str("\r\n");
+    response.push_str(&body);
+    // The browser may be gone.
+    let _ = stream.write_all(response.as_bytes()).await;
+    let _ = stream.shutdown().await;
+    status.starts_with("200")
+}
+
+/// Reads the target of a GET. `None` for another request.
+async fn request_target(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    let mut piece = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let length = stream.read(&mut piece).await.ok()?;
+        head.extend_from_slice(&piece[..length]);
+        if length == 0 || head.len() > MAX_HEAD {
+            return None;
+        }
+    }
+    let line = String::from_utf8(head).ok()?;
+    let mut words = line.lines().next()?.split(' ');
+    (words.next() == Some("GET")).then_some(())?;
+    words.next().map(str::to_owned)
+}
