@@ -4,7 +4,7 @@
 use oauth2::url::{Host, Url};
 use serde::{Deserialize, Serialize};
 
-use crate::scopes::Scopes;
+use crate::scopes::{OFFLINE_ACCESS, Scopes};
 
 const RESOURCE_PATH: &str = "/.well-known/oauth-protected-resource";
 const OAUTH_PATH: &str = "/.well-known/oauth-authorization-server";
@@ -277,7 +277,6 @@ pub fn scopes_to_request(
     resource: Option<&Scopes>,
     issuer: &IssuerMetadata,
 ) -> Scopes {
-    const OFFLINE: &str = "offline_access";
     let scopes = if configured.is_empty() {
         challenged.or(resource).cloned().unwrap_or_default()
     } else {
@@ -286,9 +285,9 @@ pub fn scopes_to_request(
     let has_offline = issuer
         .scopes_supported
         .as_ref()
-        .is_some_and(|supported| supported.contains(OFFLINE));
+        .is_some_and(|supported| supported.contains(OFFLINE_ACCESS));
     if has_offline && !scopes.is_empty() {
-        scopes.union(&Scopes::parse(OFFLINE))
+        scopes.union(&Scopes::parse(OFFLINE_ACCESS))
     } else {
         scopes
     }

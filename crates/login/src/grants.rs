@@ -23,7 +23,7 @@ use crate::{
     discovery::{IssuerMetadata, MetadataError},
     find::DiscoveryError,
     identity::{AuthMethod, ClientIdentity},
-    scopes::Scopes,
+    scopes::{OFFLINE_ACCESS, Scopes},
     tokens::{TokenAnswer, Tokens, UnusableToken},
     web::{Web, WebError, WebRequest, WebResponse, first_line},
 };
@@ -179,6 +179,10 @@ impl TokenEndpoint<'_> {
     /// Parameters of each request to the token endpoint beside those of its grant.
     fn parameters(&self) -> Result<Vec<(&'static str, String)>, GrantError> {
         let mut parameters = vec![("resource", self.resource.to_owned())];
+        if self.client.auth_method == AuthMethod::ClientSecretBasic {
+            // FastMCP looks for the id in the body, whatever the header says.
+            parameters.push(("client_id", self.client.id.clone()));
+        }
         if let (AuthMethod::PrivateKeyJwt, Some(key)) = (self.client.auth_method, self.private_key)
         {
             let assertion =
@@ -201,12 +205,17 @@ impl TokenEndpoint<'_> {
             .set_auth_uri(AuthUrl::from_url(endpoint))
             .set_redirect_uri(RedirectUrl::from_url(redirect.clone()));
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
-        let (url, state) = client
+        let request = client
             .authorize_url(CsrfToken::new_random)
             .set_pkce_challenge(challenge)
             .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())))
-            .add_extra_param("resource", self.resource)
-            .url();
+            .add_extra_param("resource", self.resource);
+        let request = match scopes.contains(OFFLINE_ACCESS) {
+            // Without it, a provider of OpenID ignores the scope (OpenID Connect Core 1.0, 11).
+            true => request.add_extra_param("prompt", "consent"),
+            false => request,
+        };
+        let (url, state) = request.url();
         Ok(AuthorizationRequest {
             url,
             state: Secret::new(state.secret()),
@@ -313,7 +322,7 @@ impl TokenEndpoint<'_> {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("token", token.expose());
         for (name, value) in self.parameters()? {
-            if name != "resource" {
+            if !matches!(name, "resource" | "client_id") {
                 form.append_pair(name, &value);
             }
         }

@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// The scope that asks for a refresh token (OpenID Connect Core 1.0, 11).
+pub const OFFLINE_ACCESS: &str = "offline_access";
+
 /// A list of scopes without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes(Vec<String>);
