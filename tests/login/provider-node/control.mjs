@@ -1,6 +1,6 @@
 // What a test asks of the authorization server, by JSON at another port:
 //
-//   GET  /control                the token requests, their counts, the logins, the clock
+//   GET  /control                the token requests, their counts, the logins, the clock, and secrets with --tell-secrets
 //   POST /control/forget         forgets the token requests
 //   POST /control/revoke         {"login"} or {"client"} or {}: ends logins (grants), one, of a client, or all
 //   POST /control/expire         {}: access tokens are not valid any more, refresh tokens stay
@@ -53,7 +53,10 @@ export function control({ provider, store, faults, clock, person, tokens }) {
       const name = new URL(request.url, "http://127.0.0.1").pathname.replace(/^\/control\/?/, "");
       if (request.method === "GET" && !name) {
         const { requests } = store;
-        return answer(200, { issuer: provider.issuer, requests, counts: tokens.counts(), logins: logins(), clock });
+        const secrets = [...tokens.secrets];
+        const counts = tokens.counts();
+        const { waiting } = faults;
+        return answer(200, { issuer: provider.issuer, requests, counts, logins: logins(), clock, secrets, waiting });
       }
       if (request.method !== "POST" || !Object.hasOwn(actions, name)) return answer(404, { error: "no such action" });
       return answer(200, actions[name](await body(request)) ?? {});

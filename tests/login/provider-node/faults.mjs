@@ -10,6 +10,8 @@ export class Faults {
   constructor() {
     this.faults = [];
     this.hanging = new Set();
+    // Requests that are delayed.
+    this.waiting = 0;
   }
 
   add({ kind, path = "", requests = null, seconds = null, status = null, delayMs = 1000, retryAfter = null }) {
@@ -57,7 +59,9 @@ export class Faults {
         };
         return true;
       case "slow":
+        this.waiting += 1;
         await new Promise((resolve) => setTimeout(resolve, fault.delayMs));
+        this.waiting -= 1;
         return true;
       default:
         throw new Error(`no fault: ${fault.kind}`);

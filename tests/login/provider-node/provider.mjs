@@ -46,7 +46,7 @@ const issuer = (settings.issuer || origin) + settings.path;
 
 const provider = new Provider(issuer, await configuration());
 const person = new Person(provider, settings);
-const tokens = new Tokens(store, now);
+const tokens = new Tokens(store, now, settings["tell-secrets"]);
 provider.use(async (context, next) => {
   await next();
   changeIssuerParameter(context);

@@ -36,6 +36,8 @@ const DEFAULTS = {
   "client-documents": "{}",
   person: "ada",
   refuse: false,
+  // The control tells all codes, verifiers and tokens, to look for where they must not be.
+  "tell-secrets": false,
   // The file that has all state, so that a restart loses nothing.
   state: "",
 };

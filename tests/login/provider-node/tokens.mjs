@@ -10,9 +10,11 @@ export function fingerprint(token) {
 }
 
 export class Tokens {
-  constructor(store, now) {
+  constructor(store, now, tellsSecrets) {
     this.store = store;
     this.now = now;
+    this.tellsSecrets = tellsSecrets;
+    this.secrets = new Set();
     this.middleware = this.middleware.bind(this);
   }
 
@@ -21,6 +23,7 @@ export class Tokens {
     const { oidc } = context;
     if (oidc?.route !== "token") return;
     const { params, entities } = oidc;
+    if (this.tellsSecrets) this.collect(params, context.body, oidc.client);
     this.note({
       grant: params?.grant_type ?? null,
       client: oidc.client?.clientId ?? params?.client_id ?? null,
@@ -33,6 +36,14 @@ export class Tokens {
       status: context.status,
       outcome: context.status === 200 ? "ok" : (context.body?.error ?? "error"),
     });
+  }
+
+  collect(params, body, client) {
+    const { code, code_verifier: verifier, refresh_token: refresh, device_code: device, client_assertion: assertion } = params;
+    const { access_token: access, refresh_token: next, id_token: id } = body;
+    for (const secret of [code, verifier, refresh, device, assertion, access, next, id, client?.clientSecret]) {
+      if (secret) this.secrets.add(secret);
+    }
   }
 
   note(request) {

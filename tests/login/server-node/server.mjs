@@ -58,7 +58,7 @@ async function start(error) {
 function install(origin, url) {
   const issuer = settings.provider ?? origin;
   const resource = { exact: url.href, slash: `${url.href}/`, origin: `${origin}/` }[settings.resource] ?? settings.resource;
-  const audience = { own: resource, "": undefined }[settings.audience] ?? settings.audience;
+  const audience = settings.audience === "own" ? resource : settings.audience || undefined;
   const scopes = settings.scopes.split(" ").filter(Boolean);
   const metadataUrl = settings.prm ? getOAuthProtectedResourceMetadataUrl(url) : undefined;
   const verifier = { verifyAccessToken: settings.verify === "jwks" ? byKeys(issuer) : byIntrospection(issuer) };
