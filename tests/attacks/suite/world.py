@@ -161,8 +161,8 @@ class Home:
         """Starts a daemon for these servers."""
         return self.start("--config", self.configure(servers, **settings), *flags)
 
-    def start(self, *flags, start_seconds: float = START_SECONDS) -> "Daemon":
-        daemon = Daemon(self, *flags, start_seconds=start_seconds)
+    def start(self, *flags, **how) -> "Daemon":
+        daemon = Daemon(self, *flags, **how)
         self.closing.callback(daemon.stop)
         return daemon
 
@@ -175,11 +175,13 @@ class Home:
 class Daemon:
     """A running `mainstay serve`."""
 
-    def __init__(self, home: Home, *flags, start_seconds: float = START_SECONDS):
+    def __init__(
+        self, home: Home, *flags, start_seconds: float = START_SECONDS, listen: str = "127.0.0.1:0"
+    ):
         self.home = home
         # The address that requests come from, if it matters.
         self.source: tuple[str, int] | None = None
-        command = [home.mainstay, "serve", "--json", "--listen", "127.0.0.1:0", *map(str, flags)]
+        command = [home.mainstay, "serve", "--json", "--listen", listen, *map(str, flags)]
         self.log = home.path / "daemon.log"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(

@@ -1,0 +1,1 @@
+"""Logins: authorization servers, MCP servers that ask for a login, and Mainstay between."""
