@@ -1,7 +1,7 @@
 //! Decides from the events of servers when to send an alert (`alerts` in the configuration).
 //!
-//! Each configured alert has one [`Watch`]. It gets every event, and a call at its deadline. An
-//! alarm is sent once, and so is its end.
+//! Each configured alert has one [`Watch`]. The watch gets every event, and a call at its deadline.
+//! Each alarm is sent once, and so is its end.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -47,7 +47,7 @@ pub enum AlarmContent {
         /// Names of removed tools, not all of them.
         removed: Vec<String>,
     },
-    /// The problem of an earlier alarm is over, after this time.
+    /// The problem of an earlier alarm ended after this time.
     Recovered {
         from: AlertKind,
         #[serde(rename = "afterMs", serialize_with = "millis")]
@@ -124,7 +124,7 @@ pub struct AlertWatch {
 struct ServerTrouble {
     up: bool,
     down: Option<Down>,
-    /// The latest losses within the window, oldest first. No more than the limit are stored.
+    /// The latest losses within the window, oldest first, up to the limit.
     losses: VecDeque<Instant>,
     /// Time of the first loss of the flapping that was reported.
     flapping: Option<Instant>,
@@ -294,7 +294,7 @@ impl ServerTrouble {
             .then_some(down.since + alert.after)
     }
 
-    /// Time from which a server that flapped and is up counts as steady.
+    /// Time at which a server that flapped counts as steady, if the server stays up.
     fn steady_due(&self, alert: &Alert) -> Option<Instant> {
         self.flapping.filter(|_| self.up)?;
         self.losses.back().map(|last| *last + alert.flapping.within)

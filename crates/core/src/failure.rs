@@ -15,7 +15,7 @@ pub const NOTE: &str = "note";
 
 /// A time limit in whole seconds (`30s`), or in milliseconds if it is not whole (requirement M3).
 pub fn limit_words(limit: Duration) -> String {
-    // The rest of a limit may be a few milliseconds less than the limit. Round it.
+    // The remaining time of a limit may be a few milliseconds shorter than the limit, so round up.
     let millis = match limit.as_millis() {
         millis @ 0..1000 => millis,
         millis => (millis + 5) / 10 * 10,
@@ -52,9 +52,9 @@ pub enum FailureKind {
     ToolNotFound,
     PromptNotFound,
     ResourceNotFound,
-    /// A server's request that does not wait for an answer (any more).
+    /// The server's request waits no longer, or never waited.
     RequestNotFound,
-    /// There was no answer within the server's time limit.
+    /// The server did not answer within the time limit.
     CallTimeout,
     /// The connection was lost after the request had been sent. The call may have run.
     OutcomeUnknown,
@@ -77,18 +77,19 @@ pub enum FailureKind {
     CidNotFound,
     /// The version of the configuration is not stored.
     VersionNotFound,
-    /// A call that must be on record (`journal.durability: strict`) could not be recorded.
+    /// The call requires a record (`journal.durability: strict`), and the record could not be
+    /// written.
     NotRecorded,
     InvalidRequest,
     /// Another server has the name of a new server.
     DuplicateName,
     /// The server to approve is not pending.
     NotPending,
-    /// The server has changed since the person saw what to approve.
+    /// The server has changed since the person saw the details to approve.
     NotAsShown,
     /// A configuration, or an entry of one, is refused.
     InvalidConfig,
-    /// The configuration's file has changed since a change to it was prepared.
+    /// The configuration file has changed since the edit was prepared.
     ConfigChanged,
     /// A file cannot be written.
     NotSaved,
@@ -96,7 +97,7 @@ pub enum FailureKind {
     NotConfigured,
 }
 
-/// One row of the table.
+/// A row of the table of failures.
 struct Row {
     code: &'static str,
     /// REST status.
@@ -310,7 +311,7 @@ mod tests {
         for (number, kind) in FailureKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number, "{kind:?}");
         }
-        // `NotConfigured` is the last kind, so `ALL` has one more than its number.
+        // `NotConfigured` is the last kind, so the length of `ALL` is its number plus one.
         assert_eq!(
             FailureKind::NotConfigured as usize + 1,
             FailureKind::ALL.len()

@@ -26,9 +26,9 @@ use crate::{
 /// The reason that a session is down and stays down until a person starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DownReason {
-    /// Never started, or stopped by the operator.
+    /// The session was never started, or the operator stopped it.
     Stopped,
-    /// The session was up and was lost. The policy does not reopen it without a request.
+    /// The session was lost, and the policy does not reopen the session without a request.
     Lost(Loss),
     /// An attempt failed, and the policy does not retry.
     Refused(Loss),
@@ -62,7 +62,7 @@ enum Phase {
     },
     Waiting {
         until: Instant,
-        /// A call brings the attempt forward to this time at most.
+        /// Earliest time of the attempt if a call brings the attempt forward.
         earliest: Instant,
         /// The time for which the attempt was planned, if a call has brought it forward.
         planned: Option<Instant>,
@@ -75,12 +75,12 @@ enum Phase {
 enum Then {
     Stay,
     Reopen,
-    /// The session had never come up. Closing it counts as a loss.
+    /// A new attempt. The session had never come up, so its end counts as a loss.
     Retry {
         loss: Loss,
         planned: Option<Instant>,
     },
-    /// The session was up since this time. Closing it counts as a loss.
+    /// A new attempt. The session was up since this time, so its end counts as a loss.
     Lose {
         loss: Loss,
         since: Instant,
@@ -94,9 +94,9 @@ pub enum Event {
     /// at once.
     Start,
     Stop,
-    /// The operator asks for a new session, in any phase.
+    /// The operator requests a new session, in any phase.
     Reconnect,
-    /// A call found no session and waits for one.
+    /// A call waits for a session.
     CallWaiting,
     /// The machine woke from sleep.
     Resumed,
@@ -107,27 +107,27 @@ pub enum Event {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionReport {
-    /// The attempt's turn has come: it begins, and its time limit runs.
+    /// The attempt's turn has come. The attempt begins, and its time limit runs.
     Begun,
     /// Time of a sign of work of the attempt's processes.
     AtWork(Instant),
     Opened,
     /// Time of the server's last message. Traffic is the first evidence of health.
     MessageReceived(Instant),
-    /// Number of calls in a row since the last message that got something other than an answer, and
-    /// the fault of the last one.
+    /// Number of calls in a row that have failed since the last message, and the fault of the last
+    /// one.
     Failed(u32, Option<Fault>),
     /// The calls that have failed since the last answered call.
     FailedInRow(FailingCalls),
-    /// Number of calls in a row without an answer, if the connection refuses calls because of them.
+    /// Number of unanswered calls in a row, if the connection refuses calls because of them.
     Stalled(Option<u32>),
-    /// Something happened that puts older evidence in doubt. A probe is due at once.
+    /// An incident puts older evidence in doubt. A probe is due at once.
     Doubted,
     Probe(ProbeOutcome),
-    /// The session is gone, and so is its process with the whole process tree.
+    /// The session has ended, and so has its process with the whole process tree.
     Ended(Loss),
     /// Like `Ended`, for a crash that was caused by calls that are refused from now on. The number
-    /// counts this crash and the earlier crashes that the same calls caused.
+    /// is that of all crashes by the same calls, including this one.
     Poisoned(Loss, u32),
 }
 
@@ -145,12 +145,12 @@ pub struct Lifecycle {
     epoch: Epoch,
     /// Losses in a row that are not forgiven yet.
     losses: u32,
-    /// Crashes in a row that are not forgiven yet, where the policy counts crashes apart.
+    /// Crashes in a row that are not forgiven yet, if the policy counts crashes apart.
     crashes: u32,
     /// True if the session has been up since the operator started it.
     was_up: bool,
-    /// True after an expired session was reopened without a wait, until a later session lives for
-    /// [`ends::ATTEMPT_SPACING`].
+    /// True after an expired session was reopened without a wait, until a later session has lived
+    /// for [`ends::ATTEMPT_SPACING`].
     reopened_expired: bool,
     /// Time at which the last attempt began, or was queued for its turn.
     last_attempt_at: Option<Instant>,
@@ -240,7 +240,7 @@ impl Lifecycle {
         }
     }
 
-    /// Time by which the driver may step later than the deadline, so that it wakes once for many
+    /// Tolerated delay of the driver's step after the deadline, so that one wake-up serves many
     /// sessions.
     pub fn leeway(&self, policy: &Policy) -> Duration {
         match &self.phase {
@@ -274,7 +274,7 @@ impl Lifecycle {
         )
     }
 
-    /// Forgets all losses, because a person asked for a session.
+    /// Forgets all losses, because a person requested a session.
     fn forgiven(self) -> Self {
         Self {
             losses: 0,
@@ -341,7 +341,7 @@ impl Lifecycle {
         }
     }
 
-    /// The time limit of a start counts silence, not work.
+    /// Extends the time limit of a start, which counts only time without work.
     fn at_work(mut self, at: Instant) -> Step {
         if let Phase::Connecting { last_work_at, .. } = &mut self.phase {
             *last_work_at = (*last_work_at).max(Some(at));
@@ -400,7 +400,8 @@ impl Lifecycle {
     fn reconnect(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
             Phase::Up { .. } => self.close(Then::Reopen, now, policy),
-            // The attempt under way is new enough. From now on it counts as requested by a person.
+            // The attempt under way is recent enough. From now on it counts as requested by a
+            // person.
             Phase::Connecting {
                 since,
                 last_work_at,
@@ -454,8 +455,8 @@ impl Lifecycle {
         }
     }
 
-    /// True if a call starts an attempt. A call never does so from `failed`, nor after a loss that
-    /// no retry can cure.
+    /// True if a call starts an attempt. No call starts one from `failed`, or after a loss that no
+    /// retry can cure.
     fn opens_on_call(&self, policy: &Policy) -> bool {
         let on_call = policy.reconnect.on_call;
         match &self.phase {
@@ -470,8 +471,8 @@ impl Lifecycle {
         }
     }
 
-    /// While the machine slept, the cause of the last loss may have passed, and connections may
-    /// have died.
+    /// Handles the wake-up of the machine. During the sleep, the cause of the last loss may have
+    /// passed, and connections may have died.
     fn resumed(self, now: Instant) -> Step {
         match self.phase {
             Phase::Waiting { .. } => self.open(None, now),

@@ -1,9 +1,9 @@
-//! Proxies that the environment names. Mainstay uses no proxy. If a server cannot be reached, it
+//! Proxies in the environment. Mainstay uses no proxy. If a server cannot be reached, the error
 //! mentions a configured proxy as a possible reason.
 
 use std::net::IpAddr;
 
-/// Variables that name a proxy for each scheme, in the order in which most programs read them.
+/// Variables that set a proxy for each scheme, in the usual order of precedence.
 const FOR_HTTPS: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 const FOR_HTTP: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
@@ -40,7 +40,7 @@ impl<'p> Place<'p> {
 }
 
 /// The environment variable by which programs with proxy support would use a proxy for this place.
-/// `NO_PROXY` and this machine are exceptions.
+/// `None` for this machine, and for the exceptions in `NO_PROXY`.
 pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     let variables = if place.is_encrypted {
         FOR_HTTPS

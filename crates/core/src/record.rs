@@ -63,8 +63,8 @@ words! {
         Rest = "rest",
         Cli = "cli",
         Bridge = "bridge",
-        /// One of Mainstay's own tools. Only records of earlier versions have it; now they have the
-        /// door of the client.
+        /// One of Mainstay's own tools. Only records of earlier versions have this door. Later
+        /// records have the door of the client.
         Own = "own",
     }
 }
@@ -136,7 +136,7 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// Removes secrets. `None` if there were none.
+    /// Removes secrets. `None` without any.
     pub fn redacted(&self, redactor: &Redactor) -> Option<Self> {
         let name = redactor.redact(&self.name, None);
         let version = redactor.redact(&self.version, None);
@@ -172,7 +172,7 @@ impl Target {
     }
 }
 
-/// The number of a record. It grows with time and is never used twice in one journal.
+/// The number of a record. Numbers grow with time and are never used twice in one journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId(pub i64);
 
@@ -196,10 +196,9 @@ pub struct Record {
     pub id: RecordId,
     pub origin: CallOrigin,
     pub target: Target,
-    /// Number of attempts. A call is retried only if it was not sent, or if it only reads.
+    /// Number of attempts. A call is retried only if it was not sent or only reads.
     pub attempts: u32,
-    /// The attempts before the last one. Records from before version 4 of the journal's tables have
-    /// none.
+    /// The attempts before the last one. Records of journals before version 4 have none.
     pub earlier: Vec<CallAttempt>,
     pub arguments: Option<Payload>,
     /// The stored arguments. Long arguments are stored as an object instead and are found by their
@@ -210,7 +209,7 @@ pub struct Record {
     pub started_at: SystemTime,
     /// Time that the call waited for the server. All durations have a precision of a microsecond.
     pub queue: Duration,
-    /// Time that the server took.
+    /// Time that the server needed.
     pub upstream: Duration,
     /// Time from the arrival of the call to its end. `None` while it is open.
     pub duration: Option<Duration>,
@@ -234,7 +233,7 @@ pub struct Payload {
 pub struct CallAttempt {
     /// Time from the arrival of the call to the end of the attempt.
     pub ended: Duration,
-    /// The progress of the attempt. It is `Sent` only if the call may run twice.
+    /// The progress of the attempt. `Sent` only if the call may run twice.
     pub state: State,
     pub error: RecordError,
 }
@@ -253,7 +252,7 @@ pub struct RecordError {
 pub struct TraceId(pub [u8; 16]);
 
 impl TraceId {
-    /// Reads `_meta.traceparent`: `00-TRACE-SPAN-FLAGS`. Later versions may add fields after these.
+    /// Reads `_meta.traceparent`: `00-TRACE-SPAN-FLAGS`. Later versions may append fields.
     pub fn from_traceparent(text: &str) -> Option<Self> {
         let mut fields = text.split('-');
         let version = fields.next().filter(|version| version.len() == 2)?;
@@ -320,7 +319,7 @@ impl Serialize for Cid {
     }
 }
 
-/// The reason that a text identifies no object of Mainstay.
+/// The error of a text that identifies no object of Mainstay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCid {
     #[error("not a CID")]
@@ -351,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    /// IPFS tools make the same identifiers for the same bytes (`ipfs add --cid-version 1
+    /// IPFS tools compute the same identifiers for the same bytes (`ipfs add --cid-version 1
     /// --raw-leaves`).
     #[test]
     fn cids_are_those_of_other_tools() {

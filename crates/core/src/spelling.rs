@@ -1,9 +1,9 @@
-//! Finds the most similar name for a misspelt one.
+//! Finds the most similar name to a misspelt one.
 
-/// The name in `names` that is most similar to `key`. `None` if more than a third of the name
-/// differs. Case, `_` and `-` do not count.
+/// The name in `names` that is most similar to `key`. `None` if they differ in more than a third of
+/// the name. Case, `_` and `-` do not count.
 pub fn nearest<'k>(key: &str, names: &[&'k str]) -> Option<&'k str> {
-    // The time is proportional to the product of the lengths, and no misspelt key is that long.
+    // The time is proportional to the product of the lengths, and no misspelt key is longer.
     if key.len() > 64 {
         return None;
     }

@@ -5,32 +5,32 @@ use std::time::{Duration, Instant};
 
 use crate::health::BUSY_SHARE;
 
-/// A start hangs after this time without CPU time, I/O or output. Its slot is then free for another
-/// start.
+/// Time without CPU time, I/O or output after which a start hangs. Its slot is then free for
+/// another start.
 pub const HANG_AFTER: Duration = Duration::from_secs(2);
 
-/// After this time a start no longer occupies a slot, whatever it does, so that a process that
-/// computes forever does not block the others. Few starts take so long, even if several share a
+/// Time after which a start no longer occupies a slot, even if it works, so that a process that
+/// computes forever does not block other starts. Few starts take so long, even if several share a
 /// processor.
 pub const LASTS_AFTER: Duration = Duration::from_secs(20);
 
-/// A start occupies a processor if its CPU time reaches this fraction of the time between two looks.
+/// Fraction of the time between two looks. A start with this much CPU time occupies a processor.
 const COMPUTING_SHARE: f64 = 0.25;
 
-/// Number of bytes read and written since the last sign of work that count as a sign of work.
-/// Mainstay itself writes less to a process before its handshake.
+/// Number of bytes read and written that count as a sign of work. Mainstay itself writes less to a
+/// process before its handshake.
 const LEAST_IO: u64 = 4096;
 
-/// The pause before the first look at a start. Most servers are connected earlier. Each further
-/// pause is twice as long, up to the longest.
+/// The pause before the first look at a start. Most servers connect earlier. Each further pause
+/// doubles, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The pause before the next look at a start that hangs.
 const PAUSE_AT_HANG: Duration = Duration::from_secs(1);
 
-/// Largest number of simultaneous starts for each processor, however little they compute, because
-/// each start is a process.
+/// Maximum number of simultaneous starts for each processor, even of starts that do not compute,
+/// because each start is a process.
 const MOST_PER_CORE: usize = 32;
 
 /// The process tree of a start at one moment.
@@ -56,13 +56,13 @@ pub struct StartSample {
 /// The load of a start on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// It occupies a processor, or that is unknown.
+    /// The start occupies a processor, or its load is unknown.
     Computes,
-    /// It waits for something, such as the network.
+    /// The start waits, for example for the network.
     Waits,
-    /// It has done nothing for [`HANG_AFTER`].
+    /// The start has done nothing for [`HANG_AFTER`].
     Hangs,
-    /// It is at work, and has taken longer than [`LASTS_AFTER`].
+    /// The start works, and has taken longer than [`LASTS_AFTER`].
     Lasts,
 }
 
@@ -88,10 +88,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins at the start of the process. The start will be ended after `silence` without a sign
-    /// of work.
+    /// Observes a start from now on. The start will be ended after `silence` without a sign of
+    /// work.
     pub fn new(silence: Duration, now: Instant) -> Self {
-        // Look several times within `silence`, so that no sign of work is missed.
+        // Several looks within `silence` ensure that no sign of work is missed.
         let longest_pause = (silence / 4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         Self {
             begun_at: now,
@@ -124,7 +124,7 @@ impl Watch {
                 let cpu = tree.cpu.abs_diff(before.cpu);
                 computes = tree.is_runnable || cpu >= time.mul_f64(COMPUTING_SHARE);
                 // A process that waits for a processor is runnable at every look. A process that
-                // wakes up now and then is not.
+                // wakes up briefly is not.
                 worked |= tree.is_runnable && before.is_runnable;
                 worked |= !cpu.is_zero() && cpu >= time.mul_f64(BUSY_SHARE);
                 worked |= tree.io.abs_diff(self.io) >= LEAST_IO;
@@ -158,7 +158,7 @@ impl Watch {
 pub enum Rank {
     /// A client or a person waits for the server.
     Requested,
-    /// The server's catalog is known from an earlier run.
+    /// An earlier run has stored the server's catalog.
     Known,
     New,
 }
@@ -166,13 +166,14 @@ pub enum Rank {
 /// The limit for simultaneous starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// A fixed number, whatever the starts do.
+    /// A fixed number of starts, regardless of their load.
     Fixed(usize),
-    /// Enough starts to keep this number of processors busy. A start that waits makes room for another.
+    /// Enough starts to keep this number of processors busy. A start that waits makes room for
+    /// another start.
     Cores(usize),
 }
 
-/// Counts the current starts, and decides if there is room for more.
+/// Counts the current starts, and limits further ones.
 #[derive(Debug)]
 pub struct Slots {
     limit: Limit,
@@ -189,8 +190,8 @@ impl Slots {
         }
     }
 
-    /// True if another start of this rank may begin. If a client or person waits for the server,
-    /// the limit is one higher.
+    /// True if another start of this rank may begin. The limit is one higher if a client or person
+    /// waits for the server.
     pub fn has_room(&self, rank: Rank) -> bool {
         let all = self.computing + self.waiting;
         match self.limit {
@@ -232,7 +233,7 @@ mod tests {
 
     const SILENCE: Duration = Duration::from_secs(30);
 
-    /// A start with its own clock, which moves only when the test says so.
+    /// A start with its own clock, which only the test advances.
     struct Course {
         watch: Watch,
         now: Instant,
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn a_start_that_does_nothing_hangs_after_two_seconds() {
         let mut course = Course::new();
-        // The cost of reading Mainstay's requests, and a process that wakes up now and then.
+        // The I/O of Mainstay's requests, and a process that wakes up now and then.
         course.tree().io += 500;
         let found = course.during(ALMOST, |_, _| {});
         let waits = StartFinding {
@@ -350,7 +351,7 @@ mod tests {
             tree.is_runnable = looks % 3 == 0;
             tree.cpu += time / 50;
         });
-        // One look may come before the two seconds are over.
+        // One look may precede the end of the two seconds.
         let hangs = StartFinding {
             worked: false,
             load: Load::Hangs,
@@ -359,7 +360,7 @@ mod tests {
             found[1..].iter().all(|finding| *finding == hangs),
             "{found:?}"
         );
-        // It may have waited for something after all.
+        // The process may have waited for a resource.
         course.tree().cpu += MINUTE;
         let works = StartFinding {
             worked: true,
@@ -398,7 +399,7 @@ mod tests {
         );
     }
 
-    /// All starts are looked at equally often, and a short limit has several looks within it.
+    /// All starts get equally frequent looks, and a short time limit still gets several.
     #[test]
     fn looks_become_rarer() {
         let mut course = Course::new();
@@ -422,7 +423,7 @@ mod tests {
         assert!(slots.has_room(Rank::Known));
         slots.enter(Load::Computes);
         assert!(!slots.has_room(Rank::Known));
-        // One start waits, and another begins. From here on both may compute.
+        // One start ends its work, and another begins. From here on both may compute.
         slots.leave(Load::Computes);
         slots.enter(Load::Waits);
         assert!(slots.has_room(Rank::Known));
@@ -433,7 +434,7 @@ mod tests {
         assert!(!slots.has_room(Rank::Known), "two still compute");
         slots.leave(Load::Computes);
         assert!(slots.has_room(Rank::Known));
-        // There is a limit, however little they compute.
+        // The number of starts is limited, even if they do not compute.
         let more = std::iter::repeat_with(|| {
             slots.enter(Load::Waits);
             slots.has_room(Rank::Known)
@@ -444,8 +445,8 @@ mod tests {
         );
     }
 
-    /// Two processes compute forever. A person who waits for a third server gets it at once. The
-    /// other servers start when the two have used up their time.
+    /// Two processes compute forever. A server that a person waits for starts at once. Other
+    /// servers start when the two have used up their time.
     #[test]
     fn a_start_that_somebody_waits_for_has_one_slot_more() {
         let mut slots = Slots::new(Limit::Cores(2));

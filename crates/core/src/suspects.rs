@@ -31,8 +31,7 @@ pub const CRASHES: u32 = 3;
 /// Time for which a call is refused. A call in flight at a crash is a suspect for the same time.
 pub const REFUSED_FOR: Duration = Duration::from_mins(10);
 
-/// Largest number of suspects of one server, and of calls in flight that are examined after one
-/// crash.
+/// Maximum number of suspects of one server, and of examined calls in flight at one crash.
 pub const MAX_SUSPECTS: usize = 256;
 
 /// Identifies a call to a server.
@@ -94,7 +93,7 @@ struct Suspect {
     name: Arc<str>,
     scope: Scope,
     crashes: u32,
-    /// Number of these crashes that do not count against the server.
+    /// Number of crashes by this suspect that do not count against the server.
     excused: u32,
     standing: Standing,
 }
@@ -108,7 +107,7 @@ impl Suspects {
         self.0.is_empty()
     }
 
-    /// Time at which [`Suspects::passed`] changes something.
+    /// Time of the next change by [`Suspects::passed`].
     pub fn due(&self) -> Option<Instant> {
         self.0.iter().map(Suspect::until).min()
     }
@@ -136,7 +135,7 @@ impl Suspects {
         (next, verdict)
     }
 
-    /// Handles an answer to a call. `None` if it changes nothing. A refused call stays refused,
+    /// Handles an answer to a call. `None` if nothing changes. A refused call stays refused,
     /// because a late answer belongs to an earlier call.
     #[must_use]
     pub fn answered(&self, call: CallSignature<'_>) -> Option<Self> {
@@ -154,7 +153,7 @@ impl Suspects {
         })
     }
 
-    /// Removes what has expired. Returns the calls that are allowed again. They stay suspects:
+    /// Removes expired suspects. Returns the calls that are allowed again. These stay suspects:
     /// after one more crash they are refused again.
     #[must_use]
     pub fn passed(&self, now: Instant) -> (Self, Vec<RefusedCall>) {
@@ -232,14 +231,14 @@ impl Suspects {
         (at, position.is_none())
     }
 
-    /// Refuses the suspects that were charged too often. Others are not charged with crashes that
-    /// these explain.
+    /// Refuses the suspects that were charged too often. Crashes that these explain are not charged
+    /// to others.
     fn judge(&mut self, charged: &[usize], now: Instant) -> CrashVerdict {
         let mut guilty: Vec<usize> = charged.to_vec();
         guilty.retain(|at| self.0[*at].crashes >= CRASHES && !self.0[*at].is_refused());
         let is_name = |at: &usize| self.0[*at].scope == Scope::Any;
         let (names, calls): (Vec<_>, Vec<_>) = guilty.into_iter().partition(is_name);
-        // With several names it is unknown which one is guilty.
+        // With several names, the guilty one is unknown.
         let guilty = match names.len() {
             1 if calls.is_empty() => names,
             _ => calls,

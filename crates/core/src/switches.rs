@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ids::ServerName, message, principal::Principal};
 
-/// The name under which a client's switches are stored: the name of its token, or the name that it
-/// declares (`clientInfo`, JSON text). A client without a token chooses its name, so switches are a
-/// convenience and no protection.
+/// The name under which a client's switches are stored: the name of its token, or the name that the
+/// client declares (`clientInfo`, JSON text). A client without a token chooses its name, so
+/// switches are a convenience and no protection.
 pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -> Cow<'c, str> {
     match principal {
         Principal::Client(name) => Cow::Borrowed(name.as_str()),
@@ -21,7 +21,7 @@ pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -
     }
 }
 
-/// The switches that are off, by the name of the client. Clients with everything on have no entry.
+/// The switches that are off, by client name. Clients with everything on have no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClientSwitches(BTreeMap<String, Off>);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     /// Everything is on by default. A switch can be set, read and cleared, for one client and for
-    /// all.
+    /// all clients.
     #[test]
     fn everything_is_on_but_what_was_switched_off() {
         let (server, tool) = (switch("fs", None), switch("git", Some("push")));

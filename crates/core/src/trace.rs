@@ -11,8 +11,8 @@ use crate::{
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 
-/// Longer values need not be propagated (W3C Trace Context, 3.3.1.5), and are not sent to the
-/// collector.
+/// Maximum size of a propagated `tracestate`, in bytes. Longer values need not be propagated (W3C
+/// Trace Context, 3.3.1.5), and are not sent to the collector.
 const MAX_STATE: usize = 512;
 
 /// The number of a span in its trace. Never 0.
@@ -35,7 +35,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads `00-TRACE-SPAN-FLAGS`. Later versions may add fields after these.
+    /// Reads `00-TRACE-SPAN-FLAGS`. Later versions may append fields.
     pub fn parse(traceparent: &str) -> Option<Self> {
         let trace = TraceId::from_traceparent(traceparent)?;
         let mut fields = traceparent.split('-').skip(2);
@@ -77,7 +77,8 @@ pub fn from_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
     Some((context, state.map(String::from)))
 }
 
-/// Sets the context in a request's `_meta`. Returns the text unchanged if that is not possible.
+/// Sets the context in a request's `_meta`. Returns the text unchanged if the request has no place
+/// for it.
 pub fn put(text: String, traceparent: &str, tracestate: Option<&str>) -> String {
     let edit = message::peek(&text).ok().and_then(|envelope| {
         meta::changed(&text, &envelope, |meta| {

@@ -1,4 +1,4 @@
-//! Explains to people why a server is down: the reason, the last output of the process, and the
+//! Explains to people the failure of a server: the reason, the last output of the process, and the
 //! next step.
 
 mod telling_line;
@@ -7,8 +7,8 @@ use self::telling_line::shortened;
 pub use self::telling_line::{is_error, telling_line};
 use crate::{display::escapes, lifecycle::SessionState};
 
-/// The reason, with the most telling line of stderr, or else with the last line of stdout that is
-/// no message.
+/// The reason, with the line of stderr that best explains the exit, or else with the last line of
+/// stdout that is no message.
 pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>) -> String {
     match (telling_line(stderr), stdout) {
         (Some(line), _) if !reason.contains(&line) => format!("{reason}: {line}"),
@@ -35,8 +35,8 @@ pub enum EntryPlace {
     CommandLine,
 }
 
-/// The next step for a person if a server is not connected. Terminals show its words, and the REST
-/// API its code.
+/// The next step for a person if a server is not connected. Terminals show the text of a step, and
+/// the REST API shows its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextStep {
     /// The server waits for a person's approval.

@@ -1,4 +1,4 @@
-//! Text for a terminal, checked against an independent list of dangerous characters.
+//! Tests text for a terminal against an independent list of dangerous characters.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ fn is_dangerous(c: char) -> bool {
             | 0x1d173..=0x1d17a | 0xe0000..=0x0010_ffff)
 }
 
-/// True for a mark that is drawn onto the character before it.
+/// True for a mark that is drawn onto the previous character.
 fn is_mark(c: char) -> bool {
     matches!(u32::from(c), 0x300..=0x36f | 0x1ab0..=0x1ace | 0x1dc0..=0x1dff | 0x20d0..=0x20f0 | 0xfe20..=0xfe2f)
 }
@@ -28,7 +28,7 @@ fn longest_run_of_marks(text: &str) -> usize {
         .unwrap_or_default()
 }
 
-/// Text that consists mostly of harmful characters.
+/// Texts that consist mostly of dangerous characters.
 fn nasty() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => (0u32..0xa0).prop_filter_map("a character", char::from_u32),
@@ -45,7 +45,7 @@ fn nasty() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..60).prop_map(String::from_iter)
 }
 
-/// Reads escapes back. The shown form of a text without backslashes contains the whole text.
+/// Decodes escapes. The shown form of a text without backslashes contains the whole text.
 fn unescaped(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -92,7 +92,7 @@ proptest! {
     #[test]
     fn no_two_words_are_shown_alike(one in nasty(), other in nasty()) {
         prop_assert_eq!(one == other, display::word(&one) == display::word(&other));
-        // A quoted word is read like JSON, but for the form of its escapes.
+        // A quoted word parses like JSON, except for the form of its escapes.
         let word = display::word(&one);
         if !word.starts_with('"') {
             prop_assert_eq!(word.trim_matches('\''), &one, "as it is");
@@ -212,7 +212,7 @@ fn words_that_look_like_others_are_told_apart() {
         ("a;b", "\"a;b\""),
         ("a\u{2019}; id", "\"a\\u{2019}; id\""),
         ("--require=/tmp/x.js", "--require=/tmp/x.js"),
-        // Cyrillic in Latin.
+        // Cyrillic letters in a Latin word.
         ("n\u{440}x", "\"n\\u{440}x\""),
         ("https://p\u{430}ypal.com", "\"https://p\\u{430}ypal.com\""),
         // A word with only such letters.
@@ -227,7 +227,7 @@ fn words_that_look_like_others_are_told_apart() {
             "\"https://example.com\\u{2044}x\"",
         ),
         ("\u{2013}y", "\"\\u{2013}y\""),
-        // A letter of another script that looks like no ASCII letter.
+        // A letter of another script that resembles no ASCII letter.
         ("ls\u{5d0}", "\"ls\\u{5d0}\""),
         (
             "x\u{202e}y\u{a0}\u{3164}e\u{301}",
@@ -253,7 +253,7 @@ fn words_that_look_like_others_are_told_apart() {
     );
 }
 
-/// A pasted word is one word for a shell, and nothing in it runs.
+/// A shell parses a pasted word as one word, and runs nothing in it.
 #[cfg(unix)]
 #[test]
 fn a_word_is_one_word_for_a_shell() {
@@ -298,7 +298,7 @@ fn a_word_is_one_word_for_a_shell() {
     );
     for ((text, word), read) in texts.iter().zip(words).zip(read) {
         assert!(!read.replace("echo run", "").contains("run"), "{word}");
-        // A word with both kinds of quotes, or with characters that cannot be shown, is escaped.
+        // A word with both kinds of quotes, or with characters that are not printable, is escaped.
         assert!(
             read == text || word.contains("\\u{"),
             "{word} is read as {read}"

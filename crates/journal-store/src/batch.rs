@@ -26,12 +26,12 @@ use super::{
     time::{micros, span},
 };
 
-/// The row of a call, and what later writes of the same call need.
+/// The row of a call, and the ids for later writes of the same call.
 #[derive(Clone, Copy, Debug)]
 pub struct WrittenCall {
     pub id: i64,
     pub state: State,
-    /// The target that the call's statistics are added to.
+    /// The target of the call's statistics.
     pub series: u32,
     /// The holder of the call's objects.
     pub holder: u32,
@@ -141,7 +141,7 @@ impl<'s> Batch<'s> {
         Ok(row)
     }
 
-    /// Writes the end of a call whose row says that it is open.
+    /// Writes the end of a call whose row is open.
     pub fn end(
         &mut self,
         call: &RecordedCall,
@@ -288,7 +288,7 @@ impl<'s> Batch<'s> {
         })
     }
 
-    /// Writes the attempts before the last one. Few calls have any.
+    /// Writes the attempts before the last one. Most calls have none.
     fn earlier(&self, call_id: i64, ended: &End<'_>, call: &RecordedCall) -> rusqlite::Result<()> {
         for (number, attempt) in (1_i64..).zip(ended.earlier) {
             let words = self
@@ -352,7 +352,7 @@ impl<'s> Batch<'s> {
 /// The ids of the caller and of the target.
 struct RowIds {
     target: u32,
-    /// The target that the call's statistics are added to.
+    /// The target of the call's statistics.
     series: u32,
     origin: u32,
     holder: u32,
@@ -388,7 +388,7 @@ impl End<'_> {
     };
 }
 
-/// The target with its name redacted, if the name (it may be a URI) holds a secret.
+/// The target with its name redacted. `None` if the name, which may be a URI, contains no secret.
 fn redacted_target(
     redactor: &Redactor,
     target: &Target,
@@ -403,7 +403,7 @@ fn redacted_target(
     }
 }
 
-/// The origin with its client's name redacted, if that holds a secret.
+/// The origin with its client's name redacted. `None` if the name contains no secret.
 fn redacted_origin(redactor: &Redactor, origin: &CallOrigin) -> Option<CallOrigin> {
     let client = origin.client.as_ref()?.redacted(redactor)?;
     Some(CallOrigin {

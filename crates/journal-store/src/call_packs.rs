@@ -1,8 +1,7 @@
-//! Packs of calls that had ended when they were first written. A pack holds many calls in one row of the
-//! database, because a row for each call would cost as much as the rest of its record.
-//!
-//! A call that is written while it is open has a row in `calls`, where its end can be written later. So do
-//! all calls from before version 4 of the tables.
+//! Packs of calls that had ended before their first write. A pack holds many calls in one row of
+//! the database, because a row for each call would cost as much as the rest of its record.
+//! A call that is written while it is open has a row in `calls`, which is updated at its end. So do
+//! all calls of versions before 4.
 
 use std::borrow::Cow;
 
@@ -10,14 +9,16 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{StoreError, schema::integer};
 
-/// Calls in a pack at most, and bytes at which a pack is full. To read one call, a reader reads its pack.
+/// Maximum number of calls in a pack. The other limit is its size in bytes. To read one call, a
+/// reader reads the whole pack.
 const MAX_CALLS: usize = 512;
 const FULL: usize = 64 * 1024;
-/// The first byte of a pack. A change of the encoding needs a new format and a step in `MIGRATIONS`, so that
-/// an older Mainstay does not open the journal. Packs of this format stay readable.
+/// The first byte of a pack. A change of the encoding requires a new format and a step in
+/// `MIGRATIONS`, so that an older Mainstay does not open the journal. Packs of this format stay
+/// readable.
 const FORMAT: u8 = 1;
 
-/// A call as the database stores it. Times are microseconds, sizes are bytes, codes are those of
+/// The stored form of a call. Times are microseconds, sizes are bytes, codes are those of
 /// `core::record`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRow<'r> {
@@ -33,10 +34,10 @@ pub struct CallRow<'r> {
     pub upstream: i64,
     /// `None` while the call is open.
     pub duration: Option<i64>,
-    /// The id of the object.
+    /// The id of the object with the arguments.
     pub arguments: Option<i64>,
     pub arguments_size: Option<i64>,
-    /// The id of the object.
+    /// The id of the object with the result.
     pub result: Option<i64>,
     pub result_size: Option<i64>,
     pub error_kind: Option<Cow<'r, str>>,
@@ -102,12 +103,12 @@ impl CallRow<'_> {
         Ok(())
     }
 
-    /// The end of the call, or its start if it is open.
+    /// The end of the call, or its start if the call is open.
     fn last_sign(&self) -> i64 {
         self.started_at.saturating_add(self.duration.unwrap_or(0))
     }
 
-    /// Appends the call to a pack that begins with the call `first`.
+    /// Appends the call to a pack whose first call is `first`.
     fn encode(&self, first: i64, bytes: &mut Vec<u8>) {
         let mut add = |number: u64| put(bytes, number);
         add((self.id - first).unsigned_abs());
@@ -138,8 +139,8 @@ impl CallRow<'_> {
     }
 }
 
-/// Appends a number, seven bits to a byte, the lowest first. The highest bit of a byte means that more bytes
-/// follow.
+/// Appends a number, seven bits to a byte, the lowest first. The highest bit of a byte is set if
+/// more bytes follow.
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number.to_le_bytes()[0] | 0x80);
@@ -231,7 +232,7 @@ pub struct CallPacker {
 }
 
 impl CallPacker {
-    /// Adds an ended call. Its id must be above all earlier ids.
+    /// Adds an ended call. Its id must exceed all earlier ids.
     pub fn push(&mut self, connection: &Connection, call: &CallRow<'_>) -> rusqlite::Result<()> {
         debug_assert!(
             call.duration.is_some(),
@@ -275,7 +276,7 @@ impl CallPacker {
     }
 }
 
-/// A pack after it was read.
+/// A pack in its decoded form.
 #[derive(Debug)]
 struct CallPack {
     first: i64,
@@ -306,7 +307,8 @@ impl CallPack {
     }
 }
 
-/// Finds calls by their ids. It caches the last pack, because queries ask for neighbouring calls together.
+/// Finds calls by their ids. Caches the last pack, because queries request neighbouring calls
+/// together.
 #[derive(Debug, Default)]
 pub struct Calls {
     held: Option<CallPack>,
@@ -328,7 +330,7 @@ impl Calls {
             )?;
             let mut packs = packs.query([id])?;
             self.held = match packs.next()? {
-                // Decode the pack only if it reaches up to this call.
+                // Decode the pack only if it includes this call.
                 Some(row) if row.get::<_, i64>(1)? >= id => Some(CallPack::read(row)?),
                 Some(_) | None => None,
             };
@@ -344,7 +346,7 @@ impl Calls {
     }
 }
 
-/// All calls from an id on, from packs and then from `calls`.
+/// All calls from an id on, first those in packs and then those in `calls`.
 pub fn calls_from(
     connection: &Connection,
     id: i64,
@@ -399,7 +401,7 @@ pub fn newest_start(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     )
 }
 
-/// The end of the last call, or its start if it is open.
+/// The end of the last call, or its start if the call is open.
 pub fn last_sign(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let Some(last) = last_call(connection)? else {
         return Ok(None);
@@ -444,8 +446,9 @@ pub fn first_between(
         .query_row([end, oldest, now], |row| row.get(0))
 }
 
-/// Deletes the calls below `end` that started before `oldest`, and returns their number. Packs are deleted as
-/// a whole: the last pack may hold a few calls beyond `end`, but no call that started at `oldest` or later.
+/// Deletes the calls below `end` that started before `oldest`, and returns their number. Packs are
+/// deleted as a whole: the last pack may hold a few calls beyond `end`, but no call that started at
+/// `oldest` or later.
 pub fn delete(connection: &Connection, end: i64, oldest: i64) -> rusqlite::Result<i64> {
     let single = connection
         .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?

@@ -1,4 +1,4 @@
-//! State of the writing thread: its connection, and what it needs to write the next record.
+//! State of the writing thread: its connection, and the memory for the next record.
 
 use std::{
     ops::ControlFlow,
@@ -34,8 +34,8 @@ use super::{
     schema,
 };
 
-/// Targets that have statistics of their own between two writes of statistics. The number is bounded because
-/// clients can invent names and URIs.
+/// Maximum number of targets with statistics of their own between two writes of statistics. The
+/// number is bounded because clients can invent names and URIs.
 const MAX_SERIES: usize = 4096;
 
 #[derive(Debug)]
@@ -47,17 +47,18 @@ pub struct Database {
     pub bounds: Bounds,
     pub redactor: Redactor,
     pub opened_files: OpenedFiles,
-    /// True if the memory must be loaded from the database again.
+    /// True if the memory must be reloaded from the database.
     stale: bool,
     pub published: Published,
 }
 
-/// State that the writer shares with readers, beside the database.
+/// State that the writer shares with readers, besides the database.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
     /// The incomplete last chunk. `None` before the journal is opened.
     chunk: Arc<Mutex<Option<Chunk>>>,
-    /// Counts how often a journal was opened. A connection to an earlier journal must not be used again.
+    /// Number of times that a journal was opened. A connection to an earlier journal must not be
+    /// used again.
     pub opened: Arc<AtomicU64>,
     pub recent: SharedRecent,
 }
@@ -67,13 +68,13 @@ impl Published {
         self.lock().clone()
     }
 
-    /// The lock is held while a chunk is copied, by the writer or a reader.
+    /// The lock is held only while the writer or a reader copies a chunk.
     fn lock(&self) -> MutexGuard<'_, Option<Chunk>> {
         self.chunk.lock()
     }
 }
 
-/// A cache of the database's contents. It is loaded again after a failed transaction.
+/// A cache of the database's contents. A failed transaction makes it stale.
 #[derive(Debug)]
 pub struct Memory {
     pub next_call: i64,
@@ -85,12 +86,12 @@ pub struct Memory {
     pub rollups: Rollups,
 }
 
-/// Counters that outlive their rows: ids that must not be used again, and the call up to which statistics are
-/// complete.
+/// Counters that outlive their rows: ids that must not be used again, and the call up to which
+/// statistics are complete.
 const NEXT_CALL: &str = "next_call";
 const NEXT_OBJECT: &str = "next_object";
 const ROLLED_UP: &str = "rolled_up";
-/// The last time that the journal recorded; see [`super::age`].
+/// The last recorded time of the journal; see [`super::age`].
 const SEEN: &str = "seen";
 
 impl Memory {
@@ -119,8 +120,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Adds calls to the statistics that ended after statistics were last written. After a kill, a call is
-    /// missing in the statistics if it was written as open before that time and ended after it.
+    /// Adds calls to the statistics that ended after the last write of statistics. After a kill,
+    /// the statistics lack calls that were written as open before that write and ended after it.
     fn roll_up(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let rolled_up = counter(connection, ROLLED_UP)?;
         call_packs::calls_from(connection, rolled_up, |call| {
@@ -137,7 +138,7 @@ impl Memory {
                 argument_bytes: call.arguments_size.unwrap_or(0),
                 result_bytes: call.result_size.unwrap_or(0),
             };
-            // Whether the tool was listed then is not recorded.
+            // No record contains if the tool was listed at that time.
             let is_listed = !is_unlisted(ended.status, call.error_kind.as_deref());
             let series = self.target(connection, &target, is_listed)?.1;
             self.rollups.add(series, ended);
@@ -145,8 +146,8 @@ impl Memory {
         })
     }
 
-    /// The ids of a target and of its statistics. URIs and unlisted names are too many to have statistics of
-    /// their own.
+    /// The ids of a target and of its statistics. URIs and unlisted names share statistics, because
+    /// there are too many of them.
     pub fn target(
         &mut self,
         connection: &Connection,
@@ -161,7 +162,8 @@ impl Memory {
         Ok((id, self.rest(connection, target)?))
     }
 
-    /// The id for the statistics of all targets of a server and method that have none of their own.
+    /// The id of the statistics that all targets of a server and method without their own
+    /// statistics share.
     fn rest(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
         let all = Target {
             tool: Arc::from(""),
@@ -186,7 +188,8 @@ impl Memory {
     }
 }
 
-/// True for a call that was refused because its name or method is wrong: a client may have invented the name.
+/// True for a call that was refused because of a wrong name or method, which a client may have
+/// invented.
 fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
     let of_listed = [
         FailureKind::ServerNotConnected,
@@ -208,16 +211,16 @@ fn kept_counter(connection: &Connection, name: &str) -> rusqlite::Result<Option<
         .optional()
 }
 
-/// The last time that the journal recorded, in microseconds since 1970. `None` for a new journal.
+/// The last recorded time of the journal, in microseconds since 1970. `None` for a new journal.
 pub fn last_recorded_time(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     if let Some(last_recorded_time) = kept_counter(connection, SEEN)? {
         return Ok(Some(last_recorded_time));
     }
-    // An older journal has no such counter.
+    // An older journal has no counter of the time.
     call_packs::newest_start(connection)
 }
 
-/// The last time at which the run before is known to have been alive.
+/// The last time at which the previous run was certainly alive.
 fn last_seen(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let last_call = call_packs::last_sign(connection)?;
     Ok(last_call.max(kept_counter(connection, SEEN)?))
@@ -246,7 +249,7 @@ impl Database {
         let mut memory = Memory::load(&connection, settings.max_bytes, &published.recent)?;
         close_open_calls(&connection, &mut memory)?;
         if let Err(error) = history::begin(&connection, last_seen(&connection)?) {
-            // The disk may be full. Records can still be read.
+            // The disk may be full. Records are still readable.
             tracing::warn!(%error, "the journal does not say that Mainstay started");
         }
         files.sweep(|cid| is_in_file(&connection, cid))?;
@@ -273,7 +276,8 @@ impl Database {
         chunk.take(&self.memory.facets.last);
     }
 
-    /// Marks the memory as stale after a failed transaction: it may hold more than the database.
+    /// Marks the memory as stale after a failed transaction, because it may contain more than the
+    /// database.
     pub fn roll_back(&mut self) -> rusqlite::Result<()> {
         self.stale = true;
         if self.connection.is_autocommit() {
@@ -282,7 +286,7 @@ impl Database {
         self.connection.execute_batch("ROLLBACK")
     }
 
-    /// Begins a transaction. Loads the memory again if it is stale.
+    /// Begins a transaction. Reloads stale memory.
     pub fn begin(&mut self) -> Result<(), Failed> {
         if self.stale {
             let recent = &self.published.recent;
@@ -302,7 +306,7 @@ impl Database {
     }
 }
 
-/// Closes the calls that a run before left open.
+/// Closes the calls that a previous run left open.
 fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), StoreError> {
     let mut open = Vec::new();
     let last = memory.facets.last.clone();
@@ -325,7 +329,7 @@ fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), 
             .prepare_cached("SELECT state FROM calls WHERE id = ?")?
             .query_row([id], |row| row.get(0))
             .optional()?;
-        // The call was too old, and was deleted before the others of its chunk.
+        // The call was deleted for its age, before the rest of its chunk.
         let Some(state) = state else {
             continue;
         };

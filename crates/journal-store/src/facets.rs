@@ -1,9 +1,9 @@
-//! The columns by which calls are filtered and counted, in chunks of a few bytes per call. A filter over a
-//! million calls reads 17 MB from end to end, for any question. An index for each question would cost every
-//! call more than the rest of its record.
+//! The columns that filters and counts of calls use, in chunks of a few bytes per call. A filter of
+//! a million calls reads 17 MB sequentially, for any query. An index for each query would cost
+//! every call more than the rest of its record.
 //!
-//! A chunk is written when it is complete. The writer holds the last chunk, and shows it to readers with
-//! every commit.
+//! A complete chunk is written to the database. The writer holds the last chunk, and publishes it
+//! to readers with every commit.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -12,14 +12,14 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{StoreError, call_packs, schema::integer};
 
-/// Calls in a chunk. The chunks of a million calls are read in milliseconds, and one chunk is cheap to write
-/// again when a call in it ends late.
+/// Number of calls in a chunk. The chunks of a million calls are read in milliseconds. One chunk is
+/// cheap to rewrite when one of its calls ends late.
 pub const CHUNK: i64 = 2048;
 const CALLS: usize = CHUNK.unsigned_abs() as usize;
 
-/// The bytes of a call: start, target, origin, and one byte of status and state.
+/// Size of a call in bytes: start, target, origin, and one byte for status and state.
 const ROW: usize = 8 + 4 + 4 + 1;
-/// The byte of an id that no call has.
+/// The byte of an id without a call.
 const VOID: u8 = u8::MAX;
 /// The lower bits of the byte are the status, the upper bits the state.
 const STATE_BITS: u32 = 4;
@@ -142,7 +142,7 @@ impl Facets {
 
     pub fn change(&mut self, id: i64, standing: CallStanding) {
         match usize::try_from(id - self.last.first) {
-            // A chunk that is missing was deleted.
+            // A missing chunk was deleted.
             Ok(index) => {
                 if let Some(row) = self.last.rows.get_mut(index) {
                     row.standing = standing;
@@ -174,7 +174,7 @@ impl Facets {
     }
 }
 
-/// Adds the states of calls to chunks of an older version, which has none.
+/// Adds the states of calls to chunks of an older version, which lack states.
 pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
     let mut chunks = connection.prepare("SELECT chunk FROM facets")?;
     let chunks: Vec<i64> = chunks
@@ -201,7 +201,7 @@ pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The index of a call in a chunk that starts at `first`. No call has a lower id than `first`.
+/// The index of a call in a chunk that starts at `first`, the lowest id in the chunk.
 fn within(id: i64, first: i64) -> usize {
     usize::try_from(id - first).unwrap_or_default()
 }
@@ -253,9 +253,9 @@ impl Chunk {
     }
 }
 
-/// Passes calls to `see`, from the newest to the oldest, until it breaks. Skips calls that started outside
-/// `since..=until`, and chunks that begin at `before` or later. `last` is the incomplete chunk at the time
-/// when the connection's view began, or an earlier one.
+/// Passes calls to `see`, from the newest to the oldest, until `see` breaks. Skips calls that
+/// started outside `since..=until`, and chunks that begin at `before` or later. `last` is the
+/// incomplete chunk from the time when the connection's view began, or an earlier one.
 pub fn scan(
     connection: &Connection,
     last: &Chunk,

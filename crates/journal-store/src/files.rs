@@ -1,4 +1,5 @@
-//! Objects too large for the database: files named by their content. A file is written whole or not at all.
+//! Objects too large for the database: files named by their content. A file is written completely
+//! or not at all.
 
 use std::{
     fs::{self, File},
@@ -13,15 +14,16 @@ use sha2::{Digest as _, Sha256};
 
 use super::StoreError;
 
-/// Bytes that are read at once while a file is checked.
+/// Size of one read while a file is checked, in bytes.
 const PIECE: usize = 64 * 1024;
-/// Folders that may be new with the first file: this one, the journal's, and the state directory.
+/// Number of folders that may be new with the first file: this one, the journal's, and the state
+/// directory.
 const FOLDERS: usize = 3;
-/// The name of a file that is not written completely.
+/// The name of an incomplete file.
 const UNFINISHED: &str = "unfinished";
 
-/// `objects/` of the journal's folder. The file `CID` lies in a folder named by its last two letters, because
-/// the first letters of all CIDs are the same.
+/// The `objects/` folder of a journal. The file `CID` lies in a subfolder named by its last two
+/// letters, because the first letters of all CIDs are the same.
 #[derive(Clone, Debug)]
 pub struct Files {
     path: PathBuf,
@@ -54,8 +56,8 @@ impl Files {
         self.path.join(&name[name.len() - 2..]).join(name)
     }
 
-    /// Writes content under its name. In strict mode it returns when the file and its name are on the disk.
-    /// Content that exists already is not written again.
+    /// Writes content under its name. In strict mode, returns after the file and its name are on
+    /// the disk. Does not write existing content again.
     pub fn write(&self, cid: &Cid, content: &[u8]) -> io::Result<()> {
         let path = self.path(cid);
         if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
@@ -130,7 +132,7 @@ impl Files {
         }
     }
 
-    /// Removes files that an earlier run left behind: unfinished ones, and those that no object names.
+    /// Removes files of an earlier run: unfinished ones, and those without an object.
     pub fn sweep(
         &self,
         mut is_known: impl FnMut(&Cid) -> rusqlite::Result<bool>,
@@ -150,7 +152,7 @@ impl Files {
             }
             for file in fs::read_dir(folder.path()).map_err(failed)? {
                 let file = file.map_err(failed)?;
-                // Other programs' files stay.
+                // Files of other programs stay.
                 let name = file.file_name();
                 let cid = name.to_str().and_then(|name| name.parse::<Cid>().ok());
                 if let Some(cid) = cid

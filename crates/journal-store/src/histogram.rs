@@ -1,5 +1,6 @@
-//! Latencies on a logarithmic scale with eight steps to each doubling, so that a percentile is exact to 6 %.
-//! A histogram takes a few dozen bytes in the database, and histograms can be added.
+//! Latencies on a logarithmic scale with eight steps to each doubling, so that a percentile is
+//! precise to 6 %. A histogram occupies a few dozen bytes in the database, and histograms can be
+//! added.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ impl Histogram {
         }
     }
 
-    /// The percentile of the latencies in microseconds; 0 without calls.
+    /// The percentile of the latencies, in microseconds. 0 without calls.
     pub fn percentile(&self, percent: u64) -> u64 {
         let total: u64 = self.0.values().sum();
         let rank = (total * percent).div_ceil(100).max(1);
@@ -36,8 +37,8 @@ impl Histogram {
         0
     }
 
-    /// Pairs of numbers: the distance to the previous step, and the number of calls. Each number is encoded
-    /// in groups of seven bits, the lowest first.
+    /// Encodes pairs of numbers: the distance to the previous step, and the number of calls. Each
+    /// number is encoded in groups of seven bits, the lowest first.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.0.len() * 3);
         let mut before = 0;
@@ -49,7 +50,7 @@ impl Histogram {
         bytes
     }
 
-    /// Decodes a histogram. `None` if [`Self::encode`] cannot have written these bytes.
+    /// Decodes a histogram. `None` for bytes that [`Self::encode`] cannot have written.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut steps = BTreeMap::new();
         let mut step = 0_u16;
@@ -61,7 +62,7 @@ impl Histogram {
     }
 }
 
-/// The step of a latency. Below eight microseconds each microsecond has its own step.
+/// The step of a latency. Below eight microseconds, each microsecond has its own step.
 fn step(micros: u64) -> u16 {
     let octave = (micros | 1).ilog2().saturating_sub(STEP_BITS);
     (u64::from(octave) * STEPS + (micros >> octave)) as u16

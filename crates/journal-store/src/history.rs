@@ -1,8 +1,9 @@
-//! The history of servers: every change of a status, and the times at which Mainstay started and stopped. Its
-//! rows are few compared with those of calls, and have a small share of the journal.
+//! The history of servers: every change of a status, and the times at which Mainstay started and
+//! stopped. Its rows are few compared with those of calls, and have a small share of the journal.
 //!
-//! The last row before a time gives the status at that time. So the newest row of each server is not deleted
-//! for its age while the run of Mainstay that wrote it lasts. Each run starts with a row for every server.
+//! The last row before a time gives the status at that time. So the newest row of each server
+//! outlives the retention during the run of Mainstay that wrote it. Each run starts with a row for
+//! every server.
 
 use std::time::SystemTime;
 
@@ -15,12 +16,12 @@ use super::{
     time::{micros, span, time},
 };
 
-/// Rows that are read or deleted in one step.
+/// Maximum number of rows that one step reads or deletes.
 const STEP: i64 = 4096;
 
-/// The server name in rows about Mainstay itself. No server has it.
+/// The server name in rows about Mainstay itself. No server has an empty name.
 pub(super) const DAEMON: &str = "";
-/// Joins the lines of a server's stderr. No line contains it.
+/// Joins the lines of a server's stderr. No line contains a line break.
 pub(super) const LINE_END: &str = "\n";
 
 const INSERT: &str = "
@@ -70,7 +71,7 @@ pub fn mark(connection: &Connection, at: SystemTime, mark: Mark) -> rusqlite::Re
     Ok(())
 }
 
-/// Begins a run. `last_recorded` is the last time at which the run before is known to have been alive.
+/// Begins a run. `last_recorded` is the last time at which the previous run was certainly alive.
 pub fn begin(connection: &Connection, last_recorded: Option<i64>) -> rusqlite::Result<()> {
     if let Some((at, Mark::Started)) = last_mark(connection, i64::MAX)? {
         let newest: i64 = connection
@@ -102,8 +103,8 @@ pub fn rows(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT count(*) FROM transitions", [], |row| row.get(0))
 }
 
-/// Deletes some of the rows that are older than `oldest`, or above `max_rows`, of `rows`. Returns the number
-/// of deleted rows: [`STEP`] means that there may be more.
+/// Deletes some of the rows that are older than `oldest` or above `max_rows`, if there are `rows`
+/// rows. Returns the number of deleted rows. More may be left after [`STEP`] deletions.
 pub fn prune(
     connection: &Connection,
     oldest: i64,
@@ -140,7 +141,7 @@ pub fn prune(
     Ok(integer(gone))
 }
 
-/// True if this number of deleted rows means that there may be more.
+/// True if more rows may be left after this number of deletions.
 pub const fn is_full_step(gone: i64) -> bool {
     gone >= STEP
 }

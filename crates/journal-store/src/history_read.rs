@@ -12,7 +12,7 @@ use super::{
     time::{duration, micros, time},
 };
 
-/// Transitions in one answer, divided among its servers.
+/// Maximum number of transitions in one answer, divided among its servers.
 const MAX_ANSWERED: usize = 10_000;
 impl Reader {
     /// The history of a period.
@@ -22,7 +22,7 @@ impl Reader {
             Some(name) => vec![name.clone()],
             None => self.servers_with_history()?,
         };
-        // A status from before the period holds only within the same run of Mainstay.
+        // An earlier status holds only within the same run of Mainstay.
         let run = last_mark(&self.connection, since)?;
         let holds = |at: i64| match run {
             Some((started_at, Mark::Started)) => at >= started_at,
@@ -56,8 +56,8 @@ impl Reader {
         Ok(history)
     }
 
-    /// The newest rows of a period and the last one before it, newest first. The flag is true if rows of the
-    /// period were left out.
+    /// The newest rows of a period and the last one before it, newest first. The flag is true if
+    /// rows of the period were left out.
     fn rows(
         &self,
         server: &str,
@@ -84,7 +84,7 @@ impl Reader {
         Ok((found, false))
     }
 
-    /// The names of all servers that have rows. Each name takes one search in the index.
+    /// The names of all servers with rows. Each name costs one search in the index.
     fn servers_with_history(&self) -> Result<Vec<String>, StoreError> {
         let mut names = self.connection.prepare_cached(
             "WITH RECURSIVE names(name) AS (

@@ -1,9 +1,9 @@
-//! Arguments and results by their content, each stored once.
+//! Arguments and results by their content. Each content is stored once.
 //!
-//! Objects are numbered in the order of arrival, in runs. Content that comes again within two runs is the
-//! same object. Later it is stored once more, or, if it is a file, refers to that file. So a run can be
-//! deleted as soon as all calls are deleted that came while it or the next run was filled. No references are
-//! counted, and no call searches the disk.
+//! Objects are numbered in the order of arrival, in runs. Content that recurs within two runs is
+//! the same object. Content that recurs later is stored again, or, if it is a file, refers to that
+//! file. So a run can be deleted as soon as all calls are deleted that arrived while it or the next
+//! run was filled. No references are counted, and no call searches the disk.
 //!
 //! The same content is a separate object for each of its holders (see [`super::holders`]).
 
@@ -22,19 +22,20 @@ use super::{
     schema::integer,
 };
 
-/// Objects in a run at most. The digests of two runs are in memory (5 MB when they are full). A search by
-/// content reads every run, at a microsecond or two for each.
+/// Maximum number of objects in a run. The digests of two runs are in memory (5 MB for full runs).
+/// A search by content reads every run, at a microsecond or two for each.
 pub const RUN: i64 = 32 * 1024;
 /// Maximum number of rows (buckets) for the digests of one complete run. The first bits of a digest
-/// choose its row.
+/// determine its row.
 const BUCKETS: i64 = 2048;
 /// An object in its bucket: the first bytes of its digest, and its index in the run.
 const ENTRY: usize = 8 + 2;
-/// The share of the journal's size that a run may hold, because content is deleted by runs.
+/// The journal's size divided by that of a run. Content is deleted by runs.
 const RUNS_IN_JOURNAL: u64 = 32;
 
-/// Largest object in the database, in bytes; larger objects are files. Below 100 KiB a database is read
-/// faster than a file system (sqlite.org/intern-v-extern-blob.html), and needs no sync for each object.
+/// Maximum size of an object in the database, in bytes. Larger objects are files. Below 100 KiB,
+/// reads of a database are faster than those of a file system
+/// (sqlite.org/intern-v-extern-blob.html), and no object needs its own sync.
 pub const INLINE_BYTES: usize = 64 * 1024;
 
 /// The storage of an object's bytes. The numbers are stored in the database.
@@ -62,7 +63,7 @@ type ByContent<T> = HashMap<Cid, T, foldhash::fast::RandomState>;
 #[derive(Debug, Default)]
 struct Numbers {
     first: ByContent<HeldObject>,
-    /// Other holders of the same content: many tools are called with `{}`.
+    /// Other holders of the same content. Many tools are called with `{}`.
     more: ByContent<HashMap<u32, i64>>,
 }
 
@@ -117,8 +118,8 @@ fn held((holder, id): (&u32, &i64)) -> HeldObject {
     }
 }
 
-/// The objects of the incomplete run and of the run before, by content. Readers have no other way to find
-/// objects of the incomplete run. They may see some that are not committed yet.
+/// The objects of the incomplete run and of the previous run, by content. Readers find objects of
+/// the incomplete run only here, including some uncommitted ones.
 #[derive(Debug, Default)]
 pub struct Recent {
     run: Numbers,
@@ -149,8 +150,8 @@ pub fn lock(shared: &SharedRecent) -> MutexGuard<'_, Recent> {
     shared.lock()
 }
 
-/// Stores objects and assigns their ids. Content that the same holder stored in this run or the run
-/// before keeps its id.
+/// Stores objects and assigns their ids. Content that the same holder stored in this run or the
+/// previous one keeps its id.
 #[derive(Debug)]
 pub struct Objects {
     next: i64,
@@ -225,8 +226,8 @@ impl Objects {
         self.next
     }
 
-    /// The id of the object with this content for this holder. `next_call` is the call that names the object,
-    /// or the call after it.
+    /// The id of the object with this content for this holder. `next_call` is the call that refers
+    /// to the object, or the call after it.
     pub fn put(
         &mut self,
         insert: &mut Insert<'_>,
@@ -239,7 +240,7 @@ impl Objects {
             return Ok(id);
         }
         if self.bytes >= self.max_bytes {
-            // Skipped ids do no harm.
+            // Skipped ids are harmless.
             self.next = (self.next + RUN - 1) / RUN * RUN;
         }
         let id = self.next;
@@ -280,7 +281,8 @@ impl Objects {
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
             .execute([run, next_call])?;
         let mut recent = lock(&self.recent);
-        // Swap the maps to reuse their memory: growing them again would cost more than all searches of a run.
+        // Swap the maps to reuse their memory. Growing them again would cost more than all searches
+        // of a run.
         let mut empty = mem::take(&mut recent.run_before);
         empty.clear();
         recent.run_before = mem::replace(&mut recent.run, empty);
@@ -289,7 +291,7 @@ impl Objects {
     }
 }
 
-/// The prefix by which a digest is found in a run. Matches are then compared in full.
+/// The prefix that finds a digest in a run. Matches are then compared in full.
 fn prefix(cid: &Cid) -> u64 {
     let (prefix, _) = cid.digest().split_first_chunk().expect("32 bytes");
     u64::from_be_bytes(*prefix)
@@ -313,7 +315,7 @@ pub fn first_row_of(run: i64) -> i64 {
 /// Selects objects by their holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Any object, as long as no object has a holder.
+    /// Any object, if no object has a holder.
     Anybodys,
     Held,
 }
@@ -376,7 +378,7 @@ pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> 
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'t> {
     Kept(&'t str),
-    /// Only the digest is stored; the number is the size.
+    /// Only the digest of this number of bytes is stored.
     Hashed(usize),
 }
 

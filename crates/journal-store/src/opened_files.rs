@@ -1,5 +1,5 @@
-//! Detects that the journal's open files are no longer those of its folder. Data that is written to a file
-//! after its removal is lost.
+//! Detects if the journal's open files are no longer those of its folder. Writes to a removed file
+//! are lost.
 
 use std::{
     fs::{self, Metadata},
@@ -18,12 +18,12 @@ const FILES: [&str; 3] = ["journal.db", "journal.db-wal", "journal.db-shm"];
 /// Device and inode.
 type Identity = (u64, u64);
 
-/// The files of a journal at the time when it was opened.
+/// The files of a journal at the time of its opening.
 #[derive(Debug)]
 pub struct OpenedFiles {
     folder: PathBuf,
     identities: [Option<Identity>; FILES.len()],
-    /// Bytes of the database after the last checkpoint. Only a checkpoint writes to it.
+    /// Bytes of the database after the last checkpoint. Only a checkpoint writes to the database.
     bytes: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl OpenedFiles {
         }
     }
 
-    /// Notes the database's size after a checkpoint, which may have made it shorter.
+    /// Stores the database's size after a checkpoint, which may have made it shorter.
     pub fn checkpointed(&self) {
         self.bytes.store(bytes(&self.folder), Ordering::Relaxed);
     }
@@ -73,7 +73,8 @@ impl OpenedFiles {
     }
 }
 
-/// Bytes of the database according to its own header. Another program may have made it smaller correctly.
+/// Bytes of the database according to its own header, which another program may have reduced
+/// correctly.
 fn needed(connection: &Connection) -> u64 {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     match (pragma("page_count"), pragma("page_size")) {
@@ -86,7 +87,7 @@ fn bytes(folder: &Path) -> u64 {
     fs::metadata(schema::path(folder)).map_or(0, |found| found.len())
 }
 
-/// The metadata of a file; `None` if there is no such file.
+/// The metadata of a file. `None` if the file is missing.
 fn found(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),

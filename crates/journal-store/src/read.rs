@@ -1,4 +1,5 @@
-//! Readers: each has a connection of its own, and a view of the data that was committed when its query began.
+//! Readers: each has its own connection, and a view of the data that was committed when its query
+//! began.
 
 use std::{
     borrow::Cow,
@@ -35,12 +36,13 @@ use super::{
     time::{duration, micros, time},
 };
 
-/// Idle connections that are pooled for later queries.
+/// Maximum number of idle connections in the pool.
 const MAX_KEPT: usize = 4;
-/// Bytes of arguments that are shown with their record. The bound keeps a page of records small.
+/// Maximum bytes of arguments that are returned with their record. The bound limits the size of a
+/// page of records.
 const ARGUMENTS_SHOWN: u64 = 1024;
 
-/// The idle connections.
+/// The pool of idle connections.
 #[derive(Debug)]
 pub struct Readers {
     state: PathBuf,
@@ -62,10 +64,9 @@ impl Readers {
         &self,
         ask: impl FnOnce(&mut Reader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // The lock is held only to take a connection and to put it back.
+        // The lock is held only to take or return a connection.
         let idle = || self.idle.lock();
-        // Take the chunk first: calls that are committed later are left out, and no committed call is
-        // missing.
+        // Take the chunk first: later calls are left out, and no committed call is missing.
         let last = self.published.chunk();
         let last = last.ok_or_else(|| JournalError::Absent(self.state.clone()))?;
         let opened = self.published.opened.load(Relaxed);
@@ -99,7 +100,7 @@ impl Readers {
     }
 }
 
-/// A condition on a row: it has one of these values.
+/// A condition on a column: its value is one of these.
 struct Condition {
     expression: &'static str,
     values: Vec<Value>,
@@ -124,7 +125,7 @@ impl Condition {
 struct Codes(u16);
 
 impl Codes {
-    /// Without codes, the set has all.
+    /// A set of these codes. Without codes, the set contains all.
     fn new(codes: impl Iterator<Item = u8>) -> Self {
         let bits = codes.fold(0, |bits, code| bits | 1 << code);
         Self(if bits == 0 { u16::MAX } else { bits })
@@ -143,13 +144,13 @@ pub struct Reader {
     last: Chunk,
     recent: objects::SharedRecent,
     calls: Calls,
-    /// A cache of the last pack, because queries ask for neighbouring objects together.
+    /// A cache of the last pack, because queries request neighbouring objects together.
     pack: Option<Pack>,
-    /// Time for which a search reads calls.
+    /// Time limit of a search that reads calls.
     pub(super) patience: Duration,
 }
 
-/// The matching records that were found so far.
+/// The matching records so far.
 struct FoundRecords {
     before: i64,
     limit: usize,
@@ -157,12 +158,12 @@ struct FoundRecords {
     /// Ids of the page, newest first.
     ids: Vec<i64>,
     total_count: u64,
-    /// True if more records match than the page takes.
+    /// True if more records match than fit on the page.
     truncated: bool,
 }
 
 impl FoundRecords {
-    /// Adds the next record. Breaks when no more are needed.
+    /// Adds the next record. Breaks when the page is full.
     fn add(&mut self, id: i64) -> ControlFlow<()> {
         self.total_count += 1;
         if id < self.before {
@@ -180,8 +181,8 @@ impl FoundRecords {
 }
 
 impl Reader {
-    /// Opens the journal in a state directory for reading, even while another process writes it. `None` if
-    /// there is no journal. The parts that only the writer has in memory are rebuilt.
+    /// Opens the journal in a state directory for reading, even while another process writes it.
+    /// `None` if there is no journal. Rebuilds the parts that only the writer has in memory.
     pub fn open(state: &Path) -> Result<Option<Self>, StoreError> {
         let folder = state.join(FOLDER);
         let path = schema::path(&folder);
@@ -217,8 +218,8 @@ impl Reader {
         }))
     }
 
-    /// The newest records that match the filter. A search that reads calls ends early when `is_awaited`
-    /// becomes false.
+    /// The newest records that match the filter. A search that reads calls ends early when
+    /// `is_awaited` becomes false.
     pub fn records(
         &mut self,
         filter: &RecordFilter,
@@ -241,7 +242,7 @@ impl Reader {
         };
         let mut search = CallSearch::new(filter, self.patience);
         let connection = &self.connection;
-        // Counting would take a search as long as reading all calls.
+        // Counting would cost a search as much as reading all calls.
         let uncounted = filter.uncounted || search.is_some();
         let mut found = FoundRecords {
             before,
@@ -299,7 +300,7 @@ impl Reader {
             truncated,
             ..
         } = found;
-        // After a full page the next page starts behind it, wherever the search ended.
+        // The page after a full one starts behind it, wherever the search ended.
         let cut = cut.filter(|_| !truncated);
         let next = if truncated {
             ids.last().copied()
@@ -430,8 +431,8 @@ impl Reader {
         Ok(found.is_some())
     }
 
-    /// The id of the newest object with this content that `is_match` accepts. Other objects are not compared
-    /// in full, so that they cost no more time than missing ones.
+    /// The id of the newest object with this content that `is_match` accepts. Other objects are not
+    /// compared in full, so that their time does not differ from that of missing objects.
     fn find_held(
         &mut self,
         cid: &Cid,
@@ -460,7 +461,7 @@ impl Reader {
         })
     }
 
-    /// The targets that match the filter; `None` if all do.
+    /// The targets that match the filter. `None` if all targets match.
     fn targets(&self, filter: &RecordFilter) -> Result<Option<Ids>, StoreError> {
         self.ids(
             "targets",
@@ -530,7 +531,7 @@ impl Reader {
     }
 }
 
-/// An object, and its bytes if they are in the database. `cached` is the pack that was read last.
+/// An object, and its bytes if they are in the database. `cached` is the last decoded pack.
 pub(super) fn look_up<'p>(
     connection: &Connection,
     cached: &'p mut Option<Pack>,
@@ -564,7 +565,8 @@ impl Ids {
     }
 }
 
-/// The record of a call, with the sizes of its payloads only. `None` if its target or origin was deleted.
+/// The record of a call, with only the sizes of its payloads. `None` if its target or origin was
+/// deleted.
 fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, StoreError> {
     let status = Status::from_code(call.status).ok_or(StoreError::Corrupt("a status"))?;
     let state = State::from_code(call.state).ok_or(StoreError::Corrupt("a state"))?;
@@ -623,7 +625,7 @@ fn payload(size: Option<i64>) -> Option<Payload> {
     Some(Payload { cid: None, size })
 }
 
-/// Objects of calls are UTF-8 text, redacted or not.
+/// Decodes the text of an object. Objects of calls are UTF-8, redacted or not.
 fn text(bytes: &[u8]) -> Result<String, StoreError> {
     let text = String::from_utf8(bytes.to_vec());
     text.map_err(|_| StoreError::Corrupt("arguments that are no text"))

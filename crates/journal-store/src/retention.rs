@@ -1,4 +1,4 @@
-//! Deletes records that are too old or too many, a few at a time, between commits.
+//! Deletes records that are too old or too many, in small steps between commits.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -24,35 +24,36 @@ use super::{
 
 /// Time between two checks of age and size.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Calls that are deleted in one step. A step takes about 5 ms, and deletes more calls than one turn writes
-/// under full load.
+/// Maximum number of calls that one step deletes. A step takes about 5 ms, and deletes more calls
+/// than one turn writes under full load.
 const CALLS: i64 = 4096;
-/// Objects that are deleted in one step: two for each call.
+/// Maximum number of objects that one step deletes: two for each call.
 const OBJECTS: i64 = 2 * CALLS;
-/// Free pages that are returned to the file system in one step. Each may move another page.
+/// Maximum number of free pages that one step returns to the file system. Each may move another
+/// page.
 const PAGES: i64 = 512;
-/// Deleted calls between two sweeps for unused names. A sweep reads all facets.
+/// Number of deleted calls between two sweeps for unused names. A sweep reads all facets.
 const SWEEP_AFTER: i64 = 256 * 1024;
 
-/// Time between two writes of the time that the journal last recorded.
+/// Interval at which the last recorded time of the journal is written.
 const KEEP_SEEN: i64 = MINUTE;
 
-/// Moments of this run for which the next call's id is noted.
+/// Maximum number of marks in this run.
 const MARKS: u32 = 64;
 
 #[derive(Debug)]
 pub struct Retention {
     age: Age,
-    /// The time that was written last.
+    /// The last recorded time that was written.
     written_time: i64,
     /// Bytes of objects in files.
     file_bytes: u64,
     looked: Instant,
-    /// Bytes that were written since the last check, about. A thread that sleeps until the next call would
-    /// otherwise leave the journal too large.
+    /// Approximate number of bytes written since the last check. Without this count, the journal
+    /// could stay too large while the thread sleeps.
     grown: u64,
     busy: bool,
-    /// Calls that were deleted since the last sweep.
+    /// Number of calls deleted since the last sweep.
     gone: i64,
     /// Bytes of records and objects at the last check.
     bytes: u64,
@@ -61,13 +62,13 @@ pub struct Retention {
     run: Run,
 }
 
-/// The age of this run's calls by a monotonic clock. The machine's clock may have been wrong when they
-/// started.
+/// The age of this run's calls by a monotonic clock, because the machine's clock may have been
+/// wrong at their start.
 #[derive(Debug)]
 struct Run {
-    /// Moments, each with the id of the first call that came after it, in order.
+    /// Points in time, each with the id of the next call, in ascending order.
     marks: VecDeque<(i64, Instant)>,
-    /// All calls of this run with a lower id are older than the retention.
+    /// The first call of this run that is younger than the retention.
     first: i64,
 }
 
@@ -119,12 +120,12 @@ impl Retention {
         self.bytes
     }
 
-    /// True if there is work to do, now or soon.
+    /// True if a step is due, now or soon.
     pub fn is_busy(&self) -> bool {
         self.busy || self.grown > 0
     }
 
-    /// Adds bytes that were written, about. `file_bytes` of them are in files.
+    /// Adds an approximate number of written bytes. `file_bytes` of them are in files.
     pub fn add_bytes(&mut self, bytes: u64, file_bytes: u64) {
         self.file_bytes += file_bytes;
         self.grown += bytes;
@@ -135,8 +136,8 @@ impl Retention {
         self.history_rows += integer(rows);
     }
 
-    /// Does one step, or as many as it takes to delete more than was written. `in_use` are calls that are not
-    /// completely written.
+    /// Does one step, or as many as are needed to delete more than was written. `in_use` are the
+    /// calls that are not completely written.
     pub fn step(
         &mut self,
         database: &mut Database,
@@ -154,7 +155,7 @@ impl Retention {
             self.written_time = now;
         }
         let grown = std::mem::take(&mut self.grown);
-        // After a failure the next check tries again.
+        // After a failure, the next check tries again.
         self.busy = false;
         // Delete more than was written, so that the journal stays within its bound under any load.
         let before = self.size(database)?;
@@ -163,8 +164,8 @@ impl Retention {
             .saturating_sub(2 * grown)
             .max(database.bounds.max_bytes);
         loop {
-            // Calls are deleted so that their objects can be deleted. While objects can still be deleted, no
-            // more calls need to be.
+            // Calls are deleted only to make objects deletable. While objects can be deleted, calls
+            // stay.
             let is_more = self.objects(database)?
                 || self.calls(database, now)?
                 || vacuum(&database.connection, database.bounds.spare_pages)?;
@@ -209,7 +210,7 @@ impl Retention {
             None => {
                 let oldest = oldest_kept(database, now);
                 let end = first_young.min(first + CALLS);
-                // A call that came after a young call is young, even if its recorded start is wrong.
+                // A call after a young call is young, even if its recorded start is wrong.
                 let first_retained = call_packs::first_between(connection, end, oldest, now)?;
                 (first_retained.unwrap_or(end), oldest)
             }
@@ -290,8 +291,8 @@ impl Retention {
         Ok(true)
     }
 
-    /// The first call that may stay, if the journal is too large. The oldest run of objects can be deleted
-    /// with the calls before it.
+    /// The first call to retain in a journal that is too large. The oldest run of objects is
+    /// deletable after the calls before this one.
     fn too_many(&self, database: &Database, first: i64) -> rusqlite::Result<Option<i64>> {
         if self.size(database)? <= database.bounds.max_bytes {
             return Ok(None);
@@ -302,7 +303,7 @@ impl Retention {
             .query_row([first], |row| row.get(0))?;
         Ok(match last {
             Some(last) => Some(last + 1),
-            // The records themselves take too much. The remaining files belong to the newest calls.
+            // The records alone exceed the bound. The remaining files belong to the newest calls.
             None if used_bytes(&database.connection)? > database.bounds.max_bytes => Some(i64::MAX),
             None => None,
         })
@@ -314,7 +315,7 @@ impl Retention {
     }
 }
 
-/// The start of the oldest calls that may stay.
+/// The start of the oldest calls to retain.
 fn oldest_kept(database: &Database, now: i64) -> i64 {
     now - span(database.settings.retention)
 }
@@ -356,7 +357,7 @@ fn rollups(database: &Database, now: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes origins, targets and holders that no call, object or statistic names.
+/// Removes origins, targets and holders without a call, object or statistic.
 fn sweep(
     database: &mut Database,
     in_use: impl Iterator<Item = WrittenCall>,
@@ -370,7 +371,7 @@ fn sweep(
     let mut holders: HashSet<u32> = objects::lock(&published.recent).holders().collect();
     let mut targets: HashSet<u32> = memory.rollups.targets().collect();
     for row in in_use {
-        // Its statistics and its result may not be written yet.
+        // The statistics and the result of the call may not be written yet.
         targets.insert(row.series);
         holders.insert(row.holder);
     }

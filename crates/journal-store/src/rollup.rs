@@ -1,5 +1,5 @@
-//! Statistics by target and time, added up as calls end: by the minute for two days, by the hour as long as
-//! records are kept.
+//! Statistics by target and time, added up as calls end: by the minute for two days, by the hour as
+//! long as records are retained.
 
 use std::collections::HashMap;
 
@@ -12,13 +12,13 @@ use super::{
     time::{HOUR, MINUTE},
 };
 
-/// The spans of statistics, in microseconds.
+/// Lengths of the periods of statistics, in microseconds.
 pub const SPANS: [i64; 2] = [MINUTE, HOUR];
 
 /// Retention of the statistics by the minute, in microseconds. Longer periods are read by the hour.
 pub const MINUTES_KEPT: i64 = 48 * HOUR;
 
-/// The sum for one target over one span.
+/// The sum for one target over one period.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     pub calls: u64,
@@ -38,7 +38,7 @@ impl Sum {
     }
 }
 
-/// The numbers of an ended call that statistics add up.
+/// The figures of an ended call for the statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedCall {
     pub started_at: i64,
@@ -122,7 +122,8 @@ fn write(
     Ok(())
 }
 
-/// Reads a sum from five columns, from `at` on. An unreadable histogram counts as empty.
+/// Reads a sum from five columns, beginning with column `at`. An unreadable histogram counts as
+/// empty.
 pub fn read(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Sum> {
     let number = |index| Ok::<_, rusqlite::Error>(row.get::<_, i64>(index)?.unsigned_abs());
     let latencies = row.get_ref(at + 4)?.as_blob().unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Searches calls by text: their errors and arguments, as stored, and their traces. No index holds these. So
-//! each call that passes the rest of the filter is read, newest first, in bounded time.
+//! Searches calls by text: their stored errors and arguments, and their traces. There is no index
+//! of these. So each call that passes the other conditions of the filter is read, newest first, in
+//! bounded time.
 //!
-//! Calls are read in batches. The arguments of a batch are read in the order in which they are stored, so
+//! Calls are read in batches. The arguments of a batch are read in the order of their storage, so
 //! that each pack of objects is read once.
 
 use std::{
@@ -16,15 +17,16 @@ use rusqlite::Connection;
 
 use super::{StoreError, call_packs::Calls, objects::Storage, packs::Pack, read::look_up};
 
-/// Time for which one search reads. The next search continues from its end.
+/// Time limit of one search. The next search continues from its end.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Calls of the first batch, so that a search for few calls reads few. Each further batch is larger.
+/// Number of calls in the first batch, so that a search for few calls reads few. Each further batch
+/// is larger.
 const FIRST_BATCH: usize = 32;
-/// Calls in a batch at most: as many as in a pack. They take some ten milliseconds if each is in a pack of
-/// its own.
+/// Maximum number of calls in a batch, which equals that of a pack. They take some ten milliseconds
+/// if each is in a separate pack.
 const BATCH: usize = 512;
-/// Objects whose result is cached. Arguments such as `{}` come again and again.
+/// Maximum number of objects whose result is cached. Arguments such as `{}` recur.
 const MAX_REMEMBERED: usize = 64 * 1024;
 
 /// A text to search for. The time is linear in the length of the searched text.
@@ -64,7 +66,8 @@ impl SearchText {
     }
 }
 
-/// A text as it is escaped in JSON. With `ascii`, letters beyond ASCII are escaped, as some clients do.
+/// The escaped form of a text in JSON. With `ascii`, characters beyond ASCII are escaped, as some
+/// clients do.
 fn escaped(text: &str, ascii: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for letter in text.chars() {
@@ -97,13 +100,13 @@ pub struct Candidate {
     pub is_named: bool,
 }
 
-/// One search.
+/// The state of one search.
 #[derive(Debug)]
 pub struct CallSearch {
     words: Option<SearchText>,
     trace: Option<TraceId>,
     batch: Vec<Candidate>,
-    /// Calls of the next batch.
+    /// Number of calls in the next batch.
     size: usize,
     remembered: HashMap<i64, bool>,
     end: Instant,
@@ -136,8 +139,8 @@ impl CallSearch {
         Instant::now() >= self.end
     }
 
-    /// Reads the calls of the batch and empties it. Returns the matching calls in their order, and the last
-    /// call that was read.
+    /// Reads the calls of the batch and empties it. Returns the matching calls in their order, and
+    /// the last call that was read.
     pub fn read(
         &mut self,
         connection: &Connection,
@@ -176,8 +179,8 @@ impl CallSearch {
         Ok((found, batch.last().copied()))
     }
 
-    /// True if the text is in arguments that the database holds. Larger arguments are files, which are not
-    /// searched.
+    /// True if arguments in the database contain the text. Larger arguments are files, which are
+    /// not searched.
     fn is_in_object(
         &mut self,
         connection: &Connection,
@@ -206,7 +209,7 @@ impl CallSearch {
 mod tests {
     use super::*;
 
-    /// Arguments are JSON: a text is found in each form in which a client may write it.
+    /// Arguments are JSON. A text is found in each form in which a client may encode it.
     #[test]
     fn a_text_is_found_in_each_form_that_json_gives_it() {
         for (text, within, expected) in [
@@ -226,7 +229,7 @@ mod tests {
             let mut words = SearchText::new(text);
             assert_eq!(words.are_in(within.as_bytes()), expected, "{text} {within}");
         }
-        // As long as a URL may be, and matching almost everywhere.
+        // The length of a long URL, and a partial match almost everywhere.
         let long = format!("{}b", "a".repeat(64 * 1024));
         let mut words = SearchText::new(&long);
         assert!(words.are_in(long.as_bytes()));

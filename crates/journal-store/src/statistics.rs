@@ -32,7 +32,7 @@ fn bucket_of(start: i64, sum: &Sum) -> Bucket {
 type Name = (String, String, String);
 
 impl Reader {
-    /// One series for each server, method and tool, in this order unless the range has another.
+    /// One series for each server, method and tool, in this order unless the range sets another.
     pub fn statistics(&self, range: &Range) -> Result<Vec<Series>, StoreError> {
         let (since, until) = (micros(range.since), micros(range.until));
         let minutes = until.saturating_sub(since) <= MINUTES_KEPT / 2

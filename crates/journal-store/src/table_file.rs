@@ -6,7 +6,7 @@ use rusqlite::{Connection, params_from_iter, types::ToSqlOutput};
 
 use super::StoreError;
 
-/// The type of a column, as SQLite names it.
+/// The type of a column, in SQLite's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     Text,
@@ -44,7 +44,7 @@ impl rusqlite::ToSql for CellValue {
     }
 }
 
-/// The file while it is written. Rows are written in parts of one transaction, so memory stays bounded.
+/// An open file. Rows are written in parts of one transaction, so memory stays bounded.
 #[derive(Debug)]
 pub struct TableFile {
     connection: Connection,
@@ -52,8 +52,8 @@ pub struct TableFile {
 }
 
 impl TableFile {
-    /// Creates a table in an empty file. The first column is its key. The names must be the program's own,
-    /// since they are not escaped.
+    /// Creates a table in an empty file. The first column is its key. The names are not escaped, so
+    /// they must be constants of the program.
     pub fn create(
         path: &Path,
         table: &str,

@@ -1,4 +1,4 @@
-//! Writes calls: tracks those that are not completely written, and makes a transaction for each turn.
+//! Writes calls: tracks incomplete ones, and makes a transaction for each turn.
 
 use std::{
     mem,
@@ -22,25 +22,25 @@ use super::{
     retention::Retention,
 };
 
-/// Age at which an open call is written, so that it is recorded even if Mainstay is killed. Such long calls
-/// are few, and cost a second write.
+/// Age at which an open call is written, so that it is recorded even if Mainstay is killed. Such
+/// long calls are few, and cost a second write.
 const SHOWN_OPEN_AFTER: Duration = Duration::from_millis(250);
-/// Time between two writes of statistics. Each touches two rows for every tool that was called.
+/// Time between two writes of statistics. Each touches two rows for every called tool.
 const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
 /// Transactions between two checks of the log's length. A transaction usually adds a dozen pages.
 const TURNS_BETWEEN_LOOKS: u32 = 16;
-/// Time between two attempts to write the data that an earlier attempt could not write.
+/// Time between two attempts to write data after a failure.
 const OWED_EVERY: Duration = Duration::from_secs(1);
 /// Approximate size of a call's record without its arguments and result, in bytes.
 const RECORD_BYTES: u64 = 512;
 
-/// Calls that are written without a pause if no caller waits for them: a tenth of a millisecond. Then the
-/// thread yields, so that calls in progress do not wait for records that no caller waits for.
+/// Number of calls that are written without a pause if no caller waits for them: a tenth of a
+/// millisecond. Then the thread yields, so that calls in progress are not delayed by records.
 const PIECE: usize = 16;
-/// Time for which a turn yields at most. On a busy machine records must be written, too.
+/// Maximum time for which a turn yields. Records must also be written on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The pace at which a turn is written.
+/// The pace of the writes of a turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TurnPace {
     /// A caller waits.
@@ -60,27 +60,27 @@ pub struct Work {
     /// Transactions since the last check of the log, and the bytes that they wrote.
     turns: u32,
     logged: u64,
-    /// The error after which nothing can be written to this journal.
+    /// The error that makes this journal unwritable.
     broken: Option<Broken>,
     /// A gap that is not written yet.
     gap: Option<Gap>,
-    /// Calls that were dropped before `looked_at`, and are part of a gap.
+    /// Calls that were dropped before `looked_at` and are part of a gap.
     dropped: u64,
     looked_at: SystemTime,
     /// Time of the last attempt to write `owed` data.
     tried: Option<Instant>,
-    /// True after maintenance failed. The failure is logged once, until maintenance succeeds.
+    /// True after failed maintenance. The failure is logged once, until maintenance succeeds.
     neglected: bool,
 }
 
-/// An error of the journal's files, which therefore cannot be used.
+/// An error that makes the journal's files unusable.
 pub struct JournalTrouble {
     pub words: String,
-    /// True if the remaining files are damaged, too.
+    /// True if the remaining files are damaged as well.
     pub is_damage: bool,
 }
 
-/// The error that showed that the journal is damaged.
+/// The error that revealed the damage of the journal.
 #[derive(Debug)]
 struct Broken {
     words: String,
@@ -99,7 +99,7 @@ impl Broken {
 #[derive(Debug)]
 struct Tracked {
     call: Arc<RecordedCall>,
-    /// The row of the call, once it was written as open.
+    /// The row of a call that was written as open.
     row: Option<WrittenCall>,
     /// True when nothing more will be written of the call.
     done: bool,
@@ -113,7 +113,7 @@ struct Step {
 }
 
 impl Step {
-    /// Bytes of the write, about.
+    /// Approximate size of the write, in bytes.
     fn bytes(&self) -> u64 {
         RECORD_BYTES + self.rest.bytes() as u64
     }
@@ -189,8 +189,8 @@ impl Work {
         written
     }
 
-    /// The error that makes later writes useless. A journal that was damaged while it was open stays
-    /// unusable, even if a commit succeeds now and then.
+    /// The error that makes later writes useless. A journal that was damaged while it was open
+    /// stays unusable, even if a later commit succeeds.
     pub fn trouble(&mut self) -> Option<JournalTrouble> {
         if self.broken.is_none() {
             let checked = self.database.opened_files.check(&self.database.connection);
@@ -211,7 +211,7 @@ impl Work {
         })
     }
 
-    /// Stops writing to this journal. The log is checkpointed; open calls are lost.
+    /// Stops writing to this journal. The log is checkpointed. Open calls are lost.
     pub fn give_up(mut self) {
         // The log may be missing as well.
         self.checkpoint("PASSIVE", 0).ok();
@@ -249,8 +249,8 @@ impl Work {
             if news {
                 let rest = call.take();
                 let mut state = call.state();
-                // The waiting caller is about to send the call. A reader of the record later has to assume
-                // that it was sent.
+                // The waiting caller is about to send the call. A later reader of the record must
+                // assume that the call was sent.
                 if rest.ending.is_none() && !rest.waiters.is_empty() && state == State::NotSent {
                     state = State::Sent;
                 }
@@ -260,7 +260,7 @@ impl Work {
         steps
     }
 
-    /// Writes all that is due, in as many transactions as its size needs.
+    /// Writes all due steps, in as many transactions as their size needs.
     fn write_all(
         &mut self,
         mut extras: Extras,
@@ -418,9 +418,9 @@ impl Work {
         }
     }
 
-    /// Records a gap: calls of a period were not recorded.
+    /// Records a gap: a period with unrecorded calls.
     pub fn leave_gap(&mut self, gap: Gap) {
-        // The gap includes the calls that were dropped meanwhile.
+        // The gap includes the calls that were dropped during the period.
         self.dropped = self.queue.tally.dropped();
         if gap.calls > 0 {
             self.gap = Some(gaps::join(self.gap.take(), gap));
@@ -433,7 +433,8 @@ impl Work {
         self.gap.as_ref()
     }
 
-    /// Adds a gap for calls that were dropped since the last check, although the journal was writable.
+    /// Adds a gap for calls that were dropped since the last check, although the journal was
+    /// writable.
     fn look_for_dropped(&mut self) {
         let now = SystemTime::now();
         let since = mem::replace(&mut self.looked_at, now);
@@ -443,7 +444,8 @@ impl Work {
         }
     }
 
-    /// Writes data that earlier attempts could not write: the gap by itself, and transitions with `extras`.
+    /// Writes data of failed attempts: the gap in a separate transaction, and transitions with
+    /// `extras`.
     fn pay(&mut self, extras: &mut Extras) {
         self.look_for_dropped();
         let owed = self.queue.take_owed();

@@ -19,7 +19,7 @@ use super::{
 
 #[derive(Debug)]
 pub struct Writer {
-    /// Taken when the thread is joined.
+    /// `None` after the thread was joined.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -62,7 +62,7 @@ impl Writer {
 struct Desk {
     /// `None` while the journal cannot be opened.
     work: Option<Work>,
-    /// The gap that the database does not have yet. `None` until the journal was first opened.
+    /// The gap that is not in the database yet. `None` until the journal was first opened.
     unwritten: Option<UnwrittenGap>,
     /// Time of the last attempt to open the journal.
     tried: Instant,
@@ -92,7 +92,7 @@ impl Desk {
         }
     }
 
-    /// Takes the gap that an earlier run could not write, so that the next turn writes it.
+    /// Takes the gap of an earlier run, so that the next turn writes it.
     fn take_unwritten(&mut self) {
         if let Some(work) = &mut self.work
             && self.unwritten.is_none()
@@ -104,8 +104,8 @@ impl Desk {
         }
     }
 
-    /// Writes the gap that the database does not have yet to its own file: the lasting one, and the one
-    /// before it.
+    /// Writes the gap that is not in the database yet to its own file: that of the current outage,
+    /// joined with the previous one.
     fn keep_unwritten(&mut self, is_last: bool) {
         let Some(unwritten) = &mut self.unwritten else {
             return;
@@ -118,8 +118,8 @@ impl Desk {
         unwritten.keep(gap, is_last);
     }
 
-    /// Checks the journal's files. In relaxed mode a new journal replaces one that was removed or damaged
-    /// while it was open. In strict mode calls are refused until a person decides.
+    /// Checks the journal's files. In relaxed mode, a new journal replaces one that was removed or
+    /// damaged while it was open. In strict mode, calls are refused until a person decides.
     fn look(&mut self) {
         let Some(JournalTrouble { words, is_damage }) = self.work.as_mut().and_then(Work::trouble)
         else {
@@ -173,8 +173,8 @@ fn turn(work: &mut Work, gathered: Gathered) {
     answer(flushes, &written);
 }
 
-/// Handles gathered calls without a journal: they are only counted, transitions go back to the queue, and a
-/// waiting caller learns that there will be no answer.
+/// Handles calls without a journal: they are only counted. Transitions return to the queue, and
+/// waiting callers get no answer.
 fn lose(queue: &JournalQueue, gathered: Gathered) {
     let lost = gathered.new_calls.len() as u64;
     queue.tally.lost.fetch_add(lost, Relaxed);

@@ -1,5 +1,5 @@
-//! Tests of the journal over a store that writes nothing by itself: waiting data is bounded, and no caller
-//! waits forever.
+//! Tests of the journal over a store that writes nothing without a command: waiting data is
+//! bounded, and no caller waits forever.
 
 use std::time::Instant;
 
@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// Bytes of payloads that may wait.
+/// Maximum bytes of waiting payloads.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
-/// Calls that may wait.
+/// Maximum number of waiting calls.
 const MAX_CALLS: usize = 64 * 1024;
 
 /// A store that answers one kind of query and writes nothing.
 #[derive(Debug)]
 struct Idle {
     queue: Arc<JournalQueue>,
-    /// States of the calls that were left at the end.
+    /// States of the calls that remained at the end.
     left: Mutex<Vec<State>>,
 }
 
@@ -112,7 +112,7 @@ fn new_call(arguments: ByteString) -> Begun {
     }
 }
 
-/// A call beyond the bound has no record, and is counted. In strict mode there is no bound.
+/// A call beyond the bound has no record, and is counted. Strict mode has no bound.
 #[test]
 fn calls_that_are_too_many_are_counted() {
     for (durability, dropped) in [(Durability::Relaxed, 2), (Durability::Strict, 0)] {
@@ -126,7 +126,7 @@ fn calls_that_are_too_many_are_counted() {
     }
 }
 
-/// A call whose arguments exceed the bound has a record without them.
+/// A call whose arguments exceed the bound has a record without arguments.
 #[test]
 fn payloads_that_are_too_much_are_counted() {
     let (journal, _) = journal(Durability::Relaxed);
@@ -139,7 +139,7 @@ fn payloads_that_are_too_much_are_counted() {
     assert_eq!(journal.depth(), (3, MAX_BYTES));
 }
 
-/// If a store hangs, only the latest records are missing.
+/// If the store hangs, a query returns without the latest records.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_write_is_read_all_the_same() {
     let (journal, _) = journal(Durability::Relaxed);
@@ -153,7 +153,7 @@ async fn a_store_that_does_not_write_is_read_all_the_same() {
     assert!(started_at.elapsed() >= WRITTEN_WITHIN);
 }
 
-/// The store ends when the queue is stopped, and waiting callers learn so then.
+/// The store ends after the queue is stopped, and its end answers waiting callers.
 #[tokio::test]
 async fn the_end_leaves_no_caller_waiting() {
     let (journal, store) = journal(Durability::Strict);

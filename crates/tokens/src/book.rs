@@ -1,4 +1,4 @@
-//! The tokens and sessions of one moment. Decides who may enter, by token and time.
+//! The tokens and sessions at one moment. Decides about access by token and time.
 
 use std::{
     fmt,
@@ -12,14 +12,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{TokenError, browsers::BrowserSession};
 
-/// Number of clients with a token. Each is compared with the token of a new connection.
+/// Maximum number of clients with a token. Each token is compared with that of a new connection.
 const MAX_CLIENTS: usize = 1000;
 
-/// Longest lifetime of a token: ten years. A token without an end has no lifetime.
+/// Maximum lifetime of a token: ten years. A token without an end has no lifetime.
 const MAX_LIFETIME_DAYS: u64 = 10 * 365;
 const MAX_LIFETIME: Duration = Duration::from_hours(MAX_LIFETIME_DAYS * 24);
 
-/// The SHA-256 of a token. A slow hash would not help: a token is 256 random bits, which cannot be guessed.
+/// The SHA-256 of a token. A slow hash has no benefit, because 256 random bits cannot be guessed.
 #[derive(Clone, Copy)]
 pub struct Fingerprint(pub(super) [u8; 32]);
 
@@ -35,7 +35,7 @@ impl PartialEq for Fingerprint {
     }
 }
 
-/// Compares in constant time, so that nothing can be guessed byte by byte.
+/// Compares in constant time, so that the time reveals no byte.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     let differing = one
         .iter()
@@ -50,13 +50,13 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// One client's token, as it is stored.
+/// The stored form of one client's token.
 #[derive(Clone, Debug)]
 pub struct ClientToken {
     pub name: ClientName,
     fingerprint: Fingerprint,
     pub created_at: SystemTime,
-    /// `None` means that the token does not expire.
+    /// `None` for a token that does not expire.
     pub expires_at: Option<SystemTime>,
 }
 
@@ -66,7 +66,7 @@ impl ClientToken {
     }
 }
 
-/// The bearer of a token, and the token's end.
+/// The bearer of a token, and the time at which the token expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub principal: Principal,
@@ -157,7 +157,7 @@ struct StoredToken {
     name: ClientName,
     sha256: String,
     created_unix_seconds: u64,
-    /// Always written and always required: without it a token would never expire.
+    /// Always written and always required. A missing time would mean that the token never expires.
     #[serde(deserialize_with = "Option::deserialize")]
     expires_unix_seconds: Option<u64>,
 }
@@ -194,7 +194,7 @@ pub fn seconds(time: SystemTime) -> u64 {
     since.as_secs()
 }
 
-/// The time of these seconds. A number that is too large counts as long ago.
+/// The time of these seconds since 1970. A number that is too large is read as 1970.
 pub fn moment(seconds: u64) -> SystemTime {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     time.unwrap_or(UNIX_EPOCH)

@@ -1,6 +1,6 @@
-//! Browser sessions: people who signed in on the web page. The browser has a secret in its cookie, which it
-//! sends to every port of the host, and a page key in storage that only our page can read. Mainstay stores
-//! the SHA-256 of both, and the end of the session.
+//! Browser sessions: people who signed in on the web page. The browser has a secret in its cookie,
+//! which the browser sends to every port of the host, and a page key in storage that only
+//! Mainstay's page can read. Mainstay stores the SHA-256 of both, and the end of the session.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,10 +10,11 @@ use mainstay_platform::hex;
 
 use super::book::{Book, Fingerprint, bytes, moment, seconds};
 
-/// Number of sessions, since a person has a few browsers. One more ends the oldest session.
+/// Maximum number of sessions, since a person has a few browsers. A further session ends the oldest
+/// one.
 const MAX_SESSIONS: usize = 64;
 
-/// Time that a browser stays signed in.
+/// Lifetime of a browser session.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
 
 /// One browser that is signed in.
@@ -29,14 +30,14 @@ impl BrowserSession {
         self.expires_at
     }
 
-    /// True if this is the key that the page got when it signed in.
+    /// True if this is the page key of the session.
     pub fn has_page_key(&self, key: &[u8]) -> bool {
         self.page_key == Fingerprint::new(key)
     }
 }
 
 impl Book {
-    /// The session of this secret, if there is one at this time.
+    /// The session with this secret, unless it has expired.
     pub fn session(&self, secret: &[u8], now: SystemTime) -> Option<&BrowserSession> {
         let fingerprint = Fingerprint::new(secret);
         let is_it = |session: &&BrowserSession| session.fingerprint == fingerprint;
@@ -75,7 +76,8 @@ impl Book {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredSessions {
-    /// The SHA-256 of the control token at the sign-in. Sessions end when the token is replaced in any way.
+    /// The SHA-256 of the control token at the sign-in. Any replacement of the token ends the
+    /// sessions.
     control_sha256: String,
     sessions: Vec<StoredSession>,
 }

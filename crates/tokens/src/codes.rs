@@ -1,4 +1,5 @@
-//! One-time codes to sign in and to download with a browser. They are in memory only, as digests.
+//! One-time codes for sign-ins and downloads with a browser. Only their digests are stored, in
+//! memory.
 
 use std::{
     collections::VecDeque,
@@ -7,16 +8,16 @@ use std::{
 
 use super::book::Fingerprint;
 
-/// Number of unused codes. One more invalidates the oldest.
+/// Maximum number of unused codes. A further code invalidates the oldest.
 const MAX_CODES: usize = 16;
 
-/// Time in which a code can be used to sign in.
+/// Lifetime of a code for a sign-in.
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// Time between answers to wrong codes, which slows down guessing.
+/// Time between answers to wrong codes, which slows down guesses.
 const BETWEEN_FAILURES: Duration = Duration::from_millis(100);
 
-/// Longest delay of such an answer. A right code is never delayed.
+/// Maximum delay of the answer to a wrong code. The answer to a right code is never delayed.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
@@ -45,7 +46,7 @@ impl Codes {
         });
     }
 
-    /// True if this code is valid. It is then used up.
+    /// True if this code is valid. Removes the code.
     pub fn take(&mut self, code: &[u8], now: Instant) -> bool {
         let fingerprint = Fingerprint::new(code);
         let found = self

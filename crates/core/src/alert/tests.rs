@@ -15,7 +15,7 @@ struct World {
 }
 
 impl World {
-    /// An alert with all kinds of events: down after 60 s, flapping at 3 losses within 600 s.
+    /// An alert on all kinds of events: down after 60 s, flapping after 3 losses within 600 s.
     fn new() -> Self {
         Self::with(|_| {})
     }
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Lets time pass up to this second. Calls the watch at its deadlines.
+    /// Advances the clock to this second, and calls the watch at each deadline.
     fn at(&mut self, second: u64) -> &mut Self {
         let until = self.start + Duration::from_secs(second);
         while let Some(due) = self.watch.deadline().filter(|due| *due <= until) {

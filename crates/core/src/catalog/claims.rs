@@ -1,5 +1,5 @@
-//! Claims: names and URIs that belong to a server, even if it does not offer them now. They never
-//! lead to another server.
+//! Claims: names and URIs that belong to a server, even while the server does not offer them. A
+//! claimed name never leads to another server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,17 +9,16 @@ use crate::{
     names::{NamedServer, ServerNames},
 };
 
-/// Largest number of former servers that are remembered, the latest ones. Mainstay is built for a
+/// Maximum number of former servers. The latest ones are retained. Mainstay is designed for a
 /// thousand servers.
 pub const MAX_FORMER: usize = 1000;
 
-/// Largest size of the names or URIs of one list that are remembered after the server dropped them,
-/// in bytes. The latest ones stay. The size is enough for more than twenty thousand names: all
-/// names of a stopped server fit, and a server that changes its list forever does not fill the
-/// memory.
+/// Maximum size of the dropped names or URIs of one list that are remembered, in bytes. The latest
+/// ones stay. More than twenty thousand names fit, so all names of a stopped server do. The memory
+/// for a server that changes its list forever is bounded.
 const MAX_GONE_BYTES: usize = 2 << 20;
 
-/// The cost of a name besides its bytes.
+/// Memory cost of a name besides its bytes.
 const ENTRY_BYTES: usize = 32;
 
 /// All present and former servers, and the items that present servers offered in this run.
@@ -33,7 +32,7 @@ pub struct Claims {
     gone: HashMap<ServerName, Gone>,
 }
 
-/// The keys in a server's lists that were offered earlier in this run, oldest first.
+/// The keys of a server's lists that were offered earlier in this run, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Gone([Vec<Box<str>>; ListKind::ALL.len()]);
 

@@ -78,8 +78,8 @@ impl ListKind {
     }
 }
 
-/// The cost of an item besides its text: its places in the lists and name tables of all profiles.
-/// It also limits lists of many tiny items.
+/// Memory cost of an item besides its text: its places in the lists and name tables of all
+/// profiles. The cost also limits lists of many tiny items.
 pub const ITEM_OVERHEAD: usize = 512;
 
 /// One tool, prompt, resource or template, on one line.
@@ -114,7 +114,7 @@ impl CatalogItem {
         self.key.len() + self.raw.len() + ITEM_OVERHEAD
     }
 
-    /// A string member, for surfaces that show a few of them.
+    /// The value of a string member.
     pub fn text(&self, member: &str) -> Option<String> {
         message::shown_member(&self.raw, member).map(std::borrow::Cow::into_owned)
     }
@@ -203,7 +203,7 @@ impl<'de> Visitor<'de> for Items {
     }
 }
 
-/// A short digest that differs if any of the parts does.
+/// A short digest that differs if any part differs.
 pub fn digest_of(parts: &[&str]) -> String {
     use std::fmt::Write as _;
     let mut hash = Sha256::new();

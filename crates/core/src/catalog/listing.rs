@@ -100,7 +100,7 @@ pub fn tools(
     (listing.seal(), table)
 }
 
-/// Removes a tool's promise about its results (JSON text).
+/// Removes `outputSchema` from a tool (JSON text).
 pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
     let mut changed = JsonObjectEditor::read(tool).unwrap_or_default();
     if changed.remove("outputSchema") {

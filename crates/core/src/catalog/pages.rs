@@ -1,7 +1,6 @@
-//! Pages of tools (MCP Apps): resources whose URIs begin with `ui://`. A tool names its page by a
-//! URI without a server, because a client of one server needs no more. If several servers have a
-//! page with the same URI, the URI does not identify the page. A page of another server must not
-//! show the tool's data.
+//! Pages of tools (MCP Apps): resources whose URIs begin with `ui://`. A tool refers to its page by
+//! a URI without a server name. If several servers have a page with the same URI, the URI does not
+//! identify the page. A page of another server must not show the tool's data.
 
 use std::collections::HashMap;
 
@@ -46,7 +45,7 @@ impl Pages {
         }
     }
 
-    /// Adds the pages that a tool names.
+    /// Adds the pages that a tool refers to.
     pub fn add_of_tool(&mut self, tool: &CatalogItem, server: &ServerName) {
         if memchr::memmem::find(tool.raw.as_bytes(), SCHEME.as_bytes()).is_none() {
             return;
@@ -54,7 +53,7 @@ impl Pages {
         let Some(meta) = member(&tool.raw, "_meta") else {
             return;
         };
-        // The members of the extension, of its draft, and of earlier clients.
+        // Member names of the extension, of its draft, and of earlier clients.
         let named = [
             member(meta, "ui").and_then(|ui| text_member(ui, "resourceUri")),
             text_member(meta, "ui/resourceUri"),

@@ -17,13 +17,13 @@ const SCHEME: &str = "mainstay";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Server(ItemTarget),
-    /// The URI belongs to this server, which does not offer it now, or to no server of the profile.
-    /// No other server may get the request.
+    /// The URI belongs to this server, which does not offer the URI now. `None` if the URI belongs
+    /// to no server of the profile. No other server may get the request.
     Absent(Option<ServerName>),
-    /// The URI is that of a page of each of these servers. None may get the request for another's
-    /// page.
+    /// Each of these servers has a page with the URI. No server may get a request for the page of
+    /// another server.
     Shared(Vec<ServerName>),
-    /// No list has the URI. Only the servers can find its owner.
+    /// No list has the URI. Only a request to the servers can find the owner.
     Unlisted,
 }
 
@@ -134,7 +134,7 @@ impl MergedResources {
         merged
     }
 
-    /// Finds the owner of a URI: by the listing, else by its address, else by the templates.
+    /// Finds the owner of a URI: in the listing, then by its address, then by the templates.
     pub fn owner(&self, uri: &str) -> Owner {
         if is_page(uri) {
             return self.page_owner(uri);
@@ -223,13 +223,13 @@ impl MergedResources {
     }
 }
 
-/// The address of a resource of this server. It belongs to no other server.
+/// The address of a resource of this server. No other server has the address.
 pub fn address(server: &ServerName, uri: &str) -> String {
     format!("{SCHEME}+{server}:{uri}")
 }
 
-/// Adds an item with its own URI. If the URI belongs to another server or looks like one of
-/// Mainstay's, the item gets its address.
+/// Adds an item under its own URI. If the URI belongs to another server or resembles one of
+/// Mainstay's URIs, the item gets its address.
 fn add(
     (listing, indexes): (&mut Listing, &mut HashMap<Box<str>, usize>),
     server: &ServerName,
@@ -246,7 +246,7 @@ fn add(
     indexes.insert(exposed, listing.targets.len() - 1);
 }
 
-/// True if a lenient reader would find Mainstay's scheme in the URI.
+/// True if a lenient parser would find Mainstay's scheme in the URI.
 fn is_ours(uri: &str) -> bool {
     let uri = uri.trim_start_matches(|c: char| !c.is_ascii_graphic());
     let (scheme, rest) = uri.split_at_checked(SCHEME.len()).unwrap_or_default();

@@ -10,13 +10,13 @@ use crate::era::{Capabilities, Eras, bounded_instructions};
 #[derive(Debug)]
 pub struct StoredCatalog {
     pub launch: String,
-    /// Digests of the client capabilities for which the server offered this.
+    /// Digests of the client capabilities for which the server offered this catalog.
     pub declared: Vec<String>,
     pub catalog: ServerCatalog,
     pub eras: Eras,
 }
 
-/// The reason that a text holds no catalog.
+/// The error of a text that holds no catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableCatalog {
     #[error("not a kept catalog")]
@@ -86,7 +86,7 @@ impl StoredCatalog {
     }
 }
 
-/// The JSON texts of the items. Each was read as JSON, so none is skipped.
+/// The JSON texts of the items. Each text was parsed earlier, so no item is skipped.
 fn raw(items: &[CatalogItem]) -> Vec<&RawValue> {
     items
         .iter()

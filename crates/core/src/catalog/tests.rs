@@ -1,4 +1,4 @@
-//! Merging: names, addresses, and the effect of profiles.
+//! Tests of merged catalogs: names, addresses, and the effect of profiles.
 
 use super::{resources::template_matches, *};
 use crate::ids::ProfileName;
@@ -62,7 +62,7 @@ fn with_tool(mut part: Part, tool: &str) -> Part {
     part
 }
 
-/// A page whose URI two servers have belongs to neither. Each page is reached by its address.
+/// A page URI of two servers belongs to neither server. Each page is reached by its address.
 #[test]
 fn a_page_of_two_servers_has_no_owner() {
     let page = "ui://app/main";
@@ -226,7 +226,7 @@ fn templates_claim_the_uris_they_can_produce() {
     assert_eq!(owner(&catalog, "y://9"), None);
 }
 
-/// A URI that one server offered never leads to another, whatever that one lists.
+/// A URI that one server offered never leads to another server, whatever the other server lists.
 #[test]
 fn a_uri_of_a_server_that_is_gone_is_nobody_elses() {
     let greedy = part(
@@ -389,6 +389,6 @@ fn a_page_is_read_as_far_as_is_wanted() {
         assert_eq!((found_keys.as_str(), found.is_cut), (keys, is_cut), "{max}");
         assert_eq!(found.next_cursor.as_deref(), Some(r#""d""#));
     }
-    // The rest of the text is checked as well: half a list is no list.
+    // The rest of the text is parsed as well: an incomplete list is an error.
     assert!(page(ListKind::Tools, r#"{"tools":[{"name":"a"},{"name":"#, 1).is_err());
 }

@@ -39,7 +39,7 @@ pub struct ToolFilter {
 /// A profile's edit of one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolEdit {
-    /// The full exposed name (`rename`). `naming` adds no prefix to it.
+    /// The full exposed name (`rename`), without the prefix of `naming`.
     pub name: Option<String>,
     pub description: Option<String>,
 }
@@ -98,7 +98,7 @@ impl ProfileConfig {
         any(&self.tools.allow) && !any(&self.tools.deny)
     }
 
-    /// The edit of a tool, for changes. It is created if it is missing.
+    /// The edit of a tool, for changes. A missing edit is created.
     pub fn edit_mut(&mut self, server: &ServerName, tool: &str) -> &mut ToolEdit {
         let tools = self.edits.entry(server.clone()).or_default();
         tools.entry(tool.into()).or_default()

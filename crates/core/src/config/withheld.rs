@@ -14,10 +14,10 @@ pub const ALL_TOOLS: &str = "*";
 /// The hint for a name with a `*`.
 pub const NO_PATTERNS: &str = "names are whole, without patterns";
 
-/// Largest number of names of one list that are reported.
+/// Maximum number of names of one list that are reported.
 const MAX_UNMATCHED: usize = 20;
 
-/// Largest number of tools that are searched for a similar name.
+/// Maximum number of tools that are searched for a similar name.
 const MAX_COMPARED: usize = 1000;
 
 /// The tools of a server that are hidden from clients, by their original names.
@@ -41,7 +41,7 @@ impl Withheld {
         self.disables(tool) || self.refuses_name(tool)
     }
 
-    /// True if the operator has disabled the tool, or allowed only others.
+    /// True if the operator disabled the tool, or allowed only other tools.
     pub fn disables(&self, tool: &str) -> bool {
         let is_allowed =
             |allowed: &[String]| allowed.binary_search_by(|name| (**name).cmp(tool)).is_ok();
@@ -49,8 +49,8 @@ impl Withheld {
             || !self.allowed.as_deref().is_none_or(is_allowed)
     }
 
-    /// Allows only these tools among those allowed so far. `*` stands for all. Gemini CLI accepts
-    /// arguments in parentheses after a name; they are ignored.
+    /// Allows only these tools among those allowed so far. `*` stands for all tools. Arguments in
+    /// parentheses after a name, as in Gemini CLI, are ignored.
     pub fn allow(&mut self, names: &[String]) {
         if names.iter().any(|name| name == ALL_TOOLS) {
             return;
@@ -68,7 +68,7 @@ impl Withheld {
         self.allowed = Some(allowed.into());
     }
 
-    /// The names that match none of these tools of a server, with one line of text each.
+    /// Describes the names that match none of these tools of a server, one line for each name.
     pub fn unmatched<'t>(&self, tools: impl Iterator<Item = &'t str>) -> Vec<String> {
         let lists = [
             ("disabledTools", &self.disabled[..]),
@@ -87,7 +87,7 @@ impl Withheld {
             for name in unknown.take(MAX_UNMATCHED) {
                 let short_name = shortened(name, LONGEST_NAME);
                 let mut line = format!("{list}: {short_name:?} is no tool of this server");
-                // A name as clients see it begins with the server's name.
+                // An exposed name begins with the server's name.
                 let original = name
                     .rsplit_once("__")
                     .map_or(name.as_str(), |(_, rest)| rest);
@@ -107,7 +107,7 @@ impl Withheld {
         lines
     }
 
-    /// True if only its name hides the tool. Such tools are reported.
+    /// True if only the tool's name hides the tool. Such tools are reported.
     pub fn refuses_name(&self, tool: &str) -> bool {
         self.strict_names && !names::is_strict(tool)
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 const ESCAPE: u8 = 0x1B;
 const BELL: u8 = 0x07;
 
-/// The longest sequence that is recognised, in bytes. A longer one counts as text.
+/// Maximum length of a recognised sequence, in bytes. A longer sequence counts as text.
 const MAX_LENGTH: usize = 4096;
 
 /// The length of the escape sequence at the beginning of a text.
@@ -58,7 +58,7 @@ pub fn length(text: &[u8]) -> Length {
                 None => unfinished,
             }
         }
-        // Others: intermediate bytes and one final byte, such as `ESC ( B`.
+        // Other sequences: intermediate bytes and one final byte, such as `ESC ( B`.
         Some(_) => {
             let body = &text[1..];
             let end = body.iter().position(|byte| !matches!(byte, 0x20..=0x2F));

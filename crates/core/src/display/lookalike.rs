@@ -8,7 +8,7 @@ use super::{Effect, effect};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookalike {
     pub character: char,
-    /// The ASCII character that it looks like.
+    /// The ASCII character that this character resembles.
     pub like: Option<char>,
 }
 
@@ -26,10 +26,9 @@ impl fmt::Display for Lookalike {
 /// Characters that a shell interprets within double quotes.
 const LIVE_IN_QUOTES: [char; 5] = ['"', '\\', '$', '`', '!'];
 
-/// Shows a word so that it can be pasted into a shell (POSIX or PowerShell): plain words unchanged,
-/// others quoted. The shell interprets nothing in it. Marks, invisible and similar characters are
-/// escaped, so that two different words never look the same. The shell does not read such an
-/// escaped word back as the original.
+/// Quotes a word for a shell (POSIX or PowerShell). Plain words stay unchanged. Marks, invisible
+/// and similar characters are escaped, so that two different words never look the same. A shell
+/// does not read such an escape back as the original.
 pub fn word(text: &str) -> String {
     let doubtful = lookalikes(text);
     let is_shown = |c: char| {
@@ -101,7 +100,7 @@ fn is_latin(c: char) -> bool {
     matches!(c, '\u{aa}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}')
 }
 
-/// The ASCII character that a character looks like (the common ones of Unicode's `confusables.txt`,
+/// The ASCII character that a character resembles (the common ones of Unicode's `confusables.txt`,
 /// <https://www.unicode.org/reports/tr39/>).
 fn looks_like(c: char) -> Option<char> {
     let code = u32::from(c);

@@ -15,7 +15,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 pub use lookalike::word;
 
-/// Largest number of marks on one letter that are shown unchanged. Living scripts need at most four
+/// Maximum number of marks on one letter that are shown unchanged. Living scripts need at most four
 /// (Hebrew with cantillation). Hundreds on one letter would cover the lines above and below.
 pub const MAX_MARKS: usize = 4;
 
@@ -58,13 +58,13 @@ enum Form {
 /// The effect of a character on a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// It has its own place.
+    /// The character has its own place.
     Shown,
-    /// It is drawn onto the character before it.
+    /// The character is drawn onto the previous character.
     Mark,
-    /// It selects the text or picture form of the symbol before it.
+    /// The character selects the text or picture form of the previous symbol.
     Form,
-    /// It is interpreted, or invisible.
+    /// The character is invisible, or an instruction to the terminal.
     Hidden,
 }
 
@@ -72,7 +72,7 @@ fn effect(c: char) -> Effect {
     match c {
         ' '..='~' => Effect::Shown,
         '\0'..='\u{9f}' => Effect::Hidden,
-        // Blanks of French and of Chinese text.
+        // Spaces of French and of Chinese text.
         '\u{a0}' | '\u{202f}' | '\u{3000}' => Effect::Shown,
         '\u{fe0e}' | '\u{fe0f}' => Effect::Form,
         // Letters and marks that are not drawn: joiners, fillers of Hangul, inherent vowels of
@@ -153,7 +153,7 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     out.into()
 }
 
-/// `\u{1b}`, or `\r` for the well-known carriage return.
+/// Escapes a character as `\u{1b}`, or as `\r` for the well-known carriage return.
 fn escaped(c: char) -> impl Iterator<Item = char> {
     let short = (c == '\r').then_some("\\r".chars());
     let long = short.is_none().then(|| c.escape_unicode());
@@ -163,7 +163,7 @@ fn escaped(c: char) -> impl Iterator<Item = char> {
         .chain(long.into_iter().flatten())
 }
 
-/// The characters before the present one.
+/// The characters before the current one.
 #[derive(Default)]
 struct PrecedingText {
     /// The last character with its own place.
@@ -173,9 +173,9 @@ struct PrecedingText {
 }
 
 impl PrecedingText {
-    /// Adds a character. Returns true if it may be shown unchanged after the previous ones. A mark
-    /// needs a base character of the text, so that it is not drawn onto Mainstay's, such as a
-    /// quotation mark before the text.
+    /// Adds a character. Returns true if the character may be shown unchanged after the previous
+    /// ones. A mark needs a base character of the same text. Otherwise a terminal would draw the
+    /// mark onto Mainstay's text, such as an opening quotation mark.
     fn accepts(&mut self, c: char) -> bool {
         let is_accepted = match effect(c) {
             Effect::Shown => {
@@ -205,11 +205,11 @@ impl PrecedingText {
     }
 }
 
-/// Largest part of a key or name from the file that is shown, in characters. A name is part of the
-/// path of everything below it, so a long one would be copied once for each member.
+/// Maximum length of a key or name in a message, in characters. The paths of all members contain
+/// the name, so a long name would be copied once for each member.
 pub const LONGEST_NAME: usize = 64;
 
-/// The beginning of a text, if it has more than `most` characters.
+/// Shortens a text to its first `most` characters.
 pub fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),

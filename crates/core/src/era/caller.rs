@@ -9,15 +9,14 @@ use super::{
 };
 use crate::message::{self, JsonObjectEditor, Method, Span, meta::CLIENT_CAPABILITIES};
 
-/// The client of a call, as its session describes it, or as the request does if there is no
-/// session.
+/// The client of a call, as described by its session, or by the request if there is no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub revision: Revision,
     pub capabilities: Arc<ClientCapabilities>,
     /// `clientInfo`, as JSON text.
     pub client_info: Option<Arc<str>>,
-    /// The least severe log messages that the client asks for.
+    /// Minimum severity of the log messages that the client requests.
     pub log_level: Option<LogLevel>,
 }
 
@@ -82,7 +81,7 @@ impl Caller {
         self.revision.era()
     }
 
-    /// This caller with the tasks extension, as servers see it. Mainstay polls the tasks for it.
+    /// This caller with the tasks extension, as servers see the caller. Mainstay polls the tasks.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
         Self {
@@ -111,19 +110,21 @@ impl Caller {
     }
 }
 
-/// Largest `clientInfo` that is stored unchanged, in bytes. No real client sends more.
+/// Maximum size of a `clientInfo` that is stored unchanged, in bytes. No real client sends more.
 const PLAIN_INFO: usize = 256;
 
-/// Limits for a larger `clientInfo`, in bytes. Records and logs show its name to people.
+/// Maximum size of the name in a larger `clientInfo`, in bytes. Records and logs show the name to
+/// people.
 const MAX_NAME: usize = 128;
 const MAX_VERSION: usize = 64;
 /// Limit with members that are never shown, such as a description or icons.
 const MAX_INFO: usize = 4 * 1024;
 
-/// Largest capabilities of a client, in bytes. They are stored as long as its session.
+/// Maximum size of a client's capabilities, in bytes. They are stored as long as the session lives.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
-/// Largest `initialize`, in bytes. It is stored for the isolated sessions of the client.
+/// Maximum size of an `initialize`, in bytes. The message is stored for the isolated sessions of
+/// the client.
 const MAX_INITIALIZE: usize = 64 * 1024;
 
 /// The part of an `initialize` that is too large.

@@ -24,7 +24,7 @@ pub struct Capabilities {
     pub tools_changed: bool,
     pub prompts_changed: bool,
     pub resources_changed: bool,
-    /// The extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
+    /// The tasks extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
     pub tasks: bool,
 }
 
@@ -48,11 +48,12 @@ impl Capabilities {
     }
 }
 
-/// Largest `instructions` of a server, in bytes. The answer to every client's `initialize` joins
-/// those of all servers of a profile, and models read them. A longer text would not help.
+/// Maximum size of a server's `instructions`, in bytes. The answer to a client's `initialize` joins
+/// the instructions of all servers of a profile, and models read them. A longer text would not
+/// help.
 pub const MAX_INSTRUCTIONS: usize = 64 * 1024;
 
-/// Largest name and largest version of a server, in bytes.
+/// Maximum size of a server's name or version, in bytes.
 const MAX_WORD: usize = 256;
 
 /// Cuts a server's instructions at [`MAX_INSTRUCTIONS`].
@@ -63,9 +64,9 @@ pub fn bounded_instructions(text: String) -> String {
 /// The relevant parts of a server's answer to `initialize` or `server/discover`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// The revision to use from now on. After `initialize` it is the server's choice. After
-    /// `server/discover` it is the latest of `supported`; if that is a legacy one, `initialize`
-    /// follows.
+    /// The revision to use from now on. After `initialize`, this is the server's choice. After
+    /// `server/discover`, this is the latest of `supported`. If the latest revision is a legacy
+    /// one, `initialize` follows.
     pub revision: Revision,
     /// The revisions that the server is known to support, in its order.
     pub supported: Vec<Revision>,
@@ -154,7 +155,7 @@ pub struct ClientCapabilities {
     pub elicitation: bool,
     pub elicitation_url: bool,
     pub roots: bool,
-    /// The extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
+    /// The tasks extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
     pub tasks: bool,
 }
 
@@ -221,7 +222,7 @@ impl ClientCapabilities {
         self.sampling || self.elicitation || self.elicitation_url || self.roots
     }
 
-    /// The accepted questions as bits. They are stored where the JSON text is not.
+    /// The accepted questions as bits, for places that do not store the JSON text.
     pub fn bits(&self) -> u8 {
         let answers = [
             self.sampling,
@@ -379,7 +380,7 @@ fn with_tasks(capabilities: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A server's name may hold half a character.
+    /// The name of a server may contain half a surrogate pair.
     #[test]
     fn a_greeting_with_half_a_character_is_read() {
         let greeting = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"a\ud800","version":"1"},"x":1e400}"#;

@@ -10,8 +10,8 @@ use super::{
 use crate::message::{JsonObjectEditor, meta::SERVER_INFO};
 
 /// Translates a legacy server's result of `initialize` (JSON text) to the result of
-/// `server/discover`. It lists every revision that Mainstay supports, because Mainstay translates.
-/// Clients must not cache the result, because the server may be replaced.
+/// `server/discover`. The result lists every revision that Mainstay supports, because Mainstay
+/// translates. The result forbids caching, because the server may be replaced.
 pub fn from_initialize(result: &str) -> String {
     let greeting = JsonObjectEditor::read(result).unwrap_or_default();
     let versions = json!(supported_versions()).to_string();

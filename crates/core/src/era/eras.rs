@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Era, Revision};
 
-/// For each era, true if a server supports it and `None` if that is unknown. The sources are the
+/// For each era: true if a server supports the era, `None` if that is unknown. The sources are the
 /// pinned revision, the server's own statements, and the outcome of `initialize`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -46,7 +46,7 @@ impl Eras {
         }
     }
 
-    /// The era to try first. `None` if it must be found out.
+    /// The era to try first. `None` if a probe must find the era.
     pub fn first(self) -> Option<Era> {
         match self.modern {
             Some(true) => Some(Era::Modern),

@@ -1,6 +1,6 @@
 //! Headers that repeat a request's body, so that intermediaries can route without reading the body
-//! (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243). Mainstay reads the body.
-//! It compares inbound headers with it and makes outbound headers from it.
+//! (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243). Mainstay compares
+//! inbound headers with the body, and derives outbound headers from the body.
 
 mod param;
 mod value;
@@ -20,8 +20,8 @@ pub const NAME: &str = "mcp-name";
 /// The prefix of a parameter's header.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
-/// Sent by a front of Mainstay (`mainstay connect`). It forwards messages from stdio, whose clients
-/// repeat no tool parameter in a header.
+/// The header of a front of Mainstay (`mainstay connect`). A front forwards messages of stdio
+/// clients, which repeat no tool parameter in a header.
 pub const FRONT: &str = "mainstay-front";
 
 /// The member of `params` that `Mcp-Name` repeats.
@@ -34,8 +34,8 @@ fn name_member(method: Method) -> Option<&'static str> {
     }
 }
 
-/// The standard headers of a request to a modern server. [`values`] makes those of a tool's
-/// parameters. `named` finds a string member of `params`.
+/// The standard headers of a request to a modern server. [`values`] returns the headers of a tool's
+/// parameters. `named` returns a string member of `params`.
 pub fn standard<'a>(
     method: &str,
     named: impl FnOnce(&'static str) -> Option<Cow<'a, str>>,
@@ -101,7 +101,7 @@ impl<'a> InboundHeaders<'a> {
         }
     }
 
-    /// The value of a header, as text that is not decoded yet.
+    /// The value of a header, before decoding.
     fn get(&self, name: &str) -> Result<Option<&'a str>, HeaderMismatch> {
         let mut named = self.headers.iter().filter(|(header, _)| *header == name);
         let Some((_, value)) = named.next() else {
@@ -123,7 +123,7 @@ impl<'a> InboundHeaders<'a> {
             .transpose()
     }
 
-    /// Compares the standard headers with a request's body. `named` finds a string member of its
+    /// Compares the standard headers with a request's body. `named` returns a string member of its
     /// `params`. `version` is the version in its `_meta`.
     pub fn check<'b>(
         &self,
@@ -147,7 +147,7 @@ impl<'a> InboundHeaders<'a> {
         let header = self.decoded(NAME)?;
         match (header, named(member)) {
             (None, None) => Ok(()),
-            // Only the extension demands this header; the core specification does not know it.
+            // Only the extension requires this header. The core specification does not define it.
             (None, Some(_)) if member == "taskId" => Ok(()),
             (None, Some(_)) => Err(HeaderMismatch::Missing(NAME.to_owned())),
             (Some(header), Some(body)) if header == body => Ok(()),

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::message::{self, InvalidParams, JsonObjectEditor, Method, meta::SUBSCRIPTION_ID};
 
-/// Largest number of resources and tasks in one stream, and of their bytes. They are stored as long
-/// as the stream lives.
+/// Maximum number of resources and tasks in one stream, and maximum size of their names in bytes.
+/// They are stored as long as the stream lives.
 const MAX_NAMED: usize = 1000;
 const MAX_NAMED_BYTES: usize = 1024 * 1024;
 
@@ -70,7 +70,8 @@ impl ListenFilter {
             } else {
                 Vec::new()
             },
-            // Only legacy servers come here. They have no tasks of the extension (SEP-2663).
+            // Only a filter for a legacy server comes here. Legacy servers have no tasks of the
+            // extension (SEP-2663).
             tasks: Vec::new(),
         }
     }
@@ -126,7 +127,7 @@ pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// A notification of the stream whose request had this id. `_meta` carries the id. `params` and
+/// A notification of the stream whose request had this id, with the id in `_meta`. `params` and
 /// `id` are JSON texts.
 pub fn tagged(method: Method, params: &str, id: &str) -> String {
     let mut params = JsonObjectEditor::read(params).unwrap_or_default();

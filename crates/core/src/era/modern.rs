@@ -108,7 +108,7 @@ pub fn supported_versions() -> Vec<&'static str> {
     versions(|_| true)
 }
 
-/// The versions that a modern request may name. Those with a session are left to the handshake.
+/// The versions that a modern request may name. Versions with a session require the handshake.
 fn stateless_versions() -> Vec<&'static str> {
     versions(|revision| revision.era() == Era::Modern)
 }
@@ -121,8 +121,8 @@ fn versions(is_listed: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
         .collect()
 }
 
-/// Reads the `_meta` of a request. [`RequestMeta::revision`] checks the version later, because the
-/// headers are checked before it.
+/// Reads the `_meta` of a request. [`RequestMeta::revision`] checks the version later, after the
+/// headers.
 pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMeta<'a>, BadMeta> {
     let meta = message::meta::raw(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
     let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;

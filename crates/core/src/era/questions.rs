@@ -46,7 +46,7 @@ pub struct InputRequest {
 }
 
 impl InputRequest {
-    /// Reads a legacy server's request (JSON text). `None` if it is none of the three.
+    /// Reads a legacy server's request (JSON text). `None` for any other method.
     pub fn from_request(request: &str) -> Option<Self> {
         let mut question = Self::read(request)?;
         if let Some(mut params) = JsonObjectEditor::read(&question.params) {
@@ -117,8 +117,8 @@ impl InputRequest {
     }
 
     /// The entry in `inputResponses` for a question that the client answered with an error, because
-    /// `inputResponses` cannot hold errors. `None` if there is no such entry: then the call has
-    /// failed.
+    /// `inputResponses` cannot hold errors. `None` if no entry means a refusal, so that the call
+    /// fails.
     pub fn unanswered(&self) -> Option<&'static str> {
         (self.method == Method::Elicit).then_some(r#"{"action":"cancel"}"#)
     }
@@ -157,7 +157,7 @@ fn single_blocks(params: &JsonObjectEditor<'_>) -> Option<String> {
 pub struct InputRequired {
     /// The questions by the server's keys, in its order.
     pub requests: Vec<(String, InputRequest)>,
-    /// `requestState` as JSON text, with its quotes. Only the server reads it.
+    /// `requestState` as JSON text, with its quotes. Only the server interprets the state.
     pub state: Option<Box<str>>,
 }
 

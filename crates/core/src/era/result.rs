@@ -57,8 +57,8 @@ pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, st
     }
 }
 
-/// Before 2026-07-28 `structuredContent` is an object. Any other value is removed; it becomes a
-/// text if there is no content.
+/// Removes a `structuredContent` that is no object, which revisions before 2026-07-28 do not
+/// define. If there is no content, the value becomes a text.
 fn plain_structure(result: &mut JsonObjectEditor<'_>) -> bool {
     let Some(structure) = result.get("structuredContent") else {
         return false;
@@ -171,8 +171,8 @@ pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
 }
 
 /// Translates a modern `error` (JSON text) for a legacy client. Legacy revisions have a code for a
-/// missing resource. `uri` is the requested one; the error concerns it only if `data` repeats it.
-/// Codes that legacy revisions do not define become an internal error.
+/// missing resource. `uri` is the requested URI. The error concerns this URI only if `data` repeats
+/// it. Codes that legacy revisions do not define become an internal error.
 pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
         Some(code::INVALID_PARAMS) if method == Method::ResourcesRead => {

@@ -8,8 +8,8 @@
 use super::{Revision, code};
 use crate::message::{self, Span};
 
-/// The revision to try next after those in `tried` were refused. `words` is the text of the last
-/// refusal. `None` if the text is not about the revision, or no revision is left.
+/// The revision to try next after the servers refused those in `tried`. `words` is the text of the
+/// last refusal. `None` if the text is not about the revision, or no revision is left.
 pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
     let is_open = |revision: &Revision| !tried.contains(revision);
     let named = |revision: &Revision| words.contains(revision.as_str());
@@ -32,8 +32,8 @@ pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
     newest_first.next()
 }
 
-/// The revision in these `initialize` parameters (JSON text), or the latest if it is unknown.
-/// `None` if they name none.
+/// The revision in these `initialize` parameters (JSON text), or the latest if the revision is
+/// unknown. `None` without a revision.
 pub fn requested_revision(params: &str) -> Option<Revision> {
     let requested = message::text_member(params, "protocolVersion")?;
     Some(Revision::parse(&requested).unwrap_or(Revision::LATEST))
@@ -74,7 +74,7 @@ mod tests {
                 r#"{"code":-32602,"message":"Invalid params"}"#,
                 Some(Revision::V2025_06_18),
             ),
-            // The server supports no revision that opens with `initialize`.
+            // A server without any revision that opens with `initialize`.
             (
                 r#"{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"]}}"#,
                 None,

@@ -23,8 +23,7 @@ pub const ID: &str = "taskId";
 /// The result type of a task.
 const TASK: &str = "task";
 
-/// Time between two polls of a task that names no interval, and the bounds for an interval that it
-/// names.
+/// Poll interval of a task without its own interval, and the bounds of a task's own interval.
 const POLL: Duration = Duration::from_secs(1);
 const SHORTEST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(30);
@@ -62,7 +61,8 @@ pub fn id(object: &str) -> Option<Cow<'_, str>> {
     message::text_member(object, ID)
 }
 
-/// True if `params` (JSON text) name two tasks. Two readers must not see different tasks.
+/// True if `params` (JSON text) contain two task ids. Otherwise two readers could see different
+/// tasks.
 pub fn is_doubled(params: &str) -> bool {
     JsonObjectEditor::read(params).is_some_and(|params| params.count(ID) > 1)
 }

@@ -10,8 +10,8 @@ use crate::{
     lifecycle::{SessionState, SessionStatus},
 };
 
-/// Number of attempts at the beginning of an outage that are announced, and the interval at which
-/// later ones are. The counters in the status are always current.
+/// Number of attempts that are announced one by one at the beginning of an outage. Later attempts
+/// are announced at an interval. The counters in the status are always current.
 const ANNOUNCED_ATTEMPTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_mins(10);
 
@@ -22,9 +22,9 @@ pub struct Observer {
     state: SessionState,
     epoch: Epoch,
     degraded: bool,
-    /// The server is down because the operator wants it, and that has been announced.
+    /// True if the server is down as the operator asked, and that has been announced.
     at_rest: bool,
-    /// The server was up until the session of this attempt was lost or replaced.
+    /// The attempt whose session was lost or replaced. The server was up until then.
     lost: Option<Epoch>,
     /// The latest attempt whose beginning was noticed.
     starting: Epoch,
@@ -73,8 +73,8 @@ impl Observer {
             let is_announced = match status.state {
                 SessionState::Connecting => true,
                 SessionState::Reconnecting => self.retries.is_followed_by(status.epoch),
-                // A server that refuses Mainstay is retried many times. These attempts are not
-                // announced.
+                // Mainstay retries a server that refuses its credentials many times. These attempts
+                // are not announced.
                 _ => false,
             };
             events.extend(is_announced.then_some(EventKind::ServerStarting {}));
@@ -96,8 +96,7 @@ impl Observer {
                 }
             }
             SessionState::Stopping | SessionState::Disconnected if is_intended(status) => {
-                // If a server is stopped or removed while it reconnects, nothing else announces
-                // that.
+                // No other event announces the stop or removal of a server that reconnects.
                 if !self.at_rest && !was_up {
                     events.push(EventKind::ServerDisconnected {
                         was_intentional: true,
@@ -142,8 +141,8 @@ impl Observer {
     }
 }
 
-/// True if the operator wanted the server to go down. Otherwise the status has the reason of the
-/// loss, or an attempt is already under way.
+/// True if the operator caused the end of the session. Otherwise the status contains the reason of
+/// the loss, or an attempt is already under way.
 fn is_intended(status: &SessionStatus) -> bool {
     match status.state {
         SessionState::Stopping | SessionState::Connecting => true,

@@ -1,5 +1,5 @@
-//! The events that follow from statuses: the courses in docs/dev/requirements.md, "Events", and
-//! random histories.
+//! Tests of the events that follow from statuses: the courses in docs/dev/requirements.md,
+//! "Events", and random histories.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ impl Server {
         server
     }
 
-    /// Waits for the deadline of the lifecycle, and steps.
+    /// Advances the clock to the deadline of the lifecycle, and steps.
     fn due(&mut self) -> Option<Effect> {
         self.now = self.life.deadline(&self.policy).expect("a deadline");
         self.is(Happening::Tick)
@@ -88,7 +88,7 @@ fn line(kind: &EventKind) -> String {
     )
 }
 
-/// I1, I2, I3, G19: several triggers of one loss make one event.
+/// I1, I2, I3, G19: several triggers of one loss cause one event.
 #[test]
 fn a_loss_is_told_once_then_its_attempts_then_its_end() {
     let mut server = Server::up();
@@ -117,8 +117,8 @@ fn a_loss_is_told_once_then_its_attempts_then_its_end() {
     );
 }
 
-/// There is one event for each attempt whose turn has come. In a long outage there are no more of
-/// them than of its failures.
+/// Each attempt whose turn has come causes one event. A long outage announces no more attempts than
+/// failures.
 #[test]
 fn an_attempt_that_begins_is_told_once() {
     const STARTING: &str = "server_starting {}";
@@ -178,7 +178,7 @@ fn a_first_attempt_that_fails_is_no_loss() {
     );
 }
 
-/// I9, also for a server that is up.
+/// I9: also for a server that is up.
 #[test]
 fn an_operators_stop_is_intentional_and_told_once() {
     let stopped = [r#"server_disconnected {"wasIntentional":true}"#];
@@ -199,7 +199,6 @@ fn an_operators_stop_is_intentional_and_told_once() {
     assert_eq!(server.new_events(), ["server_connected {}"]);
 }
 
-/// I10
 #[test]
 fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
     let mut server = Server::up();
@@ -218,7 +217,7 @@ fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
     );
 }
 
-/// E11: the attempt that follows at once does not come from the operator.
+/// E11: the operator did not cause the immediate attempt after an expired session.
 #[test]
 fn an_expired_session_is_a_loss() {
     let mut server = Server::up();
@@ -278,7 +277,6 @@ fn a_long_outage_is_told_ever_less() {
     }
 }
 
-/// I4, I5, H6
 #[test]
 fn health_is_told_when_it_turns() {
     let mut server = Server::up();
@@ -318,7 +316,6 @@ fn lists_that_do_not_differ_are_no_event() {
     assert_eq!((added.len(), count), (MAX_NAMES, 1000));
 }
 
-/// I13
 #[test]
 fn ids_sort_as_text_and_never_go_back() {
     let now = 1_764_074_096_789;
@@ -337,7 +334,7 @@ fn ids_sort_as_text_and_never_go_back() {
     }
 }
 
-/// An event on the wire is read back unchanged, with the name that is added to it.
+/// An event in its wire format is parsed back unchanged, with the server's name added.
 #[test]
 fn events_are_read_as_they_were_written() {
     let kinds = [
@@ -365,7 +362,7 @@ fn events_are_read_as_they_were_written() {
 enum Act {
     Operator(Happening),
     Report(SessionReport),
-    /// The driver steps this long after the deadline.
+    /// A step of the driver, this long after the deadline.
     Due(u64),
 }
 
@@ -398,7 +395,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// The events alone show if a server is up, and the reason if it is not.
+    /// The events alone show if a server is up, and the reason if the server is down.
     #[test]
     fn events_tell_the_truth_over_any_history(
         acts in prop::collection::vec(act(), 1..120),
@@ -450,7 +447,7 @@ proptest! {
             let status = server.life.status(&server.policy);
             prop_assert_eq!(up, status.state == SessionState::Connected);
             prop_assert_eq!(ill, status.is_degraded());
-            // The next event after a loss is known as soon as the next attempt is.
+            // The event after a loss is announced as soon as the next attempt is planned.
             if status.next_retry.is_some() || status.state == SessionState::Failed {
                 prop_assert!(down_again, "lost, and not a word of what follows");
             }

@@ -1,4 +1,4 @@
-//! Verdicts from evidence, for each policy.
+//! Tests of verdicts from evidence, for each policy.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn policy(action: HealthAction, threshold: u32) -> HealthPolicy {
     }
 }
 
-/// The verdicts after `count` such outcomes, one each second.
+/// The verdicts after this outcome occurred `count` times, once a second.
 fn verdicts(policy: &HealthPolicy, outcome: &ProbeOutcome, count: u32) -> Vec<HealthVerdict> {
     let start = Instant::now();
     let mut tally = Tally::new(start);
@@ -30,7 +30,8 @@ const LATE: ProbeOutcome = ProbeOutcome::Unanswered(None);
 const KEEP: HealthVerdict = HealthVerdict::Keep;
 const RECONNECT: HealthVerdict = HealthVerdict::Reconnect;
 
-/// Y2: a server that answers late is degraded, not dead. A message from it restores it (H6).
+/// Y2: a server that answers late is degraded, and not reconnected. A message from the server
+/// restores its health (H6).
 #[test]
 fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -78,8 +79,8 @@ fn fault(kind: FaultKind) -> Fault {
 }
 
 /// A fault in place of an answer leads to a reconnect at the threshold if the connection was cut,
-/// or if the policy says so. With `verify` it does so once the server was degraded and then probed
-/// once more.
+/// or if the policy reconnects at the threshold. With `verify`, the reconnect follows only if the
+/// server was degraded and another probe also failed.
 #[test]
 fn what_is_no_answer_of_the_protocol_leads_to_a_new_connection() {
     let check = |action, kind, expected: [HealthVerdict; 4]| {
@@ -129,7 +130,7 @@ fn verify_asks_once_more_at_once() {
     assert_eq!(tally.loss(), Loss::Disconnected("HTTP 503".to_owned()));
 }
 
-/// The reason of an unreachable server says once that it is unreachable.
+/// The reason of an unreachable server contains "unreachable" once.
 #[test]
 fn an_unreachable_server_is_said_to_be_that_once() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -144,8 +145,7 @@ fn an_unreachable_server_is_said_to_be_that_once() {
     assert_eq!(tally.loss().to_string(), "cannot connect: refused");
 }
 
-/// Failed calls count like failed probes, and make a probe due at once. A message forgives all of
-/// them.
+/// Failed calls count like failed probes, and make a probe due at once. A message resets the count.
 #[test]
 fn calls_that_fail_in_a_row_degrade_a_server() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -173,8 +173,8 @@ fn calls_that_fail_in_a_row_degrade_a_server() {
     }
 }
 
-/// Calls alone lead to a reconnect only if they have failed for as long as a probe may take,
-/// however many failed in one moment.
+/// Calls alone cause a reconnect only after they failed for as long as a probe may take. The number
+/// of failures in one moment does not matter.
 #[test]
 fn calls_that_fail_in_one_moment_are_no_evidence() {
     for (action, kind) in [
@@ -281,8 +281,8 @@ fn h2_a_success_between_begins_the_count_anew() {
     assert_eq!(tally.judge(LATE, start + SECOND * 6, &policy), RECONNECT);
 }
 
-/// "One failed probe removes a server": even with a threshold of one, a late answer alone does not.
-/// An error message of the server does, and so does a hang.
+/// "One failed probe removes a server": even with a threshold of one, a late answer alone causes no
+/// reconnect. An error message of the server causes one, and so does a hang.
 #[test]
 fn a_threshold_of_one_takes_more_than_a_late_answer() {
     let policy = HealthPolicy {
@@ -298,8 +298,7 @@ fn a_threshold_of_one_takes_more_than_a_late_answer() {
     }
 }
 
-/// A hang is hard evidence when the server has no excuse left. Only a policy that never reconnects
-/// ignores it.
+/// A hang without an excuse is hard evidence. Only a policy that never reconnects ignores it.
 #[test]
 fn a_hang_takes_silence_and_the_absence_of_every_excuse() {
     let start = Instant::now();
@@ -374,8 +373,8 @@ fn h5_the_interval_varies_by_its_jitter() {
     assert!(most <= Some(&(SECOND * 132)) && most > Some(&(SECOND * 131)));
 }
 
-/// The reason for refused calls stays as long as they are refused. A failed call does not replace
-/// it.
+/// The reason for refused calls stays as long as calls are refused. A failed call does not replace
+/// the reason.
 #[test]
 fn the_reason_of_a_stall_stays() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -397,7 +396,7 @@ fn the_reason_of_a_stall_stays() {
 }
 
 /// A server that answers every probe and fails every call is degraded, and keeps its session. Only
-/// an answered call ends that, however long ago the last failure was.
+/// an answered call restores its health, however long ago the last failure was.
 #[test]
 fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
     let (policy, start) = (policy(HealthAction::Reconnect, 3), Instant::now());
@@ -417,7 +416,7 @@ fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
         assert_eq!(health.degraded, calls >= 3, "{calls}");
         assert_eq!(health.failing_calls.is_some(), calls >= 3, "{calls}");
     }
-    // A day without a call, in which all probes are answered.
+    // A day without calls, with an answer to each probe.
     for minute in 1..=24 * 60 {
         let now = start + SECOND * (60 * minute);
         assert_eq!(tally.judge(answer(), now, &policy), KEEP);
@@ -440,12 +439,12 @@ fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
     let found = (health.degraded, health.failures, health.last_error);
     assert_eq!(found, (false, 0, None));
     assert_eq!(health.failing_calls, None);
-    // Later failures are counted anew.
+    // The count of later failures begins at zero.
     tally.calls_failed_in_row(failing(2, 14), start + SECOND * 90_001);
     assert!(!tally.health(&policy).degraded);
 }
 
-/// A probe may wait for others, within the variation of the interval.
+/// A probe may be delayed for others, within the variation of the interval.
 #[test]
 fn a_probe_that_waits_for_others_keeps_to_its_interval() {
     let start = Instant::now();
@@ -462,7 +461,7 @@ fn a_probe_that_waits_for_others_keeps_to_its_interval() {
             assert!((silence - 30.0 * (1.0 + jitter)).abs() < 0.001, "{silence}");
         }
     }
-    // A probe after a doubt does not wait.
+    // A probe after a doubt is never delayed.
     tally.doubt(start);
     assert_eq!(tally.leeway(&HealthPolicy::default(), 7), Duration::ZERO);
 }

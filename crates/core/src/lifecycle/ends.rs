@@ -1,15 +1,15 @@
-//! Decides after the end of a session or an attempt: a new attempt at once, after a wait, or none.
+//! Decides on the next attempt after the end of a session or an attempt: at once, after a wait, or
+//! never.
 
 use std::time::{Duration, Instant};
 
 use super::{DownReason, InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then};
 
-/// A waiting call brings an attempt forward, but keeps this distance from the beginning of the last
-/// one. A session that lived for less time proves nothing.
+/// Minimum distance between the beginnings of two attempts, even if a waiting call brings the
+/// second one forward. A session with a shorter life proves nothing.
 pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
-/// The longest `Retry-After` that is respected. A server that asks for more is tried after this
-/// time.
+/// Maximum `Retry-After` that is respected. A server with a longer one is tried after this time.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// The effect of a loss on the budget of attempts.
@@ -17,8 +17,8 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 enum Charge {
     Counted,
     Free,
-    /// Free, because a call brought the attempt forward. The attempt that the policy planned is
-    /// still due, at this time.
+    /// Free, because a call brought the attempt forward. The attempt of the policy stays due at
+    /// this time.
     Early(Instant),
 }
 
@@ -41,8 +41,8 @@ impl Lifecycle {
         }
     }
 
-    /// Handles the crash of a session that was up. Calls that are refused from now on have caused
-    /// `crashes` crashes, including this one. None of these crashes counts.
+    /// Handles the crash of a session that was up. `crashes` is the number of crashes, including
+    /// this one, caused by calls that are refused from now on. None of these crashes counts.
     pub(super) fn poisoned(
         mut self,
         loss: Loss,
@@ -94,15 +94,15 @@ impl Lifecycle {
         if uptime >= ATTEMPT_SPACING {
             self.reopened_expired = false;
         }
-        // If the server forgot the session, open a new one without a wait, but only once in a row,
-        // even where every loss is forgiven on connect.
+        // A server that forgot the session gets a new one without a wait, but only once in a row,
+        // even if the policy forgives every loss on connect.
         if loss == Loss::SessionExpired && self.attempt() == 0 && !self.reopened_expired {
             self.losses = 1;
             self.reopened_expired = true;
             self.last_loss = Some(loss);
             return self.open(None, now);
         }
-        // Calls bring attempts forward, but spend the budget no faster than the policy would.
+        // Calls bring attempts forward, but do not spend the budget faster than the policy does.
         let is_first = *self.budget(&loss, policy).0 == 0;
         let early = planned.filter(|planned| now < *planned && !is_first);
         self.retry(
@@ -113,7 +113,7 @@ impl Lifecycle {
         )
     }
 
-    /// The counter for this kind of loss, and the largest number of such losses in a row.
+    /// The counter for this kind of loss, and the maximum number of such losses in a row.
     fn budget(&mut self, loss: &Loss, policy: &Policy) -> (&mut u32, Option<u32>) {
         let is_crash =
             matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
@@ -164,7 +164,8 @@ impl Lifecycle {
         Some(self.last_attempt_at? + spacing)
     }
 
-    /// Time before which no call starts an attempt, because the server has just refused Mainstay.
+    /// Time before which no call starts an attempt, because the server has just refused the
+    /// credentials.
     pub(super) fn calls_from(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),

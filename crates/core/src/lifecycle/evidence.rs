@@ -49,8 +49,8 @@ impl Lifecycle {
         self.judged(verdict, now, policy)
     }
 
-    /// Carries out the verdict. A fault that may pass does not end a session that only a person
-    /// could open again.
+    /// Carries out the verdict. A temporary fault does not end a session that only a person could
+    /// open again.
     fn judged(self, verdict: HealthVerdict, now: Instant, policy: &Policy) -> Step {
         let (
             HealthVerdict::Reconnect,

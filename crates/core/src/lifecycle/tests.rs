@@ -1,5 +1,5 @@
-//! The lifecycle of a session, step by step: exact courses, the timings of every preset, the words
-//! of every surface, and invariants of random histories.
+//! Tests of the lifecycle of a session, step by step: exact courses, the timings of every preset,
+//! the words of every surface, and invariants of random histories.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -51,7 +51,7 @@ fn steady(preset: Preset) -> Policy {
     policy
 }
 
-/// A session with its own clock, which moves only when the test says so. Times are in milliseconds.
+/// A session with its own clock, which only the test advances. Times are in milliseconds.
 struct Course {
     life: Lifecycle,
     policy: Policy,
@@ -117,7 +117,7 @@ impl Course {
         Some(u64::try_from(left).expect("a short wait"))
     }
 
-    /// Waits for the deadline, and steps.
+    /// Advances the clock to the deadline, and steps.
     fn tick(&mut self) -> Option<Effect> {
         self.wait(self.due().expect("something is due"));
         self.step(Event::Tick)

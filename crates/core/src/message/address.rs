@@ -33,12 +33,12 @@ pub enum Reference<'a> {
     Resource(Text<'a>),
 }
 
-/// A member of `params` that does not have the type that MCP demands (JSON-RPC −32602).
+/// The error of a member of `params` without the type that MCP requires (JSON-RPC −32602).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid params: {0}")]
 pub struct InvalidParams(pub &'static str);
 
-/// Reads the address of a request. Members that the request does not have are `None`.
+/// Reads the address of a request. Absent members are `None`.
 pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, InvalidParams> {
     let found = &envelope.landmarks;
     if found.doubled {
@@ -64,7 +64,7 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
     })
 }
 
-/// A string member of a request's `params`. Errors in other members do not matter.
+/// A string member of a request's `params`. Errors in other members are ignored.
 pub fn text_param<'a>(text: &'a str, envelope: &Envelope, member: &str) -> Option<Cow<'a, str>> {
     let span = match member {
         "name" => envelope.landmarks.name,

@@ -10,12 +10,12 @@ use super::{
     text::{splice, text as string},
 };
 
-/// Largest number of nested objects and arrays in the payload of a message. Recursive readers stop
-/// at a hundred or a few hundred levels (`serde_json` at 128, Python at about 1,000), and no tool's
-/// arguments need more. Mainstay itself reads messages without recursion.
+/// Maximum depth of objects and arrays in the payload of a message. Recursive parsers stop at a
+/// hundred to a thousand levels (`serde_json` at 128, Python at about 1,000), and no tool's
+/// arguments need more. Mainstay itself parses messages without recursion.
 pub const MAX_DEPTH: usize = 512;
 
-/// The levels around `arguments`, which do not count: `params` and the message itself.
+/// Levels around `arguments` that do not count: `params` and the message itself.
 const DEPTH_OF_ENVELOPE: usize = 2;
 
 /// The members of `params` that hold answers to questions.
@@ -56,8 +56,8 @@ impl Envelope {
         self.landmarks.meta_has_more || self.landmarks.meta_doubled
     }
 
-    /// The envelope of the same message with a body of another length. `None` unless the message is
-    /// a response.
+    /// The envelope of the same message with a body of another length. `None` if the message is no
+    /// response.
     fn resized(self, length: usize) -> Option<Self> {
         let MessageKind::Response {
             mut id,
@@ -81,8 +81,7 @@ impl Envelope {
     }
 }
 
-/// Spans of the few members of `params` that a gateway may need. They are found while the message
-/// is read.
+/// Spans of the few members of `params` that a gateway may need, collected in the first pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Landmarks {
     pub(super) name: Option<Span>,
@@ -90,13 +89,14 @@ pub(super) struct Landmarks {
     pub(super) arguments: Option<Span>,
     pub(super) progress_token: Option<Span>,
     pub(super) reference: Option<Span>,
-    /// A member occurs twice. Two readers of one message must not see different calls.
+    /// True if a member occurs twice. Otherwise two readers of one message could see different
+    /// calls.
     pub(super) doubled: bool,
     pub(super) meta: Option<Span>,
     pub(super) meta_doubled: bool,
-    /// `_meta` has a member that only requests of revisions without a handshake carry.
+    /// True if `_meta` has a member that only requests of revisions without a handshake carry.
     stateless: bool,
-    /// `_meta` has members besides those and a progress token.
+    /// True if `_meta` has any other member besides a progress token.
     pub(super) meta_has_more: bool,
     answers: bool,
     task: bool,
@@ -119,7 +119,7 @@ pub enum MessageKind {
     },
 }
 
-/// The reason that a text is no JSON-RPC message. It determines the error code of the answer.
+/// The error of a text that is no JSON-RPC message. It determines the error code of the answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
     #[error("not JSON: {0}")]
@@ -135,17 +135,17 @@ pub enum Malformed {
         id: Option<String>,
         /// True if the message answers a request of Mainstay.
         is_response: bool,
-        /// The method of a request, and the name or URI that it asks for (JSON text).
+        /// The method of a request, and the requested name or URI (JSON text).
         asked: Option<(Method, String)>,
     },
 }
 
-/// The reason that a readable message is not forwarded.
+/// The error of a well-formed message that is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Danger {
     #[error("nested too deep: {MAX_DEPTH} levels of objects and arrays are the most")]
     TooDeep,
-    /// Readers that ignore case would see another message (CVE-2026-27896).
+    /// A case-insensitive parser would read another message (CVE-2026-27896).
     #[error(
         "ambiguous: a member's name differs from one of the protocol's only in case or by a look-alike"
     )]
@@ -161,7 +161,7 @@ impl Malformed {
         }
     }
 
-    /// The id of the message (JSON text), to be echoed. `None` if it could not be read.
+    /// The id of the message (JSON text), to be echoed. `None` if the message has no readable id.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Json(_) => None,
@@ -183,7 +183,7 @@ struct Members {
     is_ambiguous: bool,
 }
 
-/// The reason that the members of a message cannot be read.
+/// The error of members of a message.
 enum Unreadable {
     Invalid,
     /// A member occurs twice or has the wrong type.
@@ -293,7 +293,7 @@ fn once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
 /// The members of a message.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The members of `params` that say which server a message concerns and what it asks for.
+/// The members of `params` that identify the server and the item of a message.
 const PARAMS: [&str; 12] = [
     "name",
     "uri",
@@ -309,7 +309,7 @@ const PARAMS: [&str; 12] = [
     ANSWERS[1],
 ];
 
-/// True if `name` is none of `names`, but a lenient reader would take it for one of them: a reader
+/// True if `name` is none of `names`, but a lenient parser would read it as one of them: a parser
 /// that ignores case, a NUL at the end, or the difference between letters with the same capital.
 fn is_lookalike(name: &str, names: &[&str]) -> bool {
     let read = name.trim_end_matches('\0');
@@ -342,8 +342,8 @@ fn folded(letter: char) -> char {
     ascii.unwrap_or(letter)
 }
 
-/// Reads the envelope of one message. A member that occurs twice is an error, because two readers
-/// of one message must not see different calls.
+/// Reads the envelope of one message. A member that occurs twice is an error. Otherwise two readers
+/// of one message could see different calls.
 pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     if text.len() > MAX_TEXT {
         let reason = "a message has 4 GiB at most";
@@ -445,7 +445,7 @@ fn unusable() -> Malformed {
     }
 }
 
-/// The error of a text that is no object or no JSON. `serde_json` finds the position.
+/// The error of a text that is no object or no JSON. `serde_json` determines the position.
 fn not_json(text: &str) -> Malformed {
     let ignored = serde_json::from_str::<IgnoredAny>(text).err();
     // `IgnoredAny` also ignores an invalid key, so `Value` is tried next.
@@ -454,7 +454,7 @@ fn not_json(text: &str) -> Malformed {
 }
 
 /// Replaces the body of a response with `body` (JSON text in one line). Returns the response in one
-/// line, and its envelope. `None` if the envelope must be read again.
+/// line, and its envelope. `None` if the envelope must be parsed again.
 pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
     let MessageKind::Response { body: span, .. } = envelope.kind else {
         return None;

@@ -1,9 +1,9 @@
 //! Reads JSON of clients and servers as far as possible.
 //!
 //! Valid JSON may hold values that Rust's types cannot: strings with half of a surrogate pair
-//! (`"\ud800"`), numbers beyond a double (`1e400`), or more levels than a recursive reader accepts.
-//! Messages keep their bytes on the wire. For people, U+FFFD replaces the half, and the rest of the
-//! text stays readable.
+//! (`"\ud800"`), numbers beyond a double (`1e400`), or more levels than a recursive parser accepts.
+//! Messages keep their bytes on the wire. For people, U+FFFD replaces the half surrogate pair, and
+//! the rest of the text stays readable.
 
 use std::borrow::Cow;
 
@@ -15,8 +15,8 @@ use super::{
     surrogates::{self, HALF_LENGTH, REPLACEMENT},
 };
 
-/// Levels of objects and arrays that are read. Deeper values are left out. (`serde_json` reads 128
-/// levels.)
+/// Levels of objects and arrays that are read. Deeper values are left out. The limit of
+/// `serde_json` is 128 levels.
 const MAX_LEVELS: usize = 100;
 
 /// The replacement of a value that is too deep (JSON text).
@@ -25,8 +25,8 @@ const TOO_DEEP: &str = r#""…""#;
 /// Significant digits that every double keeps.
 const EXACT_DIGITS: usize = 15;
 
-/// The prefix of a number that is stored as a string so that no digit is lost. It is a private
-/// character.
+/// The prefix of a number that is stored as a string so that no digit is lost. The first character
+/// is a private-use one.
 const MARK: &str = "\u{F8FF}#";
 
 /// The treatment of numbers.
@@ -48,7 +48,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     if let Ok(read) = serde_json::from_str(&mended) {
         return Ok(read);
     }
-    // A `Value` accepts a member that occurs twice.
+    // `Value` accepts a member that occurs twice.
     let value: Result<Value, _> = serde_json::from_str(&mended);
     let read = value
         .ok()
@@ -56,7 +56,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     read.ok_or(error)
 }
 
-/// Reads JSON as a value. Its numbers keep all digits if it is written as [`Exact`].
+/// Reads JSON as a value. [`Exact`] writes its numbers with all digits.
 pub fn exact(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&mended(text, Numbers::Exact))
 }
@@ -96,14 +96,14 @@ fn number(text: &str) -> Option<&str> {
     text.strip_prefix(MARK).filter(|number| is_number(number))
 }
 
-/// The JSON text with line breaks and indents, for people. A text that is no JSON stays as it is.
+/// The JSON text with line breaks and indents, for people. Any other text stays unchanged.
 pub fn pretty(text: &str) -> Cow<'_, str> {
     let value = exact(text);
     let pretty = value.and_then(|value| serde_json::to_string_pretty(&Exact(&value)));
     pretty.map_or_else(|_| text.into(), Cow::Owned)
 }
 
-/// Replaces the parts of a JSON text that cannot be read. A text that is no JSON stays invalid.
+/// Replaces the unreadable parts of a JSON text. A text that is no JSON stays invalid.
 fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut edits: Vec<(usize, usize, Cow<'_, str>)> = Vec::new();
@@ -248,7 +248,7 @@ mod tests {
         assert!(read::<Value>(&open).is_err());
     }
 
-    /// A type is read even if a member occurs twice or holds a value that Rust's types cannot.
+    /// A type is read even if a member occurs twice, or holds a value beyond Rust's types.
     #[test]
     fn types_are_read() {
         #[derive(Debug, serde::Deserialize, PartialEq)]
@@ -266,7 +266,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text makes a reader panic. A text that `serde_json` can read gives the same value.
+        /// No text makes a reader panic. A text that `serde_json` accepts gives the same value.
         #[test]
         fn texts_of_all_kinds_are_read(text in r#"[\[\]{}",:0-2eE+.\-\\uDdCc8é \n]{0,24}"#) {
             let _ = (exact(&text), pretty(&text), shown_text(&text));

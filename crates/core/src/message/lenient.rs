@@ -1,14 +1,14 @@
 //! Accepts messages of servers that depart from the specification.
 //!
-//! This code runs only after a message could not be read, or for an answer that matches no request.
-//! It accepts a departure that can have only one meaning.
+//! This code runs only for unreadable messages, and for answers that match no request. It accepts a
+//! departure that can have only one meaning.
 
 use std::{borrow::Cow, ops::Range};
 
 use super::{JsonObjectEditor, scan::Scanner};
 use crate::display::escapes;
 
-/// The longest number that is evaluated, in bytes.
+/// Maximum length of a number that is evaluated, in bytes.
 const MAX_NUMBER: usize = 40;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -102,7 +102,7 @@ pub fn bare(text: &[u8]) -> Range<usize> {
     }
 }
 
-/// Rewrites a server's response as JSON-RPC 2.0 demands. It accepts two departures: `result` and
+/// Rewrites a server's response as JSON-RPC 2.0 requires. It accepts two departures: `result` and
 /// `error` are both present and one of them is `null`, or `jsonrpc` is missing or names version 1.
 pub fn mended_response(text: &str) -> Option<String> {
     const NULL: Option<&str> = Some("null");
@@ -130,8 +130,8 @@ pub fn mended_response(text: &str) -> Option<String> {
     Some(message.to_string())
 }
 
-/// The ranges of several JSON values in one text, one after the other. `None` if there are fewer
-/// than two or more than `most`, or if there is anything but margins between them.
+/// The ranges of consecutive JSON values in one text. `None` if there are fewer than two or more
+/// than `most` values, or if anything but margins separates them.
 pub fn values(text: &[u8], most: usize) -> Option<Vec<Range<usize>>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut found = Vec::new();

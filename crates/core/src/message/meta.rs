@@ -40,7 +40,7 @@ pub fn changed(
 }
 
 /// The edit that reduces a request's `_meta` to this progress token (JSON text). `None` if `_meta`
-/// holds more than a token and the client's description, or was not found.
+/// holds more than a token and the client's description, or has no span.
 pub fn reduced(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(Span, String)> {
     let found = &envelope.landmarks;
     let meta = found
@@ -49,7 +49,7 @@ pub fn reduced(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(
     if let Some(token) = token {
         return Some((meta, format!(r#"{{"progressToken":{token}}}"#)));
     }
-    // Remove the key as well, and one of the commas around it.
+    // Remove the key as well, and one adjacent comma.
     let before = text[..meta.start()]
         .trim_end()
         .strip_suffix(':')?

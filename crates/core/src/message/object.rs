@@ -77,8 +77,8 @@ impl<'a> JsonObjectEditor<'a> {
         self.members.len() != before
     }
 
-    /// Sets a member to this value (JSON text). A new member goes to the end; otherwise the first
-    /// one with this key is replaced.
+    /// Sets a member to this value (JSON text). Replaces the first member with this key, or appends
+    /// a new one.
     pub fn set(&mut self, key: &str, value: &str) {
         let name = quote(key);
         let member = Member {
@@ -107,7 +107,7 @@ impl<'a> JsonObjectEditor<'a> {
         })
     }
 
-    /// The members with their values, as JSON text.
+    /// The members with their values (JSON texts).
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.members
             .iter()
@@ -115,7 +115,7 @@ impl<'a> JsonObjectEditor<'a> {
     }
 }
 
-/// Writes the JSON text in one line.
+/// The JSON text in one line.
 impl fmt::Display for JsonObjectEditor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;

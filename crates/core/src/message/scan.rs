@@ -1,7 +1,7 @@
-//! A strict reader of JSON text (RFC 8259): one pass, no recursion, no copies.
+//! A strict parser of JSON text (RFC 8259): one pass, no recursion, no copies.
 //!
-//! It finds the spans of values and decodes only the keys of objects. It accepts exactly the texts
-//! that `serde_json` accepts; property tests compare the two.
+//! The parser finds the spans of values and decodes only the keys of objects. It accepts exactly
+//! the texts that `serde_json` accepts. Property tests compare the two.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub(super) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// Starts at the first value of a text.
+    /// A parser at the first value of a text.
     pub fn new(text: &'a str) -> Self {
         let mut scanner = Self {
             text,
@@ -33,7 +33,7 @@ impl<'a> Scanner<'a> {
         scanner
     }
 
-    /// The largest depth of objects and arrays so far.
+    /// Maximum depth of objects and arrays so far.
     pub fn deepest(&self) -> usize {
         self.deepest
     }
@@ -42,17 +42,18 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    /// The span from `start` to this position.
+    /// The span from `start` to the current position.
     pub fn since(&self, start: usize) -> Span {
         Span::new(start, self.at)
     }
 
-    /// The first byte of the value at this position.
+    /// The first byte of the value at the current position.
     pub fn first(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Reads the object at this position. `each` gets every key and must read the value after it.
+    /// Reads the object at the current position. `each` receives every key and must read the value
+    /// after it.
     pub fn members<E: From<Invalid>>(
         &mut self,
         mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
@@ -87,7 +88,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads the array at this position. `each` must read the item.
+    /// Reads the array at the current position. `each` must read the item.
     pub fn items<E: From<Invalid>>(
         &mut self,
         mut each: impl FnMut(&mut Self) -> Result<(), E>,
@@ -111,7 +112,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Skips a value of any kind at this position.
+    /// Skips a value of any kind at the current position.
     pub fn value(&mut self) -> Result<Span, Invalid> {
         let start = self.at;
         let mut open = Open::default();
@@ -203,8 +204,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads a key and moves to its value. Returns the key's span with its quotes, and true if it
-    /// has escapes.
+    /// Reads a key and moves to its value. Returns the key's span with its quotes, and true if the
+    /// key has escapes.
     fn key(&mut self) -> Result<(Span, bool), Invalid> {
         if self.first() != Some(b'"') {
             return Err(Invalid);
@@ -218,7 +219,7 @@ impl<'a> Scanner<'a> {
         Ok((key, is_escaped))
     }
 
-    /// Skips the string at this position. Returns true if it has escapes.
+    /// Skips the string at the current position. Returns true if the string has escapes.
     fn string(&mut self) -> Result<bool, Invalid> {
         self.at += 1;
         let mut is_escaped = false;
@@ -328,7 +329,7 @@ impl Open {
 pub(super) fn end_of_plain(text: &[u8], mut at: usize) -> usize {
     const EACH: u64 = u64::MAX / 0xFF;
     const HIGH: u64 = EACH << 7;
-    // Sets the highest bit of the first byte below `limit`. It may also set those of later bytes.
+    // Sets the highest bit of the first byte below `limit`, and possibly those of later bytes.
     fn less(word: u64, limit: u8) -> u64 {
         word.wrapping_sub(EACH * u64::from(limit)) & !word & HIGH
     }
@@ -427,7 +428,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
-        /// Texts of JSON's own characters. Few are valid.
+        /// Texts of characters that are common in JSON. Few texts are valid.
         #[test]
         fn the_same_texts_are_valid(text in r#"[\[\]{}",:0-2eE+.\-truefalsn\\ \n\x01]{0,12}"#) {
             prop_assert_eq!(skip(&text).is_ok(), is_json(&text), "{}", text);

@@ -1,5 +1,5 @@
 //! Halves of surrogate pairs in JSON strings (`"\ud800"`): valid JSON, but no valid text. Programs
-//! with UTF-16 strings write them when they cut a text inside a character.
+//! with UTF-16 strings write such halves when they cut a text inside a character.
 
 /// The length of an escape such as `\ud800`.
 pub(super) const HALF_LENGTH: usize = 6;
@@ -7,7 +7,8 @@ pub(super) const HALF_LENGTH: usize = 6;
 /// The replacement of a half, as JSON text.
 pub(super) const REPLACEMENT: &str = "\\ufffd";
 
-/// Decodes a string (JSON text) with U+FFFD for each half of a pair. `None` if it is no string.
+/// Decodes a string (JSON text), with U+FFFD for each half of a pair. `None` if the text is no
+/// string.
 pub(super) fn lossy(raw: &str) -> Option<String> {
     let mut mended = String::with_capacity(raw.len());
     let mut from = 0;
@@ -47,7 +48,7 @@ pub(super) fn halves(text: &[u8], from: usize, mut each: impl FnMut(usize)) -> u
     }
 }
 
-/// The code unit of an escape such as `\ud800` that begins here.
+/// The code unit of the escape at `at`, such as `\ud800`.
 fn unit(text: &[u8], at: usize) -> Option<u32> {
     let digits = text.get(at..at + HALF_LENGTH)?.strip_prefix(b"\\u")?;
     let digits = std::str::from_utf8(digits).ok()?;

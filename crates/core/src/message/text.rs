@@ -10,13 +10,13 @@ use super::{
     surrogates,
 };
 
-/// Borrows where possible. serde always reads a plain `Cow` as owned.
+/// serde borrows for this attribute only. A plain `Cow` is always read as owned.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// One member of an object, as JSON text. If it occurs twice, the last one counts. `None` if it is
-/// absent or the text is no object.
+/// One member of an object, as JSON text. If the member occurs twice, the last one counts. `None`
+/// if the member is absent or the text is no object.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut found = None;
     let read = Scanner::new(object).members(|scanner, key| {
@@ -30,7 +30,8 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     Some(found?.get(object))
 }
 
-/// For each of these names, true if the object has such a member. `None` if the text is no object.
+/// For each of these names, true if the object has such a member. `None` for a text that is no
+/// object.
 pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bool; N]> {
     let mut has = [false; N];
     let read = Scanner::new(object).members(|scanner, key| {
@@ -44,12 +45,12 @@ pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bo
     Some(has)
 }
 
-/// Like [`member`], for a member that holds a string.
+/// Like [`member`], for a string member.
 pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     text(member(object, name)?)
 }
 
-/// Decodes a string (JSON text). `None` if it is no string.
+/// Decodes a string (JSON text). `None` if the text is no string.
 pub fn text(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     if let Some(inner) = inner
@@ -62,8 +63,8 @@ pub fn text(raw: &str) -> Option<Cow<'_, str>> {
         .map(|text| text.0)
 }
 
-/// Decodes a string (JSON text) for people, with U+FFFD for half a character. `None` if it is no
-/// string.
+/// Decodes a string (JSON text) for people, with U+FFFD for half a surrogate pair. `None` if the
+/// text is no string.
 pub fn shown_text(raw: &str) -> Option<Cow<'_, str>> {
     text(raw).or_else(|| surrogates::lossy(raw).map(Cow::Owned))
 }
@@ -115,11 +116,11 @@ fn push_one_line(out: &mut String, text: &str) {
     out.push_str(&text[at..]);
 }
 
-/// At most `bytes` bytes of a text, with `…` at the end if it was longer.
+/// Shortens a text to at most `bytes` bytes, with `…` at the end of a shortened text.
 pub fn shortened(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
         text.truncate(text.floor_char_boundary(bytes));
-        // The rest may be most of the text.
+        // The removed part may be most of the text.
         text.shrink_to_fit();
         text.push('…');
     }
@@ -147,8 +148,7 @@ pub fn response(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// An error response. `id` is JSON text; `None` writes `null`, for a request whose id could not be
-/// read.
+/// An error response. `id` is JSON text. `None` writes `null`, for a request without a readable id.
 pub fn error_response(
     id: Option<&str>,
     code: i64,
@@ -169,7 +169,7 @@ pub fn error_response(
     }
 }
 
-/// A request or, without an id, a notification; `params` is JSON text.
+/// A request or, without an id, a notification. `params` is JSON text.
 pub fn request(id: Option<u64>, method: &str, params: Option<&str>) -> String {
     let method = quote(method);
     let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();

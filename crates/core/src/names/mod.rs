@@ -22,17 +22,17 @@ use crate::{builtin, config::Naming, ids::ServerName};
 const HASH_LENGTH: usize = 8;
 
 /// Length of the hash in a name without room for its server, in characters. Only the hash
-/// distinguishes such names of several servers, so it must be too long for a server to find a tool
-/// with the hash of another's.
+/// distinguishes such names of several servers. It must be so long that no server can search for a
+/// tool with the hash of another server's tool.
 const LONG_HASH_LENGTH: usize = 16;
 
-/// Largest number of candidates that are listed for an ambiguous name. Nobody reads a thousand.
+/// Maximum number of listed candidates for an ambiguous name. Nobody reads a thousand.
 const MAX_CANDIDATES: usize = 16;
 
-/// Longest name that [`is_strict`] accepts.
+/// Maximum length of a name that [`is_strict`] accepts.
 const MAX_STRICT_LENGTH: usize = 64;
 
-/// True if a tool's original name is `^[a-zA-Z0-9_-]{1,64}$`, as many models demand.
+/// True if a tool's original name is `^[a-zA-Z0-9_-]{1,64}$`, as many models require.
 pub fn is_strict(name: &str) -> bool {
     (1..=MAX_STRICT_LENGTH).contains(&name.len()) && name.chars().all(is_legal)
 }
@@ -77,7 +77,7 @@ enum Meaning {
     Exposed(usize),
     /// `server/tool`, the name outside of MCP.
     Full(usize),
-    /// Another spelling. It is valid only if it is unique.
+    /// Another spelling. The alias is valid only if it is unique.
     Alias(usize),
     Several(Vec<Candidate>),
 }
@@ -90,7 +90,7 @@ enum Candidate {
 }
 
 impl Meaning {
-    /// Adds another meaning of the name. Exposed and full names stay as they are.
+    /// Adds another meaning of the name. Exposed and full names keep their meaning.
     fn contest(&mut self, candidate: Candidate) {
         match self {
             Self::Exposed(_) | Self::Full(_) => {}
@@ -106,7 +106,7 @@ impl Meaning {
 }
 
 /// Removes the server from a name of a tool or prompt: `server/tool`, `server__tool` or
-/// `mcp__server__tool`. Any other name is returned as it is.
+/// `mcp__server__tool`. Any other name is returned unchanged.
 pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
     let prefix = exposed_prefix(server);
     let strip = |name: &'n str| {
@@ -122,7 +122,7 @@ pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
     Unknown,
-    /// The name has several meanings, which are listed.
+    /// The name has several meanings. Their exposed names are listed.
     Ambiguous(Vec<String>),
 }
 
@@ -181,8 +181,7 @@ impl NameTable {
                     }
                 }
             }
-            // If a client calls an own tool where it is not offered, the call must not reach a
-            // server.
+            // A call of an own tool that is not offered must not reach a server.
             if builtin::is_tool(original) || !rules.servers.may_lead(original, server) {
                 continue;
             }
@@ -217,8 +216,8 @@ impl NameTable {
         &self.exposed[index]
     }
 
-    /// The origins that did not get the name from their profile, because it names another server or
-    /// belongs to another tool.
+    /// The origins that did not get their name from the profile, because the name contains another
+    /// server or belongs to another tool.
     pub fn refused_renames(&self) -> &[usize] {
         &self.refused_renames
     }
@@ -278,7 +277,7 @@ impl<'a> Exposed<'a> {
         }
     }
 
-    /// Assigns this name, if the origin may have it and it is free.
+    /// Assigns this name if it is free and the origin may use it.
     fn offer(&mut self, index: usize, name: String) -> bool {
         if !self.is_free(&self.origins[index], &name) {
             return false;
@@ -381,8 +380,8 @@ fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
     format!("{}{separator}{hash:08x}", parts.join("_")).into()
 }
 
-/// Names with as much of the server's name as fits, and a hash of the item at the end. The best
-/// name comes first. Each attempt returns different names.
+/// Names with a prefix of the server's name, and a hash of the item at the end. The best name comes
+/// first. Each attempt returns different names.
 fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
     let (server, original) = (origin.server, origin.original);
     let digest = match attempt {
@@ -396,7 +395,7 @@ fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [Strin
         .chars()
         .map(|c| if is_legal(c) { c } else { '_' })
         .collect();
-    // After a server that is called `mcp`, a separator would turn this into another server's name.
+    // After a server with the name `mcp`, a separator would make this the name of another server.
     let flat: Vec<&str> = legal.split('_').filter(|part| !part.is_empty()).collect();
     let flat = flat.join("_");
     let room = rules.max_length.saturating_sub(HASH_LENGTH + 1);
@@ -415,7 +414,7 @@ fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [Strin
     [close(&legal), close(&flat), anonymous]
 }
 
-/// A name without a separator, so that it contains no server.
+/// A name without a separator, so that no server is read in it.
 fn anonymous(server: &ServerName, hash: &str, max_length: usize) -> String {
     // Leave room for at least one character of the server's name.
     let length = LONG_HASH_LENGTH.min(max_length.saturating_sub(2));

@@ -1,18 +1,18 @@
 //! Finds the server in a name.
 //!
 //! `server__tool`, `server/tool` and `mcp__server__tool` contain a server, in any state of that
-//! server. A name that contains one server never leads to another.
+//! server. A name that contains one server never leads to another server.
 //!
-//! Some server names contain separators, such as `a__b`. Their exposed names have another prefix
-//! ([`exposed_prefix`]). Their own name is recognised before a slash, and before `__` if the name
-//! contains no other server.
+//! Some server names contain separators, such as `a__b`. The exposed names of their tools have
+//! another prefix ([`exposed_prefix`]). The server name itself is recognised before a slash, and
+//! before `__` if the name contains no other server.
 
 use foldhash::HashMap;
 
 use super::exposed_prefix;
 use crate::ids::ServerName;
 
-/// The word that `mcp_prefix`, and some clients, put before a server's name.
+/// The prefix that `mcp_prefix`, and some clients, put before a server's name.
 const MCP: &str = "mcp";
 
 /// All servers that a name can contain: the configured ones in any state, and former ones.
@@ -23,7 +23,7 @@ pub struct ServerNames {
     by_folded: ByName,
     /// Servers with separators in their names, by the folded name.
     inseparable: ByName,
-    /// Length of the longest of these names, in bytes.
+    /// Length of the longest name with separators, in bytes.
     longest_inseparable: usize,
 }
 
@@ -77,7 +77,7 @@ impl ServerNames {
         }
     }
 
-    /// The server whose full name, with its separators, stands before a separator.
+    /// The server whose full name, including its separators, precedes a separator.
     fn named_whole_by(&self, name: &str, folded: &str) -> (NamedServer<'_>, Separator) {
         let behind_mcp = ["mcp__", "mcp/"]
             .iter()
@@ -102,7 +102,7 @@ impl ServerNames {
                 }
             }
             let underscores = head.match_indices('_').map(|(end, _)| end);
-            // A client's name may be much longer than any server's.
+            // A name from a client may be much longer than any server's name.
             let ends = underscores.take_while(|end| *end <= self.longest_inseparable);
             for end in ends.filter(|end| head[*end..].starts_with("__")) {
                 found = match (found, find(end)) {
@@ -128,8 +128,7 @@ impl ServerNames {
             }
             // `mcp/tool` is the full name of a tool of server `mcp`.
             let is_full_name = prefix.has_slash && found != NamedServer::Nobody;
-            // `MCP__tool` names a server `MCP`, because the prefix of a spelling is written in
-            // lower case.
+            // `MCP__tool` names a server `MCP`, because the prefix of a spelling is in lower case.
             let is_exact = matches!(found, NamedServer::Server(server)
                 if server.as_str() != MCP && prefix.exact(name) == Some(server.as_str()));
             let is_decided = is_full_name || is_exact || inner != NamedServer::Nobody;
@@ -138,7 +137,7 @@ impl ServerNames {
             }
             start = prefix.end;
         }
-        // The prefix of a spelling comes before a server that is called `mcp`.
+        // The prefix of a spelling may precede a server with the name `mcp`.
         if inner == NamedServer::Nobody {
             outer
         } else {
@@ -194,14 +193,14 @@ fn find<'s>(by_name: &'s ByName, exact: Option<&str>, folded: &str) -> NamedServ
 struct Prefix<'a> {
     text: &'a str,
     start: usize,
-    /// The position of the rest.
+    /// The position of the text after the separator.
     end: usize,
     /// True if the separator begins with a slash.
     has_slash: bool,
 }
 
 impl<'a> Prefix<'a> {
-    /// The prefix that begins at `start`, if a separator follows.
+    /// The prefix that begins at `start`. `None` if no separator follows.
     fn read(folded: &'a str, start: usize) -> Option<Self> {
         let start = start + leading_separators(&folded[start..]);
         let rest = &folded[start..];
@@ -229,8 +228,8 @@ fn leading_separators(text: &str) -> usize {
     text.len() - text.trim_start_matches(['_', '/']).len()
 }
 
-/// True if a name has the common form `server__tool` or `mcp__server__tool` and can only mean this
-/// server.
+/// True if a name has the common form `server__tool` or `mcp__server__tool`, and only this server
+/// matches.
 fn is_plainly(name: &str, server: &ServerName) -> bool {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let rest = rest.strip_prefix(server.as_str());

@@ -1,4 +1,4 @@
-//! Names from servers, from profiles, and in other spellings.
+//! Tests of names from servers, from profiles, and in other spellings.
 
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ fn other_spellings_lead_to_the_same_tool() {
     assert_eq!(table.resolve("nothing"), Err(Unresolved::Unknown));
 }
 
-/// If two servers claim an original name, it is exposed for neither.
+/// If two servers claim an original name, neither gets the name.
 #[test]
 fn without_prefix_a_contested_name_is_prefixed_for_both() {
     let (fs, git) = (server("fs"), server("git"));
@@ -93,7 +93,6 @@ fn without_prefix_a_contested_name_is_prefixed_for_both() {
     ));
 }
 
-/// J12
 #[test]
 fn strict_names_are_those_of_the_seed() {
     let longest = "x".repeat(MAX_STRICT_LENGTH);
@@ -127,7 +126,7 @@ fn altered_names_never_clash() {
     assert!(names[0].starts_with("breakpoint__a_b_") && names[0] != names[1]);
 }
 
-/// A profile renames a tool, unless another one has the new name.
+/// A profile renames a tool, unless another tool has the new name.
 #[test]
 fn a_given_name_is_had_by_nobody_else() {
     let (fs, git) = (server("fs"), server("git"));
@@ -162,8 +161,7 @@ fn a_given_name_is_had_by_nobody_else() {
     assert_eq!(build(&origins, Naming::None).exposed(0), "log");
 }
 
-/// A server's tool never gets the name of one of Mainstay's own tools. It gets another name
-/// instead.
+/// A server's tool never gets the name of one of Mainstay's own tools, but another name.
 #[test]
 fn a_reserved_name_is_nobodys() {
     let one = server("one");
@@ -172,7 +170,7 @@ fn a_reserved_name_is_nobodys() {
         (table.exposed(0), table.exposed(1)),
         ("one__list_servers", "log")
     );
-    // This also holds where the own tool is not offered.
+    // The name is reserved even if the profile does not offer the own tool.
     let elsewhere = build(&[origin(&one, "execute_tool")], Naming::DoubleUnderscore);
     assert_eq!(elsewhere.resolve("execute_tool"), Err(Unresolved::Unknown));
 }
@@ -223,7 +221,7 @@ fn a_name_with_anothers_prefix_leads_nowhere_else() {
     assert_eq!(alone.exposed(0), "victim__push", "nobody else's");
 }
 
-/// The tool `git__log` of a server `mcp` would be exposed as another spelling of `git`'s `log`.
+/// The name `git__log` of a tool of the server `mcp` resembles a spelling of `git`'s `log`.
 #[test]
 fn a_server_called_mcp_takes_no_calls_of_others() {
     let (mcp, git) = (server("mcp"), server("git"));
@@ -240,8 +238,8 @@ fn a_server_called_mcp_takes_no_calls_of_others() {
     assert_eq!(table.resolve("mcp/git__log"), Ok(0));
 }
 
-/// A shortened name must not end where a separator would begin, and no server can search for its
-/// hash.
+/// A shortened name must not end with half a separator. No server can search for the hash of
+/// another server's tool.
 #[test]
 fn a_cut_name_names_no_server() {
     let (evil, victim) = (server("vic_evil-evil-evil"), server("vic"));
@@ -263,7 +261,7 @@ fn a_cut_name_names_no_server() {
     }
 }
 
-/// The original name of an item that a server no longer offers does not lead to another server.
+/// The original name of a removed item does not lead to another server.
 #[test]
 fn a_bare_name_outlives_its_tool() {
     let (evil, victim) = (server("evil"), server("victim"));
@@ -288,7 +286,7 @@ fn a_bare_name_outlives_its_tool() {
     }
 }
 
-/// A server whose name contains separators keeps it, and the names of its tools are unambiguous.
+/// A server name with separators stays unchanged, and the names of its tools are unambiguous.
 #[test]
 fn names_with_separators_stay_unambiguous() {
     let names = ["a", "a__b", "_a", "a_", "a_b"].map(server);
@@ -327,7 +325,7 @@ fn names_with_separators_stay_unambiguous() {
     assert_eq!(alone.exposed(1), "a-34fb7160__tool");
     assert_eq!(alone.resolve("a__b__tool"), Ok(0));
     assert_eq!(alone.resolve("_a__tool"), Ok(1));
-    // While `a__b` lists nothing, its names do not lead to another server.
+    // The names of `a__b` do not lead to another server while `a__b` lists no tools.
     let evil = server("evil");
     let origins = [origin(&evil, "a__b__tool"), origin(&evil, "a__b/tool")];
     let table = build_among(

@@ -3,7 +3,7 @@
 
 use super::program_name;
 
-/// Options of npx and similar programs that stand before the package and have a value in the next
+/// Options of npx and similar programs that precede the package and have a value in the next
 /// argument.
 const NPX_VALUES: [&str; 8] = [
     "-c",
@@ -79,7 +79,7 @@ impl CachedPackage {
             is_there.then(|| &args[words.len()..])
         };
         let (runner, args) = match &*program {
-            // `cmd /c npx …`, the form that clients on Windows use.
+            // The form of clients on Windows: `cmd /c npx …`.
             "cmd" => {
                 let at = args.iter().position(|arg| !arg.starts_with('/'))?;
                 return Self::from_command(&args[at], &args[at + 1..]);
@@ -122,16 +122,16 @@ impl Runner {
     }
 }
 
-/// A broken cache, as a server's output shows, and the way to repair it.
+/// A broken cache in a server's output, and the repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenCache {
     /// The folder in the server's spelling.
     pub folder: String,
-    /// The command that empties it.
+    /// The command that empties the folder.
     pub mend: String,
 }
 
-/// Messages of npx and node about files of a package that are missing, or that another start is
+/// Messages of npx and node about missing files of a package, or about files that another start is
 /// replacing.
 const NPX_ERRORS: [&str; 7] = [
     "ENOTEMPTY",

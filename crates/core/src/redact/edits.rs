@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, cmp::Reverse};
 
-/// Parts to replace, in any order. A part inside another one is ignored. Of two edits for the same
+/// Parts to replace, in any order. A part inside another one is ignored. Of two edits of the same
 /// part, the later one counts.
 pub(super) struct Edits<'t> {
     text: &'t str,
@@ -26,7 +26,7 @@ impl<'t> Edits<'t> {
         if self.replaced.is_empty() {
             return None;
         }
-        // The sort is stable, and fast for edits that came in order.
+        // The sort is stable, and fast for edits in ascending order.
         self.replaced.reverse();
         self.replaced
             .sort_by_key(|(from, until, _)| (*from, Reverse(*until)));

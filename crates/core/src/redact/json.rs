@@ -12,8 +12,8 @@ use super::{
 };
 use crate::message::{self, shown_text};
 
-/// Largest depth of JSON inside strings inside strings, as tool results have it. Each level doubles
-/// the escapes of its members, so no message has room for more levels.
+/// Maximum depth of JSON in nested strings, as in tool results. Each level doubles the escapes of
+/// its members, so no message has room for more levels.
 const MAX_NESTED: usize = 32;
 
 /// The next token that is expected.
@@ -31,7 +31,7 @@ enum Next {
 /// An open object or array.
 struct Open {
     start: usize,
-    /// True if it contains a string that is not a number.
+    /// True if the container has a string that is not a number.
     has_strings: bool,
     kind: ContainerKind,
 }
@@ -41,7 +41,8 @@ enum ContainerKind {
     Array(Array),
 }
 
-/// The position of a value. `has_strings` is true if it contains a string that is not a number.
+/// The position of a value. `has_strings` is true if the value contains a string that is not a
+/// number.
 #[derive(Clone, Copy)]
 struct ValueSpan {
     at: usize,
@@ -84,8 +85,8 @@ struct Array {
     /// The secrecy that the first element gives to the second one, if both are strings.
     secrecy: Secrecy,
     second: Option<ValueSpan>,
-    /// The secrecy that the latest element gives to the next one, if it is an option and both are
-    /// strings.
+    /// The secrecy that the latest element gives to the next one, if the latest is an option and
+    /// both are strings.
     option: Secrecy,
 }
 
@@ -114,7 +115,7 @@ impl Open {
 }
 
 impl Rules<'_> {
-    /// Redacts JSON or any other text. `nested` is the number of strings around it. `None` if
+    /// Redacts JSON or any other text. `nested` is the number of strings around the text. `None` if
     /// nothing changes.
     pub(super) fn text(&self, text: &str, nested: usize) -> Option<String> {
         // A nested text is only parsed if it may have members.
@@ -147,7 +148,7 @@ struct Reader<'r> {
     text: &'r str,
     edits: Edits<'r>,
     open: Vec<Open>,
-    /// Values up to this position were searched for strings, and have none.
+    /// End of the range without strings that was already searched.
     without_strings: usize,
 }
 
@@ -199,7 +200,7 @@ impl Reader<'_> {
         self.open.last_mut().map(|open| &mut open.kind)
     }
 
-    /// Reads the key of a member. Returns the secrecy of the value.
+    /// Reads the key of a member. Returns the secrecy of its value.
     fn key(&mut self, at: usize, end: usize) -> Secrecy {
         let key = decoded(&self.text[at..end]);
         if let Some(secrets) = self.rules.secrets
@@ -279,7 +280,7 @@ impl Reader<'_> {
         self.edits.replace(at, end, message::quote(HIDDEN).into());
     }
 
-    /// Notes a value that may belong to a pair or to a list of arguments.
+    /// Records a value that may belong to a pair or to a list of arguments.
     fn ended(&mut self, at: usize, end: usize, string: Option<&str>, has_strings: bool) {
         let rules = self.rules;
         let Some(open) = self.open.last_mut() else {
@@ -297,7 +298,7 @@ impl Reader<'_> {
                     let name = string.filter(|name| may_be_name(name));
                     let secrecy = name.map_or(Secrecy::Open, |name| rules.secrecy(name));
                     object.secrecy = object.secrecy.max(secrecy);
-                    // The value may have come before the name.
+                    // The value may precede the name.
                     object.value.filter(|value| value.is_hidden_by(secrecy))
                 }
                 Member::Value => {

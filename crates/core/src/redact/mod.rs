@@ -1,7 +1,7 @@
 //! Removes secrets from stored texts: logs of servers, records of calls, and spans.
 //!
-//! A secret is found by its name, by its form, or because the configuration has it ([`Secrets`]).
-//! All other text keeps its bytes.
+//! A secret is recognised by its name, by its form, or because the configuration contains it
+//! ([`Secrets`]). All other text keeps its bytes.
 
 mod edits;
 mod json;
@@ -29,14 +29,14 @@ use crate::config;
 /// The replacement of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
-/// The replacement of the rest of a text for which the operator's patterns took too long.
+/// The replacement of the rest of a text if the operator's patterns exceed the time limit.
 const UNSEARCHED: &str = "[redacted: the patterns of `journal.redact` took too long]";
 
-/// Time limit for these patterns in one text. A server can write a text for which a pattern takes
-/// quadratic time.
+/// Time limit for the operator's patterns in one text. A server can write a text for which a
+/// pattern takes quadratic time.
 const MAX_SEARCHING: Duration = Duration::from_secs(1);
 
-/// Matches of such a pattern between two checks of the time limit.
+/// Matches of an operator's pattern between two checks of the time limit.
 const STEP: usize = 64;
 
 /// Secrets of a known form: keys and tokens of well-known services, Mainstay's own tokens, JSON Web
@@ -57,7 +57,7 @@ static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
 static USER_INFO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
 
-/// The path of a Slack webhook. It is enough to post messages.
+/// The path of a Slack webhook. The path alone is enough to post messages.
 static HOOK: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i-u)(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/)[0-9A-Za-z/_-]+")
 });
@@ -73,7 +73,7 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Compiles the patterns, which takes milliseconds, and makes their library count the processors,
-/// for which it reads files. Otherwise both happen at the first use.
+/// for which it reads files. Otherwise the first use would do both.
 pub fn prepare() {
     redact("bearer token=prepared://a:b@c");
     for pattern in [&KNOWN, &HOOK, &USER_INFO, &HINT] {
@@ -174,12 +174,12 @@ impl Redactor {
     }
 }
 
-/// The rules for one text.
+/// The rules and the time limit for one text.
 #[derive(Clone, Copy)]
 struct Rules<'r> {
     redactor: &'r Redactor,
     secrets: Option<&'r Secrets>,
-    /// Time limit for the operator's patterns. `None` if there are none.
+    /// Time at which the search for the operator's patterns ends. `None` without patterns.
     until: Option<Instant>,
 }
 
@@ -198,7 +198,7 @@ impl Rules<'_> {
             || *defaults && HINT.is_match(text)
     }
 
-    /// The secrecy of a value with this name, which is that of a member, a header or a variable.
+    /// The secrecy of the value of a member, header or variable with this name.
     fn secrecy(&self, name: &str) -> Secrecy {
         let Redactor { defaults, keys, .. } = self.redactor;
         if !keys.is_empty() && keys.contains(&name.to_lowercase()) {
@@ -231,7 +231,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Removes the matches of the operator's pattern, and the rest of the text if the time is over.
+    /// Removes the matches of the operator's pattern. Also removes the rest of the text after the
+    /// time limit.
     fn without<'t>(&self, pattern: &Regex, text: &'t str) -> Cow<'t, str> {
         let mut edits = Edits::new(text);
         for (at, found) in pattern.find_iter(text).enumerate() {

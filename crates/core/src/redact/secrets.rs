@@ -1,5 +1,5 @@
-//! The secrets of a server's own configuration. A server may repeat them: in an error that quotes
-//! the headers of a request, or in a dump of its environment.
+//! The secrets of a server's own configuration. A server may repeat a secret in an error that
+//! quotes the headers of a request, or in a dump of its environment.
 
 use std::{
     borrow::Cow, cmp::Reverse, collections::BTreeSet, fmt, fmt::Write as _, ops::Range,
@@ -12,18 +12,19 @@ use regex::{Regex, RegexBuilder};
 use super::{HIDDEN, Secrecy, edits::Edits};
 use crate::config::{HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
-/// Smallest length of a value with a secret name, and of any other value. Shorter values would
-/// match unrelated text.
+/// Minimum length of a value with a secret name, and of any other value. Shorter values would match
+/// unrelated text.
 const LEAST_NAMED: usize = 4;
 const LEAST: usize = 8;
 
-/// Longer secrets, such as private keys, are searched in pieces of this size (in bytes), so that a
-/// part of one is found as well.
+/// Longer secrets, such as private keys, are searched in pieces of this size (in bytes), so that
+/// parts of a secret are found as well.
 const PIECE: usize = 64;
-/// Largest number of pieces for one server. A configuration with more holds data, not secrets.
+/// Maximum number of pieces for one server. A configuration with more pieces holds data, not
+/// secrets.
 const MAX_PIECES: usize = 512;
 
-/// Options after which package runners have the name of a package. Error messages must show that
+/// Options of package runners whose value is the name of a package. Error messages must show that
 /// name.
 const BEFORE_PACKAGES: [&str; 13] = [
     "-y",
@@ -41,14 +42,14 @@ const BEFORE_PACKAGES: [&str; 13] = [
     "-m",
 ];
 
-/// Smallest number of base64 characters to search for. Fewer characters would match unrelated text.
+/// Minimum number of base64 characters to search for. Fewer characters would match unrelated text.
 const LEAST_ENCODED: usize = 8;
 
-/// Smallest length of a text that may have been cut, in bytes. Error texts are cut at a few hundred
+/// Minimum length of a text that may have been cut, in bytes. Error texts are cut at a few hundred
 /// characters.
 const SHORTEST_CUT: usize = 256;
 
-/// Marks the gap in the middle of a line that was too long.
+/// Replaces the middle of a line that is too long.
 pub const CUT: &str = " … ";
 
 /// Size limit of the compiled pattern, in bytes.
@@ -58,10 +59,10 @@ const MAX_PATTERN: usize = 64 << 20;
 /// HTML, in percent-encoding, in base64, and as hexadecimal digits.
 pub struct Secrets {
     pieces: BTreeSet<Vec<u8>>,
-    /// The errors of the entry, in Mainstay's words, which contain no secret. They name keys such
-    /// as `bearerToken` before a colon, which a pattern would take for the name of a secret.
+    /// The errors of the entry, in Mainstay's words. They contain no secret. A key before a colon,
+    /// such as `bearerToken`, would match the pattern of a secret's name.
     findings: Vec<String>,
-    /// Compiled at the first use. `None` if that failed, which a test rules out.
+    /// Compiled at the first use. `None` if the compilation failed, which a test rules out.
     pattern: OnceLock<Option<Regex>>,
 }
 
@@ -111,11 +112,11 @@ impl Secrets {
             let at = text.find(finding.as_str())?;
             Some(at..at + finding.len())
         });
-        // If two begin at the same place, take the longer one.
+        // Of two findings at the same position, take the longer one.
         found.min_by_key(|found| (found.start, Reverse(found.len())))
     }
 
-    /// Applies `redact` to all of the text except Mainstay's own findings.
+    /// Applies `redact` to the text around Mainstay's own findings.
     pub(super) fn beside_findings<'t>(
         &self,
         text: &'t str,
@@ -184,7 +185,7 @@ impl Secrets {
         }
     }
 
-    /// Removes the halves of secrets next to the [`CUT`] of a long line in a log.
+    /// Removes the halves of secrets on both sides of the [`CUT`] of a long log line.
     pub(super) fn without_halves<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut edits = Edits::new(text);
         for (at, _) in text.match_indices(CUT) {
@@ -225,7 +226,7 @@ impl Secrets {
     }
 }
 
-/// Length of the beginning of `piece` with which `text` ends. `None` if it is too short to be
+/// Length of the prefix of `piece` at the end of `text`. `None` if the prefix is too short to be
 /// distinctive.
 fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let ends = memchr::memrchr_iter(*text.last()?, &piece[..piece.len() - 1]);
@@ -235,8 +236,8 @@ fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     lengths.find(|length| text.ends_with(&piece[..*length]))
 }
 
-/// Length of the end of `piece` with which `text` begins. `None` if it is too short to be
-/// distinctive.
+/// Length of the suffix of `piece` at the beginning of `text`. `None` if the suffix is too short to
+/// be distinctive.
 fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let starts = memchr::memchr_iter(*text.first()?, piece).filter(|start| *start > 0);
     let mut lengths = starts.map(|start| piece.len() - start);
@@ -331,7 +332,7 @@ impl SecretPieces {
             return;
         }
         for piece in secret.as_bytes().chunks(PIECE) {
-            // The last piece of a long secret may be too short to search for.
+            // The last piece of a long secret may be too short for a search.
             if piece.len() >= LEAST_NAMED && self.0.len() < MAX_PIECES {
                 self.0.insert(piece.to_vec());
             }
@@ -361,8 +362,8 @@ fn forms(secret: &[u8]) -> Vec<String> {
     if let Ok(text) = std::str::from_utf8(secret) {
         forms.push(text.chars().map(character).collect());
     }
-    // In base64 a secret may begin at three places of a group. Its first and last characters then
-    // mix with its neighbours.
+    // In base64 a secret may begin at three positions of a group. Its first and last characters
+    // then mix with adjacent text.
     for before in 0..3 {
         let whole = STANDARD.encode([&[0; 2][..before], secret].concat());
         let whole = whole.trim_end_matches('=');

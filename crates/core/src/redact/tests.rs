@@ -232,7 +232,7 @@ fn secrets_in_plain_texts_go_and_the_rest_stays() {
     }
 }
 
-/// These are found without any configuration.
+/// The default rules find these secrets without any configuration.
 #[test]
 fn secrets_are_recognised_by_name_and_form() {
     let redactor = redactor(true, &[], &[]);
@@ -340,7 +340,7 @@ fn secrets_are_recognised_by_name_and_form() {
     ));
 }
 
-/// At any depth, nothing recurses, and nothing is read once for each level.
+/// Deep nesting causes no recursion, and the text is not read once for each level.
 #[test]
 fn depth_hides_nothing() {
     let redactor = redactor(true, &["k"], &[]);
@@ -545,7 +545,7 @@ fn what_is_no_secret_of_a_configuration_stays() {
         assert_eq!(secrets.hide(text), expected);
     }
     assert!(stdio(&["-v"], &[("DEBUG", "true")]).is_none());
-    // A long secret is found by its parts.
+    // A part of a long secret is redacted.
     let long: String = (0..400)
         .map(|n: u32| char::from_digit(n * 7 % 36, 36).expect("a digit"))
         .collect();
@@ -631,7 +631,7 @@ fn is_hidden(name: &str, value: &Value) -> bool {
     }
 }
 
-/// The expected result, from a reader that builds the value.
+/// The expected result, computed from the parsed value.
 fn expected(value: &Value) -> Value {
     let or_hidden = |is_hidden: bool, value: &Value| {
         if is_hidden {
@@ -676,7 +676,7 @@ fn expected(value: &Value) -> Value {
     }
 }
 
-/// A name and its value in one of many notations. `S` stands for the secret.
+/// A name and its value in one of many notations. `S` is the placeholder of the secret.
 fn written() -> impl Strategy<Value = String> {
     let name = prop_oneof![
         Just("Authorization"),
@@ -751,7 +751,7 @@ proptest! {
     }
 }
 
-/// Mainstay's findings name keys of secrets, and quote no secret.
+/// Mainstay's findings contain keys of secrets, but no secret.
 #[test]
 fn findings_about_the_configuration_stay_readable() {
     let finding = ConfigError {

@@ -12,15 +12,15 @@ use super::{
     pattern,
 };
 
-/// The end of a secret name, or a word that credentials follow. It matches only ASCII, so that it
-/// needs no Unicode table.
+/// The end of a secret name, or a word before credentials. The pattern matches only ASCII, so that
+/// no Unicode table is needed.
 static NAME: LazyLock<Regex> =
     LazyLock::new(|| pattern(concat!(r"(?i-u)\bbearer[ \t]+|", words!())));
 
-/// Largest part of a name before its secret end that is read, in bytes.
+/// Maximum part of a name that is read before its secret end, in bytes.
 const MAX_PREFIX: usize = 64;
 
-/// Largest length of the attributes of an XML element, in bytes.
+/// Maximum length of the attributes of an XML element, in bytes.
 const MAX_ATTRIBUTES: usize = 256;
 
 /// Length of the longest scheme, in bytes.
@@ -63,7 +63,7 @@ struct Quote {
 /// The context of a value.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    /// True if the name is that of a header, whose value may have several words.
+    /// True if this is the name of a header, whose value may have several words.
     is_header: bool,
     /// True if the name is in quotes, as in JSON.
     is_member: bool,
@@ -74,10 +74,10 @@ struct Around {
 struct Reader<'t> {
     text: &'t str,
     bytes: &'t [u8],
-    /// True until a bracket was found that is never closed. Only the first such bracket costs a
-    /// search to the end.
+    /// True until a bracket without an end was found. Only the first such bracket costs a search to
+    /// the end.
     is_balanced: bool,
-    /// Brackets up to this position were searched for strings, and have none.
+    /// End of the range of brackets without strings that was already searched.
     without_strings: usize,
 }
 
@@ -87,7 +87,7 @@ impl Reader<'_> {
         if self.bytes[end - 1].is_ascii_whitespace() {
             return Some((end, self.word_end(end)));
         }
-        // Most such words stand inside a sentence or another name.
+        // Most such words belong to a sentence or another name.
         if !self.bytes.get(end).is_some_and(|byte| {
             byte.is_ascii_whitespace() || matches!(byte, b':' | b'=' | b'"' | b'\'' | b'\\' | b'>')
         }) {
@@ -216,15 +216,14 @@ impl Reader<'_> {
         self.chosen(is_plural, from, until)
     }
 
-    /// True if a quoted value that ends here is complete, and not part of a longer one.
+    /// True if the quoted value that ends at `until` is complete.
     fn is_end(&self, until: usize) -> bool {
         let after = self.quote(until).map_or(until, |quote| quote.end);
         let next = self.bytes.get(after);
         next.is_none_or(|byte| byte.is_ascii_whitespace() || b",)}]\"'".contains(byte))
     }
 
-    /// The span of a value. `None` if it is a number and the name is a plural, because counts are
-    /// no secrets.
+    /// The span of a value. `None` for a number with a plural name, because counts are not secret.
     fn chosen(&self, is_plural: bool, from: usize, until: usize) -> Option<(usize, usize)> {
         (!is_plural || !is_number(&self.text[from..until])).then_some((from, until))
     }
@@ -337,7 +336,8 @@ impl Reader<'_> {
 
     /// The end of a quoted text: before its closing quote, or at the end of the line.
     fn closing(&self, open: Quote) -> usize {
-        // A backslash in the text is written as this many backslashes. A quote in it has one less before it.
+        // A backslash in the text is written as this many backslashes. A quote in the text has one
+        // less before it.
         let doubled = 2 * (open.backslashes + 1);
         let mut backslashes = 0;
         for (at, byte) in (open.end..).zip(&self.bytes[open.end..]) {
@@ -387,7 +387,7 @@ impl Reader<'_> {
         self.skip_blanks(sign + 1 + usize::from(is_double))
     }
 
-    /// Skips the scheme of credentials, if something follows it.
+    /// Skips the scheme of credentials, if a value follows.
     fn skip_scheme(&self, from: usize, until: usize, is_header: bool) -> usize {
         let text = &self.bytes[from..until];
         let letters = text.iter().take(MAX_SCHEME + 1);

@@ -106,7 +106,7 @@ fn an_answer_acquits() {
     assert!(!court.refuses(ping));
 }
 
-/// Suspects that were not in flight at each crash, or were answered, go free.
+/// A suspect that missed a crash, or was answered, is acquitted.
 #[test]
 fn a_conviction_explains_the_crashes_of_the_others() {
     let mut court = Court::new();
@@ -117,7 +117,7 @@ fn a_conviction_explains_the_crashes_of_the_others() {
         court.crash(&[poison(), other]),
         (vec!["poison Same".to_owned()], 3)
     );
-    // It was in flight at three crashes. Two of them are explained by the other call.
+    // The call was in flight at three crashes. The other call explains two of them.
     assert_eq!(court.crash(&[other]), nobody());
     assert!(!court.refuses(other));
 }
@@ -204,7 +204,7 @@ fn suspicion_passes() {
     assert_eq!(court.suspects.due(), None);
 }
 
-/// The call that is in flight each time is found among any number of calls.
+/// The call that is in flight at each crash is found among any number of calls.
 #[test]
 fn suspects_are_bounded() {
     let mut court = Court::new();
@@ -220,7 +220,7 @@ fn suspects_are_bounded() {
 
 proptest! {
     /// A call is refused only after [`CRASHES`] crashes in flight without an answer between them.
-    /// No more crashes are excused than there were.
+    /// The number of excused crashes never exceeds the number of crashes.
     #[test]
     fn an_answered_call_is_never_refused(history in prop::collection::vec(
         (prop::collection::vec((0..4usize, 0..3usize), 0..4), prop::option::of((0..4usize, 0..3usize))),
@@ -251,7 +251,8 @@ proptest! {
             if let Some(answered) = answered && !court.refuses(call(&answered)) {
                 since.remove(&answered);
                 court.answer(call(&answered));
-                // It may be refused with any arguments later, but not because of its own crashes.
+                // The call may be refused with any arguments later, but not because of its own
+                // crashes.
                 let (next, _) = court.suspects.crashed(&[call(&answered)], court.now);
                 let refusal = next.refusal(call(&answered), court.now);
                 prop_assert!(refusal.is_none_or(|refused| refused.arguments == Arguments::Any));

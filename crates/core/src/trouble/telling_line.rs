@@ -1,20 +1,20 @@
-//! Finds the line of a process's stderr that explains best why it exited.
+//! Finds the line of a process's stderr that best explains its exit.
 
 use crate::display::escapes;
 
-/// The longest line of stderr that is quoted, in bytes.
+/// Maximum length of a quoted line of stderr, in bytes.
 const LONGEST_LINE: usize = 240;
 
-/// Largest part of a long line that is quoted before the word that marks an error, in bytes.
+/// Maximum part of a long line that is quoted before the error mark, in bytes.
 const SHOWN_BEFORE: usize = 40;
 
-/// Smallest part after such a word that is quoted with it, in bytes.
+/// Minimum part of a long line that is quoted after the error mark, in bytes.
 const LEAST_BEHIND: usize = 60;
 
 /// Words at the beginning of an error, after the time and the name of the program.
 const ERROR_WORDS: [&str; 5] = ["error", "exception", "fatal", "critical", "panic"];
 
-/// Words anywhere in a line that mark an error.
+/// Error marks: words anywhere in a line.
 const MARKS: [&str; 17] = [
     "cannot",
     "can't",
@@ -35,7 +35,7 @@ const MARKS: [&str; 17] = [
     "unable to",
 ];
 
-/// Log levels of lines that are no errors.
+/// Log levels of lines without an error.
 const OTHER_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "WARN", "WARNING", "Warning"];
 
 /// Beginnings of final lines that do not explain the exit.
@@ -53,17 +53,17 @@ const ENDINGS: [&str; 9] = [
 
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
-/// The line of a process's last stderr that explains best why it exited. In this order: the error
-/// of an installer, the exception of the last traceback, the first line that begins as an error,
-/// the last line that is marked as one, or the last line with words before a usage text. A line
-/// that only announces the next one is joined with it.
+/// The line of a process's last stderr that best explains its exit. In this order: the error of an
+/// installer, the exception of the last traceback, the first line that begins as an error, the last
+/// line with an error mark, or the last line before a usage text. A line that only announces the
+/// next line is joined with it.
 pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     let stderr: Vec<_> = stderr
         .iter()
         .map(|line| escapes::without(line.as_ref()))
         .collect();
     let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
-    // The options of a program are no reason.
+    // The options of a program do not explain its exit.
     let usage = lines.iter().position(|line| is_usage(line));
     let before_usage = &lines[..usage.unwrap_or(lines.len())];
     let at = installer_error(&lines)
@@ -116,7 +116,7 @@ fn is_usage(line: &str) -> bool {
 }
 
 /// True if a line begins as an error: with an error word or an error type (`ModuleNotFoundError:`),
-/// possibly after the time and the name of a program. Indented lines belong to the line above them.
+/// possibly after the time and the name of a program. Indented lines belong to the line above.
 pub fn is_error(line: &str) -> bool {
     if line.starts_with(char::is_whitespace) || is_other_level(line) {
         return false;
@@ -138,7 +138,7 @@ fn is_other_level(line: &str) -> bool {
     words.any(|word| OTHER_LEVELS.contains(&word))
 }
 
-/// True if a line contains the mark of an error. Indented lines belong to the line above them.
+/// True if a line contains an error mark. Indented lines belong to the line above.
 fn is_marked(line: &str) -> bool {
     let lower = line.to_lowercase();
     !line.starts_with(char::is_whitespace)
@@ -146,8 +146,7 @@ fn is_marked(line: &str) -> bool {
         && MARKS.iter().any(|mark| lower.contains(mark))
 }
 
-/// The part of a long line that is quoted: its beginning, or the part around the error mark if that
-/// comes later.
+/// The part of a long line that is quoted: its beginning, or the part around a later error mark.
 pub(super) fn shortened(line: &str) -> String {
     if line.len() <= LONGEST_LINE {
         return line.to_owned();
@@ -160,7 +159,7 @@ pub(super) fn shortened(line: &str) -> String {
         return format!("{}…", &line[..end]);
     };
     let start = line.floor_char_boundary(mark.saturating_sub(SHOWN_BEFORE));
-    // Start at a word, if there is one.
+    // Start at the beginning of a word if possible.
     let word = line[start..mark].find(char::is_whitespace);
     let start = word.map_or(mark, |space| start + space + 1);
     let end = line.floor_char_boundary((start + LONGEST_LINE).min(line.len()));
@@ -306,7 +305,7 @@ mod tests {
                 "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017\n    at Topology.selectServer {\n  reason: TopologyDescription {\n",
                 "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017",
             ),
-            // A line that announces the reason is followed by it.
+            // The reason follows a line that announces it.
             (
                 "Invalid environment variables: {\n  API_KEY: [ 'Required' ]\n}\n",
                 "Invalid environment variables: { API_KEY: [ 'Required' ]",

@@ -1,5 +1,5 @@
-//! The envelope: the members that are read, the messages that are refused, and that all other bytes
-//! stay (invariant 5).
+//! Tests of the envelope: the members that are read, the messages that are refused, and the bytes
+//! that stay unchanged (invariant 5).
 
 use mainstay_core::message::{self, JsonObjectEditor, Malformed, MessageKind, Method, Reference};
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn what_is_no_message_is_refused_with_its_code_and_its_id() {
     }
 }
 
-/// A reader that ignores case or takes similar letters as equal must not see another message.
+/// A parser that ignores case or folds similar letters must not read another message.
 #[test]
 fn a_member_that_looks_like_another_is_refused() {
     let call = |extra: &str, inside: &str| {
@@ -137,7 +137,8 @@ fn a_member_that_occurs_twice_is_set_and_removed_as_one() {
     assert!(JsonObjectEditor::read("[]").is_none() && JsonObjectEditor::read("{} x").is_none());
 }
 
-/// Only the four members of `_meta` make a message modern. Others with the same prefix are older.
+/// Only the four members of `_meta` make a message modern. Older revisions have other members with
+/// the same prefix.
 #[test]
 fn a_request_that_says_who_asks_is_seen_in_passing() {
     for (key, expected) in [
@@ -230,7 +231,7 @@ proptest! {
         );
     }
 
-    /// An object is written as it was read, and finds its members by their names.
+    /// An object is written unchanged, and its members are found by their names.
     #[test]
     fn an_object_keeps_what_is_not_touched(
         values in prop::collection::vec(json::value(), 0..5),
@@ -258,14 +259,14 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,80}") {
-        // The result does not matter here.
+        // Only a panic would fail this part of the test.
         if let Ok(envelope) = message::peek(&text) {
             drop(message::address(&text, &envelope));
         }
     }
 }
 
-/// The envelope after a change of the body equals the one from reading the changed response.
+/// The envelope after a change of the body equals the envelope of the changed response.
 #[test]
 fn a_response_with_another_body_is_known_without_reading_it() {
     for text in [

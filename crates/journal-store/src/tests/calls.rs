@@ -1,8 +1,8 @@
-//! The record of a call, and the callers that wait for it.
+//! Tests of the record of a call, and of waiting callers.
 
 use super::*;
 
-/// A client's name and version are redacted each time they come.
+/// A client's name and version are redacted in each call.
 #[tokio::test]
 async fn a_secret_in_the_name_of_a_client_is_not_kept() {
     let (room, secret) = (Room::new(), "ghp_0123456789abcdefghijABCDEFGHIJ");
@@ -33,7 +33,7 @@ async fn a_secret_in_the_name_of_a_client_is_not_kept() {
     }
 }
 
-/// L1–L3, L7: every field comes back, and the payload is found by its identifier.
+/// L1–L3, L7: every field is read back, and the payload is found by its identifier.
 #[tokio::test]
 async fn a_record_says_all_that_was_known_of_its_call() {
     let (room, before) = (Room::new(), SystemTime::now());
@@ -141,7 +141,7 @@ async fn every_end_has_its_words() {
     journal.close().await;
 }
 
-/// A long call is recorded while it runs, and is one record.
+/// A long call is recorded while it runs, and has one record.
 #[tokio::test]
 async fn a_long_call_is_open_and_then_ends() {
     let room = Room::new();
@@ -171,14 +171,14 @@ async fn a_long_call_is_open_and_then_ends() {
     journal.close().await;
 }
 
-/// Calls that a kill left open are closed. Their status says whether they may have run.
+/// A new run closes the calls that a kill left open. Their status shows if they may have run.
 #[tokio::test]
 async fn what_was_left_open_has_ended() {
     let room = Room::new();
     let journal = room.open();
     let (unsent, sent) = (journal.begin(new_call("1")), journal.begin(new_call("2")));
     sent.reached(State::Sent);
-    // An ended call, so that the statistics are not only those of open calls.
+    // The ended call gives the statistics more than open calls.
     call(&journal, new_call("3"), answered("{}"));
     journal.close().await;
     drop((unsent, sent));
@@ -194,7 +194,7 @@ async fn what_was_left_open_has_ended() {
     assert_eq!(status("1"), Status::Cancelled);
     assert_eq!(status("2"), Status::Unknown);
     assert_eq!(status("3"), Status::Ok);
-    // The filters find them, too.
+    // The filters also find the closed calls.
     let unknown = RecordFilter {
         statuses: vec![Status::Unknown],
         ..RecordFilter::default()
@@ -204,8 +204,8 @@ async fn what_was_left_open_has_ended() {
     journal.close().await;
 }
 
-/// In strict mode an acknowledged call is in the files at that moment. A call that was only begun is there
-/// after it has been open for a while, as not sent.
+/// In strict mode, an acknowledged call is in the files at that moment. An open call is in the
+/// files after a while, as not sent.
 #[tokio::test]
 async fn strict_answers_when_it_is_on_the_disk() {
     let room = Room::strict();
@@ -240,7 +240,7 @@ async fn strict_answers_when_it_is_on_the_disk() {
     journal.close().await;
 }
 
-/// The record of `"intended"`, and the other one if there is one.
+/// Returns the record of `"intended"`, and the other record if there is one.
 fn of_two(records: Vec<Record>) -> (Record, Option<Record>) {
     let is_intended = |record: &Record| record.arguments_text.as_deref() == Some("intended");
     let (mut intended, mut others): (Vec<_>, Vec<_>) = records.into_iter().partition(is_intended);
@@ -277,7 +277,7 @@ async fn every_strict_call_is_acknowledged() {
     journal.close().await;
 }
 
-/// No caller waits forever: neither for a closed journal nor for one that cannot write.
+/// A closed or unwritable journal answers every waiting caller.
 #[tokio::test]
 async fn nobody_waits_in_vain() {
     let room = Room::strict();
@@ -304,7 +304,7 @@ async fn nobody_waits_in_vain() {
     room.database()
         .execute_batch("ALTER TABLE gone RENAME TO calls")
         .expect("renamed");
-    // The journal then continues normally.
+    // The journal continues normally after the failure.
     entry.intent().await.expect("written");
     entry.finish(answered("{}")).await.expect("written");
     journal.close().await;
@@ -370,7 +370,8 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     journal.close().await;
 }
 
-/// Single calls stand between packed ones. Old calls of both forms are deleted, and younger ones stay.
+/// Single calls lie between packed ones. Old calls of both forms are deleted, and younger ones
+/// stay.
 #[tokio::test]
 async fn calls_that_are_too_old_go_packed_or_not() {
     let room = Room::new();

@@ -1,4 +1,4 @@
-//! Files and sizes on the disk, and retention.
+//! Tests of files, their sizes on the disk, and retention.
 
 use super::*;
 
@@ -39,13 +39,14 @@ async fn nobody_else_can_read_it() {
     journal.close().await;
 }
 
-/// The oldest calls are deleted by age and by size, with their objects and files. Ids are not used again.
+/// The oldest calls are deleted by age and by size, with their objects and files. Ids are not used
+/// again.
 #[tokio::test]
 async fn the_oldest_go() {
     let mut room = Room::new();
     room.settings.max_bytes = 16 * 1024 * 1024;
     let journal = room.open();
-    // 36 MB in files, a few in a run.
+    // 36 MB in files, with a few files in each run.
     let large = |number: usize| format!("{number:06}{}", "x".repeat(119_994));
     for number in 0..300 {
         call(&journal, new_call("{}"), answered(large(number)));
@@ -67,7 +68,7 @@ async fn the_oldest_go() {
     let records = all(&journal).await;
     for record in &records {
         let cid = record.result.expect("a result").cid.expect("kept");
-        // The record may have been deleted meanwhile.
+        // A retention step may have deleted the record.
         if journal.object(cid).await.is_err() {
             let gone = journal.record(record.id).await.expect("read");
             assert_eq!(gone, None);
@@ -75,7 +76,7 @@ async fn the_oldest_go() {
     }
     journal.close().await;
 
-    // Everything is too old now.
+    // All calls exceed the retention now.
     let retried = Finished {
         attempts: 2,
         earlier: vec![attempt()],
@@ -109,7 +110,7 @@ async fn the_oldest_go() {
     assert_eq!(attempts, 0);
 }
 
-/// The clock was 40 days behind for a while. Calls of that time are as young as those before.
+/// The clock was 40 days behind for a while. Calls of that time are as young as earlier ones.
 #[tokio::test]
 async fn calls_that_a_wrong_clock_dated_stay() {
     let room = Room::new();
@@ -143,7 +144,7 @@ async fn calls_that_a_wrong_clock_dated_stay() {
     journal.close().await;
 }
 
-/// Under any load the journal takes less than twice its bound on the disk.
+/// Under any load, the journal uses less than twice its bound on the disk.
 #[tokio::test]
 async fn the_disk_holds_less_than_twice_the_bound() {
     let mut room = Room::new();
@@ -175,12 +176,12 @@ async fn the_disk_holds_less_than_twice_the_bound() {
     journal.close().await;
 }
 
-/// Content that comes again much later is a new object with the same file, and the file counts once for the
+/// Content that recurs much later is a new object with the same file. The file counts once for the
 /// size.
 #[test]
 fn a_file_counts_once() {
     let mut room = Room::new();
-    // With this bound objects are found again within 128 KiB.
+    // This bound reuses objects only within 128 KiB.
     room.settings.max_bytes = 4 * 1024 * 1024;
     create_private_dir(&room.path()).expect("a folder");
     let mut database =
@@ -208,7 +209,7 @@ fn a_file_counts_once() {
     assert_eq!(counted, sizes);
 }
 
-/// A call that was open when it became too old is deleted, and its neighbours are not.
+/// A call that was still open at the end of the retention is deleted, and its neighbours are not.
 #[tokio::test]
 async fn what_is_left_of_an_open_call_is_no_harm() {
     let room = Room::new();
@@ -238,7 +239,8 @@ async fn what_is_left_of_an_open_call_is_no_harm() {
     journal.close().await;
 }
 
-/// A journal that cannot be opened loses calls and counts them. Once it can be opened, calls are recorded.
+/// A journal that cannot be opened counts its lost calls. Once it can be opened, calls are
+/// recorded.
 #[cfg(unix)]
 #[tokio::test]
 async fn it_is_tried_again() {
@@ -267,7 +269,7 @@ async fn it_is_tried_again() {
 
 type Loss = fn(&Room);
 
-/// Losses of the journal's files while it is open.
+/// Ways to lose the journal's files while it is open.
 const LOSSES: [(&str, Loss); 6] = [
     ("folder removed", |room| {
         fs::remove_dir_all(room.path()).expect("removed");
@@ -293,7 +295,7 @@ const LOSSES: [(&str, Loss); 6] = [
     }),
 ];
 
-/// A strict journal refuses calls that would be written to files that are gone.
+/// A strict journal refuses calls whose writes would go to removed files.
 #[tokio::test]
 async fn a_strict_journal_that_is_lost_refuses_calls() {
     for (loss, lose) in LOSSES {
@@ -310,7 +312,7 @@ async fn a_strict_journal_that_is_lost_refuses_calls() {
         assert_eq!(journal.counters().recorded, 1, "{loss}");
         journal.close().await;
     }
-    // The same with files that come back.
+    // Like above, but the files come back.
     let room = Room::strict();
     let journal = room.open();
     call(&journal, new_call("{}"), answered("1"));
@@ -327,7 +329,7 @@ async fn a_strict_journal_that_is_lost_refuses_calls() {
     journal.close().await;
 }
 
-/// A relaxed journal is replaced by a new one, and each call is recorded or counted as lost.
+/// A new journal replaces a relaxed one, and each call is recorded or counted as lost.
 #[tokio::test]
 async fn a_relaxed_journal_that_is_lost_is_begun_anew() {
     for (loss, lose) in LOSSES {
@@ -356,7 +358,7 @@ async fn a_relaxed_journal_that_is_lost_is_begun_anew() {
     }
 }
 
-/// A database that another program vacuumed is still the same journal.
+/// A database stays the same journal after another program vacuumed it.
 #[tokio::test]
 async fn a_journal_that_is_vacuumed_goes_on() {
     let room = Room::strict();
@@ -384,7 +386,7 @@ async fn a_journal_that_is_vacuumed_goes_on() {
     journal.close().await;
 }
 
-/// A database that was overwritten is set aside, even if a later commit succeeds.
+/// An overwritten database is set aside, even if a later commit succeeds.
 #[tokio::test]
 async fn a_journal_that_is_overwritten_is_begun_anew() {
     let room = Room::new();
@@ -404,7 +406,7 @@ async fn a_journal_that_is_overwritten_is_begun_anew() {
     fs::write(&path, vec![0x5a; usize::try_from(length).expect("small")]).expect("overwritten");
     for number in 0..50 {
         call(&journal, new_call("{}"), answered(number.to_string()));
-        // One of the flushes may find the damage.
+        // Either flush may detect the damage.
         journal.flush().await.ok();
     }
     let counters = journal.counters();

@@ -1,4 +1,4 @@
-//! Calls that are not recorded leave a gap, and changes of servers' statuses are written later.
+//! Tests of gaps: calls without a record leave a gap, and status changes are written later.
 
 use mainstay_journal::{Gap, Period, Transition};
 
@@ -25,7 +25,7 @@ async fn answered_history(
     journal.history(period).await
 }
 
-/// Refuses writes, as a full disk does.
+/// Refuses writes, like a full disk.
 fn refuse_writes(room: &Room) {
     for table in ["call_packs", "calls", "transitions", "gaps"] {
         let trigger = format!(
@@ -61,7 +61,7 @@ async fn what_a_full_disk_refused_is_a_gap_and_changes_come_later() {
         ..Transition::now("crashed")
     };
     journal.note(server, crashed.clone(), None);
-    // The outage lasts.
+    // The outage continues.
     let answer = history(&journal, started_at).await;
     assert!(answer.servers.is_empty(), "{answer:?}");
     let [gap] = &answer.gaps[..] else {
@@ -109,7 +109,7 @@ async fn what_a_full_disk_refused_is_a_gap_and_changes_come_later() {
     journal.close().await;
 }
 
-/// Mainstay may stop while the disk is full. The next run reports the calls that are not recorded.
+/// Mainstay may stop while the disk is full. The next run reports the unrecorded calls.
 #[tokio::test]
 async fn a_gap_that_lasts_at_the_end_is_told_by_the_next_run() {
     let room = Room::new();
@@ -145,7 +145,7 @@ async fn a_gap_that_lasts_at_the_end_is_told_by_the_next_run() {
     }
 }
 
-/// A journal that could not be opened at first reports the calls that it missed.
+/// A journal that could not be opened at first reports the missing calls.
 #[cfg(unix)]
 #[tokio::test]
 async fn what_came_before_the_journal_could_be_opened_is_a_gap() {
@@ -172,7 +172,7 @@ async fn what_came_before_the_journal_could_be_opened_is_a_gap() {
     journal.close().await;
 }
 
-/// Calls that are dropped because too many wait are a gap, too.
+/// Calls that are dropped because the queue is full leave a gap.
 #[tokio::test]
 async fn calls_that_are_dropped_are_a_gap() {
     let room = Room::new();

@@ -1,4 +1,4 @@
-//! The history of servers: its contents, its retention, and its queries.
+//! Tests of the history of servers: its contents, its retention, and its queries.
 
 use mainstay_core::{
     config::{Launch, Secret, ServerConfig, StdioLaunch},
@@ -64,7 +64,7 @@ fn marks(history: &JournalHistory) -> Vec<Mark> {
     history.daemon.iter().map(|(_, mark)| *mark).collect()
 }
 
-/// All transitions are read in the order of time, redacted.
+/// All transitions are read in order of time, redacted.
 #[tokio::test]
 async fn a_transition_is_read_as_it_was_noted() {
     let room = Room::new();
@@ -109,7 +109,7 @@ async fn a_transition_is_read_as_it_was_noted() {
 async fn a_period_begins_with_what_was_so() {
     let room = Room::new();
     let journal = room.open();
-    // A time before the run: Mainstay seems to have started four hours ago.
+    // Backdates the start of Mainstay by four hours.
     backdate(&room, ago(4 * HOUR));
     for (hours, status) in [(3, "connecting"), (2, "connected"), (1, "failed")] {
         note(&journal, "fs", ago(hours * HOUR), status);
@@ -153,7 +153,7 @@ fn backdate(room: &Room, at: SystemTime) {
     assert!(changed > 0);
 }
 
-/// The newest transitions are answered, and the answer says that others were left out.
+/// The newest transitions are returned, and the answer is marked as truncated.
 #[tokio::test]
 async fn an_answer_is_bounded() {
     let room = Room::new();
@@ -177,7 +177,7 @@ async fn an_answer_is_bounded() {
     assert!(newest_at > SystemTime::now() - HOUR / 30, "{history:?}");
 }
 
-/// Starts and stops of Mainstay are told over restarts, also after a kill.
+/// Starts and stops of Mainstay are read after restarts, including one after a kill.
 #[tokio::test]
 async fn runs_are_told_apart() {
     let room = Room::new();
@@ -193,7 +193,7 @@ async fn runs_are_told_apart() {
         [Mark::Started, Mark::Stopped, Mark::Started]
     );
     assert_eq!(words(&history.servers[0]), ["connected"]);
-    // This run has not mentioned the server, so its status is not known.
+    // This run has no row of the server, so its status is unknown.
     let now = read(&again, last(Duration::ZERO)).await;
     assert_eq!(now.servers, []);
     assert_eq!(marks(&now), [Mark::Started]);
@@ -251,13 +251,14 @@ async fn old_rows_go_by_age() {
     until_rows(&["fs connecting", "db connecting", "fs failed"]).await;
     journal.close().await;
 
-    // The next run need not have the same servers.
+    // The next run may have other servers.
     let journal = room.open();
     until_rows(&["fs failed"]).await;
     journal.close().await;
 }
 
-/// A server that changes all the time can neither fill the journal nor displace the rows of others.
+/// A server with constant changes can neither fill the journal nor displace the rows of other
+/// servers.
 #[tokio::test]
 async fn a_flood_of_rows_is_bounded() {
     let mut room = Room::new();
@@ -286,7 +287,7 @@ async fn a_flood_of_rows_is_bounded() {
     assert_eq!(history.servers[0].server, "calm");
 }
 
-/// A journal from before the history has none, and gets one.
+/// A journal of a version without a history gets an empty one.
 #[tokio::test]
 async fn a_journal_of_the_former_version_gets_a_history() {
     let room = Room::new();

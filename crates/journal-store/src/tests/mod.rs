@@ -1,4 +1,4 @@
-//! Tests of the whole journal: calls are written, and queries read them.
+//! Tests of the whole journal: they write calls and query them.
 
 mod calls;
 mod files;
@@ -78,7 +78,7 @@ impl Room {
         Connection::open(self.path().join("journal.db")).expect("a database")
     }
 
-    /// Copies the files as they are now, as a kill would leave them.
+    /// Copies the current files, which are those after a kill.
     fn copy(&self) -> Self {
         let copy = Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -165,7 +165,7 @@ fn take_calls(database: &Connection) -> Vec<CallRow<'static>> {
     calls
 }
 
-/// Turns a database into that of version 3, from before packs of calls and gaps.
+/// Turns a database into one of version 3, without packs of calls and gaps.
 fn as_version_3(database: &Connection) {
     database.execute_batch("BEGIN").expect("begun");
     for call in take_calls(database) {
@@ -192,7 +192,7 @@ async fn all(journal: &Journal) -> Vec<Record> {
     page.expect("read").calls
 }
 
-/// Waits until `look` finds something.
+/// Waits until `look` returns a value.
 async fn until<T>(goal: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
     mainstay_testkit::found(DISK, goal, look).await
 }

@@ -1,4 +1,4 @@
-//! Arguments and results by their content.
+//! Tests of arguments and results by their content.
 
 use super::*;
 
@@ -114,7 +114,8 @@ async fn payloads_are_kept_as_far_as_they_may_be() {
     }
 }
 
-/// A text beside the records is redacted like them, and is the same object.
+/// A text beside the records is redacted like a payload, and is the same object as an equal
+/// payload.
 #[tokio::test]
 async fn a_text_can_be_kept_for_more_than_a_record() {
     let mut room = Room::new();
@@ -159,7 +160,7 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
     assert_eq!(text(&journal, cid).await, hidden);
     assert_eq!(cid, Some(Cid::for_content(hidden.as_bytes())));
 
-    // An error and a name may hold secrets, too.
+    // An error and a name may also contain secrets.
     let uri = Begun {
         target: target("fs", "file:///ghp_abc"),
         ..new_call("{}")
@@ -177,7 +178,7 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
     assert_eq!(record.error.expect("an error").text, "no [redacted] here");
     journal.close().await;
 
-    // Where results are not stored, the text of their error is not stored either.
+    // The text of an error is stored only where results are stored.
     for (payloads, stored) in [
         (Payloads::Full, "words"),
         (Payloads::Digest, ""),
@@ -193,14 +194,14 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
     }
 }
 
-/// Objects are found by their content in complete runs and in the incomplete one, also after the journal was
-/// closed at the end of a run and of a chunk.
+/// Objects are found by their content in complete runs and in the incomplete one, also after a
+/// restart at the end of a run and of a chunk.
 #[tokio::test]
 async fn objects_are_found_in_every_run() {
     let room = Room::new();
     let mut journal = room.open();
     let content = |number: i64| format!("content {number}");
-    // The first id is 1, and the result is an object, too.
+    // The first id is 1, and the result is also an object.
     let run = RUN - 2;
     for number in 0..run + 2000 {
         if number == run {
@@ -265,8 +266,8 @@ async fn holders<'p>(journal: &Journal, content: &str, principals: &[&'p str]) -
     found
 }
 
-/// The same content is held by each client whose call sent or received it, and by no other: in the incomplete
-/// run, in complete runs, and after a restart.
+/// The same content is held by each client whose call sent or received it, and by no other client:
+/// in the incomplete run, in complete runs, and after a restart.
 #[tokio::test]
 async fn objects_have_holders() {
     const ALL: [&str; 3] = ["ada", "alan", "grace"];
@@ -308,7 +309,7 @@ async fn objects_have_holders() {
         assert_eq!(holders(&journal, "both", &ALL).await, both, "{look}");
         assert!(holders(&journal, "never", &ALL).await.is_empty());
     }
-    // One object for each holder, however often it came.
+    // Each holder has one object, however often the content recurs.
     let objects = "SELECT sum(count) FROM packs";
     let count = || -> i64 {
         let database = room.database();
@@ -325,8 +326,8 @@ async fn objects_have_holders() {
     journal.close().await;
 }
 
-/// Objects from before there were holders belong to the operator only. Such a journal can be read without a
-/// migration.
+/// Objects of a version without holders belong to the operator only. Such a journal can be read
+/// without a migration.
 #[tokio::test]
 async fn objects_of_an_older_journal_have_no_holder() {
     let room = Room::new();
@@ -374,7 +375,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
     journal.close().await;
 }
 
-/// Files that no object names are removed at the start. Other files stay.
+/// Files without an object are removed at the start. Other files stay.
 #[tokio::test]
 async fn files_that_nobody_names_are_swept() {
     let room = Room::new();

@@ -1,4 +1,4 @@
-//! Queries: pages of records by their filters, and statistics.
+//! Tests of queries: pages of records by their filters, and statistics.
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn trace(number: usize) -> TraceId {
     TraceId([1 + u8::try_from(number % 8).expect("small"); 16])
 }
 
-/// Many calls of many kinds, over several chunks. Each filter finds the same calls as a plain loop, in the
-/// complete chunk and in the incomplete one, and after a restart.
+/// Many calls of many kinds, over several chunks. Each filter finds the same calls as a plain loop,
+/// in the complete chunk and in the incomplete one, and after a restart.
 #[tokio::test]
 async fn filters_find_what_is_there() {
     let room = Room::new();
@@ -40,7 +40,8 @@ async fn filters_find_what_is_there() {
             _ => answered("{}"),
         };
         call(&journal, new_call, end);
-        // Flush often: one turn could write all calls, and no chunk would turn between commits.
+        // Flush often. Otherwise one turn could write all calls, and no chunk would turn between
+        // commits.
         if number % 1000 == 0 {
             journal.flush().await.expect("written");
         }
@@ -204,7 +205,7 @@ async fn filters_find_what_is_there() {
                 "{turn} {filter:?}"
             );
             assert_eq!(page.truncated, expected.len() > 50);
-            // The next page starts where this one ended, whether or not the calls are counted.
+            // The next page starts at the end of this one, with or without a count.
             let Some(next) = page.next else { continue };
             for uncounted in [false, true] {
                 let next = RecordFilter {
@@ -255,7 +256,8 @@ async fn calls_of_a_trace_are_found_while_one_runs() {
     journal.close().await;
 }
 
-/// Calls, errors, latencies and bytes are added up, also those that were not written before a kill.
+/// Calls, errors, latencies and bytes are added up, including those that were not written before a
+/// kill.
 #[tokio::test]
 async fn statistics_add_up() {
     let room = Room::new();
@@ -319,7 +321,8 @@ async fn wait_for_statistics(journal: &Journal, range: Range) {
     until("statistics", some).await;
 }
 
-/// Series of servers, and of everything, have the percentiles of all their calls. The largest come first.
+/// Series of servers, and of everything, have the percentiles of all their calls. The largest
+/// series are first.
 #[tokio::test]
 async fn series_are_merged_and_ordered() {
     let room = Room::new();
@@ -417,7 +420,7 @@ async fn series_are_merged_and_ordered() {
     assert!(series.is_sorted_by(|one, next| one.total.p95 >= next.total.p95));
 }
 
-/// Calls of a journal from before states were in the facets are found by their states, too.
+/// A journal of a version without states in its facets also finds calls by their states.
 #[tokio::test]
 async fn states_of_an_older_journal_are_found() {
     let room = Room::new();

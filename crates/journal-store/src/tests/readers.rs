@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A reader beside the writer sees the same as the writer's own readers, also where a run or a chunk ends
-/// that only the writer has in memory.
+/// A reader beside the writer returns the same as the writer's own readers, even at the end of a
+/// run or a chunk that only the writer has in memory.
 #[tokio::test]
 async fn a_journal_can_be_read_beside_its_writer() {
     let room = Room::new();

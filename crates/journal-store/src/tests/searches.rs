@@ -26,8 +26,8 @@ async fn found(journal: &Journal, text: &str) -> Vec<i64> {
     page.calls.iter().map(|record| record.id.0).collect()
 }
 
-/// Searches match the name, the error and the arguments, in either case. They match neither the result nor
-/// redacted text.
+/// Searches match the name, the error and the arguments, and ignore case. They match neither the
+/// result nor redacted text.
 #[tokio::test]
 async fn calls_are_found_by_their_errors_and_arguments() {
     let mut room = Room::new();
@@ -60,7 +60,7 @@ async fn calls_are_found_by_their_errors_and_arguments() {
         ..new_call("{}")
     };
     call(&journal, other, answered("{}"));
-    // A running call has a row of its own.
+    // A running call has a separate row.
     let _runs = journal.begin(new_call(r#"{"said":"at work"}"#));
     until("the open call", async || {
         journal.flush().await.expect("written");
@@ -108,7 +108,7 @@ async fn calls_are_found_by_their_errors_and_arguments() {
     journal.close().await;
 }
 
-/// Without stored payloads, Mainstay's own errors are still found.
+/// Without stored payloads, searches still find Mainstay's own errors.
 #[tokio::test]
 async fn what_is_not_kept_is_not_found() {
     for payloads in [Payloads::Digest, Payloads::Off] {
@@ -128,7 +128,8 @@ async fn what_is_not_kept_is_not_found() {
     }
 }
 
-/// Every search reads something, and the next one continues from its end, until all calls are found once.
+/// Every search reads some calls, and the next one continues from its end, until each call is found
+/// once.
 #[tokio::test]
 async fn a_search_ends_in_time_and_can_go_on() {
     let room = Room::new();

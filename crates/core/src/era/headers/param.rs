@@ -36,7 +36,7 @@ pub enum InvalidHeader {
 
 /// The annotated parameters of an `inputSchema` (JSON text), in its order.
 pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, InvalidHeader> {
-    // Nearly every schema has no annotation. An escape could hide one.
+    // Most schemas have no annotation. An escape could hide an annotation.
     if !input_schema.contains(ANNOTATION) && !input_schema.contains("\\u") {
         return Ok(Vec::new());
     }
@@ -127,8 +127,8 @@ impl FoundHeaders {
     }
 }
 
-/// True for one of the three types. `null` may stand next to it: a parameter that is null has no
-/// header.
+/// True for one of the three types. `null` may stand next to the type: a parameter that is null has
+/// no header.
 fn is_mirrored(kind: Option<&Value>) -> bool {
     let one = |kind: &Value| matches!(kind.as_str(), Some("integer" | "string" | "boolean"));
     match kind {
@@ -203,7 +203,7 @@ impl ParamHeader {
     }
 }
 
-/// The headers of a call with these `arguments` (JSON text), encoded.
+/// The encoded headers of a call with these `arguments` (JSON text).
 pub fn values(params: &[ParamHeader], arguments: &str) -> Vec<(String, String)> {
     params
         .iter()

@@ -7,8 +7,8 @@ use crate::{
     message::{self, JsonObjectEditor, array, items},
 };
 
-/// Replaces newer blocks in the array of content blocks at `member`. Returns true if there were
-/// any.
+/// Replaces newer blocks in the array of content blocks at `member`. Returns true if a block was
+/// replaced.
 pub(super) fn downgrade(
     result: &mut JsonObjectEditor<'_>,
     member: &str,

@@ -18,8 +18,8 @@ pub struct Whole<'a> {
 }
 
 /// Cuts a tool's result (JSON text) so that its blocks hold at most `most` bytes. A text block is
-/// cut at the limit. Another block at the limit is left out, and so are all later blocks.
-/// `structuredContent` stays if it fits as well. The link to the whole result comes last.
+/// cut at the limit. A block of another type at the limit is left out, and so are all later blocks.
+/// `structuredContent` stays if it also fits. The last block is a link to the whole result.
 pub fn head(result: &str, most: usize, whole: Whole<'_>, revision: Revision) -> Option<String> {
     let mut changed = JsonObjectEditor::read(result)?;
     let mut room = most;
@@ -46,7 +46,7 @@ pub fn head(result: &str, most: usize, whole: Whole<'_>, revision: Revision) -> 
     Some(changed.to_string())
 }
 
-/// A block of text, cut so that it has at most `room` bytes as JSON text.
+/// Cuts a text block to at most `room` bytes of JSON text.
 fn cut(block: &str, room: usize) -> Option<String> {
     let text = message::shown_member(block, "text")?;
     if message::text_member(block, "type").as_deref() != Some("text") {
@@ -59,7 +59,7 @@ fn cut(block: &str, room: usize) -> Option<String> {
     Some(changed.to_string())
 }
 
-/// The longest beginning of the text that has at most `room` bytes when it is quoted.
+/// The longest prefix of the text whose quoted form has at most `room` bytes.
 fn beginning(text: &str, room: usize) -> &str {
     let mut length = 0;
     for (at, character) in text.char_indices() {

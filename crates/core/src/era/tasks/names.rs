@@ -1,5 +1,5 @@
-//! Finds the ids of tasks in messages, so that a gateway can replace them: those of the extension
-//! (SEP-2663) and those of 2025-11-25 ("Tasks").
+//! Finds the ids of tasks in messages, so that a gateway can replace them. Covers the tasks of the
+//! extension (SEP-2663) and of 2025-11-25 ("Tasks").
 
 use super::{ID, is_task};
 use crate::{
@@ -12,13 +12,13 @@ pub const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 const UNKNOWN: InvalidParams = InvalidParams("unknown task");
 
-/// Renames a task. `None` means that there is no such task; the caller leaves the name or removes
-/// the task.
+/// Renames a task. `None` if there is no such task. The caller then keeps the name or removes the
+/// task.
 pub type Rename<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Renames the tasks in a server's result (JSON text) for this method. `None` if there are none.
-/// `as_task` is true if the request asked for a task as in 2025-11-25. A task that `rename` does
-/// not know is removed from a list.
+/// `as_task` is true if the request asked for a task as in 2025-11-25. A task without a new name is
+/// removed from a list.
 pub fn in_result(
     method: Method,
     as_task: bool,
@@ -37,7 +37,7 @@ pub fn in_result(
     any.then(|| changed.to_string())
 }
 
-/// Renames the server's own tasks in its notification or request (JSON text). `None` if it names
+/// Renames the server's own tasks in its notification or request (JSON text). `None` if there are
 /// none. A request such as `tasks/get` names a task of the client, which stays.
 pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<String> {
     let mut changed = JsonObjectEditor::read(message)?;
@@ -54,17 +54,17 @@ pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<S
     any.then(|| changed.to_string())
 }
 
-/// Renames the server's task that a client's response (JSON text) belongs to. `None` if `rename`
-/// does not know the task. Then it is one of the client's own.
+/// Renames the server's task that a client's response (JSON text) belongs to. `None` if the task
+/// has no new name, because the task is the client's own.
 pub fn in_response(response: &str, rename: Rename<'_>) -> Option<String> {
     let mut changed = JsonObjectEditor::read(response)?;
     let any = within(&mut changed, "result", |result| related(result, rename));
     any.then(|| changed.to_string())
 }
 
-/// Renames tasks in the `params` (JSON text) of a client's request: those that it listens to, and
-/// the one that it belongs to. `None` if it names none. Tasks to listen to that `rename` does not
-/// know are left out, as a server leaves out tasks that it does not have.
+/// Renames tasks in the `params` (JSON text) of a client's request: the tasks of its subscription,
+/// and the task that the request belongs to. `None` if there are none. Tasks of the subscription
+/// without a new name are removed, as a server ignores unknown tasks.
 pub fn in_request(
     method: Method,
     params: &str,
@@ -74,7 +74,7 @@ pub fn in_request(
         return Ok(None);
     };
     let mut any = false;
-    // Each member may occur once, because two readers of one message must not see different tasks.
+    // Each member may occur once. Otherwise two readers of one message could see different tasks.
     let once = |object: &JsonObjectEditor<'_>, member| match object.count(member) {
         0 | 1 => Ok(()),
         _ => Err(InvalidParams("a member occurs twice")),
@@ -111,8 +111,8 @@ pub fn in_request(
     Ok(any.then(|| changed.to_string()))
 }
 
-/// Renames the task that an object names. Returns false if it names none, or `rename` does not know
-/// it.
+/// Renames the task that an object names. Returns false if the object names no task, or the task
+/// has no new name.
 fn named(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     let id = object.get(ID).and_then(|id| serde_json::from_str(id).ok());
     let name = id.and_then(|id: String| rename(&id));
@@ -127,7 +127,7 @@ fn related(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     })
 }
 
-/// Changes an object inside another. `change` returns true if it changed something.
+/// Changes an object inside another. `change` returns true after a change.
 fn within(
     object: &mut JsonObjectEditor<'_>,
     member: &str,
@@ -157,7 +157,7 @@ fn listed(result: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     true
 }
 
-/// Renames the tasks in a list of strings, and removes those that `rename` does not know.
+/// Renames the tasks in a list of strings, and removes tasks without a new name.
 fn strings(
     object: &mut JsonObjectEditor<'_>,
     member: &str,

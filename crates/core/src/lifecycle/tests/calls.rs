@@ -3,7 +3,7 @@
 use super::*;
 
 /// Sends a call every `every` milliseconds after the first loss, until the policy gives up. Returns
-/// the time of that in milliseconds, and the number of sessions.
+/// that time in milliseconds, and the number of sessions.
 fn given_up(mut course: Course, every: u64) -> (u128, u64) {
     let since = course.now;
     while course.state() != SessionState::Failed {
@@ -36,8 +36,8 @@ fn without_calls() -> Policy {
     policy
 }
 
-/// Crashes that a refused call caused do not count against the budget, neither this one nor earlier
-/// ones.
+/// Crashes that a refused call caused do not count against the budget. That includes earlier
+/// crashes.
 #[test]
 fn crashes_of_a_refused_call_are_not_counted() {
     let mut course = Course::losing(steady(Preset::Default), crash());
@@ -49,7 +49,7 @@ fn crashes_of_a_refused_call_are_not_counted() {
     course.tick();
     course.opens();
     assert_eq!(course.report(SessionReport::Poisoned(crash(), 3)), None);
-    // One crash was the server's own.
+    // One crash had another cause.
     assert_eq!(
         (course.state(), course.status().attempt),
         (SessionState::Reconnecting, 1)

@@ -29,8 +29,7 @@ fn y1_a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
     );
 }
 
-/// Y1: one policy retries remote servers forever and restarts a crash loop five times, so the two
-/// are counted apart. They have the same waits.
+/// Y1: the budgets of lost connections and of crashes are separate. Both have the same waits.
 #[test]
 fn y1_crashes_and_losses_have_budgets_of_their_own() {
     let mut policy = steady(Preset::Default);
@@ -60,7 +59,7 @@ fn as_reconnect_counts_a_crash_among_the_losses() {
     assert_eq!(course.state(), SessionState::Failed);
 }
 
-/// A server that dies after each handshake backs off. One that was up for a minute begins anew.
+/// A server that dies after each handshake backs off. An uptime of a minute resets the backoff.
 #[test]
 fn losses_are_forgiven_after_stable_uptime_not_on_connect() {
     let mut course = Course::losing(steady(Preset::Default), gone());
@@ -76,7 +75,7 @@ fn losses_are_forgiven_after_stable_uptime_not_on_connect() {
     assert_eq!(waits, [1000, 2000, 4000, 1000, 2000].map(Some));
 }
 
-/// G2, G10: documents 000 and 001 forgive on connect.
+/// G2, G10: documents 000 and 001 forgive losses on connect.
 #[test]
 fn forgiveness_on_connect_where_the_preset_has_it() {
     for preset in [Preset::Router, Preset::Persistent] {
@@ -107,7 +106,7 @@ fn crashes_are_forgiven_after_their_own_time() {
     }
 }
 
-/// Invariant 8: an attempt that can never succeed is not repeated, not even for a call.
+/// Invariant 8: an attempt that can never succeed is not repeated, even for a call.
 #[test]
 fn a_wrong_configuration_is_not_retried() {
     let mut course = Course::new(Policy::default());
@@ -118,7 +117,7 @@ fn a_wrong_configuration_is_not_retried() {
     assert_eq!(course.step(Event::Resumed), None);
 }
 
-/// An error that may pass is retried at the policy's intervals, and for a call.
+/// A temporary error is retried at the policy's intervals, and for a call.
 #[test]
 fn a_start_that_fails_for_want_of_something_is_retried() {
     for loss in [
@@ -138,7 +137,7 @@ fn a_start_that_fails_for_want_of_something_is_retried() {
         course.wait(SECOND);
         assert_eq!(course.step(Event::CallWaiting), open(5), "{loss:?}");
         course.opens();
-        // If the first failure is final, this one is final as well.
+        // The policy treats every failed first attempt as final.
         let mut course = Course::new(steady(Preset::Bounded));
         course.step(Event::Start);
         course.ends(loss.clone());
@@ -146,8 +145,8 @@ fn a_start_that_fails_for_want_of_something_is_retried() {
     }
 }
 
-/// 401 and 403: the status is an error with this reason. It is retried every ten minutes, and for a
-/// call at most once a minute.
+/// 401 and 403: the status is an error with this reason. The server is retried every ten minutes,
+/// and for a call at most once a minute.
 #[test]
 fn an_unauthorized_server_is_tried_rarely() {
     const MINUTE: u64 = 60 * SECOND;
@@ -165,7 +164,7 @@ fn an_unauthorized_server_is_tried_rarely() {
         at_first,
         Course::losing(steady(Preset::Default), unauthorized()),
     ] {
-        // Without a person or a call. The status does not change meanwhile.
+        // Without a person or a call, the status does not change.
         for _ in 0..3 {
             assert_status(&course, Some(10 * MINUTE));
             let epoch = course.life.epoch.0;
@@ -231,7 +230,7 @@ fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     assert_eq!(course.due(), Some(SECOND));
 }
 
-/// The limit of a start counts silence, not work. Work has a limit as well.
+/// Silence exhausts the time limit of a start, and work does not. Work has a separate limit.
 #[test]
 fn a_start_at_work_has_ten_minutes() {
     let mut course = Course::new(steady(Preset::Default));
@@ -303,7 +302,7 @@ fn a_start_that_falls_silent_is_ended() {
     assert_eq!(course.status().start_words(course.now), None);
 }
 
-/// A start with a limit of one hour of silence gets the hour.
+/// A start with a silence limit of one hour may be silent for an hour.
 #[test]
 fn a_longer_connect_timeout_holds() {
     let mut policy = steady(Preset::Default);
@@ -317,7 +316,7 @@ fn a_longer_connect_timeout_holds() {
     assert_eq!(course.due(), Some(HOUR / 2));
 }
 
-/// E11: after 404 with a session id, initialize again at once, but not forever.
+/// E11: a 404 with a session id causes an immediate `initialize`, but only once in a row.
 #[test]
 fn e11_an_expired_session_is_reopened_once_without_a_wait() {
     for preset in [Preset::Default, Preset::Persistent, Preset::Router] {
@@ -336,8 +335,7 @@ fn e11_an_expired_session_is_reopened_once_without_a_wait() {
     }
 }
 
-/// G8: a waiting call brings the attempt forward: at once if the last one is long ago, else to a
-/// second after its begin.
+/// G8: a waiting call brings the attempt forward, but not closer than a second to the last attempt.
 #[test]
 fn g8_a_call_brings_the_attempt_forward() {
     let mut policy = steady(Preset::Default);
@@ -414,8 +412,8 @@ fn a_call_may_reconnect_what_is_reconnected_by_hand() {
     assert_eq!(course.step(Event::CallWaiting), None);
 }
 
-/// HTTP `Retry-After`: it applies if it is longer than the backoff. No call comes before it, and no
-/// pause is longer than five minutes.
+/// HTTP `Retry-After` applies if it is longer than the backoff. It also applies to calls. No pause
+/// is longer than five minutes.
 #[test]
 fn retry_after_is_honoured_within_reason() {
     let check = |seconds: u64, expected: u64, by_call: u64| {
@@ -429,7 +427,7 @@ fn retry_after_is_honoured_within_reason() {
     check(86_400, 300 * SECOND, 300 * SECOND);
 }
 
-/// H14: a server that sends messages is not probed, nor is one with a probe in flight.
+/// H14: no probe is due while the server sends messages, or while another probe is in flight.
 #[test]
 fn h14_only_silence_is_probed() {
     let mut course = Course::up(steady(Preset::Default));
@@ -442,7 +440,7 @@ fn h14_only_silence_is_probed() {
     let before = course.now;
     assert_eq!(course.tick(), probe(1));
     assert_eq!(course.due(), None);
-    // An old report changes no time.
+    // A report that is older than the last one changes no time.
     course.report(SessionReport::MessageReceived(before));
     assert_eq!(course.due(), None);
     course.wait(12);
@@ -465,7 +463,7 @@ fn a_new_interval_holds_at_once() {
     assert_eq!(course.due(), None);
 }
 
-/// Half-open connections are replaced. The hang counts as a loss when it ends.
+/// A half-open connection is replaced. The hang counts as a loss once the session has ended.
 #[test]
 fn a_hang_is_closed_and_reconnected() {
     let mut course = Course::up(steady(Preset::Default));
@@ -494,7 +492,7 @@ fn a_hang_is_closed_and_reconnected() {
     assert_eq!(course.tick(), open(2));
 }
 
-/// "A ping on a busy single-flight stdio server kills the running call" does not happen.
+/// A busy single-flight stdio server keeps its running call when a ping gets no answer.
 #[test]
 fn a_busy_server_is_never_closed_for_a_late_ping() {
     for action in [HealthAction::Verify, HealthAction::Reconnect] {

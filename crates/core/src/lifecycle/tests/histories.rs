@@ -1,4 +1,4 @@
-//! Invariants of all legal histories, for every preset.
+//! Checks the invariants of all legal histories, for every preset.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::health::{Excuse, FailingCalls, Fault, FaultKind};
 #[derive(Clone, Debug)]
 enum Act {
     Event(Event),
-    /// A report of the live session, if it can send it.
+    /// A report of the live session, if the report is possible now.
     Report(SessionReport),
     /// The current attempt succeeds.
     Opens,
@@ -96,15 +96,15 @@ fn preset() -> impl Strategy<Value = Preset> {
     prop::sample::select(Preset::ALL.to_vec())
 }
 
-/// The driver's knowledge of the session that it opened.
+/// The driver's view of the session that it opened.
 #[derive(Clone, Debug)]
 struct Live {
     epoch: Epoch,
     has_begun: bool,
     is_open: bool,
-    /// A probe is in flight.
+    /// True while a probe is in flight.
     is_probed: bool,
-    /// A probe is due, although the policy sends none.
+    /// Time since when a probe is due, even if the policy sends none.
     doubted_at: Option<Instant>,
     closing: bool,
     killed: bool,
@@ -122,9 +122,9 @@ impl Live {
 struct World {
     course: Course,
     live: Option<Live>,
-    /// The operator's last event was a stop.
+    /// True if the operator's last event was a stop.
     stopped: bool,
-    /// A person or a resume asked for a session since the last one was opened.
+    /// True if a person or a resume requested a session after the last one opened.
     is_requested: bool,
     opened_at: Option<Instant>,
     /// Time at which an expired session was reopened without a wait.
@@ -156,7 +156,7 @@ impl World {
                 let live = self.live.as_mut()?;
                 let (epoch, now) = (live.epoch, self.course.now);
                 let report = match report {
-                    // Both are steps towards a session.
+                    // Both reports are steps towards a session.
                     SessionReport::Begun | SessionReport::Opened if !live.has_begun => {
                         live.has_begun = true;
                         SessionReport::Begun
@@ -307,9 +307,10 @@ impl World {
         Ok(())
     }
 
-    /// Checks that there is no hot retry. An attempt that nobody asked for comes at least a second
-    /// after the last one, within the jitter. A call's attempt comes exactly after that. An expired
-    /// session is reopened at once only if the one before was not.
+    /// Checks that there is no hot retry. An attempt that nobody requested begins at least a second
+    /// after the last one, within the jitter. An attempt for a call begins exactly a second after
+    /// the last one. An expired session is reopened at once only if the session before had not
+    /// expired.
     fn check_pause(&mut self, event: &Event) -> Result<(), TestCaseError> {
         let now = self.course.now;
         if self.is_requested {
@@ -333,8 +334,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that the status shows the reason of a loss until there is another session, or the
-    /// operator wants one.
+    /// Checks that the status shows the reason of a loss until another session is up, or until the
+    /// operator requests one.
     fn check_reason(&self) -> Result<(), TestCaseError> {
         let status = self.course.status();
         let is_explained = match status.state {
@@ -377,8 +378,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// There are never two live sessions. No session opens after a stop. Epochs only grow. Late
-    /// reports have no effect. There is a deadline exactly when something is timed. There is no hot
-    /// retry.
+    /// reports have no effect. A deadline exists exactly while the driver must wait for a time.
+    /// There is no hot retry.
     #[test]
     fn histories_keep_the_invariants(
         preset in preset(),
@@ -392,7 +393,7 @@ proptest! {
         }
     }
 
-    /// From every phase, a willing operator and a working server reach `connected`.
+    /// From every phase, a start by the operator and a working server lead to `connected`.
     #[test]
     fn willingness_leads_to_connected(
         preset in preset(),

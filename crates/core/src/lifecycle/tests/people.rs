@@ -1,4 +1,5 @@
-//! The effect of an operator, and of a machine that wakes from sleep, on a session in each phase.
+//! Tests the effect of an operator, and of a machine that wakes from sleep, on a session in each
+//! phase.
 
 use super::*;
 
@@ -43,8 +44,8 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
     ]
 }
 
-/// O2: a forced reconnect leads to a new session from every phase and resets the backoff. There are
-/// never two sessions.
+/// O2: a forced reconnect leads from every phase to a new session, and resets the backoff. There
+/// are never two sessions.
 #[test]
 fn o2_a_forced_reconnect_from_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
@@ -72,8 +73,8 @@ fn o2_a_forced_reconnect_from_every_phase() {
     }
 }
 
-/// After a reconnect by hand, a server that is down is retried further, even if a first failure is
-/// an error.
+/// After a failed reconnect by hand, a server that is down is retried, even if the policy does not
+/// retry a first failure.
 #[test]
 fn o2_a_reconnect_that_fails_is_no_first_attempt() {
     for event in [Event::Reconnect, Event::Start] {
@@ -88,7 +89,7 @@ fn o2_a_reconnect_that_fails_is_no_first_attempt() {
     course.ends(refused());
     assert_eq!(course.state(), SessionState::Reconnecting);
 
-    // A server that the operator stopped meanwhile is started for the first time.
+    // A start after a stop counts as the first attempt.
     let mut course = Course::up(steady(Preset::Router));
     course.step(Event::Stop);
     course.step(Event::Start);
@@ -115,8 +116,8 @@ fn f10_a_reconnect_from_failed_has_the_whole_budget() {
     );
 }
 
-/// G11: a waiting attempt begins at once, a session that is up is doubted and probed, and other
-/// phases do not change.
+/// G11: a resume begins a waiting attempt at once, and probes a session that is up. Other phases do
+/// not change.
 #[test]
 fn g11_resumed_from_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
@@ -141,7 +142,7 @@ fn g11_resumed_from_every_phase() {
     }
 }
 
-/// After a sleep a server is probed once, even if the policy sends no probes.
+/// After a sleep, one probe is sent, even if the policy sends no probes.
 #[test]
 fn g11_without_health_checks_it_is_asked_once() {
     let mut course = Course::up(steady(Preset::Manual));
@@ -155,7 +156,7 @@ fn g11_without_health_checks_it_is_asked_once() {
     assert_eq!(course.due(), None);
 }
 
-/// H9: a failed call puts the server in doubt. One probe at a time decides.
+/// H9: a failed call makes a probe due. One probe at a time decides.
 #[test]
 fn h9_a_doubt_is_settled_by_one_probe() {
     let mut course = Course::up(steady(Preset::Default));
@@ -173,7 +174,7 @@ fn h9_a_doubt_is_settled_by_one_probe() {
     );
 }
 
-/// Messages of a resumed server count as evidence only if they came after the sleep.
+/// After a resume, only messages that came after the sleep count as evidence.
 #[test]
 fn g11_a_doubt_ends_with_news() {
     let mut course = Course::up(steady(Preset::Default));

@@ -1,5 +1,5 @@
-//! Checks of a connection from the documents that Mainstay unites, with the presets that keep their
-//! behaviour (X1–X3; `tests/seeds` lists the checks).
+//! Checks of a connection from the documents that Mainstay unites, with the presets that reproduce
+//! their behaviour (X1–X3; `tests/seeds` lists the checks).
 
 use super::*;
 use crate::health::ProbeOutcome;
@@ -13,7 +13,7 @@ fn monitor() -> Policy {
     policy
 }
 
-/// Lets the attempt that is due begin and fail.
+/// Begins the attempt that is due, and lets the attempt fail.
 fn fails(course: &mut Course) {
     let epoch = course.life.epoch.0 + 1;
     assert_eq!(course.tick(), open(epoch));
@@ -30,7 +30,7 @@ fn router_begins_disconnected() {
     );
 }
 
-/// F4: the words of document 000's page change only with the state.
+/// F4: the texts of document 000's page change only with the state.
 #[test]
 fn router_says_running_once_connected() {
     let mut course = Course::new(monitor());
@@ -60,7 +60,6 @@ fn router_tries_again_after_a_loss() {
     assert_eq!(course.status().attempt, 1);
 }
 
-/// G1, F3
 #[test]
 fn router_doubles_its_waits_then_fails() {
     let mut course = Course::losing(monitor(), gone());
@@ -73,19 +72,17 @@ fn router_doubles_its_waits_then_fails() {
     assert_eq!((course.state(), course.due()), (SessionState::Failed, None));
 }
 
-/// G2
 #[test]
 fn router_forgets_failed_attempts_once_one_succeeds() {
     let mut course = Course::losing(monitor(), gone());
     fails(&mut course);
     assert_eq!((course.due(), course.tick()), (Some(200), open(3)));
     course.opens();
-    // The next loss counts as the first again.
+    // The next loss counts as the first loss again.
     course.ends(gone());
     assert_eq!((course.due(), course.status().attempt), (Some(100), 1));
 }
 
-/// G4
 #[test]
 fn router_stopped_while_it_waits_tries_no_more() {
     let mut course = Course::losing(monitor(), gone());
@@ -106,7 +103,7 @@ fn checker() -> Policy {
     policy
 }
 
-/// Sends the probe that is due a second later, which has this outcome.
+/// Sends the probe that is due after a second, with this outcome.
 fn probed(course: &mut Course, outcome: ProbeOutcome) -> Option<Effect> {
     let epoch = course.life.epoch.0;
     assert_eq!((course.due(), course.tick()), (Some(SECOND), probe(epoch)));
@@ -139,8 +136,7 @@ fn router_asks_at_its_interval() {
     }
 }
 
-/// H2, H3: only the third failure in a row leads to a reconnect. Failures before a success do not
-/// count.
+/// H2, H3: the third failure in a row leads to a reconnect. A success resets the count.
 #[test]
 fn router_reconnects_after_three_failures_in_a_row() {
     let mut course = Course::up(checker());
@@ -152,7 +148,7 @@ fn router_reconnects_after_three_failures_in_a_row() {
     assert_eq!(course.state(), SessionState::Reconnecting);
 }
 
-/// H2: the server is healthy again when it has been reached.
+/// H2: a successful probe restores the health of the server.
 #[test]
 fn router_is_healthy_again_once_it_has_recovered() {
     let mut course = Course::up(checker());
@@ -192,7 +188,7 @@ fn router_notices_within_90_s_that_a_server_has_stopped() {
     assert_eq!(course.now - since, Duration::from_secs(90));
 }
 
-/// F6: every transition between two states in the diagram of document 001.
+/// F6: tests every transition in the diagram of document 001.
 #[test]
 fn persistent_goes_every_way_that_its_document_draws() {
     let mut course = Course::new(steady(Preset::Persistent));
@@ -238,8 +234,8 @@ fn persistent_goes_every_way_that_its_document_draws() {
     assert_eq!(course.state().words().tools, "disconnected");
 }
 
-/// H5, G9, G10: while it reconnects, no probe is sent and only one attempt is under way. A success
-/// resets the counters.
+/// H5, G9, G10: while a session reconnects, no probe is sent and only one attempt is under way. A
+/// success resets the counters.
 #[test]
 fn persistent_asks_again_once_it_is_back() {
     let mut course = Course::losing(steady(Preset::Persistent), gone());
@@ -257,7 +253,7 @@ fn persistent_asks_again_once_it_is_back() {
     assert_eq!(course.due(), Some(SECOND));
 }
 
-/// H6: degraded is only an early warning.
+/// H6: a degraded server keeps its session.
 #[test]
 fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
     let mut course = Course::up(steady(Preset::Persistent));
@@ -299,7 +295,6 @@ fn bounded_has_five_attempts_and_five_more_by_hand() {
     }
 }
 
-/// A18
 #[test]
 fn bounded_without_auto_reconnect_stays_disconnected() {
     for loss in [gone(), crash()] {
@@ -337,11 +332,11 @@ fn manual_waits_for_a_person() {
     assert_eq!(course.step(Event::Reconnect), open(2));
     course.opens();
     assert_eq!(course.due(), None, "nobody is asked in the background");
-    // The status does not promise a reconnect either.
+    // The status does not promise a reconnect.
     assert_eq!(course.status().if_lost, SessionState::Disconnected);
 }
 
-/// Five failures in a row make a server degraded. The time of its last message stays.
+/// Five failures in a row make a server degraded. The time of its last message does not change.
 #[test]
 fn manual_is_unwell_after_five_failures() {
     let mut course = Course::up(steady(Preset::Manual));

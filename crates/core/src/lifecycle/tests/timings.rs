@@ -4,7 +4,7 @@
 use super::*;
 use crate::health::{HealthAction, ProbeMethod};
 
-/// The waits of an outage in which every attempt fails, up to eight of them, and the final state.
+/// The waits of an outage in which every attempt fails, at most eight, and the final state.
 fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, SessionState) {
     let mut course = Course::losing(policy, loss.clone());
     let mut waits = Vec::new();
@@ -151,15 +151,15 @@ fn y_every_presets_timings() {
     }
 }
 
-/// Two presets refuse calls to a server that does not answer them. The others keep the behaviour of
-/// their documents.
+/// Two presets refuse calls to a server that does not answer. The other presets never refuse calls.
 #[test]
 fn the_presets_that_refuse_calls() {
     let found = Preset::ALL.map(|preset| preset.policy().health.unanswered_calls);
     assert_eq!(found, [Some(2), Some(2), None, None, None, None]);
 }
 
-/// A server that refuses Mainstay is retried every ten minutes, as often as the preset allows.
+/// A server that refuses the credentials is retried every ten minutes, as often as the preset
+/// allows.
 #[test]
 fn the_waits_after_a_refusal() {
     const REFUSED: u64 = 600_000;

@@ -143,7 +143,7 @@ fn a_caller_is_introduced_to_a_legacy_server_as_it_introduced_itself() {
 }
 
 /// An incomplete `_meta` is −32602 with HTTP 400. An unknown version is −32022 with the supported
-/// ones.
+/// versions.
 #[test]
 fn what_is_wrong_with_a_meta_has_its_code() {
     const VERSION: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;

@@ -15,7 +15,7 @@ use mainstay_core::{
 };
 use proptest::prelude::*;
 
-/// Finds a string member of these params.
+/// Returns a lookup of string members in these params.
 fn named<'a>(params: &'a str) -> impl Fn(&'static str) -> Option<Cow<'a, str>> {
     move |member| message::text_member(params, member)
 }
@@ -59,7 +59,7 @@ fn base64_is_read_strictly() {
     assert_eq!(decode("a\tb").as_deref(), Ok("a\tb"));
 }
 
-/// Safe and unsafe header values, and values that look encoded.
+/// Safe and unsafe header values, and values that resemble encoded ones.
 fn any_value() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -79,7 +79,7 @@ proptest! {
         prop_assert_eq!(decode(&header), Ok(value.as_str().into()));
     }
 
-    /// One text has one spelling between the markers.
+    /// Each text has one encoded form.
     #[test]
     fn what_is_read_of_base64_is_written_the_same(header in any_value()) {
         if let Ok(text) = decode(&header) && text != header {

@@ -96,7 +96,7 @@ fn a_result_that_asks_is_told_from_one_that_answers() {
         required(r#","requestState":7"#),
         Err(BadInputRequired::State)
     );
-    // The result asks no question, but wants the call repeated.
+    // A result without questions that requires a repetition of the call.
     let later = required(r#","requestState":"s\u002f""#)
         .expect("well-formed")
         .expect("input required");
@@ -136,7 +136,7 @@ fn an_error_that_wants_urls_opened_is_a_question_in_other_words() {
     ] {
         assert_eq!(InputRequired::from_error(error), None, "{error}");
     }
-    // A client that repeats the bare call would lose the state, or never see the other question.
+    // A client that repeats the bare call would lose the state, or never get the other question.
     let mint = || "m".to_owned();
     let with_state = InputRequired {
         state: Some("\"s\"".into()),
@@ -166,7 +166,7 @@ fn the_next_attempt_is_the_same_request_with_the_answers() {
         questions::answer(request, &answers, Some(r#""s\u002f""#)),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0},"inputResponses":{"k\"1":{"action":"accept","content":{"n":1.0}}},"requestState":"s\u002f"}}"#
     );
-    // Neither member is required, and none is added.
+    // Neither member is required or added.
     assert_eq!(
         questions::answer(request, &[], None),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0}}}"#

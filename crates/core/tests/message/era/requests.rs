@@ -69,8 +69,8 @@ fn a_session_has_said_already_who_asks() {
             format!(r#"{{"id":1,"params":{{"_meta":{{"traceparent":"00-x",{META},"progressToken":"t"}}}},"method":"x"}}"#),
             r#"{"id":1,"params":{"_meta":{"traceparent":"00-x","progressToken":"t"}},"method":"x"}"#,
         ),
-        // Answers belong to the server that asked. In other methods these members may have any
-        // meaning.
+        // Answers belong to the server that asked the questions. In other methods, these members
+        // may have any meaning.
         (
             r#"{"id":1,"method":"tools/call","params":{"inputResponses":{},"name":"a","requestState":"x"}}"#.to_owned(),
             r#"{"id":1,"method":"tools/call","params":{"name":"a"}}"#,
@@ -85,7 +85,8 @@ fn a_session_has_said_already_who_asks() {
 }
 
 proptest! {
-    /// A legacy request that is translated and back is unchanged: unknown members, order, numbers.
+    /// A legacy request stays unchanged after a translation in both directions: unknown members,
+    /// order, numbers.
     #[test]
     fn what_both_eras_know_survives_the_way_there_and_back(
         arguments in json::value(),

@@ -149,7 +149,7 @@ fn results_say_that_they_are_complete_and_not_to_be_kept() {
 fn errors_keep_to_the_codes_of_the_era() {
     let read = Some("x://a");
     let to_legacy = [
-        // The legacy code for a missing resource, only if the error surely means that resource.
+        // The legacy code for a missing resource, only for errors about the requested resource.
         (
             Method::ResourcesRead,
             r#"{"code":-32602,"data":{"uri":"x://a"},"message":"m"}"#,
@@ -210,7 +210,7 @@ fn errors_keep_to_the_codes_of_the_era() {
             r#"{"code":-32042,"data":{}}"#,
             r#"{"code":-32021,"data":{"requiredCapabilities":{"elicitation":{"url":{}}}}}"#,
         ),
-        // A legacy server's own codes must not be read as those of the protocol.
+        // A legacy server's own codes must not become codes of the protocol.
         (
             Method::ToolsCall,
             r#"{"code":-32022}"#,
@@ -239,7 +239,7 @@ fn errors_keep_to_the_codes_of_the_era() {
 }
 
 proptest! {
-    /// A legacy result that is translated and back is unchanged.
+    /// A legacy result stays unchanged after a translation in both directions.
     #[test]
     fn what_both_eras_know_survives_the_way_there_and_back(
         unknown in json::value(),
@@ -262,7 +262,7 @@ proptest! {
         for method in [Method::ToolsCall, Method::ToolsList, Method::PromptsGet] {
             let member = format!(r#"{{"content":{text},"tools":{text},"messages":[{text}],"structuredContent":{text}}}"#);
             for revision in Revision::LEGACY {
-                // A translation of JSON is JSON.
+                // The translation of a JSON text is a JSON text.
                 let after = result::to_legacy(method, &member, revision).into_owned();
                 prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&after).is_ok(), "{}", after);
             }

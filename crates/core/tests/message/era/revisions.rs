@@ -112,7 +112,7 @@ fn what_is_no_discovery_is_told_from_one_of_a_stranger() {
     assert_eq!(legacy.expect("a greeting").revision.era(), Era::Legacy);
 }
 
-/// A stored catalog of an earlier release is sufficient.
+/// The catalog that an earlier release stored still loads.
 #[test]
 fn capabilities_without_the_later_flags_are_read() {
     let stored = r#"{"tools":true,"prompts":false,"resources":false,"subscribe":false,"logging":false,"completions":false}"#;
