@@ -214,7 +214,7 @@ impl EventKind {
         use std::collections::BTreeSet;
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (before.into_iter().collect(), after.into_iter().collect());
-        let names = |one: &BTreeSet<&str>, other| listed_names(one.difference(other).copied());
+        let names = |left: &BTreeSet<&str>, right| listed_names(left.difference(right).copied());
         let (added, removed) = (names(&after, &before), names(&before, &after));
         let count = after.len();
         (!added.is_empty() || !removed.is_empty()).then_some(Self::ToolsChanged {
@@ -227,8 +227,8 @@ impl EventKind {
 
 /// At most [`MAX_NAMES`] names, each of a limited length.
 pub fn listed_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let listed = names.take(MAX_NAMES);
-    listed
+    let first_names = names.take(MAX_NAMES);
+    first_names
         .map(|name| name.chars().take(MAX_NAME).collect())
         .collect()
 }

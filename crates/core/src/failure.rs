@@ -297,17 +297,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_told_in_round_figures() {
-        let words = |seconds| limit_words(Duration::from_secs_f64(seconds));
-        assert_eq!([0.0, 0.3, 0.9994].map(words), ["0s", "300ms", "999ms"]);
+    fn a_time_limit_is_rounded() {
+        let limit_text = |seconds| limit_words(Duration::from_secs_f64(seconds));
+        assert_eq!([0.0, 0.3, 0.9994].map(limit_text), ["0s", "300ms", "999ms"]);
         assert_eq!(
-            [30.0, 29.999_975_264, 1.5].map(words),
+            [30.0, 29.999_975_264, 1.5].map(limit_text),
             ["30s", "30s", "1500ms"]
         );
     }
 
     #[test]
-    fn every_kind_stands_at_its_number_under_a_code_of_its_own() {
+    fn every_kind_has_its_number_and_a_unique_code() {
         for (number, kind) in FailureKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number, "{kind:?}");
         }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_tool_says_so_in_its_result() {
+    fn a_failed_tool_returns_an_error_result() {
         let name = ServerName::new("fs").expect("a legal name");
         let failure = Failure::new(FailureKind::OutcomeUnknown, "lost").with_server(&name);
         let result: Value = serde_json::from_str(&failure.tool_result()).expect("JSON");

@@ -222,11 +222,11 @@ impl Tally {
     /// policy apply.
     pub fn due(&self, policy: &HealthPolicy, seed: u64) -> Option<Instant> {
         match self.next_probe {
-            NextProbe::After(at) => {
+            NextProbe::After(time) => {
                 let interval = policy.interval?.as_secs_f64();
-                Some(at + jittered(interval, policy.jitter, seed))
+                Some(time + jittered(interval, policy.jitter, seed))
             }
-            NextProbe::At(at) => Some(at),
+            NextProbe::At(time) => Some(time),
             NextProbe::InFlight => None,
         }
     }
@@ -234,28 +234,28 @@ impl Tally {
     /// Tolerated delay of a due probe, so that probes are sent together. The interval still varies
     /// by no more than the policy's jitter.
     pub fn leeway(&self, policy: &HealthPolicy, seed: u64) -> Duration {
-        let (NextProbe::After(at), Some(interval)) = (&self.next_probe, policy.interval) else {
+        let (NextProbe::After(time), Some(interval)) = (&self.next_probe, policy.interval) else {
             return Duration::ZERO;
         };
-        let latest = *at + interval.mul_f64(1.0 + policy.jitter);
+        let latest = *time + interval.mul_f64(1.0 + policy.jitter);
         let due = self.due(policy, seed);
         due.map_or(Duration::ZERO, |due| latest.saturating_duration_since(due))
     }
 
     /// Handles a message of the server. If the message is later than the last evidence, it counts
     /// as a success.
-    pub fn message_received(&mut self, at: Instant) {
-        if at <= self.last_message_at {
+    pub fn message_received(&mut self, time: Instant) {
+        if time <= self.last_message_at {
             return;
         }
-        self.last_message_at = at;
+        self.last_message_at = time;
         self.calls = 0;
         self.stalled = None;
         self.succeed();
         match self.next_probe {
-            NextProbe::After(_) => self.next_probe = NextProbe::After(at),
+            NextProbe::After(_) => self.next_probe = NextProbe::After(time),
             // A message that is older than the doubt proves nothing.
-            NextProbe::At(since) if at > since => self.next_probe = NextProbe::After(at),
+            NextProbe::At(since) if time > since => self.next_probe = NextProbe::After(time),
             NextProbe::At(_) | NextProbe::InFlight => {}
         }
     }
@@ -286,7 +286,7 @@ impl Tally {
         now: Instant,
         policy: &HealthPolicy,
     ) -> HealthVerdict {
-        let before = std::mem::replace(&mut self.calls, calls);
+        let previous_calls = std::mem::replace(&mut self.calls, calls);
         let Some(fault) = fault.filter(|_| calls > 0) else {
             if self.probes == 0 && self.stalled.is_none() {
                 self.succeed();
@@ -294,7 +294,7 @@ impl Tally {
             return HealthVerdict::Keep;
         };
         let since = *self.failing_since.get_or_insert(now);
-        if calls != before {
+        if calls != previous_calls {
             self.last_error = Some(fault.reason);
             self.last_fault = Some(fault.kind);
             self.doubt(now);
@@ -303,7 +303,7 @@ impl Tally {
             return HealthVerdict::Keep;
         }
         let was_degraded = self.exceeds(policy, 1);
-        self.broken(fault.kind, was_degraded, now, policy)
+        self.judge_fault(fault.kind, was_degraded, now, policy)
     }
 
     /// Handles calls that fail in a row. The server is degraded until it answers a call, even if it
@@ -315,15 +315,15 @@ impl Tally {
     /// Handles unanswered calls. `calls` is their number in a row, if calls are refused because of
     /// them until the server sends a message. A probe is due at once.
     pub fn stall(&mut self, calls: Option<u32>, now: Instant) {
-        let before = std::mem::replace(&mut self.stalled, calls);
+        let previous_calls = std::mem::replace(&mut self.stalled, calls);
         match calls {
-            Some(calls) if before != Some(calls) => {
+            Some(calls) if previous_calls != Some(calls) => {
                 self.last_error = Some(format!("{calls} calls in a row were not answered"));
                 self.last_fault = None;
                 self.is_unanswered = true;
                 self.doubt(now);
             }
-            None if before.is_some() && self.failures() == 0 => self.succeed(),
+            None if previous_calls.is_some() && self.failures() == 0 => self.succeed(),
             Some(_) | None => {}
         }
     }
@@ -361,7 +361,7 @@ impl Tally {
             }
             ProbeOutcome::Broken(fault) => {
                 self.fail(fault.reason, Some(fault.kind), now);
-                return self.broken(fault.kind, was_degraded, now, policy);
+                return self.judge_fault(fault.kind, was_degraded, now, policy);
             }
             ProbeOutcome::Unanswered(excuse) => {
                 let seconds = policy.timeout.as_secs_f64();
@@ -395,7 +395,7 @@ impl Tally {
     }
 
     /// The verdict after a fault in place of an answer.
-    fn broken(
+    fn judge_fault(
         &mut self,
         kind: FaultKind,
         was_degraded: bool,
@@ -427,11 +427,12 @@ impl Tally {
         }
     }
 
-    /// True if the number of failures exceeds the threshold of a degraded server by `beyond`. With
+    /// True if the number of failures exceeds the threshold of a degraded server by `extra_failures`. With
     /// a threshold of one, a single failed call is not enough: the next probe decides.
-    fn exceeds(&self, policy: &HealthPolicy, beyond: u32) -> bool {
+    fn exceeds(&self, policy: &HealthPolicy, extra_failures: u32) -> bool {
         let total = self.failures();
-        self.probes >= policy.threshold.max(1) + beyond || total >= policy.threshold.max(2) + beyond
+        self.probes >= policy.threshold.max(1) + extra_failures
+            || total >= policy.threshold.max(2) + extra_failures
     }
 
     fn failures(&self) -> u32 {

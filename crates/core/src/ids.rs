@@ -22,11 +22,14 @@ impl ServerName {
         if text.is_empty() {
             return Err(InvalidServerName::Empty);
         }
-        if let Some(bad) = text
+        if let Some(invalid_character) = text
             .chars()
             .find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'))
         {
-            return Err(InvalidServerName::Character(text.to_owned(), bad));
+            return Err(InvalidServerName::Character(
+                text.to_owned(),
+                invalid_character,
+            ));
         }
         Ok(Self(text.into()))
     }

@@ -196,25 +196,25 @@ impl Lifecycle {
         match event {
             Event::Io(epoch, _) if epoch != self.epoch => (self, None),
             Event::Io(_, SessionReport::Begun) => self.attempt_begun(now),
-            Event::Io(_, SessionReport::AtWork(at)) => self.at_work(at),
-            Event::Io(_, SessionReport::Opened) => self.opened(now),
-            Event::Io(_, SessionReport::MessageReceived(at)) => self.message_received(at),
+            Event::Io(_, SessionReport::AtWork(time)) => self.handle_work(time),
+            Event::Io(_, SessionReport::Opened) => self.handle_open(now),
+            Event::Io(_, SessionReport::MessageReceived(time)) => self.handle_message(time),
             Event::Io(_, SessionReport::Failed(calls, fault)) => {
-                self.failed(calls, fault, now, policy)
+                self.handle_failed_calls(calls, fault, now, policy)
             }
             Event::Io(_, SessionReport::FailedInRow(calls)) => self.failed_in_row(calls, now),
-            Event::Io(_, SessionReport::Stalled(calls)) => self.stalled(calls, now),
+            Event::Io(_, SessionReport::Stalled(calls)) => self.handle_stall(calls, now),
             Event::Io(_, SessionReport::Doubted) => self.doubted(now),
-            Event::Io(_, SessionReport::Probe(outcome)) => self.probed(outcome, now, policy),
-            Event::Io(_, SessionReport::Ended(loss)) => self.ended(loss, now, policy),
+            Event::Io(_, SessionReport::Probe(outcome)) => self.handle_probe(outcome, now, policy),
+            Event::Io(_, SessionReport::Ended(loss)) => self.handle_end(loss, now, policy),
             Event::Io(_, SessionReport::Poisoned(loss, crashes)) => {
-                self.poisoned(loss, crashes, now, policy)
+                self.handle_poisoned_crash(loss, crashes, now, policy)
             }
             Event::Start => self.start(now, policy),
             Event::Stop => self.stop(now, policy),
             Event::Reconnect => self.reconnect(now, policy),
             Event::CallWaiting => self.call_waiting(now, policy),
-            Event::Resumed => self.resumed(now),
+            Event::Resumed => self.handle_resume(now),
             Event::Tick => self.tick(now, policy),
         }
     }
@@ -275,7 +275,7 @@ impl Lifecycle {
     }
 
     /// Forgets all losses, because a person requested a session.
-    fn forgiven(self) -> Self {
+    fn forgive_losses(self) -> Self {
         Self {
             losses: 0,
             crashes: 0,
@@ -286,10 +286,10 @@ impl Lifecycle {
     }
 
     /// Forgets everything, because the operator starts the server.
-    fn fresh(self) -> Self {
+    fn reset(self) -> Self {
         Self {
             was_up: false,
-            ..self.forgiven()
+            ..self.forgive_losses()
         }
     }
 
@@ -307,8 +307,8 @@ impl Lifecycle {
 
     /// The number of the next or current attempt, counted since the last success.
     fn attempt(&self) -> u32 {
-        let counted = self.losses.saturating_add(self.crashes);
-        counted.max(u32::from(self.last_loss.is_some()))
+        let total_losses = self.losses.saturating_add(self.crashes);
+        total_losses.max(u32::from(self.last_loss.is_some()))
     }
 
     /// The seed of this epoch's jitter.
@@ -323,11 +323,11 @@ impl Lifecycle {
                 last_work_at,
                 planned,
             } => {
-                let this = Self {
+                let next_life = Self {
                     last_attempt_at: Some(now),
                     ..self
                 };
-                this.to(Phase::Connecting {
+                next_life.to(Phase::Connecting {
                     since: Some(now),
                     last_work_at,
                     planned,
@@ -342,23 +342,23 @@ impl Lifecycle {
     }
 
     /// Extends the time limit of a start, which counts only time without work.
-    fn at_work(mut self, at: Instant) -> Step {
+    fn handle_work(mut self, time: Instant) -> Step {
         if let Phase::Connecting { last_work_at, .. } = &mut self.phase {
-            *last_work_at = (*last_work_at).max(Some(at));
+            *last_work_at = (*last_work_at).max(Some(time));
         }
         (self, None)
     }
 
-    fn opened(self, now: Instant) -> Step {
+    fn handle_open(self, now: Instant) -> Step {
         match self.phase {
             Phase::Connecting { planned, .. } => {
                 let tally = Tally::new(now);
-                let this = Self {
+                let next_life = Self {
                     was_up: true,
                     last_loss: None,
                     ..self
                 };
-                this.to(Phase::Up {
+                next_life.to(Phase::Up {
                     since: now,
                     tally,
                     planned,
@@ -372,12 +372,12 @@ impl Lifecycle {
 
     fn start(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Down(_) => self.fresh().open(None, now),
-            Phase::Waiting { .. } => self.forgiven().open(None, now),
+            Phase::Down(_) => self.reset().open(None, now),
+            Phase::Waiting { .. } => self.forgive_losses().open(None, now),
             Phase::Closing { kill_at, ref then } => {
-                let stopped = *then == Then::Stay;
-                let this = if stopped { self.fresh() } else { self };
-                this.to(Phase::Closing {
+                let is_stopped = *then == Then::Stay;
+                let next_life = if is_stopped { self.reset() } else { self };
+                next_life.to(Phase::Closing {
                     kill_at,
                     then: Then::Reopen,
                 })
@@ -412,11 +412,11 @@ impl Lifecycle {
                     last_work_at,
                     planned: None,
                 };
-                let this = Self {
+                let next_life = Self {
                     phase,
-                    ..self.forgiven()
+                    ..self.forgive_losses()
                 };
-                this.tick(now, policy)
+                next_life.tick(now, policy)
             }
             Phase::Down(_) | Phase::Closing { .. } | Phase::Waiting { .. } => {
                 self.start(now, policy)
@@ -425,8 +425,8 @@ impl Lifecycle {
     }
 
     fn call_waiting(mut self, now: Instant, policy: &Policy) -> Step {
-        let refused = self.calls_from(policy).is_some_and(|from| now < from);
-        if refused || !self.opens_on_call(policy) {
+        let is_refused = self.calls_from(policy).is_some_and(|from| now < from);
+        if is_refused || !self.opens_on_call(policy) {
             return (self, None);
         }
         match &mut self.phase {
@@ -462,7 +462,7 @@ impl Lifecycle {
         match &self.phase {
             Phase::Waiting { .. } => on_call,
             Phase::Down(DownReason::Lost(loss)) => {
-                on_call && policy.reconnect.mode == ReconnectMode::Manual && loss.retried()
+                on_call && policy.reconnect.mode == ReconnectMode::Manual && loss.is_retried()
             }
             Phase::Down(DownReason::Stopped | DownReason::Refused(_) | DownReason::Failed(_))
             | Phase::Connecting { .. }
@@ -473,7 +473,7 @@ impl Lifecycle {
 
     /// Handles the wake-up of the machine. During the sleep, the cause of the last loss may have
     /// passed, and connections may have died.
-    fn resumed(self, now: Instant) -> Step {
+    fn handle_resume(self, now: Instant) -> Step {
         match self.phase {
             Phase::Waiting { .. } => self.open(None, now),
             Phase::Up { .. } => self.doubted(now),
@@ -492,11 +492,11 @@ impl Lifecycle {
                 last_work_at,
                 planned,
             } => {
-                let longest = policy.longest_start();
-                let is_longest = since.is_some_and(|since| now >= since + longest);
+                let max_duration = policy.longest_start();
+                let is_longest = since.is_some_and(|since| now >= since + max_duration);
                 let loss = match last_work_at {
                     None => Loss::ConnectTimeout(policy.connect_timeout),
-                    Some(_) if is_longest => Loss::ConnectTimeout(longest),
+                    Some(_) if is_longest => Loss::ConnectTimeout(max_duration),
                     Some(_) => Loss::SilentStart(policy.connect_timeout),
                 };
                 let planned = *planned;

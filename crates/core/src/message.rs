@@ -44,10 +44,11 @@ const MAX_TEXT: usize = u32::MAX as usize;
 
 impl Span {
     fn new(start: usize, end: usize) -> Self {
-        let short = |at| u32::try_from(at).expect("a text that is read has MAX_TEXT bytes at most");
+        let narrow =
+            |offset| u32::try_from(offset).expect("a text that is read has MAX_TEXT bytes at most");
         Self {
-            start: short(start),
-            end: short(end),
+            start: narrow(start),
+            end: narrow(end),
         }
     }
 

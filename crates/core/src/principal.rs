@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_taken_for_somebody_else() {
+    fn principals_have_distinct_texts() {
         for name in ["a", "laptop", "ci-2.example_x", &"n".repeat(64)] {
             let client = Principal::Client(ClientName::new(name).expect(name));
             assert_eq!(client.to_string(), format!("client:{name}"));

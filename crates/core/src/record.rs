@@ -334,9 +334,9 @@ impl FromStr for Cid {
     /// Reads a CID in any base.
     fn from_str(text: &str) -> Result<Self, InvalidCid> {
         let cid = CidGeneric::<64>::try_from(text).map_err(|_| InvalidCid::Malformed)?;
-        let ours = cid.version() == Version::V1 && cid.codec() == RAW;
+        let is_ours = cid.version() == Version::V1 && cid.codec() == RAW;
         let hash = cid.hash();
-        if !ours || hash.code() != SHA2_256 {
+        if !is_ours || hash.code() != SHA2_256 {
             return Err(InvalidCid::Foreign);
         }
         let digest = hash.digest().try_into().map_err(|_| InvalidCid::Foreign)?;
@@ -353,7 +353,7 @@ mod tests {
     /// IPFS tools compute the same identifiers for the same bytes (`ipfs add --cid-version 1
     /// --raw-leaves`).
     #[test]
-    fn cids_are_those_of_other_tools() {
+    fn cids_equal_those_of_other_tools() {
         for (content, expected) in [
             (
                 "",
@@ -371,18 +371,19 @@ mod tests {
     }
 
     #[test]
-    fn other_cids_are_told_from_no_cids() {
+    fn other_cids_differ_from_invalid_texts() {
         let dag = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi";
         assert_eq!(dag.parse::<Cid>(), Err(InvalidCid::Foreign));
         assert_eq!("hello".parse::<Cid>(), Err(InvalidCid::Malformed));
         assert_eq!("".parse::<Cid>(), Err(InvalidCid::Malformed));
-        let same = CidGeneric::<64>::try_from(Cid::for_content(b"x").to_string()).expect("a CID");
-        let base58 = same.to_string_of_base(Base::Base58Btc).expect("base58");
+        let same_cid =
+            CidGeneric::<64>::try_from(Cid::for_content(b"x").to_string()).expect("a CID");
+        let base58 = same_cid.to_string_of_base(Base::Base58Btc).expect("base58");
         assert_eq!(base58.parse(), Ok(Cid::for_content(b"x")));
     }
 
     #[test]
-    fn words_and_numbers_lead_back() {
+    fn words_and_numbers_are_read_back() {
         for status in Status::ALL {
             assert_eq!(Status::from_code(status.code()), Some(*status));
             assert_eq!(Status::parse(status.as_str()), Some(*status));

@@ -23,9 +23,9 @@ fn distance(left: &str, right: &str) -> usize {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, b) in right.bytes().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
+            let replacement_cost = diagonal + usize::from(a != b);
             diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+            row[j + 1] = replacement_cost.min(diagonal + 1).min(row[j] + 1);
         }
     }
     row[right.len()]

@@ -127,9 +127,9 @@ mod tests {
             explain("refused: no licence", &["no licence"]),
             "refused: no licence"
         );
-        let nothing: [&str; 0] = [];
+        let no_lines: [&str; 0] = [];
         assert_eq!(
-            explained("exited (code 2)", &nothing, Some("usage: x")),
+            explained("exited (code 2)", &no_lines, Some("usage: x")),
             "exited (code 2): it writes to stdout what is no MCP message: \"usage: x\""
         );
         assert_eq!(
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_down_has_a_next_step() {
+    fn every_down_state_has_a_next_step() {
         for state in SessionState::ALL {
             let is_down = matches!(
                 state,
@@ -151,13 +151,13 @@ mod tests {
             let is_retried = state == SessionState::Reconnecting;
             let step = NextStep::for_state(state, false, false);
             assert_eq!(step.is_some(), is_down || is_retried, "{state}");
-            let words = step.and_then(|step| step.words("fs"));
-            assert_eq!(words.is_some(), is_down, "{state}");
+            let text = step.and_then(|step| step.words("fs"));
+            assert_eq!(text.is_some(), is_down, "{state}");
             let step = NextStep::for_state(state, false, true);
-            let words = step.and_then(|step| step.words("fs")).unwrap_or_default();
+            let text = step.and_then(|step| step.words("fs")).unwrap_or_default();
             let is_said = is_down || is_retried;
-            assert_eq!(words.contains("mainstay logs fs"), is_said, "{state}");
-            assert_eq!(words.contains("mainstay start fs"), is_down, "{state}");
+            assert_eq!(text.contains("mainstay logs fs"), is_said, "{state}");
+            assert_eq!(text.contains("mainstay start fs"), is_down, "{state}");
             for has_log in [false, true] {
                 let step = NextStep::for_state(state, true, has_log);
                 assert_eq!(step == Some(NextStep::SetCredentials), is_said, "{state}");

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_even_clock_is_believed() {
+    fn an_even_clock_is_followed() {
         let mut clock = Watched::new(None, 0);
         for minutes in 1..=200 {
             assert_eq!(clock.minutes(1), minutes * span(MINUTE));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_that_is_taken_back_is_nothing() {
+    fn a_reverted_jump_has_no_effect() {
         for days in [40, -40] {
             let mut clock = Watched::new(None, 0);
             clock.minutes(10);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_that_stays_is_believed_after_an_hour() {
+    fn a_permanent_jump_is_followed_after_an_hour() {
         let mut clock = Watched::new(None, 0);
         clock.jump(40);
         assert_eq!(clock.minutes(60), 60 * span(MINUTE));
@@ -133,7 +133,7 @@ mod tests {
 
     /// A run that starts while the clock is wrong continues from the last time of the previous run.
     #[test]
-    fn a_run_begins_with_what_was_seen() {
+    fn a_run_begins_with_the_last_recorded_time() {
         let last_seen = span(DAY);
         let mut clock = Watched::new(Some(last_seen), 41 * span(DAY));
         assert_eq!(clock.minutes(59), last_seen + 59 * span(MINUTE));

@@ -100,8 +100,8 @@ impl Memory {
         max_bytes: u64,
         recent: &SharedRecent,
     ) -> Result<Self, StoreError> {
-        let last = call_packs::last_call(connection)?.unwrap_or(0);
-        let next_call = counter(connection, NEXT_CALL)?.max(last + 1);
+        let last_id = call_packs::last_call(connection)?.unwrap_or(0);
+        let next_call = counter(connection, NEXT_CALL)?.max(last_id + 1);
         let mut memory = Self {
             next_call,
             origins: Interner::load(connection)?,
@@ -131,7 +131,7 @@ impl Memory {
             let Some(target) = intern::target(connection, call.target)? else {
                 return Ok(());
             };
-            let ended = EndedCall {
+            let ended_call = EndedCall {
                 started_at: call.started_at,
                 duration,
                 status: Status::from_code(call.status).unwrap_or(Status::Unknown),
@@ -139,9 +139,9 @@ impl Memory {
                 result_bytes: call.result_size.unwrap_or(0),
             };
             // No record contains if the tool was listed at that time.
-            let is_listed = !is_unlisted(ended.status, call.error_kind.as_deref());
+            let is_listed = !is_unlisted(ended_call.status, call.error_kind.as_deref());
             let series = self.target(connection, &target, is_listed)?.1;
-            self.rollups.add(series, ended);
+            self.rollups.add(series, ended_call);
             Ok(())
         })
     }
@@ -159,17 +159,17 @@ impl Memory {
         if is_named && is_listed && target.server.is_some() && self.rollups.len() < MAX_SERIES {
             return Ok((id, id));
         }
-        Ok((id, self.rest(connection, target)?))
+        Ok((id, self.rest_target(connection, target)?))
     }
 
     /// The id of the statistics that all targets of a server and method without their own
     /// statistics share.
-    fn rest(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
-        let all = Target {
+    fn rest_target(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
+        let rest_target = Target {
             tool: Arc::from(""),
             ..target.clone()
         };
-        self.targets.id(connection, &all)
+        self.targets.id(connection, &rest_target)
     }
 
     /// Writes statistics, and the call up to which they are complete.
@@ -191,12 +191,12 @@ impl Memory {
 /// True for a call that was refused because of a wrong name or method, which a client may have
 /// invented.
 fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
-    let of_listed = [
+    let listed_kinds = [
         FailureKind::ServerNotConnected,
         FailureKind::ServerNotAnswering,
         FailureKind::CallCrashesServer,
     ];
-    let is_listed = |kind| of_listed.iter().any(|listed| listed.code() == kind);
+    let is_listed = |kind| listed_kinds.iter().any(|listed| listed.code() == kind);
     status == Status::Refused && !kind.is_some_and(is_listed)
 }
 
@@ -245,7 +245,7 @@ impl Database {
         let redactor = Redactor::new(&settings.redact, Instant::now)?;
         let bounds = Bounds::new(settings.max_bytes);
         let connection = schema::open(state, settings.durability, bounds)?;
-        let files = Files::new(state).written(settings.durability);
+        let files = Files::new(state).with_durability(settings.durability);
         let mut memory = Memory::load(&connection, settings.max_bytes, &published.recent)?;
         close_open_calls(&connection, &mut memory)?;
         if let Err(error) = history::begin(&connection, last_seen(&connection)?) {
@@ -290,8 +290,8 @@ impl Database {
     pub fn begin(&mut self) -> Result<(), Failed> {
         if self.stale {
             let recent = &self.published.recent;
-            let loaded = Memory::load(&self.connection, self.settings.max_bytes, recent);
-            self.memory = loaded.map_err(Box::new)?;
+            let memory = Memory::load(&self.connection, self.settings.max_bytes, recent);
+            self.memory = memory.map_err(Box::new)?;
             self.stale = false;
         }
         self.connection
@@ -308,23 +308,23 @@ impl Database {
 
 /// Closes the calls that a previous run left open.
 fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), StoreError> {
-    let mut open = Vec::new();
-    let last = memory.facets.last.clone();
+    let mut open_calls = Vec::new();
+    let last_chunk = memory.facets.last.clone();
     facets::scan(
         connection,
-        &last,
+        &last_chunk,
         i64::MIN,
         i64::MAX,
         i64::MAX,
         |id, facet| {
             if facet.standing.status() == Status::Open.code() {
-                open.push(id);
+                open_calls.push(id);
             }
             ControlFlow::Continue(())
         },
     )?;
     let transaction = connection.unchecked_transaction()?;
-    for id in open {
+    for id in open_calls {
         let state: Option<u8> = transaction
             .prepare_cached("SELECT state FROM calls WHERE id = ?")?
             .query_row([id], |row| row.get(0))

@@ -92,8 +92,8 @@ impl StoreError {
         let code = match self {
             Self::Database(error) => error.sqlite_error_code(),
             Self::Io { source, .. } => {
-                let untrusted = source.get_ref().and_then(|error| error.downcast_ref());
-                if let Some(hint) = untrusted.and_then(Untrusted::hint) {
+                let trust_error = source.get_ref().and_then(|error| error.downcast_ref());
+                if let Some(hint) = trust_error.and_then(Untrusted::hint) {
                     return hint;
                 }
                 match source.kind() {

@@ -112,7 +112,7 @@ impl Facets {
             last: Chunk::starting((next - 1) / CHUNK * CHUNK),
             late: BTreeMap::new(),
         };
-        let mut found = Vec::new();
+        let mut last_facets = Vec::new();
         call_packs::calls_from(connection, facets.last.first, |call| {
             let facet = Facet {
                 started_at: call.started_at,
@@ -120,11 +120,11 @@ impl Facets {
                 origin: call.origin,
                 standing: CallStanding::of_codes(call.status, call.state),
             };
-            found.push((call.id, facet));
+            last_facets.push((call.id, facet));
             Ok(())
         })?;
-        found.sort_unstable_by_key(|(id, _)| *id);
-        for (id, facet) in found {
+        last_facets.sort_unstable_by_key(|(id, _)| *id);
+        for (id, facet) in last_facets {
             facets.last.put(id, facet);
         }
         Ok(facets)
@@ -156,19 +156,19 @@ impl Facets {
 
     /// Writes the pending changes of complete chunks.
     pub fn settle(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let mut late = std::mem::take(&mut self.late);
-        while let Some((&id, _)) = late.first_key_value() {
+        let mut late_changes = std::mem::take(&mut self.late);
+        while let Some((&id, _)) = late_changes.first_key_value() {
             let chunk = id / CHUNK;
-            let rest = late.split_off(&((chunk + 1) * CHUNK));
+            let rest = late_changes.split_off(&((chunk + 1) * CHUNK));
             if let Some(mut rows) = rows(connection, chunk)? {
-                for (id, standing) in late {
-                    rows[within(id, chunk * CHUNK) * ROW + ROW - 1] = standing.0;
+                for (id, standing) in late_changes {
+                    rows[index_in_chunk(id, chunk * CHUNK) * ROW + ROW - 1] = standing.0;
                 }
                 connection
                     .prepare_cached("UPDATE facets SET rows = ? WHERE chunk = ?")?
                     .execute(params![rows, chunk])?;
             }
-            late = rest;
+            late_changes = rest;
         }
         Ok(())
     }
@@ -191,8 +191,8 @@ pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
         let mut calls = calls.query([first, first + CHUNK])?;
         while let Some(call) = calls.next()? {
             let standing = CallStanding::of_codes(call.get(1)?, call.get(2)?);
-            let place = within(call.get(0)?, first) * ROW + ROW - 1;
-            if let Some(byte) = rows.get_mut(place) {
+            let index = index_in_chunk(call.get(0)?, first) * ROW + ROW - 1;
+            if let Some(byte) = rows.get_mut(index) {
                 *byte = standing.0;
             }
         }
@@ -202,7 +202,7 @@ pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// The index of a call in a chunk that starts at `first`, the lowest id in the chunk.
-fn within(id: i64, first: i64) -> usize {
+fn index_in_chunk(id: i64, first: i64) -> usize {
     usize::try_from(id - first).unwrap_or_default()
 }
 
@@ -229,7 +229,8 @@ impl Chunk {
 
     /// Sets a call's columns. Skipped ids belong to no call.
     fn put(&mut self, id: i64, facet: Facet) {
-        self.rows.resize(within(id, self.first), Facet::NONE);
+        self.rows
+            .resize(index_in_chunk(id, self.first), Facet::NONE);
         self.rows.push(facet);
     }
 
@@ -253,7 +254,7 @@ impl Chunk {
     }
 }
 
-/// Passes calls to `see`, from the newest to the oldest, until `see` breaks. Skips calls that
+/// Passes calls to `visit`, from the newest to the oldest, until `visit` breaks. Skips calls that
 /// started outside `since..=until`, and chunks that begin at `before` or later. `last` is the
 /// incomplete chunk from the time when the connection's view began, or an earlier one.
 pub fn scan(
@@ -262,11 +263,11 @@ pub fn scan(
     since: i64,
     until: i64,
     before: i64,
-    mut see: impl FnMut(i64, &Facet) -> ControlFlow<()>,
+    mut visit: impl FnMut(i64, &Facet) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
-    let mut see = |id, facet: &Facet| {
+    let mut visit = |id, facet: &Facet| {
         if facet.is_call() && facet.started_at >= since && facet.started_at <= until {
-            see(id, facet)
+            visit(id, facet)
         } else {
             ControlFlow::Continue(())
         }
@@ -274,11 +275,11 @@ pub fn scan(
     let mut chunks = connection.prepare_cached(
         "SELECT chunk, rows FROM facets WHERE until >= ? AND since <= ? AND chunk <= ? ORDER BY chunk DESC",
     )?;
-    let complete = "SELECT max(chunk) FROM facets";
-    let complete: Option<i64> = connection.query_row(complete, [], |row| row.get(0))?;
-    if complete.is_none_or(|complete| last.first / CHUNK > complete) {
+    let query = "SELECT max(chunk) FROM facets";
+    let last_complete: Option<i64> = connection.query_row(query, [], |row| row.get(0))?;
+    if last_complete.is_none_or(|last_complete| last.first / CHUNK > last_complete) {
         for (index, facet) in last.rows.iter().enumerate().rev() {
-            if see(last.first + integer(index), facet).is_break() {
+            if visit(last.first + integer(index), facet).is_break() {
                 return Ok(());
             }
         }
@@ -292,7 +293,7 @@ pub fn scan(
             return Err(StoreError::Corrupt("a chunk of another size"));
         }
         for (index, row) in rows.iter().enumerate().rev() {
-            if see(first + integer(index), &Facet::decode(row)).is_break() {
+            if visit(first + integer(index), &Facet::decode(row)).is_break() {
                 return Ok(());
             }
         }

@@ -44,7 +44,7 @@ impl Files {
         }
     }
 
-    pub fn written(self, durability: Durability) -> Self {
+    pub fn with_durability(self, durability: Durability) -> Self {
         Self {
             synced: durability == Durability::Strict,
             ..self
@@ -60,7 +60,7 @@ impl Files {
     /// the disk. Does not write existing content again.
     pub fn write(&self, cid: &Cid, content: &[u8]) -> io::Result<()> {
         let path = self.path(cid);
-        if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == content.len() as u64) {
             return Ok(());
         }
         let folder = path.parent().unwrap_or(&self.path);
@@ -72,21 +72,21 @@ impl Files {
                 .take(FOLDERS)
                 .try_for_each(sync_folder)?;
         }
-        let unfinished = self.path.join(UNFINISHED);
+        let unfinished_path = self.path.join(UNFINISHED);
         // A killed run may have left an unfinished file.
-        match fs::remove_file(&unfinished) {
+        match fs::remove_file(&unfinished_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let mut file = private_options()
             .write(true)
             .create_new(true)
-            .open(&unfinished)?;
+            .open(&unfinished_path)?;
         file.write_all(content)?;
         if self.synced {
             file.sync_all()?;
         }
-        fs::rename(&unfinished, &path)?;
+        fs::rename(&unfinished_path, &path)?;
         if self.synced {
             sync_folder(folder)?;
         }
@@ -96,26 +96,26 @@ impl Files {
     /// Reads `length` bytes from `offset` on, and checks the digest of the whole file.
     pub fn read(&self, cid: &Cid, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
         let path = self.path(cid);
-        let failed = |source: io::Error| match source.kind() {
+        let to_store_error = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => JournalError::Damaged(*cid).into(),
             _ => StoreError::Io {
                 path: path.clone(),
                 source,
             },
         };
-        let mut file = File::open(&path).map_err(failed)?;
+        let mut file = File::open(&path).map_err(to_store_error)?;
         let (mut hash, mut slice) = (Sha256::new(), Vec::new());
-        let (mut piece, mut at) = (vec![0; PIECE], 0);
+        let (mut piece, mut position) = (vec![0; PIECE], 0);
         loop {
-            let read = file.read(&mut piece).map_err(failed)?;
-            if read == 0 {
+            let read_bytes = file.read(&mut piece).map_err(to_store_error)?;
+            if read_bytes == 0 {
                 break;
             }
-            hash.update(&piece[..read]);
-            let from = offset.saturating_sub(at).min(read as u64) as usize;
-            let length_in_piece = (length - slice.len()).min(read - from);
+            hash.update(&piece[..read_bytes]);
+            let from = offset.saturating_sub(position).min(read_bytes as u64) as usize;
+            let length_in_piece = (length - slice.len()).min(read_bytes - from);
             slice.extend_from_slice(&piece[from..from + length_in_piece]);
-            at += read as u64;
+            position += read_bytes as u64;
         }
         if hash.finalize()[..] == cid.digest()[..] {
             Ok(slice)
@@ -137,28 +137,28 @@ impl Files {
         &self,
         mut is_known: impl FnMut(&Cid) -> rusqlite::Result<bool>,
     ) -> Result<(), StoreError> {
-        let failed = |source| StoreError::Io {
+        let to_store_error = |source| StoreError::Io {
             path: self.path.clone(),
             source,
         };
         let folders = match fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            folders => folders.map_err(failed)?,
+            folders => folders.map_err(to_store_error)?,
         };
         for folder in folders {
-            let folder = folder.map_err(failed)?;
-            if !folder.file_type().map_err(failed)?.is_dir() {
+            let folder = folder.map_err(to_store_error)?;
+            if !folder.file_type().map_err(to_store_error)?.is_dir() {
                 continue;
             }
-            for file in fs::read_dir(folder.path()).map_err(failed)? {
-                let file = file.map_err(failed)?;
+            for file in fs::read_dir(folder.path()).map_err(to_store_error)? {
+                let file = file.map_err(to_store_error)?;
                 // Files of other programs stay.
                 let name = file.file_name();
                 let cid = name.to_str().and_then(|name| name.parse::<Cid>().ok());
                 if let Some(cid) = cid
                     && !is_known(&cid)?
                 {
-                    fs::remove_file(file.path()).map_err(failed)?;
+                    fs::remove_file(file.path()).map_err(to_store_error)?;
                 }
             }
         }

@@ -20,7 +20,7 @@ const MAX_GAPS: i64 = 1000;
 const TOO_MANY_WAITED: &str = "too many calls waited to be written";
 
 /// The gap of an outage that has ended.
-pub fn of_outage(outage: Outage) -> Gap {
+pub fn from_outage(outage: Outage) -> Gap {
     Gap {
         since: outage.since,
         until: Some(SystemTime::now()),
@@ -30,7 +30,7 @@ pub fn of_outage(outage: Outage) -> Gap {
 }
 
 /// The gap of calls that were dropped since this time.
-pub fn of_dropped(calls: u64, since: SystemTime) -> Gap {
+pub fn from_dropped_calls(calls: u64, since: SystemTime) -> Gap {
     Gap {
         since,
         until: Some(SystemTime::now()),

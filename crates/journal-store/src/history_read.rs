@@ -24,8 +24,8 @@ impl Reader {
         };
         // An earlier status holds only within the same run of Mainstay.
         let run = last_mark(&self.connection, since)?;
-        let holds = |at: i64| match run {
-            Some((started_at, Mark::Started)) => at >= started_at,
+        let is_current = |time: i64| match run {
+            Some((started_at, Mark::Started)) => time >= started_at,
             Some((_, Mark::Stopped | Mark::Lost)) => false,
             None => true,
         };
@@ -33,7 +33,7 @@ impl Reader {
         let mut history = JournalHistory::default();
         for server in names {
             let (mut rows, truncated) = self.rows(&server, since, until, limit)?;
-            rows.retain(|(at, _)| *at > since || holds(*at));
+            rows.retain(|(time, _)| *time > since || is_current(*time));
             history.truncated |= truncated;
             if !rows.is_empty() {
                 let transitions = rows.into_iter().rev().map(|(_, row)| row).collect();
@@ -70,18 +70,18 @@ impl Reader {
              FROM transitions WHERE server = ? AND at <= ? ORDER BY at DESC, id DESC",
         )?;
         let mut rows = rows.query(params![server, until])?;
-        let mut found = Vec::new();
+        let mut transitions = Vec::new();
         while let Some(row) = rows.next()? {
-            let at: i64 = row.get(0)?;
-            if found.len() == limit {
-                return Ok((found, true));
+            let time: i64 = row.get(0)?;
+            if transitions.len() == limit {
+                return Ok((transitions, true));
             }
-            found.push((at, transition(row)?));
-            if at <= since {
+            transitions.push((time, transition(row)?));
+            if time <= since {
                 break;
             }
         }
-        Ok((found, false))
+        Ok((transitions, false))
     }
 
     /// The names of all servers with rows. Each name costs one search in the index.

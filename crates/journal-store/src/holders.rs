@@ -53,11 +53,11 @@ fn number(connection: &Connection, holder: &Holder) -> rusqlite::Result<u32> {
         server.as_ref().map_or("", ServerName::as_str),
         tool.as_deref().unwrap_or_default(),
     ];
-    let existing = connection
+    let existing_id = connection
         .prepare_cached("SELECT id FROM holders WHERE (principal, server, tool) = (?, ?, ?)")?
         .query_row(row, |row| row.get(0))
         .optional()?;
-    if let Some(id) = existing {
+    if let Some(id) = existing_id {
         return Ok(id);
     }
     connection

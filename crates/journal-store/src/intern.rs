@@ -56,8 +56,11 @@ impl<T: Interned> Interner<T> {
             self.cached.clear();
         }
         let id = self.next;
-        let redacted = redact(value);
-        redacted.as_ref().unwrap_or(value).insert(connection, id)?;
+        let redacted_value = redact(value);
+        redacted_value
+            .as_ref()
+            .unwrap_or(value)
+            .insert(connection, id)?;
         self.next += 1;
         self.cached.insert(value.clone(), id);
         Ok(id)

@@ -69,8 +69,8 @@ pub fn open_if_enabled(
     state: &Path,
     settings: &config::Journal,
 ) -> Result<Option<Arc<Journal>>, StoreError> {
-    let open = || open(state, settings).map(Arc::new);
-    settings.enabled.then(open).transpose()
+    let try_open = || open(state, settings).map(Arc::new);
+    settings.enabled.then(try_open).transpose()
 }
 
 fn open_patiently(

@@ -30,8 +30,8 @@ pub struct OpenedFiles {
 impl OpenedFiles {
     pub fn new(folder: &Path) -> Self {
         let identities = FILES.map(|name| {
-            let found = found(&folder.join(name)).ok().flatten();
-            found.as_ref().and_then(identity)
+            let metadata = file_metadata(&folder.join(name)).ok().flatten();
+            metadata.as_ref().and_then(identity)
         });
         Self {
             folder: folder.to_owned(),
@@ -47,26 +47,27 @@ impl OpenedFiles {
 
     /// Checks that the folder's files are the open ones, and that the database was not cut short.
     pub fn check(&self, connection: &Connection) -> Result<(), StoreError> {
-        for (name, opened) in FILES.iter().zip(self.identities) {
+        for (name, opened_identity) in FILES.iter().zip(self.identities) {
             let path = self.folder.join(name);
-            let found = match found(&path) {
-                Ok(found) => found,
+            let metadata = match file_metadata(&path) {
+                Ok(metadata) => metadata,
                 // The file may still exist.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
                 Err(source) => return Err(StoreError::Io { path, source }),
             };
-            if opened.is_some() && found.as_ref().and_then(identity) != opened {
+            if opened_identity.is_some() && metadata.as_ref().and_then(identity) != opened_identity
+            {
                 return Err(StoreError::Removed(path));
             }
             if *name == FILES[0]
-                && let Some(found) = found
-                && found.len() < self.bytes.load(Ordering::Relaxed)
+                && let Some(metadata) = metadata
+                && metadata.len() < self.bytes.load(Ordering::Relaxed)
             {
-                if found.len() < needed(connection) {
+                if metadata.len() < needed(connection) {
                     return Err(StoreError::Cut(path));
                 }
                 // Another program has made the database smaller correctly (vacuum).
-                self.bytes.store(found.len(), Ordering::Relaxed);
+                self.bytes.store(metadata.len(), Ordering::Relaxed);
             }
         }
         Ok(())
@@ -84,11 +85,11 @@ fn needed(connection: &Connection) -> u64 {
 }
 
 fn bytes(folder: &Path) -> u64 {
-    fs::metadata(schema::path(folder)).map_or(0, |found| found.len())
+    fs::metadata(schema::path(folder)).map_or(0, |metadata| metadata.len())
 }
 
 /// The metadata of a file. `None` if the file is missing.
-fn found(path: &Path) -> io::Result<Option<Metadata>> {
+fn file_metadata(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(error)
@@ -105,10 +106,10 @@ fn found(path: &Path) -> io::Result<Option<Metadata>> {
 
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "other systems tell nothing")]
-fn identity(found: &Metadata) -> Option<Identity> {
+fn identity(metadata: &Metadata) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt as _;
 
-    Some((found.dev(), found.ino()))
+    Some((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]

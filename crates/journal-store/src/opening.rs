@@ -53,7 +53,7 @@ impl Opening {
         match self.work() {
             Ok(mut work) => {
                 if let Some(outage) = self.queue.tally.succeeding() {
-                    work.leave_gap(gaps::of_outage(outage));
+                    work.leave_gap(gaps::from_outage(outage));
                 }
                 tracing::info!("the journal is written again");
                 Some(work)
@@ -121,14 +121,14 @@ fn private(folder: &Path) -> Result<(), StoreError> {
 /// Renames a damaged journal. Nothing is deleted, because its records may still be recovered.
 fn set_aside(folder: &Path, damage: &StoreError) -> Result<(), StoreError> {
     let now = utc::rfc3339(SystemTime::now()).replace([':', '.'], "-");
-    let aside = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));
-    fs::rename(folder, &aside).map_err(|source| StoreError::Io {
+    let damaged_path = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));
+    fs::rename(folder, &damaged_path).map_err(|source| StoreError::Io {
         path: folder.to_owned(),
         source,
     })?;
     tracing::warn!(
         damage = damage as &dyn Error,
-        aside = %aside.display(),
+        damaged_path = %damaged_path.display(),
         "the journal is damaged; it was set aside, and a new one is begun"
     );
     Ok(())

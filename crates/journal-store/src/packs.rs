@@ -184,7 +184,7 @@ pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
 pub fn heads_from(
     connection: &Connection,
     object: i64,
-    mut see: impl FnMut(i64, Head, u32),
+    mut visit: impl FnMut(i64, Head, u32),
 ) -> Result<(), StoreError> {
     // A read-only journal may have an older version without holders.
     let packs = |holders| {
@@ -199,7 +199,7 @@ pub fn heads_from(
         let column = column.map_err(rusqlite::Error::from)?;
         for (head, holder) in pack.heads().zip(holders::decode(column, pack.count)) {
             let (id, head) = head?;
-            see(id, head, holder);
+            visit(id, head, holder);
         }
     }
     Ok(())

@@ -82,12 +82,12 @@ impl Run {
 
     /// The id of the first call that is too young to be deleted. `next` is the id of the next call.
     fn first_young(&mut self, next: i64, retention: Duration, now: Instant) -> i64 {
-        let newest = self.marks.back().map(|(_, at)| *at);
-        if newest.is_none_or(|at| now.duration_since(at) >= retention / MARKS) {
+        let newest_mark = self.marks.back().map(|(_, time)| *time);
+        if newest_mark.is_none_or(|time| now.duration_since(time) >= retention / MARKS) {
             self.marks.push_back((next, now));
         }
-        while let Some((call, at)) = self.marks.front()
-            && now.duration_since(*at) >= retention
+        while let Some((call, time)) = self.marks.front()
+            && now.duration_since(*time) >= retention
         {
             self.first = *call;
             self.marks.pop_front();
@@ -158,9 +158,9 @@ impl Retention {
         // After a failure, the next check tries again.
         self.busy = false;
         // Delete more than was written, so that the journal stays within its bound under any load.
-        let before = self.size(database)?;
-        self.bytes = before;
-        let goal = before
+        let previous_size = self.size(database)?;
+        self.bytes = previous_size;
+        let goal = previous_size
             .saturating_sub(2 * grown)
             .max(database.bounds.max_bytes);
         loop {
@@ -189,9 +189,10 @@ impl Retention {
     /// Deletes the oldest changes of servers' statuses.
     fn history(&mut self, database: &Database, now: i64) -> rusqlite::Result<()> {
         let (oldest, max_rows) = (oldest_kept(database, now), database.bounds.history_rows);
-        let gone = history::prune(&database.connection, oldest, self.history_rows, max_rows)?;
-        self.history_rows -= gone;
-        self.busy |= history::is_full_step(gone);
+        let deleted_rows =
+            history::prune(&database.connection, oldest, self.history_rows, max_rows)?;
+        self.history_rows -= deleted_rows;
+        self.busy |= history::is_full_step(deleted_rows);
         gaps::prune(&database.connection, oldest)?;
         Ok(())
     }
@@ -199,36 +200,36 @@ impl Retention {
     /// Deletes the oldest calls. Returns `true` if there may be more.
     fn calls(&mut self, database: &mut Database, now: i64) -> Result<bool, StoreError> {
         let connection = &database.connection;
-        let Some(first) = first_call(connection)? else {
+        let Some(first_id) = first_call(connection)? else {
             return Ok(false);
         };
-        let too_many = self.too_many(database, first)?;
-        let (next, retention) = (database.memory.next_call, database.settings.retention);
-        let first_young = self.run.first_young(next, retention, Instant::now());
+        let too_many = self.too_many(database, first_id)?;
+        let (next_id, retention) = (database.memory.next_call, database.settings.retention);
+        let first_young = self.run.first_young(next_id, retention, Instant::now());
         let (end, oldest) = match too_many {
-            Some(too_many) => (too_many.min(first + CALLS), i64::MAX),
+            Some(too_many) => (too_many.min(first_id + CALLS), i64::MAX),
             None => {
                 let oldest = oldest_kept(database, now);
-                let end = first_young.min(first + CALLS);
+                let end = first_young.min(first_id + CALLS);
                 // A call after a young call is young, even if its recorded start is wrong.
                 let first_retained = call_packs::first_between(connection, end, oldest, now)?;
                 (first_retained.unwrap_or(end), oldest)
             }
         };
         let transaction = connection.unchecked_transaction()?;
-        let gone = call_packs::delete(&transaction, end, oldest)?;
-        if gone == 0 {
+        let deleted_calls = call_packs::delete(&transaction, end, oldest)?;
+        if deleted_calls == 0 {
             return Ok(false);
         }
-        let first = first_call(&transaction)?.unwrap_or(database.memory.next_call);
+        let first_id = first_call(&transaction)?.unwrap_or(database.memory.next_call);
         transaction
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
-            .execute([first / facets::CHUNK])?;
+            .execute([first_id / facets::CHUNK])?;
         transaction
             .prepare_cached("DELETE FROM attempts WHERE call < ?")?
-            .execute([first])?;
+            .execute([first_id])?;
         transaction.commit()?;
-        self.gone += gone;
+        self.gone += deleted_calls;
         Ok(true)
     }
 
@@ -236,16 +237,16 @@ impl Retention {
     fn objects(&mut self, database: &mut Database) -> Result<bool, StoreError> {
         let connection = &database.connection;
         let first_call = first_call(connection)?.unwrap_or(database.memory.next_call);
-        let turned: Option<i64> = connection
+        let last_turned_run: Option<i64> = connection
             .prepare_cached("SELECT max(run) FROM runs WHERE last_call < ?")?
             .query_row([first_call], |row| row.get(0))?;
-        let Some(turned) = turned else {
+        let Some(last_turned_run) = last_turned_run else {
             return Ok(false);
         };
         // The first run that a call may name.
-        let first_retained = turned - 1;
-        let oldest = "SELECT min(first) FROM packs";
-        let oldest: Option<i64> = connection.query_row(oldest, [], |row| row.get(0))?;
+        let first_retained = last_turned_run - 1;
+        let query = "SELECT min(first) FROM packs";
+        let oldest: Option<i64> = connection.query_row(query, [], |row| row.get(0))?;
         let Some(oldest) = oldest.filter(|id| *id < first_retained * RUN) else {
             return Ok(false);
         };
@@ -272,7 +273,7 @@ impl Retention {
             .execute([first_row_of(end / RUN)])?;
         transaction
             .prepare_cached("DELETE FROM runs WHERE run < ?")?
-            .execute([turned])?;
+            .execute([last_turned_run])?;
         transaction.commit()?;
         let files: HashSet<(Cid, i64)> = files.into_iter().collect();
         for (cid, size) in files {
@@ -297,12 +298,12 @@ impl Retention {
         if self.size(database)? <= database.bounds.max_bytes {
             return Ok(None);
         }
-        let last: Option<i64> = database
+        let last_call: Option<i64> = database
             .connection
             .prepare_cached("SELECT min(last_call) FROM runs WHERE last_call >= ?")?
             .query_row([first], |row| row.get(0))?;
-        Ok(match last {
-            Some(last) => Some(last + 1),
+        Ok(match last_call {
+            Some(last_call) => Some(last_call + 1),
             // The records alone exceed the bound. The remaining files belong to the newest calls.
             None if used_bytes(&database.connection)? > database.bounds.max_bytes => Some(i64::MAX),
             None => None,
@@ -326,22 +327,22 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
 
 /// The bytes of the database that are in use.
 fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
-    let used = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
-    Ok((used * pragma(connection, "page_size")?).unsigned_abs())
+    let used_pages = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
+    Ok((used_pages * pragma(connection, "page_size")?).unsigned_abs())
 }
 
 /// Returns freed pages to the file system, except for `spare_pages`.
 fn vacuum(connection: &Connection, spare_pages: i64) -> rusqlite::Result<bool> {
-    let spare = pragma(connection, "freelist_count")? - spare_pages;
-    if spare <= 0 {
+    let extra_pages = pragma(connection, "freelist_count")? - spare_pages;
+    if extra_pages <= 0 {
         return Ok(false);
     }
-    let pages = spare.min(PAGES);
+    let pages = extra_pages.min(PAGES);
     let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut vacuum = vacuum.query([])?;
     // Each row is one page.
     while vacuum.next()?.is_some() {}
-    Ok(spare > pages)
+    Ok(extra_pages > pages)
 }
 
 fn rollups(database: &Database, now: i64) -> rusqlite::Result<()> {
@@ -403,7 +404,7 @@ fn sweep(
     memory.targets.forget();
     memory.holders.forget();
     let transaction = connection.unchecked_transaction()?;
-    for (table, used) in [
+    for (table, used_ids) in [
         ("origins", &origins),
         ("targets", &targets),
         ("holders", &holders),
@@ -413,7 +414,7 @@ fn sweep(
         let ids: Vec<u32> = ids
             .query_map([], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
-        for id in ids.iter().filter(|id| !used.contains(id)) {
+        for id in ids.iter().filter(|id| !used_ids.contains(id)) {
             delete.execute(params![id])?;
         }
     }
@@ -427,7 +428,7 @@ mod tests {
 
     /// A call of this run is deleted when the retention has passed by the monotonic clock.
     #[test]
-    fn calls_of_this_run_grow_old_by_a_clock_that_only_goes_on() {
+    fn calls_of_this_run_age_by_a_monotonic_clock() {
         const DAY: Duration = Duration::from_hours(24);
         let (mut run, start) = (Run::new(100), Instant::now());
         // Ten calls a day.

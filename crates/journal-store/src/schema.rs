@@ -181,15 +181,16 @@ pub fn integer(number: impl TryInto<i64>) -> i64 {
 /// The version of the tables, 0 for an empty database. A version above the latest is an error.
 pub fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let supported = integer(MIGRATIONS.len());
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if found > supported {
+    let found_version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found_version > supported {
         return Err(StoreError::Newer {
             path: path.to_owned(),
-            found,
+            found: found_version,
             supported,
         });
     }
-    Ok(found)
+    Ok(found_version)
 }
 
 /// Checks that the database is a journal or empty. A database of another program stays unchanged.
@@ -207,21 +208,21 @@ fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), Stor
 
 /// Migrates the tables to the current version.
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let found = version(connection, path)?;
-    match take_steps(connection, found) {
+    let found_version = version(connection, path)?;
+    match take_steps(connection, found_version) {
         // The tables do not match the version.
         Err(error) if error.is_damage() => Err(StoreError::OtherVersion {
             path: path.to_owned(),
-            found,
+            found: found_version,
         }),
         result => result,
     }
 }
 
-fn take_steps(connection: &mut Connection, found: i64) -> Result<(), StoreError> {
+fn take_steps(connection: &mut Connection, found_version: i64) -> Result<(), StoreError> {
     for (version, step) in (1..)
         .zip(MIGRATIONS)
-        .filter(|(version, _)| *version > found)
+        .filter(|(version, _)| *version > found_version)
     {
         let transaction = connection.transaction()?;
         transaction.execute_batch(step)?;

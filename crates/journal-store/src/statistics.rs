@@ -88,9 +88,9 @@ impl Reader {
         // Equal series stay in the order of their names.
         match range.order {
             None => {}
-            Some(Order::Calls) => series.sort_by_key(|one| Reverse(one.total.calls)),
-            Some(Order::Errors) => series.sort_by_key(|one| Reverse(one.total.errors)),
-            Some(Order::P95) => series.sort_by_key(|one| Reverse(one.total.p95)),
+            Some(Order::Calls) => series.sort_by_key(|entry| Reverse(entry.total.calls)),
+            Some(Order::Errors) => series.sort_by_key(|entry| Reverse(entry.total.errors)),
+            Some(Order::P95) => series.sort_by_key(|entry| Reverse(entry.total.p95)),
         }
         series.truncate(range.limit.unwrap_or(usize::MAX));
         Ok(series)

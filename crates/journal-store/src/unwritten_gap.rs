@@ -51,13 +51,13 @@ impl UnwrittenGap {
         let mut text = String::new();
         // An unreadable text is no gap.
         (&file).take(LENGTH as u64).read_to_string(&mut text).ok();
-        let stored = parse(&text);
-        if stored.is_none() && text.len() < LENGTH {
+        let stored_gap = parse(&text);
+        if stored_gap.is_none() && text.len() < LENGTH {
             overwrite(&mut file, "")?;
         }
         Ok(Self {
             file,
-            stored,
+            stored: stored_gap,
             written_at: None,
         })
     }
@@ -70,7 +70,7 @@ impl UnwrittenGap {
     /// Writes the gap that is not in the database yet. With `is_last`, writes without a pause.
     pub fn keep(&mut self, gap: Option<Gap>, is_last: bool) {
         let calls = |gap: &Option<Gap>| gap.as_ref().map(|gap| (gap.since, gap.calls));
-        let is_early = self.written_at.is_some_and(|at| at.elapsed() < PAUSE);
+        let is_early = self.written_at.is_some_and(|time| time.elapsed() < PAUSE);
         if calls(&self.stored) == calls(&gap) || (is_early && !is_last && gap.is_some()) {
             return;
         }
@@ -126,11 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_kept_in_a_file_of_one_length() {
+    fn a_gap_is_stored_in_a_file_of_fixed_length() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let length = || std::fs::metadata(path(folder.path())).expect("there").len();
-        let open = || UnwrittenGap::open(folder.path()).expect("opened");
-        let mut file = open();
+        let open_file = || UnwrittenGap::open(folder.path()).expect("opened");
+        let mut file = open_file();
         assert_eq!((file.gap(), length()), (None, LENGTH as u64));
         let gap = Gap {
             since: time(1_000_000),
@@ -139,26 +139,26 @@ mod tests {
             reason: format!("disk\nis full {}", "ü".repeat(1000)),
         };
         file.keep(Some(gap.clone()), false);
-        let stored = open().gap().cloned().expect("a gap");
+        let stored_gap = open_file().gap().cloned().expect("a gap");
         assert_eq!(
-            (stored.since, stored.until, stored.calls),
+            (stored_gap.since, stored_gap.until, stored_gap.calls),
             (gap.since, gap.until, 7)
         );
         assert!(
-            stored.reason.starts_with("disk is full ü"),
+            stored_gap.reason.starts_with("disk is full ü"),
             "{}",
-            stored.reason
+            stored_gap.reason
         );
         assert_eq!(length(), LENGTH as u64);
         // A second write within a second is delayed, unless it is the last one.
-        let more = Gap { calls: 8, ..gap };
-        file.keep(Some(more.clone()), false);
-        assert_eq!(open().gap().map(|gap| gap.calls), Some(7));
-        file.keep(Some(more), true);
-        assert_eq!(open().gap().map(|gap| gap.calls), Some(8));
+        let later_gap = Gap { calls: 8, ..gap };
+        file.keep(Some(later_gap.clone()), false);
+        assert_eq!(open_file().gap().map(|gap| gap.calls), Some(7));
+        file.keep(Some(later_gap), true);
+        assert_eq!(open_file().gap().map(|gap| gap.calls), Some(8));
         file.keep(None, false);
-        assert_eq!(open().gap(), None);
+        assert_eq!(open_file().gap(), None);
         std::fs::write(path(folder.path()), [0xff; 9]).expect("written");
-        assert_eq!((open().gap(), length()), (None, LENGTH as u64));
+        assert_eq!((open_file().gap(), length()), (None, LENGTH as u64));
     }
 }

@@ -75,7 +75,7 @@ pub struct Work {
 
 /// An error that makes the journal's files unusable.
 pub struct JournalTrouble {
-    pub words: String,
+    pub error_text: String,
     /// True if the remaining files are damaged as well.
     pub is_damage: bool,
 }
@@ -83,14 +83,14 @@ pub struct JournalTrouble {
 /// The error that revealed the damage of the journal.
 #[derive(Debug)]
 struct Broken {
-    words: String,
+    error_text: String,
     error: NotWritten,
 }
 
 impl Broken {
-    fn by(error: Failed) -> Self {
+    fn from_error(error: Failed) -> Self {
         Self {
-            words: error.to_string(),
+            error_text: error.to_string(),
             error: NotWritten::new(error),
         }
     }
@@ -174,39 +174,41 @@ impl Work {
         extras: Extras,
     ) -> Result<(), NotWritten> {
         self.track(new_calls);
-        let written = self.write_all(extras, TurnPace::Swift, true);
+        let result = self.write_all(extras, TurnPace::Swift, true);
         self.write_gap();
-        let waiting = self.queue.take_owed().len() as u64;
+        let waiting_changes = self.queue.take_owed().len() as u64;
         let tally = &self.queue.tally;
-        tally.transitions_dropped.fetch_add(waiting, Relaxed);
-        let marked = history::mark(&self.database.connection, SystemTime::now(), Mark::Stopped);
-        if let Err(error) = marked {
+        tally
+            .transitions_dropped
+            .fetch_add(waiting_changes, Relaxed);
+        let mark_result =
+            history::mark(&self.database.connection, SystemTime::now(), Mark::Stopped);
+        if let Err(error) = mark_result {
             tracing::warn!(%error, "the journal does not say that Mainstay stopped");
         }
         if let Err(error) = self.checkpoint("TRUNCATE", 0) {
             tracing::warn!(%error, "the journal's log was not brought into its database");
         }
-        written
+        result
     }
 
     /// The error that makes later writes useless. A journal that was damaged while it was open
     /// stays unusable, even if a later commit succeeds.
     pub fn trouble(&mut self) -> Option<JournalTrouble> {
         if self.broken.is_none() {
-            let checked = self.database.opened_files.check(&self.database.connection);
-            let error = Failed::Lost(checked.err()?);
+            let check_result = self.database.opened_files.check(&self.database.connection);
+            let error = Failed::Lost(check_result.err()?);
             if !error.is_damage() {
-                let words = error.to_string();
                 return Some(JournalTrouble {
-                    words,
+                    error_text: error.to_string(),
                     is_damage: false,
                 });
             }
-            self.broken = Some(Broken::by(error));
+            self.broken = Some(Broken::from_error(error));
         }
-        let words = self.broken.as_ref()?.words.clone();
+        let error_text = self.broken.as_ref()?.error_text.clone();
         Some(JournalTrouble {
-            words,
+            error_text,
             is_damage: true,
         })
     }
@@ -215,8 +217,8 @@ impl Work {
     pub fn give_up(mut self) {
         // The log may be missing as well.
         self.checkpoint("PASSIVE", 0).ok();
-        let lost = self.tracked.len() as u64;
-        self.queue.tally.lost.fetch_add(lost, Relaxed);
+        let lost_calls = self.tracked.len() as u64;
+        self.queue.tally.lost.fetch_add(lost_calls, Relaxed);
         self.close();
     }
 
@@ -267,9 +269,9 @@ impl Work {
         pace: TurnPace,
         last: bool,
     ) -> Result<(), NotWritten> {
-        let mut written = Ok(());
+        let mut result = Ok(());
         let mut steps = self.steps(last);
-        if last || self.tried.is_none_or(|at| at.elapsed() >= OWED_EVERY) {
+        if last || self.tried.is_none_or(|time| time.elapsed() >= OWED_EVERY) {
             self.pay(&mut extras);
         }
         loop {
@@ -279,8 +281,8 @@ impl Work {
             } else {
                 Extras::default()
             };
-            let result = self.write(steps, extras, pace, last);
-            written = written.and(result);
+            let step_result = self.write(steps, extras, pace, last);
+            result = result.and(step_result);
             self.look_after();
             if rest.is_empty() {
                 break;
@@ -288,16 +290,16 @@ impl Work {
             steps = rest;
         }
         self.tracked.retain(|tracked| !tracked.done);
-        written
+        result
     }
 
     /// The number of steps that fit into one transaction, at least one.
     fn fitting(&self, steps: &[Step]) -> usize {
-        let most = self.database.bounds.transaction;
+        let max_bytes = self.database.bounds.transaction;
         let mut bytes = 0;
         let fits = |step: &&Step| {
             bytes += step.bytes();
-            bytes <= most
+            bytes <= max_bytes
         };
         steps
             .iter()
@@ -323,9 +325,9 @@ impl Work {
             Some(Broken { error, .. }) => Err(error.clone()),
             None => self
                 .transact(&steps, &extras, pace, roll_up)
-                .map_err(|error| self.failed(error)),
+                .map_err(|error| self.handle_failure(error)),
         };
-        let written = match transacted {
+        let result = match transacted {
             Ok(Written { rows, kept_cids }) => {
                 self.succeeded(&steps, rows);
                 for (keep, cid) in extras.texts.into_iter().zip(kept_cids) {
@@ -335,9 +337,9 @@ impl Work {
                 Ok(())
             }
             Err(error) => {
-                let ended = steps.iter().filter(|step| step.rest.ending.is_some());
-                let ended = ended.count() as u64;
-                self.queue.tally.lost.fetch_add(ended, Relaxed);
+                let ended_steps = steps.iter().filter(|step| step.rest.ending.is_some());
+                let ended_steps = ended_steps.count() as u64;
+                self.queue.tally.lost.fetch_add(ended_steps, Relaxed);
                 self.queue.give_back(extras.transitions);
                 for keep in extras.texts {
                     let _ = keep.waiter.send(Err(error.clone()));
@@ -348,9 +350,9 @@ impl Work {
         for Step { index, rest, .. } in &mut steps {
             self.queue.release(rest.bytes());
             self.tracked[*index].done = rest.ending.is_some();
-            answer(mem::take(&mut rest.waiters), &written);
+            answer(mem::take(&mut rest.waiters), &result);
         }
-        written
+        result
     }
 
     fn transact(
@@ -360,7 +362,7 @@ impl Work {
         pace: TurnPace,
         roll_up: bool,
     ) -> Result<Written, Failed> {
-        let since = Instant::now();
+        let start = Instant::now();
         self.database.begin()?;
         let mut batch = Batch::new(&mut self.database)?;
         let mut rows = Vec::with_capacity(steps.len());
@@ -370,10 +372,10 @@ impl Work {
                 rows.push(match *row {
                     None => batch.insert(call, *state, rest)?,
                     Some(row) if rest.ending.is_some() => batch.end(call, row, *state, rest)?,
-                    Some(row) => batch.reached(row, *state)?,
+                    Some(row) => batch.set_state(row, *state)?,
                 });
             }
-            if pace == TurnPace::Polite && since.elapsed() < PATIENCE {
+            if pace == TurnPace::Polite && start.elapsed() < PATIENCE {
                 thread::yield_now();
             }
         }
@@ -393,8 +395,8 @@ impl Work {
         self.database.commit()?;
         // The files may have been removed since the last check.
         let database = &self.database;
-        let found = database.opened_files.check(&database.connection);
-        found.map_err(Failed::Lost)?;
+        let check_result = database.opened_files.check(&database.connection);
+        check_result.map_err(Failed::Lost)?;
         let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
         self.retention.add_bytes(bytes, file_bytes);
@@ -404,17 +406,17 @@ impl Work {
 
     fn succeeded(&mut self, steps: &[Step], rows: Vec<WrittenCall>) {
         self.database.publish();
-        let mut recorded = 0;
+        let mut recorded_calls = 0;
         for (step, row) in steps.iter().zip(rows) {
-            let before = self.tracked[step.index].row.replace(row);
-            recorded += u64::from(before.is_none());
+            let previous_row = self.tracked[step.index].row.replace(row);
+            recorded_calls += u64::from(previous_row.is_none());
         }
         let tally = &self.queue.tally;
-        tally.recorded.fetch_add(recorded, Relaxed);
+        tally.recorded.fetch_add(recorded_calls, Relaxed);
         tally.commits.fetch_add(1, Relaxed);
         if let Some(outage) = tally.succeeding() {
             tracing::info!("the journal is written again");
-            self.leave_gap(gaps::of_outage(outage));
+            self.leave_gap(gaps::from_outage(outage));
         }
     }
 
@@ -438,9 +440,9 @@ impl Work {
     fn look_for_dropped(&mut self) {
         let now = SystemTime::now();
         let since = mem::replace(&mut self.looked_at, now);
-        let dropped = self.queue.tally.dropped().saturating_sub(self.dropped);
-        if dropped > 0 && self.queue.tally.is_recording() {
-            self.leave_gap(gaps::of_dropped(dropped, since));
+        let dropped_calls = self.queue.tally.dropped().saturating_sub(self.dropped);
+        if dropped_calls > 0 && self.queue.tally.is_recording() {
+            self.leave_gap(gaps::from_dropped_calls(dropped_calls, since));
         }
     }
 
@@ -469,7 +471,7 @@ impl Work {
 
     /// Handles a failed transaction: reports the failure and rolls the transaction back. After
     /// damage, the journal is marked as broken.
-    fn failed(&mut self, error: Failed) -> NotWritten {
+    fn handle_failure(&mut self, error: Failed) -> NotWritten {
         if self.queue.tally.failing(&error) {
             tracing::error!(%error, "the journal cannot be written; calls are not on record");
         }
@@ -477,7 +479,7 @@ impl Work {
             tracing::error!(%error, "the journal cannot be read, either");
         }
         if error.is_damage() {
-            self.broken.insert(Broken::by(error)).error.clone()
+            self.broken.insert(Broken::from_error(error)).error.clone()
         } else {
             NotWritten::new(error)
         }
@@ -487,10 +489,10 @@ impl Work {
         if self.broken.is_some() {
             return;
         }
-        let looked_after = self.keep_small();
-        let neglected = mem::replace(&mut self.neglected, looked_after.is_err());
-        if let Err(error) = looked_after
-            && !neglected
+        let maintenance = self.keep_small();
+        let was_neglected = mem::replace(&mut self.neglected, maintenance.is_err());
+        if let Err(error) = maintenance
+            && !was_neglected
         {
             tracing::warn!(%error, "the journal could not be looked after");
         }
@@ -512,14 +514,14 @@ impl Work {
         Ok(())
     }
 
-    /// Checkpoints the write-ahead log if it has at least `least` frames.
-    fn checkpoint(&mut self, mode: &str, least: i64) -> rusqlite::Result<()> {
+    /// Checkpoints the write-ahead log if it has at least `min_frames` frames.
+    fn checkpoint(&mut self, mode: &str, min_frames: i64) -> rusqlite::Result<()> {
         let frames = |mode: &str| {
             let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
             let connection = &self.database.connection;
             connection.query_row(&checkpoint, [], |row| row.get::<_, i64>(1))
         };
-        if frames("NOOP")? >= least {
+        if frames("NOOP")? >= min_frames {
             frames(mode)?;
             self.database.opened_files.checkpointed();
         }
@@ -527,9 +529,9 @@ impl Work {
     }
 }
 
-pub fn answer(waiters: Vec<Waiter>, written: &Result<(), NotWritten>) {
+pub fn answer(waiters: Vec<Waiter>, result: &Result<(), NotWritten>) {
     for waiter in waiters {
         // The caller may have stopped waiting.
-        let _ = waiter.send(written.clone());
+        let _ = waiter.send(result.clone());
     }
 }

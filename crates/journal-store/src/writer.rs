@@ -110,10 +110,12 @@ impl Desk {
         let Some(unwritten) = &mut self.unwritten else {
             return;
         };
-        let waiting = self.work.as_ref().and_then(Work::gap).cloned();
+        let waiting_gap = self.work.as_ref().and_then(Work::gap).cloned();
         let gap = match self.opening.queue.tally.outage() {
-            Some(outage) if outage.lost > 0 => Some(gaps::join(waiting, gaps::of_outage(outage))),
-            Some(_) | None => waiting,
+            Some(outage) if outage.lost > 0 => {
+                Some(gaps::join(waiting_gap, gaps::from_outage(outage)))
+            }
+            Some(_) | None => waiting_gap,
         };
         unwritten.keep(gap, is_last);
     }
@@ -121,22 +123,28 @@ impl Desk {
     /// Checks the journal's files. In relaxed mode, a new journal replaces one that was removed or
     /// damaged while it was open. In strict mode, calls are refused until a person decides.
     fn look(&mut self) {
-        let Some(JournalTrouble { words, is_damage }) = self.work.as_mut().and_then(Work::trouble)
+        let Some(JournalTrouble {
+            error_text,
+            is_damage,
+        }) = self.work.as_mut().and_then(Work::trouble)
         else {
             return;
         };
-        let is_news = self.opening.queue.tally.failing(&words);
+        let is_news = self.opening.queue.tally.failing(&error_text);
         if self.opening.settings.durability == Durability::Strict {
             if is_news {
                 tracing::error!(
-                    trouble = words,
+                    trouble = error_text,
                     "calls are refused until the journal is back; a restart begins a new one"
                 );
             }
             return;
         }
         let Some(work) = self.work.take() else { return };
-        tracing::error!(trouble = words, "the journal was lost; a new one is begun");
+        tracing::error!(
+            trouble = error_text,
+            "the journal was lost; a new one is begun"
+        );
         work.give_up();
         self.work = self.opening.replace(is_damage);
         self.tried = Instant::now();
@@ -160,7 +168,7 @@ fn turn(work: &mut Work, gathered: Gathered) {
         is_awaited,
         last,
     } = gathered;
-    let written = if last {
+    let result = if last {
         work.end(new_calls, extras)
     } else {
         let pace = if is_awaited {
@@ -170,14 +178,14 @@ fn turn(work: &mut Work, gathered: Gathered) {
         };
         work.turn(new_calls, extras, pace)
     };
-    answer(flushes, &written);
+    answer(flushes, &result);
 }
 
 /// Handles calls without a journal: they are only counted. Transitions return to the queue, and
 /// waiting callers get no answer.
 fn lose(queue: &JournalQueue, gathered: Gathered) {
-    let lost = gathered.new_calls.len() as u64;
-    queue.tally.lost.fetch_add(lost, Relaxed);
+    let lost_calls = gathered.new_calls.len() as u64;
+    queue.tally.lost.fetch_add(lost_calls, Relaxed);
     queue.give_back(gathered.extras.transitions);
     for call in gathered.new_calls {
         call.close();

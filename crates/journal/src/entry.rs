@@ -103,9 +103,9 @@ impl JournalEntry {
     pub fn intent(&self) -> Acknowledged {
         match &self.0 {
             Some(call) if call.queue.is_strict() => {
-                let waiting = call.ask();
-                call.queue.ask();
-                waiting
+                let acknowledgement = call.request_write();
+                call.queue.wake_for_caller();
+                acknowledgement
             }
             _ => Acknowledged::READY,
         }
@@ -210,11 +210,11 @@ impl Rest {
     /// Registers a waiting caller. If the call will not be written any more, the caller is answered
     /// at once.
     fn wait(&mut self) -> Acknowledged {
-        let (waiter, waiting) = Acknowledged::channel();
+        let (waiter, acknowledgement) = Acknowledged::channel();
         if !self.closed {
             self.waiters.push(waiter);
         }
-        waiting
+        acknowledgement
     }
 }
 
@@ -295,7 +295,7 @@ impl RecordedCall {
         self.queue.release(self.take().bytes());
     }
 
-    fn ask(&self) -> Acknowledged {
+    fn request_write(&self) -> Acknowledged {
         let mut rest = self.rest();
         self.due.store(true, Ordering::Release);
         rest.wait()
@@ -310,8 +310,8 @@ impl RecordedCall {
             result_size = result.as_ref().map(|text| text.len());
             *result = result.take().filter(|text| self.queue.hold(text.len()));
         }
-        let waited_for = self.queue.is_strict() && finished.is_some();
-        let mut waiting = Acknowledged::READY;
+        let is_awaited = self.queue.is_strict() && finished.is_some();
+        let mut acknowledgement = Acknowledged::READY;
         {
             let mut rest = self.rest();
             rest.ending = Some(Ending {
@@ -324,15 +324,15 @@ impl RecordedCall {
             });
             // Set both together. The thread may take the ending at once, and never reads the call
             // again.
-            if waited_for {
-                waiting = rest.wait();
+            if is_awaited {
+                acknowledgement = rest.wait();
             }
             self.due.store(true, Ordering::Release);
         }
-        if waited_for {
-            self.queue.ask();
+        if is_awaited {
+            self.queue.wake_for_caller();
         }
-        waiting
+        acknowledgement
     }
 }
 

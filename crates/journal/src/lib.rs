@@ -119,7 +119,9 @@ impl Journal {
     pub async fn history(&self, period: Period) -> Result<JournalHistory, JournalError> {
         self.flush_in_time().await;
         let (since, until) = (period.since, period.until);
-        let mut history = self.ask(move |store| store.history(&period)).await?;
+        let mut history = self
+            .query_store(move |store| store.history(&period))
+            .await?;
         history.gaps.extend(self.open_gap(since, until));
         Ok(history)
     }
@@ -173,7 +175,7 @@ impl Journal {
     /// The number of recorded calls, and the start of the oldest. The cost is independent of that
     /// number.
     pub async fn span(&self) -> Result<RecordsSpan, JournalError> {
-        self.ask(|store| store.span()).await
+        self.query_store(|store| store.span()).await
     }
 
     /// The number of calls that are open or wait to be written, and the bytes of their payloads.
@@ -197,8 +199,8 @@ impl Journal {
         self.queue.stop();
         let store = Arc::clone(&self.store);
         // Another thread waits, because a disk that hangs must not block the runtime.
-        let ended = try_off_the_runtime(move || store.end()).await;
-        if let Err(error) = ended {
+        let result = try_off_the_runtime(move || store.end()).await;
+        if let Err(error) = result {
             tracing::error!(%error, "it is not known whether the journal was written to its end");
         }
     }
@@ -211,7 +213,7 @@ impl Journal {
         limit: usize,
     ) -> Result<RecordPage, JournalError> {
         self.flush_in_time().await;
-        let turn = if filter.reads_calls() {
+        let permit = if filter.reads_calls() {
             let turns = Arc::clone(&self.searches);
             Some(turns.acquire_owned().await.expect("nobody closes it"))
         } else {
@@ -219,26 +221,27 @@ impl Journal {
         };
         let caller = Arc::new(());
         let awaited = Arc::downgrade(&caller);
-        self.ask(move |store| {
+        self.query_store(move |store| {
             // The permit is held until the search ends, even if the caller has stopped waiting.
-            let _turn = turn;
+            let _turn = permit;
             store.records(&filter, limit, &|| awaited.strong_count() > 0)
         })
         .await
     }
 
     pub async fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
-        self.ask(move |store| store.record(id)).await
+        self.query_store(move |store| store.record(id)).await
     }
 
-    /// True if an object with this content is stored for a holder that `may` accepts. The check of
+    /// True if an object with this content is stored for a holder that `is_allowed` accepts. The check of
     /// another holder's object takes as long as that of a missing one.
     pub async fn is_held(
         &self,
         cid: Cid,
-        may: impl Fn(&Holder) -> bool + Send + 'static,
+        is_allowed: impl Fn(&Holder) -> bool + Send + 'static,
     ) -> Result<bool, JournalError> {
-        self.ask(move |store| store.is_held(cid, &may)).await
+        self.query_store(move |store| store.is_held(cid, &is_allowed))
+            .await
     }
 
     /// An object's bytes, checked against its identifier.
@@ -255,16 +258,17 @@ impl Journal {
         offset: u64,
         length: usize,
     ) -> Result<(Vec<u8>, u64), JournalError> {
-        self.ask(move |store| store.object_slice(cid, offset, length))
+        self.query_store(move |store| store.object_slice(cid, offset, length))
             .await
     }
 
     /// Calls, errors, latencies and bytes by server and tool, over time.
     pub async fn statistics(&self, range: Range) -> Result<Vec<Series>, JournalError> {
-        self.ask(move |store| store.statistics(&range)).await
+        self.query_store(move |store| store.statistics(&range))
+            .await
     }
 
-    async fn ask<T: Send + 'static>(
+    async fn query_store<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn Store) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {

@@ -152,8 +152,8 @@ impl JournalQueue {
 
     /// Reserves space for a payload of this size. Returns false if too many bytes wait.
     pub(super) fn hold(&self, bytes: usize) -> bool {
-        let held = self.bytes.fetch_add(bytes, Relaxed);
-        if held + bytes <= MAX_BYTES || self.is_strict() {
+        let held_bytes = self.bytes.fetch_add(bytes, Relaxed);
+        if held_bytes + bytes <= MAX_BYTES || self.is_strict() {
             return true;
         }
         self.release(bytes);
@@ -180,7 +180,7 @@ impl JournalQueue {
     }
 
     /// Wakes the thread for a waiting caller.
-    pub(super) fn ask(&self) {
+    pub(super) fn wake_for_caller(&self) {
         let mut waiting = self.waiting();
         // The first request has woken the thread.
         if !mem::replace(&mut waiting.is_awaited, true) {
@@ -196,7 +196,7 @@ impl JournalQueue {
         if !waiting.stopped {
             waiting.flushes.push(waiter);
             drop(waiting);
-            self.ask();
+            self.wake_for_caller();
         }
         flushed
     }
@@ -221,7 +221,7 @@ impl JournalQueue {
                 waiter,
             });
             drop(waiting);
-            self.ask();
+            self.wake_for_caller();
         }
         receiver
     }
@@ -254,8 +254,8 @@ impl JournalQueue {
         owed.extend(transitions);
         let too_many = owed.len().saturating_sub(MAX_TRANSITIONS);
         owed.drain(..too_many);
-        let dropped = &self.tally.transitions_dropped;
-        dropped.fetch_add(too_many as u64, Relaxed);
+        let dropped_count = &self.tally.transitions_dropped;
+        dropped_count.fetch_add(too_many as u64, Relaxed);
     }
 
     /// True if changes wait after a failed write.
@@ -299,9 +299,9 @@ impl JournalQueue {
         };
         let is_awaited = mem::take(&mut waiting.is_awaited);
         // Reserve the same capacity again, so that no call pays for growth.
-        let room = waiting.new_calls.len();
+        let capacity = waiting.new_calls.len();
         Gathered {
-            new_calls: mem::replace(&mut waiting.new_calls, Vec::with_capacity(room)),
+            new_calls: mem::replace(&mut waiting.new_calls, Vec::with_capacity(capacity)),
             flushes: mem::take(&mut waiting.flushes),
             extras: mem::take(&mut waiting.extras),
             is_awaited,
@@ -326,9 +326,9 @@ mod tests {
 
     /// In a full queue, the last status of each server stays, and dropped changes are counted.
     #[test]
-    fn the_last_word_on_a_server_survives_a_full_queue() {
+    fn the_last_status_of_a_server_survives_a_full_queue() {
         let queue = JournalQueue::new(Durability::Relaxed);
-        let mut dropped = 0;
+        let mut dropped_changes = 0;
         for round in 0..5 {
             for server in 0..1000 {
                 queue.note(PendingTransition {
@@ -340,11 +340,11 @@ mod tests {
                     secrets: None,
                 });
             }
-            dropped = queue.tally.counters().transitions_dropped;
+            dropped_changes = queue.tally.counters().transitions_dropped;
         }
         let transitions = queue.gather(&mut 0, false).extras.transitions;
         assert_eq!(transitions.len(), 4096);
-        assert_eq!(dropped, 5000 - 4096);
+        assert_eq!(dropped_changes, 5000 - 4096);
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(4);
         let at_the_end = transitions
             .iter()

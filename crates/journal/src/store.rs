@@ -39,7 +39,8 @@ pub trait Store: Debug + Send + Sync {
     fn statistics(&self, range: &Range) -> Result<Vec<Series>, JournalError>;
 
     /// See [`Journal::is_held`](super::Journal::is_held).
-    fn is_held(&self, cid: Cid, may: &dyn Fn(&Holder) -> bool) -> Result<bool, JournalError>;
+    fn is_held(&self, cid: Cid, is_allowed: &dyn Fn(&Holder) -> bool)
+    -> Result<bool, JournalError>;
 
     /// See [`Journal::object_slice`](super::Journal::object_slice).
     fn object_slice(

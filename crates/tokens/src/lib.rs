@@ -288,10 +288,10 @@ impl Tokens {
     ) -> Result<T, TokenError> {
         let _turn = self.0.changing.lock();
         let mut book = Book::clone(&self.0.book.load());
-        let done = edit(&mut book, self.0.dir.as_ref())?;
+        let outcome = edit(&mut book, self.0.dir.as_ref())?;
         self.0.book.store(Arc::new(book));
         self.0.changes.send_replace(());
-        Ok(done)
+        Ok(outcome)
     }
 }
 
@@ -346,12 +346,12 @@ pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
 /// The browser sessions of a state directory. Empty if the file is unreadable.
 fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
     let path = dir.browser_sessions();
-    let read = match state::read_private(&path) {
+    let sessions = match state::read_private(&path) {
         Ok(text) => browsers::from_json(&text, control).map_err(io::Error::from),
         Err(error) if error.is_not_found() => return Vec::new(),
         Err(error) => Err(error.into()),
     };
-    read.unwrap_or_else(|error| {
+    sessions.unwrap_or_else(|error| {
         tracing::warn!(%error, "{} cannot be read: everybody has to sign in again", path.display());
         Vec::new()
     })
@@ -362,10 +362,10 @@ fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
 fn keep_sessions(dir: Option<&StateDir>, book: &Book) {
     let Some(dir) = dir else { return };
     let path = dir.browser_sessions();
-    let written = browsers::to_json(book)
+    let result = browsers::to_json(book)
         .map_err(io::Error::from)
         .and_then(|text| state::write_private(&path, &text));
-    if let Err(error) = written {
+    if let Err(error) = result {
         tracing::warn!(%error, "{} cannot be written: sign-ins and sign-outs end with this run", path.display());
     }
 }
@@ -373,10 +373,10 @@ fn keep_sessions(dir: Option<&StateDir>, book: &Book) {
 fn keep(dir: Option<&StateDir>, clients: &[ClientToken]) -> Result<(), TokenError> {
     let Some(dir) = dir else { return Ok(()) };
     let path = dir.client_tokens();
-    let written = book::to_json(clients)
+    let result = book::to_json(clients)
         .map_err(io::Error::from)
         .and_then(|text| state::write_private(&path, &text));
-    Ok(written.map_err(|source| StateError::Io { path, source })?)
+    Ok(result.map_err(|source| StateError::Io { path, source })?)
 }
 
 #[cfg(test)]
@@ -387,44 +387,50 @@ mod tests {
 
     /// Changes take effect at once, and are stored for later runs.
     #[test]
-    fn changes_hold_at_once_and_are_kept() {
+    fn changes_apply_at_once_and_are_stored() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path());
         let owner = dir.clone().take_ownership().expect("owned");
         let tokens = Tokens::open(dir.clone(), &owner.token).expect("none yet");
-        let before = tokens.edition();
+        let old_edition = tokens.edition();
         let (token, _) = tokens.add("laptop", None).expect("added");
-        let opens = |tokens: &Tokens, token: &Secret| {
+        let bearer_name = |tokens: &Tokens, token: &Secret| {
             let pass = tokens.bearer(token.expose().as_bytes());
             pass.map(|pass| pass.principal.to_string())
         };
-        assert!(token.expose().starts_with(PREFIX) && !before.is_current(&tokens));
-        assert_eq!(opens(&tokens, &token).as_deref(), Some("client:laptop"));
+        assert!(token.expose().starts_with(PREFIX) && !old_edition.is_current(&tokens));
+        assert_eq!(
+            bearer_name(&tokens, &token).as_deref(),
+            Some("client:laptop")
+        );
 
-        let old = owner.token.clone();
+        let old_token = owner.token.clone();
         let new = tokens.rotate().expect("rotated");
-        assert_eq!(opens(&tokens, &old), None);
-        assert_eq!(opens(&tokens, &new).as_deref(), Some("operator"));
+        assert_eq!(bearer_name(&tokens, &old_token), None);
+        assert_eq!(bearer_name(&tokens, &new).as_deref(), Some("operator"));
 
         drop(owner);
         let owner = dir.clone().take_ownership().expect("owned again");
         assert_eq!(owner.token, new);
-        let again = Tokens::open(dir.clone(), &owner.token).expect("readable");
-        assert_eq!(opens(&again, &token).as_deref(), Some("client:laptop"));
-        again.remove("laptop").expect("removed");
-        assert_eq!(opens(&again, &token), None);
+        let reopened_tokens = Tokens::open(dir.clone(), &owner.token).expect("readable");
+        assert_eq!(
+            bearer_name(&reopened_tokens, &token).as_deref(),
+            Some("client:laptop")
+        );
+        reopened_tokens.remove("laptop").expect("removed");
+        assert_eq!(bearer_name(&reopened_tokens, &token), None);
         assert!(read(&dir).expect("readable").is_empty());
     }
 
     /// An unreadable or unwritable list of tokens must not give every client access.
     #[test]
-    fn what_cannot_be_kept_does_not_hold() {
+    fn a_change_that_cannot_be_stored_has_no_effect() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path());
         fs::write(dir.client_tokens(), "{").expect("written");
         let control = Secret::new("control");
-        let opened = Tokens::open(dir.clone(), &control);
-        assert!(matches!(opened, Err(TokenError::Unreadable { .. })));
+        let result = Tokens::open(dir.clone(), &control);
+        assert!(matches!(result, Err(TokenError::Unreadable { .. })));
         fs::remove_file(dir.client_tokens()).expect("removed");
 
         let tokens = Tokens::open(dir.clone(), &control).expect("none");

@@ -225,18 +225,18 @@ impl Catalog {
     }
 
     /// The tool at an index of the list: its exposed name, its target and its JSON text.
-    pub fn tool_at(&self, place: usize) -> (&str, &ItemTarget, &str) {
+    pub fn tool_at(&self, index: usize) -> (&str, &ItemTarget, &str) {
         (
-            self.tool_names.exposed(place),
-            &self.tools.targets[place],
-            &self.tools.items[place],
+            self.tool_names.exposed(index),
+            &self.tools.targets[index],
+            &self.tools.items[index],
         )
     }
 
     /// The tools that did not get their name from the profile, with their actual exposed names.
     pub fn refused_renames(&self) -> impl Iterator<Item = (&ItemTarget, &str)> {
-        let refused = self.tool_names.refused_renames().iter();
-        refused.map(|&index| (&self.tools.targets[index], self.tool_names.exposed(index)))
+        let refused_indexes = self.tool_names.refused_renames().iter();
+        refused_indexes.map(|&index| (&self.tools.targets[index], self.tool_names.exposed(index)))
     }
 
     /// The target of each item of a list, in the order of [`Catalog::items`].

@@ -25,8 +25,8 @@ pub struct PageServer {
 
 /// True if this is the URI of a page, or a template of such URIs.
 pub fn is_page(uri: &str) -> bool {
-    let begin = uri.as_bytes().get(..SCHEME.len());
-    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(SCHEME.as_bytes()))
+    let prefix = uri.as_bytes().get(..SCHEME.len());
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(SCHEME.as_bytes()))
 }
 
 impl Pages {
@@ -54,12 +54,12 @@ impl Pages {
             return;
         };
         // Member names of the extension, of its draft, and of earlier clients.
-        let named = [
+        let page_uris = [
             member(meta, "ui").and_then(|ui| text_member(ui, "resourceUri")),
             text_member(meta, "ui/resourceUri"),
             text_member(meta, "openai/outputTemplate"),
         ];
-        for uri in named.into_iter().flatten() {
+        for uri in page_uris.into_iter().flatten() {
             self.add(&uri, server, true);
         }
     }

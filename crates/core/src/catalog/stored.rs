@@ -100,28 +100,32 @@ mod tests {
     use crate::era::Era;
 
     #[test]
-    fn what_is_kept_comes_back_byte_for_byte() {
+    fn a_stored_catalog_is_read_back_byte_for_byte() {
         let tools = r#"{"tools":[{"inputSchema":{"n":1e3},"name":"a","x":[]},{"name":"b"}]}"#;
         let mut catalog = ServerCatalog {
             instructions: Some("say \"please\"".to_owned()),
             ..ServerCatalog::default()
         };
         catalog.capabilities.tools = true;
-        let read = page(ListKind::Tools, tools, 9).expect("a list");
-        catalog.set(ListKind::Tools, read.items);
+        let list_page = page(ListKind::Tools, tools, 9).expect("a list");
+        catalog.set(ListKind::Tools, list_page.items);
         let eras = Eras::only(Era::Modern);
-        let declared = ["d".to_owned()];
-        let text = StoredCatalog::write("x", &declared, &catalog, eras);
-        let stored = StoredCatalog::read(&text, 9).expect("readable");
-        assert_eq!(stored.declared, declared);
+        let capability_digests = ["d".to_owned()];
+        let text = StoredCatalog::write("x", &capability_digests, &catalog, eras);
+        let stored_catalog = StoredCatalog::read(&text, 9).expect("readable");
+        assert_eq!(stored_catalog.declared, capability_digests);
         assert_eq!(
-            (stored.launch.as_str(), stored.catalog, stored.eras),
+            (
+                stored_catalog.launch.as_str(),
+                stored_catalog.catalog,
+                stored_catalog.eras
+            ),
             ("x", catalog, eras)
         );
     }
 
     #[test]
-    fn what_is_no_catalog_is_refused() {
+    fn an_invalid_catalog_is_refused() {
         for text in [
             "",
             "[]",

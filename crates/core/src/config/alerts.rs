@@ -27,12 +27,12 @@ pub struct Alert {
 impl Alert {
     /// True if this alert reports events of this kind for this server.
     pub fn is_about(&self, kind: AlertKind, server: &ServerName) -> bool {
-        let chosen = self.servers.is_empty()
+        let is_selected = self.servers.is_empty()
             || self
                 .servers
                 .iter()
                 .any(|glob| glob.matches(server.as_str()));
-        self.on.contains(&kind) && chosen
+        self.on.contains(&kind) && is_selected
     }
 }
 

@@ -37,10 +37,10 @@ impl ConfigError {
             ("message", Some(self.message.as_str().into())),
             ("hint", self.hint.as_deref().map(Value::from)),
         ];
-        let present = members
+        let present_members = members
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        Value::Object(present.collect::<Map<_, _>>())
+        Value::Object(present_members.collect::<Map<_, _>>())
     }
 
     /// Removes the position, for a text that the reader cannot see in lines.

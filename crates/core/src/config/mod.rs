@@ -105,9 +105,10 @@ impl Config {
     pub fn keep_launches(&mut self, in_force: &Self) -> Vec<(ServerName, Vec<ConfigError>)> {
         let mut kept_launches = Vec::new();
         for server in &mut self.servers {
-            let mut running = in_force.servers.iter();
-            let running = running.find(|running| running.name == server.name);
-            let problems = running.map(|running| server.keep_launch(running));
+            let mut servers_in_force = in_force.servers.iter();
+            let running_server =
+                servers_in_force.find(|running_server| running_server.name == server.name);
+            let problems = running_server.map(|running_server| server.keep_launch(running_server));
             let problems = problems.filter(|problems| !problems.is_empty());
             kept_launches.extend(problems.map(|problems| (server.name.clone(), problems)));
         }
@@ -137,9 +138,9 @@ impl Config {
             match self
                 .servers
                 .iter_mut()
-                .find(|existing| existing.name == server.name)
+                .find(|existing_server| existing_server.name == server.name)
             {
-                Some(existing) => *existing = server,
+                Some(existing_server) => *existing_server = server,
                 None => self.servers.push(server),
             }
         }

@@ -94,8 +94,8 @@ impl ProfileConfig {
             return true;
         }
         let path = format!("{server}/{tool}");
-        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&path));
-        any(&self.tools.allow) && !any(&self.tools.deny)
+        let matches_any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&path));
+        matches_any(&self.tools.allow) && !matches_any(&self.tools.deny)
     }
 
     /// The edit of a tool, for changes. A missing edit is created.

@@ -118,7 +118,7 @@ impl ServerConfig {
             Launch::Stdio(_) => "stdio",
             Launch::Http(http) if http.transport == HttpTransport::Sse => "sse",
             Launch::Http(_) => "http",
-            Launch::Broken(broken) => broken.transport,
+            Launch::Broken(broken_entry) => broken_entry.transport,
             Launch::Unapproved => "unknown",
         }
     }
@@ -130,11 +130,11 @@ impl ServerConfig {
 
     /// This entry with values that were read again from its files.
     #[must_use]
-    pub fn refreshed(&self, read: Self) -> Self {
+    pub fn refreshed(&self, new_entry: Self) -> Self {
         Self {
-            launch: read.launch,
-            further_problems: read.further_problems,
-            health_check_url: read.health_check_url,
+            launch: new_entry.launch,
+            further_problems: new_entry.further_problems,
+            health_check_url: new_entry.health_check_url,
             ..self.clone()
         }
     }
@@ -159,8 +159,8 @@ impl ServerConfig {
 
     /// Removes the positions of the entry's problems.
     pub fn unplace(&mut self) {
-        if let Launch::Broken(broken) = &mut self.launch {
-            broken.problem.position = None;
+        if let Launch::Broken(broken_entry) = &mut self.launch {
+            broken_entry.problem.position = None;
         }
         for problem in &mut self.further_problems {
             problem.position = None;
@@ -169,11 +169,11 @@ impl ServerConfig {
 
     /// The problems of the entry. Only a [`Launch::Broken`] entry has any.
     pub fn problems(&self) -> impl Iterator<Item = &ConfigError> {
-        let first = match &self.launch {
-            Launch::Broken(broken) => Some(&broken.problem),
+        let first_problem = match &self.launch {
+            Launch::Broken(broken_entry) => Some(&broken_entry.problem),
             Launch::Stdio(_) | Launch::Http(_) | Launch::Unapproved => None,
         };
-        first.into_iter().chain(&self.further_problems)
+        first_problem.into_iter().chain(&self.further_problems)
     }
 }
 

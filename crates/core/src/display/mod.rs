@@ -114,19 +114,19 @@ fn is_mark(c: char) -> bool {
 }
 
 fn show(text: &str, form: Form) -> Cow<'_, str> {
-    let plain = |byte: u8| matches!(byte, b' '..=b'~') || byte == b'\n' && form != Form::Line;
-    let Some(first) = text.bytes().position(|byte| !plain(byte)) else {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') || byte == b'\n' && form != Form::Line;
+    let Some(start) = text.bytes().position(|byte| !is_plain(byte)) else {
         return text.into();
     };
     // A mark needs the character before it.
-    let first = text[..first]
+    let start = text[..start]
         .char_indices()
         .next_back()
-        .map_or(0, |(at, _)| at);
+        .map_or(0, |(index, _)| index);
     let mut out = String::with_capacity(text.len() + 16);
-    out.push_str(&text[..first]);
+    out.push_str(&text[..start]);
     let mut preceding = PrecedingText::default();
-    let mut rest = text[first..].chars().peekable();
+    let mut rest = text[start..].chars().peekable();
     while let Some(c) = rest.next() {
         match (c, form) {
             ('\r', Form::Lines | Form::Line) if rest.peek() == Some(&'\n') => {}
@@ -155,12 +155,12 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
 
 /// Escapes a character as `\u{1b}`, or as `\r` for the well-known carriage return.
 fn escaped(c: char) -> impl Iterator<Item = char> {
-    let short = (c == '\r').then_some("\\r".chars());
-    let long = short.is_none().then(|| c.escape_unicode());
-    short
+    let short_escape = (c == '\r').then_some("\\r".chars());
+    let unicode_escape = short_escape.is_none().then(|| c.escape_unicode());
+    short_escape
         .into_iter()
         .flatten()
-        .chain(long.into_iter().flatten())
+        .chain(unicode_escape.into_iter().flatten())
 }
 
 /// The characters before the current one.
@@ -188,13 +188,13 @@ impl PrecedingText {
             Effect::Hidden => false,
             Effect::Mark => {
                 self.marks += 1;
-                let bears = |base: char| base.is_alphanumeric() || !base.is_ascii();
-                self.marks <= MAX_MARKS && self.base.is_some_and(bears)
+                let is_base = |base: char| base.is_alphanumeric() || !base.is_ascii();
+                self.marks <= MAX_MARKS && self.base.is_some_and(is_base)
             }
             Effect::Form => {
                 let is_symbol = |base: char| !base.is_ascii() && !base.is_alphanumeric();
-                let first = self.marks == 0 && !std::mem::replace(&mut self.has_form, true);
-                first && self.base.is_some_and(is_symbol)
+                let is_first = self.marks == 0 && !std::mem::replace(&mut self.has_form, true);
+                is_first && self.base.is_some_and(is_symbol)
             }
         };
         if !is_accepted {
@@ -209,9 +209,9 @@ impl PrecedingText {
 /// the name, so a long name would be copied once for each member.
 pub const LONGEST_NAME: usize = 64;
 
-/// Shortens a text to its first `most` characters.
-pub fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// Shortens a text to its first `max_characters` characters.
+pub fn shortened(text: &str, max_characters: usize) -> String {
+    match text.char_indices().nth(max_characters) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -55,11 +55,11 @@ pub struct RequestMeta<'a> {
 impl RequestMeta<'_> {
     /// The revision that the request names. It must be one without a session.
     pub fn revision(&self) -> Result<Revision, BadMeta> {
-        let requested = &*self.protocol_version;
-        match Revision::parse(requested) {
-            Some(revision) if Revision::parse_legacy(requested).is_none() => Ok(revision),
+        let version = &*self.protocol_version;
+        match Revision::parse(version) {
+            Some(revision) if Revision::parse_legacy(version).is_none() => Ok(revision),
             _ => Err(BadMeta::Unsupported {
-                requested: requested.to_owned(),
+                requested: version.to_owned(),
             }),
         }
     }
@@ -171,21 +171,21 @@ pub enum RequestRefusal {
 impl RequestRefusal {
     pub fn code(&self) -> i64 {
         match self {
-            Self::Meta(bad) => bad.code(),
+            Self::Meta(meta_error) => meta_error.code(),
             Self::Header(mismatch) => mismatch.code(),
         }
     }
 
     pub fn data(&self) -> Option<Value> {
         match self {
-            Self::Meta(bad) => bad.data(),
+            Self::Meta(meta_error) => meta_error.data(),
             Self::Header(_) => None,
         }
     }
 
     pub fn http_status(&self) -> u16 {
         match self {
-            Self::Meta(bad) => bad.http_status(),
+            Self::Meta(meta_error) => meta_error.http_status(),
             Self::Header(mismatch) => mismatch.http_status(),
         }
     }
@@ -202,8 +202,8 @@ pub fn admit<'a>(
 ) -> Result<(RequestMeta<'a>, Revision), RequestRefusal> {
     let meta = request_meta(text, envelope)?;
     if let Some(headers) = headers {
-        let named = |member| message::text_param(text, envelope, member);
-        headers.check(method, named, &meta.protocol_version)?;
+        let string_param = |member| message::text_param(text, envelope, member);
+        headers.check(method, string_param, &meta.protocol_version)?;
     }
     let revision = meta.revision()?;
     Ok((meta, revision))

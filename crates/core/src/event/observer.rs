@@ -54,9 +54,9 @@ impl Observer {
         capabilities: impl FnOnce() -> Value,
         now: Instant,
     ) -> Vec<EventKind> {
-        let before = std::mem::replace(&mut self.state, status.state);
+        let previous_state = std::mem::replace(&mut self.state, status.state);
         let epoch = std::mem::replace(&mut self.epoch, status.epoch);
-        let was_up = before == SessionState::Connected;
+        let was_up = previous_state == SessionState::Connected;
         let is_up = status.state == SessionState::Connected;
         let mut events = Vec::new();
 
@@ -82,13 +82,13 @@ impl Observer {
         match status.state {
             SessionState::Connected => {
                 if !was_up || epoch != status.epoch {
-                    events.push(self.up(status, capabilities));
+                    events.push(self.announce_up(status, capabilities));
                 }
                 events.extend(self.health(status));
             }
             SessionState::Reconnecting => events.extend(self.retries.announce(status, now)),
             SessionState::Failed | SessionState::Error | SessionState::Crashed => {
-                if before != status.state {
+                if previous_state != status.state {
                     events.push(EventKind::ServerFailed {
                         status: status.state,
                         last_error: status.reason.clone(),
@@ -115,13 +115,17 @@ impl Observer {
         events
     }
 
-    fn up(&mut self, status: &SessionStatus, capabilities: impl FnOnce() -> Value) -> EventKind {
+    fn announce_up(
+        &mut self,
+        status: &SessionStatus,
+        capabilities: impl FnOnce() -> Value,
+    ) -> EventKind {
         self.retries = Retries::default();
         match self.lost.take() {
             None => EventKind::ServerConnected {},
-            Some(lost) => EventKind::ServerReconnected {
+            Some(lost_epoch) => EventKind::ServerReconnected {
                 capabilities: capabilities(),
-                attempts_taken: status.epoch.0.saturating_sub(lost.0),
+                attempts_taken: status.epoch.0.saturating_sub(lost_epoch.0),
             },
         }
     }
@@ -129,8 +133,8 @@ impl Observer {
     /// Announces degraded health once, and restored health only after that.
     fn health(&mut self, status: &SessionStatus) -> Option<EventKind> {
         let health = status.health.as_ref()?;
-        let was = std::mem::replace(&mut self.degraded, health.degraded);
-        match (was, health.degraded) {
+        let was_degraded = std::mem::replace(&mut self.degraded, health.degraded);
+        match (was_degraded, health.degraded) {
             (false, true) => Some(EventKind::ServerHealthDegraded {
                 consecutive_failures: health.failures,
                 last_error: health.last_error.clone(),
@@ -173,11 +177,11 @@ impl Retries {
     /// Announces each failed attempt and each loss once, up to [`ANNOUNCED_ATTEMPTS`].
     fn announce(&mut self, status: &SessionStatus, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;
-        let due = self.last.is_none_or(|(epoch, at)| {
-            let rare = now.duration_since(at) >= ANNOUNCEMENT_INTERVAL;
-            epoch != status.epoch && (self.announced < ANNOUNCED_ATTEMPTS || rare)
+        let is_due = self.last.is_none_or(|(epoch, announced_at)| {
+            let is_rare = now.duration_since(announced_at) >= ANNOUNCEMENT_INTERVAL;
+            epoch != status.epoch && (self.announced < ANNOUNCED_ATTEMPTS || is_rare)
         });
-        if !due {
+        if !is_due {
             return None;
         }
         self.announced += 1;

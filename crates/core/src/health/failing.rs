@@ -56,12 +56,14 @@ impl Row {
 
     pub fn summary(&self) -> Option<FailingRow> {
         let FailingCalls {
-            failed, total: of, ..
+            failed,
+            total: total_calls,
+            ..
         } = self.calls;
         let since = self.since?;
         Some(FailingRow {
             failed,
-            total: of,
+            total: total_calls,
             since,
         })
     }

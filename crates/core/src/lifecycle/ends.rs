@@ -23,19 +23,23 @@ enum Charge {
 }
 
 impl Lifecycle {
-    pub(super) fn ended(self, loss: Loss, now: Instant, policy: &Policy) -> Step {
+    pub(super) fn handle_end(self, loss: Loss, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Connecting { planned, .. } => self.refused(loss, planned, now, policy),
-            Phase::Up { since, planned, .. } => self.lost(loss, since, planned, now, policy),
+            Phase::Connecting { planned, .. } => {
+                self.handle_failed_attempt(loss, planned, now, policy)
+            }
+            Phase::Up { since, planned, .. } => self.handle_loss(loss, since, planned, now, policy),
             Phase::Closing { ref then, .. } => match then.clone() {
                 Then::Stay => self.to(Phase::Down(DownReason::Stopped)),
-                Then::Reopen => self.forgiven().open(None, now),
-                Then::Retry { loss, planned } => self.refused(loss, planned, now, policy),
+                Then::Reopen => self.forgive_losses().open(None, now),
+                Then::Retry { loss, planned } => {
+                    self.handle_failed_attempt(loss, planned, now, policy)
+                }
                 Then::Lose {
                     loss,
                     since,
                     planned,
-                } => self.lost(loss, since, planned, now, policy),
+                } => self.handle_loss(loss, since, planned, now, policy),
             },
             Phase::Down(_) | Phase::Waiting { .. } => (self, None),
         }
@@ -43,7 +47,7 @@ impl Lifecycle {
 
     /// Handles the crash of a session that was up. `crashes` is the number of crashes, including
     /// this one, caused by calls that are refused from now on. None of these crashes counts.
-    pub(super) fn poisoned(
+    pub(super) fn handle_poisoned_crash(
         mut self,
         loss: Loss,
         crashes: u32,
@@ -51,7 +55,7 @@ impl Lifecycle {
         policy: &Policy,
     ) -> Step {
         if !matches!(self.phase, Phase::Up { .. }) {
-            return self.ended(loss, now, policy);
+            return self.handle_end(loss, now, policy);
         }
         let (counter, _) = self.budget(&loss, policy);
         *counter = counter.saturating_sub(crashes.saturating_sub(1));
@@ -63,7 +67,13 @@ impl Lifecycle {
     }
 
     /// Handles a failed attempt. An attempt that a call brought forward is free.
-    fn refused(self, loss: Loss, planned: Option<Instant>, now: Instant, policy: &Policy) -> Step {
+    fn handle_failed_attempt(
+        self,
+        loss: Loss,
+        planned: Option<Instant>,
+        now: Instant,
+        policy: &Policy,
+    ) -> Step {
         let at_first = !self.was_up && policy.reconnect.initial_failure == InitialFailure::Error;
         if at_first || !policy.comes_back(&loss) {
             return self.to(Phase::Down(DownReason::Refused(loss)));
@@ -73,7 +83,7 @@ impl Lifecycle {
     }
 
     /// Handles the loss of a session that was up since `since`.
-    fn lost(
+    fn handle_loss(
         mut self,
         loss: Loss,
         since: Instant,
@@ -104,10 +114,10 @@ impl Lifecycle {
         }
         // Calls bring attempts forward, but do not spend the budget faster than the policy does.
         let is_first = *self.budget(&loss, policy).0 == 0;
-        let early = planned.filter(|planned| now < *planned && !is_first);
+        let future_plan = planned.filter(|planned| now < *planned && !is_first);
         self.retry(
             loss,
-            early.map_or(Charge::Counted, Charge::Early),
+            future_plan.map_or(Charge::Counted, Charge::Early),
             now,
             policy,
         )
@@ -139,7 +149,7 @@ impl Lifecycle {
             .spaced(&loss, policy)
             .unwrap_or(now)
             .max(now + retry_after);
-        let until = match charge {
+        let next_attempt_at = match charge {
             _ if loss.is_unauthorized() => now + policy.unauthorized_delay(self.epoch),
             Charge::Early(planned) => planned.max(earliest),
             Charge::Counted | Charge::Free => {
@@ -147,7 +157,7 @@ impl Lifecycle {
             }
         };
         self.to(Phase::Waiting {
-            until,
+            until: next_attempt_at,
             earliest,
             planned: None,
             loss,

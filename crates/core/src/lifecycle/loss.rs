@@ -83,7 +83,7 @@ impl Loss {
     }
 
     /// True if an automatic retry could help.
-    pub(super) fn retried(&self) -> bool {
+    pub(super) fn is_retried(&self) -> bool {
         match self {
             Self::Misconfigured(_) => false,
             Self::CannotSpawn(_)
@@ -106,8 +106,8 @@ impl Loss {
     }
 
     /// True if a stored text of a loss is that of [`Loss::Unauthorized`].
-    pub fn is_unauthorized_text(words: &str) -> bool {
-        words.starts_with(UNAUTHORIZED)
+    pub fn is_unauthorized_text(text: &str) -> bool {
+        text.starts_with(UNAUTHORIZED)
     }
 
     /// The pause that the server requested. Zero without a request.
@@ -125,7 +125,7 @@ mod tests {
 
     /// The history stores a loss as text, so the prefix must be unique.
     #[test]
-    fn no_other_loss_says_unauthorized() {
+    fn only_one_loss_begins_with_unauthorized() {
         let text = || "unauthorized: go away".to_owned();
         for loss in [
             Loss::Disconnected(text()),
@@ -147,11 +147,11 @@ mod tests {
             Loss::Rejected(text()),
             Loss::Unauthorized(text()),
         ] {
-            let words = loss.to_string();
+            let text = loss.to_string();
             assert_eq!(
-                Loss::is_unauthorized_text(&words),
+                Loss::is_unauthorized_text(&text),
                 loss.is_unauthorized(),
-                "{words}"
+                "{text}"
             );
         }
     }

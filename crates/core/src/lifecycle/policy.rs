@@ -256,10 +256,10 @@ impl Policy {
 
     /// True if the policy retries after this loss without a person.
     pub(super) fn comes_back(&self, loss: &Loss) -> bool {
-        let crashed = matches!(loss, Loss::Crashed { .. });
+        let is_crash = matches!(loss, Loss::Crashed { .. });
         self.reconnect.mode == ReconnectMode::Auto
-            && loss.retried()
-            && !(crashed && self.restart.mode == RestartMode::Never)
+            && loss.is_retried()
+            && !(is_crash && self.restart.mode == RestartMode::Never)
     }
 
     /// True if a lost session is opened again without a person: after a delay or for a call.
@@ -287,16 +287,16 @@ impl Policy {
             ..
         } = self.reconnect;
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
-        let grown = initial_delay.as_secs_f64() * multiplier.powi(exponent);
-        let capped = grown.min(max_delay.as_secs_f64());
+        let raw_delay = initial_delay.as_secs_f64() * multiplier.powi(exponent);
+        let capped = raw_delay.min(max_delay.as_secs_f64());
         jittered(capped, jitter, self.seed ^ epoch.0)
     }
 }
 
 /// `seconds`, varied by the fraction `jitter` up or down, in whole milliseconds.
 pub(crate) fn jittered(seconds: f64, jitter: f64, seed: u64) -> Duration {
-    let varied = seconds * (1.0 + jitter * (unit_random(seed) * 2.0 - 1.0));
-    Duration::from_secs_f64((varied * 1000.0).round() / 1000.0)
+    let varied_seconds = seconds * (1.0 + jitter * (unit_random(seed) * 2.0 - 1.0));
+    Duration::from_secs_f64((varied_seconds * 1000.0).round() / 1000.0)
 }
 
 /// A number in 0..1 that depends only on `seed` (SplitMix64).

@@ -192,15 +192,17 @@ impl SessionStatus {
             return Some("waits for its turn".to_owned());
         };
         let time = now.saturating_duration_since(begun_at);
-        let worked = self.last_work_at.filter(|worked| *worked >= begun_at);
-        let silence = worked.map(|worked| now.saturating_duration_since(worked));
+        let last_work_at = self
+            .last_work_at
+            .filter(|last_work_at| *last_work_at >= begun_at);
+        let silence = last_work_at.map(|last_work_at| now.saturating_duration_since(last_work_at));
         let (activity, time, limit) = match silence {
             None => ("no sign of work", time, self.silence_limit),
             Some(silence) if silence < SILENCE => ("at work", time, self.start_limit),
             Some(silence) => {
                 let at_work = time.saturating_sub(silence);
-                let left = self.start_limit.saturating_sub(at_work);
-                ("silent", silence, self.silence_limit.min(left))
+                let remaining = self.start_limit.saturating_sub(at_work);
+                ("silent", silence, self.silence_limit.min(remaining))
             }
         };
         let (time, limit) = (time.as_secs(), limit.as_secs_f64());
@@ -224,7 +226,7 @@ impl Lifecycle {
                 DownReason::Lost(loss @ Loss::Crashed { .. }) => {
                     (SessionState::Crashed, Some(loss.clone()))
                 }
-                DownReason::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
+                DownReason::Lost(loss) if loss.is_retried() && !loss.is_unauthorized() => {
                     (SessionState::Disconnected, Some(loss.clone()))
                 }
                 DownReason::Lost(loss) | DownReason::Refused(loss) => {
@@ -234,7 +236,7 @@ impl Lifecycle {
             },
             Phase::Connecting { .. } => {
                 let state = match &self.last_loss {
-                    Some(lost) if lost.is_unauthorized() => SessionState::Error,
+                    Some(loss) if loss.is_unauthorized() => SessionState::Error,
                     Some(_) => SessionState::Reconnecting,
                     None => SessionState::Connecting,
                 };

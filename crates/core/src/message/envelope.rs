@@ -69,8 +69,8 @@ impl Envelope {
         };
         let end = body.start() + length;
         if id.start > body.start {
-            let moved = |at| at - body.end() + end;
-            id = Span::new(moved(id.start()), moved(id.end()));
+            let shifted = |offset| offset - body.end() + end;
+            id = Span::new(shifted(id.start()), shifted(id.end()));
         }
         let kind = MessageKind::Response {
             id,
@@ -207,7 +207,7 @@ impl Members {
                 "error" => &mut self.error,
                 "params" => {
                     let params = self.read_params(scanner)?;
-                    return once(&mut self.params, params);
+                    return set_once(&mut self.params, params);
                 }
                 key => {
                     self.is_ambiguous |= is_lookalike(key, &MEMBERS);
@@ -216,7 +216,7 @@ impl Members {
                 }
             };
             // A member with the value `null` counts as present.
-            once(member, scanner.value()?)
+            set_once(member, scanner.value()?)
         })?;
         Ok(scanner.end()?)
     }
@@ -225,31 +225,31 @@ impl Members {
         if scanner.first() != Some(b'{') {
             return scanner.value();
         }
-        let found = &mut self.landmarks;
+        let landmarks = &mut self.landmarks;
         let is_ambiguous = &mut self.is_ambiguous;
         let start = scanner.position();
         scanner.members(|scanner, key| {
             let member = match &*key {
-                "name" => &mut found.name,
-                "uri" => &mut found.uri,
-                "arguments" => &mut found.arguments,
-                "ref" => &mut found.reference,
+                "name" => &mut landmarks.name,
+                "uri" => &mut landmarks.uri,
+                "arguments" => &mut landmarks.arguments,
+                "ref" => &mut landmarks.reference,
                 "_meta" => {
                     // An earlier `_meta` had a token.
-                    found.doubled |= found.progress_token.is_some();
-                    let meta = read_meta(scanner, found, is_ambiguous)?;
-                    found.meta_doubled |= found.meta.replace(meta).is_some();
+                    landmarks.doubled |= landmarks.progress_token.is_some();
+                    let meta = read_meta(scanner, landmarks, is_ambiguous)?;
+                    landmarks.meta_doubled |= landmarks.meta.replace(meta).is_some();
                     return Ok(());
                 }
                 key => {
-                    found.answers |= ANSWERS.contains(&key);
-                    found.task |= key == "task";
+                    landmarks.answers |= ANSWERS.contains(&key);
+                    landmarks.task |= key == "task";
                     *is_ambiguous |= is_lookalike(key, &PARAMS);
                     scanner.value()?;
                     return Ok(());
                 }
             };
-            found.doubled |= member.replace(scanner.value()?).is_some();
+            landmarks.doubled |= member.replace(scanner.value()?).is_some();
             Ok::<(), Invalid>(())
         })?;
         Ok(scanner.since(start))
@@ -259,7 +259,7 @@ impl Members {
 /// Reads `params._meta`.
 fn read_meta(
     scanner: &mut Scanner<'_>,
-    found: &mut Landmarks,
+    landmarks: &mut Landmarks,
     is_ambiguous: &mut bool,
 ) -> Result<Span, Invalid> {
     if scanner.first() != Some(b'{') {
@@ -268,13 +268,13 @@ fn read_meta(
     let start = scanner.position();
     scanner.members(|scanner, key| {
         if key == "progressToken" {
-            let before = found.progress_token.replace(scanner.value()?);
-            found.doubled |= before.is_some();
+            let earlier_token = landmarks.progress_token.replace(scanner.value()?);
+            landmarks.doubled |= earlier_token.is_some();
             return Ok(());
         }
         let is_reserved = REQUEST_KEYS.contains(&&*key);
-        found.stateless |= is_reserved;
-        found.meta_has_more |= !is_reserved;
+        landmarks.stateless |= is_reserved;
+        landmarks.meta_has_more |= !is_reserved;
         *is_ambiguous |=
             is_lookalike(&key, &["progressToken"]) || is_lookalike(&key, &REQUEST_KEYS);
         scanner.value()?;
@@ -283,7 +283,7 @@ fn read_meta(
     Ok(scanner.since(start))
 }
 
-fn once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
+fn set_once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
     match member.replace(value) {
         None => Ok(()),
         Some(_) => Err(Unreadable::Unusable),
@@ -312,12 +312,15 @@ const PARAMS: [&str; 12] = [
 /// True if `name` is none of `names`, but a lenient parser would read it as one of them: a parser
 /// that ignores case, a NUL at the end, or the difference between letters with the same capital.
 fn is_lookalike(name: &str, names: &[&str]) -> bool {
-    let read = name.trim_end_matches('\0');
+    let trimmed = name.trim_end_matches('\0');
     let is_like = |candidate: &str| {
-        if read.is_ascii() {
-            read.eq_ignore_ascii_case(candidate)
+        if trimmed.is_ascii() {
+            trimmed.eq_ignore_ascii_case(candidate)
         } else {
-            read.chars().map(folded).eq(candidate.chars().map(folded))
+            trimmed
+                .chars()
+                .map(folded)
+                .eq(candidate.chars().map(folded))
         }
     };
     names
@@ -335,8 +338,8 @@ fn folded(letter: char) -> char {
     ];
     let ascii = [lower, upper]
         .into_iter()
-        .find_map(|other: Vec<char>| match other[..] {
-            [other] if other.is_ascii() => Some(other.to_ascii_lowercase()),
+        .find_map(|letters: Vec<char>| match letters[..] {
+            [letters] if letters.is_ascii() => Some(letters.to_ascii_lowercase()),
             _ => None,
         });
     ascii.unwrap_or(letter)
@@ -351,11 +354,11 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     }
     let mut scanner = Scanner::new(text);
     let mut members = Members::default();
-    let read = match scanner.first() {
+    let result = match scanner.first() {
         Some(b'{') => members.read(&mut scanner),
         _ => Err(Unreadable::Invalid),
     };
-    let method = read.and_then(|()| {
+    let method = result.and_then(|()| {
         let method = members.method.map(|span| span.get(text));
         let method = method.filter(|method| *method != NULL);
         if method.is_some_and(|method| !method.starts_with('"')) {

@@ -96,9 +96,9 @@ impl Meaning {
             Self::Exposed(_) | Self::Full(_) => {}
             Self::Alias(index) if candidate == Candidate::Here(*index) => {}
             Self::Alias(index) => *self = Self::Several(vec![Candidate::Here(*index), candidate]),
-            Self::Several(several) => {
-                if several.len() < MAX_CANDIDATES && !several.contains(&candidate) {
-                    several.push(candidate);
+            Self::Several(candidates) => {
+                if candidates.len() < MAX_CANDIDATES && !candidates.contains(&candidate) {
+                    candidates.push(candidate);
                 }
             }
         }
@@ -114,8 +114,8 @@ pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
         let rest = name.strip_prefix(server.as_str()).or_else(exposed)?;
         rest.strip_prefix("__").or_else(|| rest.strip_prefix('/'))
     };
-    let found = strip(name).or_else(|| strip(name.strip_prefix("mcp__")?));
-    found.filter(|rest| !rest.is_empty()).unwrap_or(name)
+    let original = strip(name).or_else(|| strip(name.strip_prefix("mcp__")?));
+    original.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
 /// The reason that a name cannot be resolved.
@@ -132,7 +132,7 @@ impl NameTable {
         let mut refused_renames = Vec::new();
         for (index, origin) in origins.iter().enumerate() {
             if origin.renamed.is_none() {
-                exposed.offer(index, exposed.plain(origin));
+                exposed.offer(index, exposed.unaltered_name(origin));
             }
         }
         for (index, origin) in origins.iter().enumerate() {
@@ -159,8 +159,10 @@ impl NameTable {
             self.by_name.insert(name, Meaning::Exposed(index));
         }
         for (index, origin) in origins.iter().enumerate() {
-            let full = format!("{}/{}", origin.server, origin.original).into();
-            self.by_name.entry(full).or_insert(Meaning::Full(index));
+            let full_name = format!("{}/{}", origin.server, origin.original).into();
+            self.by_name
+                .entry(full_name)
+                .or_insert(Meaning::Full(index));
         }
         for (index, origin) in origins.iter().enumerate() {
             let NameOrigin {
@@ -197,8 +199,8 @@ impl NameTable {
                 let is_own =
                     matches!(meaning, Meaning::Alias(index) if origins[*index].server == *server);
                 if !is_own {
-                    let full = format!("{server}/{original}");
-                    meaning.contest(Candidate::Gone(full.into()));
+                    let full_name = format!("{server}/{original}");
+                    meaning.contest(Candidate::Gone(full_name.into()));
                 }
             }
         }
@@ -229,12 +231,12 @@ impl NameTable {
             Some(Meaning::Exposed(index) | Meaning::Full(index) | Meaning::Alias(index)) => {
                 Ok(*index)
             }
-            Some(Meaning::Several(several)) => Err(Unresolved::Ambiguous(
-                several
+            Some(Meaning::Several(candidates)) => Err(Unresolved::Ambiguous(
+                candidates
                     .iter()
                     .map(|candidate| match candidate {
                         Candidate::Here(index) => self.exposed[*index].clone(),
-                        Candidate::Gone(full) => full.to_string(),
+                        Candidate::Gone(full_name) => full_name.to_string(),
                     })
                     .collect(),
             )),
@@ -307,12 +309,15 @@ impl<'a> Exposed<'a> {
             Some(Claim::Sole(server)) => *server == origin.server,
             Some(Claim::Contested) => false,
         };
-        is_own && others(self.rules, origin.server, name).next().is_none()
+        is_own
+            && other_servers(self.rules, origin.server, name)
+                .next()
+                .is_none()
     }
 
     /// The name according to the naming. An original name that cannot be exposed unchanged gets a
     /// prefix.
-    fn plain(&self, origin: &NameOrigin<'_>) -> String {
+    fn unaltered_name(&self, origin: &NameOrigin<'_>) -> String {
         let bare = origin.original;
         if self.rules.naming == Naming::None && self.is_free(origin, bare) {
             bare.to_owned()
@@ -339,13 +344,16 @@ impl<'a> Exposed<'a> {
 }
 
 /// The other servers that offered an item with this original name and do not offer it now.
-fn others<'r>(
+fn other_servers<'r>(
     rules: &Rules<'r>,
     server: &'r ServerName,
     name: &str,
 ) -> impl Iterator<Item = &'r ServerName> + use<'r> {
-    let gone = rules.gone.get(name).map_or(&[][..], Vec::as_slice);
-    gone.iter().copied().filter(move |other| *other != server)
+    let former_owners = rules.gone.get(name).map_or(&[][..], Vec::as_slice);
+    former_owners
+        .iter()
+        .copied()
+        .filter(move |other| *other != server)
 }
 
 /// The name with the prefix of its server, according to the naming.
@@ -396,30 +404,30 @@ fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [Strin
         .map(|c| if is_legal(c) { c } else { '_' })
         .collect();
     // After a server with the name `mcp`, a separator would make this the name of another server.
-    let flat: Vec<&str> = legal.split('_').filter(|part| !part.is_empty()).collect();
-    let flat = flat.join("_");
-    let room = rules.max_length.saturating_sub(HASH_LENGTH + 1);
-    let close = |rest: &str| {
-        let whole = format!("{prefix}{rest}");
-        if prefix.len() > room {
+    let flat_name: Vec<&str> = legal.split('_').filter(|part| !part.is_empty()).collect();
+    let flat_name = flat_name.join("_");
+    let max_characters = rules.max_length.saturating_sub(HASH_LENGTH + 1);
+    let fit = |rest: &str| {
+        let name = format!("{prefix}{rest}");
+        if prefix.len() > max_characters {
             return anonymous(server, &hash, rules.max_length);
         }
         format!(
             "{}_{}",
-            &whole[..whole.len().min(room)],
+            &name[..name.len().min(max_characters)],
             &hash[..HASH_LENGTH]
         )
     };
     let anonymous = anonymous(server, &hash, rules.max_length);
-    [close(&legal), close(&flat), anonymous]
+    [fit(&legal), fit(&flat_name), anonymous]
 }
 
 /// A name without a separator, so that no server is read in it.
 fn anonymous(server: &ServerName, hash: &str, max_length: usize) -> String {
     // Leave room for at least one character of the server's name.
     let length = LONG_HASH_LENGTH.min(max_length.saturating_sub(2));
-    let room = max_length.saturating_sub(length + 1);
+    let max_characters = max_length.saturating_sub(length + 1);
     let server = exposed_prefix(server);
-    let beginning = server[..server.len().min(room)].trim_end_matches('_');
+    let beginning = server[..server.len().min(max_characters)].trim_end_matches('_');
     format!("{beginning}_{}", &hash[..length])
 }

@@ -39,23 +39,24 @@ pub enum NamedServer<'a> {
 
 impl ServerNames {
     pub fn new<'a>(names: impl IntoIterator<Item = &'a ServerName>) -> Self {
-        let mut this = Self::default();
+        let mut server_names = Self::default();
         for name in names {
-            enter(&mut this.by_folded, &exposed_prefix(name), name);
+            enter(&mut server_names.by_folded, &exposed_prefix(name), name);
             if !name.is_separable() {
-                enter(&mut this.inseparable, name.as_str(), name);
-                this.longest_inseparable = this.longest_inseparable.max(name.as_str().len());
+                enter(&mut server_names.inseparable, name.as_str(), name);
+                server_names.longest_inseparable =
+                    server_names.longest_inseparable.max(name.as_str().len());
             }
         }
-        this
+        server_names
     }
 
     /// The server with exactly this name.
     pub fn server(&self, name: &str) -> Option<&ServerName> {
         let folded = fold(name);
-        let all = [&self.by_folded, &self.inseparable].into_iter();
-        let mut same = all.filter_map(|by_name| by_name.get(&*folded)).flatten();
-        same.find(|server| server.as_str() == name)
+        let tables = [&self.by_folded, &self.inseparable].into_iter();
+        let mut candidates = tables.filter_map(|by_name| by_name.get(&*folded)).flatten();
+        candidates.find(|server| server.as_str() == name)
     }
 
     /// The server in this name, in any spelling: with either or both separators, in any case, after
@@ -85,51 +86,51 @@ impl ServerNames {
         let starts = [0]
             .into_iter()
             .chain(behind_mcp.map(|rest| folded.len() - rest.len()));
-        let mut found = NamedServer::Nobody;
+        let mut named_server = NamedServer::Nobody;
         for start in starts {
             let rest = &folded[start..];
             let slash = rest.find('/');
             let head = &rest[..slash.unwrap_or(rest.len())];
             let find = |end: usize| {
                 let bytes = name.as_bytes().get(start..start + end);
-                let exact = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-                find(&self.inseparable, exact, &rest[..end])
+                let exact_name = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
+                find(&self.inseparable, exact_name, &rest[..end])
             };
             if slash.is_some() {
-                let whole = find(head.len());
-                if whole != NamedServer::Nobody {
-                    return (whole, Separator::Slash);
+                let whole_match = find(head.len());
+                if whole_match != NamedServer::Nobody {
+                    return (whole_match, Separator::Slash);
                 }
             }
             let underscores = head.match_indices('_').map(|(end, _)| end);
             // A name from a client may be much longer than any server's name.
             let ends = underscores.take_while(|end| *end <= self.longest_inseparable);
             for end in ends.filter(|end| head[*end..].starts_with("__")) {
-                found = match (found, find(end)) {
-                    (found, NamedServer::Nobody) => found,
-                    (NamedServer::Nobody, whole) => whole,
-                    (found, whole) if found == whole => found,
+                named_server = match (named_server, find(end)) {
+                    (named_server, NamedServer::Nobody) => named_server,
+                    (NamedServer::Nobody, whole_match) => whole_match,
+                    (named_server, whole_match) if named_server == whole_match => named_server,
                     _ => NamedServer::Unclear,
                 };
             }
         }
-        (found, Separator::Underscores)
+        (named_server, Separator::Underscores)
     }
 
     fn plainly_named_by(&self, name: &str, folded: &str) -> NamedServer<'_> {
         let mut inner = NamedServer::Nobody;
         let (mut start, mut outer) = (0, NamedServer::Nobody);
         while let Some(prefix) = Prefix::read(folded, start) {
-            let found = find(&self.by_folded, prefix.exact(name), prefix.text);
+            let named_server = find(&self.by_folded, prefix.exact(name), prefix.text);
             if start == 0 {
-                outer = found;
+                outer = named_server;
             } else if inner == NamedServer::Nobody {
-                inner = found;
+                inner = named_server;
             }
             // `mcp/tool` is the full name of a tool of server `mcp`.
-            let is_full_name = prefix.has_slash && found != NamedServer::Nobody;
+            let is_full_name = prefix.has_slash && named_server != NamedServer::Nobody;
             // `MCP__tool` names a server `MCP`, because the prefix of a spelling is in lower case.
-            let is_exact = matches!(found, NamedServer::Server(server)
+            let is_exact = matches!(named_server, NamedServer::Server(server)
                 if server.as_str() != MCP && prefix.exact(name) == Some(server.as_str()));
             let is_decided = is_full_name || is_exact || inner != NamedServer::Nobody;
             if prefix.text != MCP || is_decided {
@@ -152,7 +153,7 @@ impl ServerNames {
         }
         match self.named_by(name) {
             NamedServer::Nobody => true,
-            NamedServer::Server(named) => named == server,
+            NamedServer::Server(named_server) => named_server == server,
             NamedServer::Unclear => false,
         }
     }
@@ -168,22 +169,23 @@ enum Separator {
 type ByName = HashMap<Box<str>, Vec<ServerName>>;
 
 fn enter(by_name: &mut ByName, key: &str, server: &ServerName) {
-    let same = by_name.entry(fold(key).into()).or_default();
-    if !same.contains(server) {
-        same.push(server.clone());
+    let servers = by_name.entry(fold(key).into()).or_default();
+    if !servers.contains(server) {
+        servers.push(server.clone());
     }
 }
 
 fn find<'s>(by_name: &'s ByName, exact: Option<&str>, folded: &str) -> NamedServer<'s> {
-    let Some(same) = by_name.get(folded) else {
+    let Some(candidates) = by_name.get(folded) else {
         return NamedServer::Nobody;
     };
-    let named = same.iter().find(|name| Some(name.as_str()) == exact);
+    let exact_match = candidates.iter().find(|name| Some(name.as_str()) == exact);
     let prefixed = || {
-        same.iter()
+        candidates
+            .iter()
             .find(|name| Some(&*exposed_prefix(name)) == exact)
     };
-    match (named.or_else(prefixed), same.as_slice()) {
+    match (exact_match.or_else(prefixed), candidates.as_slice()) {
         (Some(name), _) | (None, [name]) => NamedServer::Server(name),
         (None, _) => NamedServer::Unclear,
     }
@@ -271,12 +273,12 @@ mod tests {
             .collect();
         let names = ServerNames::new(&servers);
         for (name, expected) in expected {
-            let found = match names.named_by(name) {
+            let result = match names.named_by(name) {
                 NamedServer::Nobody => "nobody",
                 NamedServer::Server(server) => server.as_str(),
                 NamedServer::Unclear => "unclear",
             };
-            assert_eq!(found, *expected, "{name} among {servers:?}");
+            assert_eq!(result, *expected, "{name} among {servers:?}");
         }
     }
 
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_look_alike_are_told_apart() {
+    fn similar_server_names_are_distinguished() {
         check(
             &["a", "a_b", "a-b", "ab"],
             &[
@@ -344,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_separators_is_named_where_no_other_server_is() {
+    fn a_name_with_separators_is_recognised_without_another_server() {
         check(
             &["a__b", "_x", "x_"],
             &[
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_called_mcp_is_behind_the_spelling() {
+    fn a_server_named_mcp_comes_after_the_spelling_prefix() {
         check(
             &["mcp", "git"],
             &[

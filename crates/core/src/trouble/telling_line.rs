@@ -66,16 +66,17 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     // The options of a program do not explain its exit.
     let usage = lines.iter().position(|line| is_usage(line));
     let before_usage = &lines[..usage.unwrap_or(lines.len())];
-    let at = installer_error(&lines)
+    let index = installer_error(&lines)
         .or_else(|| traceback_error(&lines))
         .or_else(|| lines.iter().position(|line| is_error(line)))
         .or_else(|| before_usage.iter().rposition(|line| is_marked(line)))
         .or_else(|| before_usage.iter().rposition(|line| says_something(line)))
         .or_else(|| lines.iter().rposition(|line| says_something(line)))?;
-    let (line, next) = (lines[at].trim(), lines.get(at + 1));
-    let next = next.filter(|next| line.ends_with([':', '{', '[']) && says_something(next));
-    Some(shortened(&match next {
-        Some(next) => format!("{line} {}", next.trim()),
+    let (line, next_line) = (lines[index].trim(), lines.get(index + 1));
+    let next_line =
+        next_line.filter(|next_line| line.ends_with([':', '{', '[']) && says_something(next_line));
+    Some(shortened(&match next_line {
+        Some(next_line) => format!("{line} {}", next_line.trim()),
         None => line.to_owned(),
     }))
 }
@@ -84,20 +85,20 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
 /// Both wrap their messages and add advice.
 fn installer_error(lines: &[&str]) -> Option<usize> {
     lines.iter().position(|line| {
-        let words = line.strip_prefix("npm error ");
-        let words = words.or_else(|| line.strip_prefix("npm ERR! "));
-        words.is_some_and(|words| !words.starts_with("code ") && words.trim().len() > 4)
+        let message = line.strip_prefix("npm error ");
+        let message = message.or_else(|| line.strip_prefix("npm ERR! "));
+        message.is_some_and(|message| !message.starts_with("code ") && message.trim().len() > 4)
             || line.trim_start().starts_with("╰─▶")
     })
 }
 
 /// The exception of the last traceback: the first line after its frames.
 fn traceback_error(lines: &[&str]) -> Option<usize> {
-    let begin = lines.iter().rposition(|line| line.contains(TRACEBACK))?;
-    let behind = lines[begin + 1..]
+    let start = lines.iter().rposition(|line| line.contains(TRACEBACK))?;
+    let lines_after = lines[start + 1..]
         .iter()
         .position(|line| !line.starts_with(char::is_whitespace) && says_something(line))?;
-    Some(begin + 1 + behind)
+    Some(start + 1 + lines_after)
 }
 
 fn says_something(line: &str) -> bool {
@@ -126,11 +127,11 @@ pub fn is_error(line: &str) -> bool {
         let name = word.trim_matches(|c: char| !c.is_alphanumeric());
         let is_level = name.len() > 4 && name.chars().all(|c| c.is_ascii_uppercase());
         let is_ended = word.ends_with([':', ']']) || is_level;
-        let lower = name.to_lowercase();
-        is_ended && ERROR_WORDS.iter().any(|error| lower.ends_with(error))
+        let lower_name = name.to_lowercase();
+        is_ended && ERROR_WORDS.iter().any(|error| lower_name.ends_with(error))
     }) || ["Error ", "Exception in ", "thread '", "docker: Error "]
         .iter()
-        .any(|begin| line.starts_with(begin))
+        .any(|prefix| line.starts_with(prefix))
 }
 
 fn is_other_level(line: &str) -> bool {
@@ -140,10 +141,10 @@ fn is_other_level(line: &str) -> bool {
 
 /// True if a line contains an error mark. Indented lines belong to the line above.
 fn is_marked(line: &str) -> bool {
-    let lower = line.to_lowercase();
+    let lower_line = line.to_lowercase();
     !line.starts_with(char::is_whitespace)
         && !is_other_level(line)
-        && MARKS.iter().any(|mark| lower.contains(mark))
+        && MARKS.iter().any(|mark| lower_line.contains(mark))
 }
 
 /// The part of a long line that is quoted: its beginning, or the part around a later error mark.
@@ -151,8 +152,8 @@ pub(super) fn shortened(line: &str) -> String {
     if line.len() <= LONGEST_LINE {
         return line.to_owned();
     }
-    let lower = line.to_ascii_lowercase();
-    let mark = MARKS.iter().filter_map(|mark| lower.rfind(mark)).min();
+    let lower_line = line.to_ascii_lowercase();
+    let mark = MARKS.iter().filter_map(|mark| lower_line.rfind(mark)).min();
     let is_behind = |mark: &usize| *mark + LEAST_BEHIND > LONGEST_LINE;
     let Some(mark) = mark.filter(is_behind) else {
         let end = line.floor_char_boundary(LONGEST_LINE);
@@ -160,11 +161,11 @@ pub(super) fn shortened(line: &str) -> String {
     };
     let start = line.floor_char_boundary(mark.saturating_sub(SHOWN_BEFORE));
     // Start at the beginning of a word if possible.
-    let word = line[start..mark].find(char::is_whitespace);
-    let start = word.map_or(mark, |space| start + space + 1);
+    let word_start = line[start..mark].find(char::is_whitespace);
+    let start = word_start.map_or(mark, |space| start + space + 1);
     let end = line.floor_char_boundary((start + LONGEST_LINE).min(line.len()));
-    let more = if end < line.len() { "…" } else { "" };
-    format!("…{}{more}", line[start..end].trim())
+    let ellipsis = if end < line.len() { "…" } else { "" };
+    format!("…{}{ellipsis}", line[start..end].trim())
 }
 
 #[cfg(test)]
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_tells_why_is_found() {
+    fn the_explaining_line_is_found() {
         let check = |stderr: &str, expected: Option<&str>| {
             let lines: Vec<&str> = stderr.lines().collect();
             assert_eq!(telling_line(&lines).as_deref(), expected, "{stderr}");
@@ -221,16 +222,16 @@ mod tests {
             "\u{1b}[31mError:\u{1b}[0m no licence\n",
             Some("Error: no licence"),
         );
-        let behind = format!("{} Error: no licence", ".".repeat(1000));
-        check(&behind, Some("…Error: no licence"));
-        let long = "e".repeat(1000);
-        let quoted = telling_line(&[&long]).expect("a line");
-        assert_eq!(quoted.chars().count(), LONGEST_LINE + 1);
+        let late_error = format!("{} Error: no licence", ".".repeat(1000));
+        check(&late_error, Some("…Error: no licence"));
+        let long_line = "e".repeat(1000);
+        let quoted_line = telling_line(&[&long_line]).expect("a line");
+        assert_eq!(quoted_line.chars().count(), LONGEST_LINE + 1);
     }
 
     /// Real messages of servers that do not start: missing keys, databases, packages, native parts.
     #[test]
-    fn the_reason_stands_before_usage_and_advice() {
+    fn the_reason_precedes_usage_and_advice() {
         let table = [
             // A Go program prints its usage after the error.
             (

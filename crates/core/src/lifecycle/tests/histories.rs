@@ -21,8 +21,8 @@ enum Act {
 fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         1 => Just(crash()),
-        1 => Just(gone()),
-        1 => Just(refused()),
+        1 => Just(connection_loss()),
+        1 => Just(connect_failure()),
         4 => Just(Loss::SessionExpired),
         1 => Just(Loss::Unauthorized("HTTP 401".to_owned())),
         1 => (0..1000u64).prop_map(unavailable),
@@ -169,7 +169,7 @@ impl World {
                         SessionReport::AtWork(now)
                     }
                     SessionReport::MessageReceived(_) if live.is_open => {
-                        live.doubted_at = live.doubted_at.filter(|at| *at == now);
+                        live.doubted_at = live.doubted_at.filter(|time| *time == now);
                         SessionReport::MessageReceived(now)
                     }
                     SessionReport::Doubted if live.is_open => {
@@ -229,14 +229,14 @@ impl World {
             Event::Stop => self.stopped = true,
             Event::CallWaiting | Event::Tick | Event::Io(..) => {}
         }
-        let before = self.course.life.clone();
+        let previous_life = self.course.life.clone();
         let effect = self.course.step(event.clone());
-        let after = &self.course.life;
-        prop_assert!(after.epoch >= before.epoch, "epochs only grow");
-        if matches!(&event, Event::Io(epoch, _) if *epoch != before.epoch) {
+        let life = &self.course.life;
+        prop_assert!(life.epoch >= previous_life.epoch, "epochs only grow");
+        if matches!(&event, Event::Io(epoch, _) if *epoch != previous_life.epoch) {
             prop_assert_eq!(
-                (after, effect),
-                (&before, None),
+                (life, effect),
+                (&previous_life, None),
                 "a late report did something"
             );
         }
@@ -254,7 +254,7 @@ impl World {
         {
             live.doubt(self.course.now);
         }
-        self.perform(effect, &event, before.epoch)?;
+        self.perform(effect, &event, previous_life.epoch)?;
         self.check_deadline()?;
         self.check_reason()
     }
@@ -263,14 +263,17 @@ impl World {
         &mut self,
         effect: Option<Effect>,
         event: &Event,
-        before: Epoch,
+        previous_epoch: Epoch,
     ) -> Result<(), TestCaseError> {
         let live = self.live.as_mut();
         match effect {
             None => {}
             Some(Effect::Open(epoch)) => {
                 prop_assert!(live.is_none(), "a second session beside a live one");
-                prop_assert!(epoch > before && !self.stopped, "opened after a stop");
+                prop_assert!(
+                    epoch > previous_epoch && !self.stopped,
+                    "opened after a stop"
+                );
                 self.check_pause(event)?;
                 self.live = Some(Live {
                     epoch,
@@ -318,11 +321,12 @@ impl World {
             return Ok(());
         }
         let reconnect = &self.course.policy.reconnect;
-        let least = match event {
+        let min_pause = match event {
             Event::Io(_, SessionReport::Ended(Loss::SessionExpired)) => {
-                let last = self.free_at.replace(now);
-                let apart = last.is_none_or(|last| now - last >= ATTEMPT_SPACING);
-                prop_assert!(apart, "an expired session is reopened for free, again");
+                let last_reopening = self.free_at.replace(now);
+                let is_spaced = last_reopening
+                    .is_none_or(|last_reopening| now - last_reopening >= ATTEMPT_SPACING);
+                prop_assert!(is_spaced, "an expired session is reopened for free, again");
                 return Ok(());
             }
             Event::CallWaiting => ATTEMPT_SPACING,
@@ -330,7 +334,7 @@ impl World {
         };
         let opened_at = self.opened_at.expect("the first attempt is asked for");
         let pause = now - opened_at;
-        prop_assert!(pause >= least, "a hot retry after {pause:?}");
+        prop_assert!(pause >= min_pause, "a hot retry after {pause:?}");
         Ok(())
     }
 
@@ -395,7 +399,7 @@ proptest! {
 
     /// From every phase, a start by the operator and a working server lead to `connected`.
     #[test]
-    fn willingness_leads_to_connected(
+    fn a_start_leads_to_connected_from_every_phase(
         preset in preset(),
         acts in prop::collection::vec(act(), 0..60),
     ) {
@@ -410,7 +414,7 @@ proptest! {
                 }
                 Phase::Connecting { since: None, .. } => Act::Report(SessionReport::Begun),
                 Phase::Connecting { .. } => Act::Report(SessionReport::Opened),
-                Phase::Closing { .. } => Act::Report(SessionReport::Ended(gone())),
+                Phase::Closing { .. } => Act::Report(SessionReport::Ended(connection_loss())),
                 Phase::Up { .. } => break,
             };
             world.act(act)?;
