@@ -1,7 +1,7 @@
 //! Decides from the events of servers when to send an alert (`alerts` in the configuration).
 //!
-//! Each configured alert has one [`Watch`]. It gets every event, and a call at its deadline. An
-//! alarm is sent once, and so is its end.
+//! Each configured alert has one [`Watch`]. The watch gets every event, and a call at its deadline.
+//! Each alarm is sent once, and so is its end.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -47,7 +47,7 @@ pub enum AlarmContent {
         /// Names of removed tools, not all of them.
         removed: Vec<String>,
     },
-    /// The problem of an earlier alarm is over, after this time.
+    /// The problem of an earlier alarm ended after this time.
     Recovered {
         from: AlertKind,
         #[serde(rename = "afterMs", serialize_with = "millis")]
@@ -101,12 +101,12 @@ impl fmt::Display for Alarm {
                 )
             }
             AlarmContent::Recovered { from, after } => {
-                let over = match from {
+                let recovery = match from {
                     AlertKind::ServerDown => "is connected again",
                     AlertKind::Flapping => "is steady again",
                     AlertKind::ToolsVanished | AlertKind::Recovered => "lists tools again",
                 };
-                write!(f, "server {server} {over}, after {} s", after.as_secs())
+                write!(f, "server {server} {recovery}, after {} s", after.as_secs())
             }
         }
     }
@@ -124,7 +124,7 @@ pub struct AlertWatch {
 struct ServerTrouble {
     up: bool,
     down: Option<Down>,
-    /// The latest losses within the window, oldest first. No more than the limit are stored.
+    /// The latest losses within the window, oldest first, up to the limit.
     losses: VecDeque<Instant>,
     /// Time of the first loss of the flapping that was reported.
     flapping: Option<Instant>,
@@ -176,13 +176,20 @@ impl AlertWatch {
             }
             EventKind::ServerConnected {} | EventKind::ServerReconnected { .. } => {
                 trouble.up = true;
-                let down = trouble.down.take().filter(|down| down.is_reported);
-                notices.extend(down.map(|down| over(AlertKind::ServerDown, down.since, now)));
+                let down_period = trouble
+                    .down
+                    .take()
+                    .filter(|down_period| down_period.is_reported);
+                notices.extend(down_period.map(|down_period| {
+                    recovered_content(AlertKind::ServerDown, down_period.since, now)
+                }));
             }
             EventKind::ToolsChanged { removed, count, .. } => {
                 if *count > 0 {
-                    let since = trouble.vanished.take();
-                    notices.extend(since.map(|since| over(AlertKind::ToolsVanished, since, now)));
+                    let vanished_at = trouble.vanished.take();
+                    notices.extend(vanished_at.map(|vanished_at| {
+                        recovered_content(AlertKind::ToolsVanished, vanished_at, now)
+                    }));
                 } else if !removed.is_empty() && about(AlertKind::ToolsVanished) {
                     trouble.vanished = Some(now);
                     notices.push(AlarmContent::ToolsVanished {
@@ -211,27 +218,28 @@ impl AlertWatch {
 
     /// Returns the alarms that are due at `now`.
     pub fn tick(&mut self, now: Instant) -> Vec<Alarm> {
-        let mut due = Vec::new();
+        let mut due_alarms = Vec::new();
         for (server, trouble) in &mut self.servers {
             let notices = trouble.due_notices(&self.alert, server, now);
             if !notices.is_empty() {
-                due.push((server.clone(), notices));
+                due_alarms.push((server.clone(), notices));
             }
         }
-        due.into_iter()
+        due_alarms
+            .into_iter()
             .flat_map(|(server, notices)| self.alarms(&server, notices))
             .collect()
     }
 
     /// Time at which [`Watch::tick`] is due, if no event comes before.
     pub fn deadline(&self) -> Option<Instant> {
-        let due = self.servers.iter().flat_map(|(server, trouble)| {
+        let deadlines = self.servers.iter().flat_map(|(server, trouble)| {
             [
                 trouble.down_due(&self.alert, server),
                 trouble.steady_due(&self.alert),
             ]
         });
-        due.flatten().min()
+        deadlines.flatten().min()
     }
 
     fn alarms(&self, server: &ServerName, notices: Vec<AlarmContent>) -> Vec<Alarm> {
@@ -246,7 +254,7 @@ impl AlertWatch {
     }
 }
 
-fn over(from: AlertKind, since: Instant, now: Instant) -> AlarmContent {
+fn recovered_content(from: AlertKind, since: Instant, now: Instant) -> AlarmContent {
     AlarmContent::Recovered {
         from,
         after: now.duration_since(since),
@@ -273,12 +281,13 @@ impl ServerTrouble {
         if self.losses.len() > losses as usize {
             self.losses.pop_front();
         }
-        let first = *self.losses.front()?;
-        let many = self.losses.len() == losses as usize && now.duration_since(first) <= within;
-        if !many || self.flapping.is_some() {
+        let first_loss = *self.losses.front()?;
+        let is_flapping =
+            self.losses.len() == losses as usize && now.duration_since(first_loss) <= within;
+        if !is_flapping || self.flapping.is_some() {
             return None;
         }
-        self.flapping = Some(first);
+        self.flapping = Some(first_loss);
         Some(AlarmContent::Flapping {
             losses,
             within,
@@ -294,10 +303,12 @@ impl ServerTrouble {
             .then_some(down.since + alert.after)
     }
 
-    /// Time from which a server that flapped and is up counts as steady.
+    /// Time at which a server that flapped counts as steady, if the server stays up.
     fn steady_due(&self, alert: &Alert) -> Option<Instant> {
         self.flapping.filter(|_| self.up)?;
-        self.losses.back().map(|last| *last + alert.flapping.within)
+        self.losses
+            .back()
+            .map(|last_loss| *last_loss + alert.flapping.within)
     }
 
     fn due_notices(
@@ -319,7 +330,7 @@ impl ServerTrouble {
         if self.steady_due(alert).is_some_and(|due| due <= now) {
             self.losses.clear();
             let since = self.flapping.take();
-            notices.extend(since.map(|since| over(AlertKind::Flapping, since, now)));
+            notices.extend(since.map(|since| recovered_content(AlertKind::Flapping, since, now)));
         }
         notices
     }

@@ -35,7 +35,7 @@ impl OwnToolGroup {
         }
     }
 
-    /// The names of its tools, in the order of the list.
+    /// The names of the group's tools, in list order.
     pub fn tools(self) -> &'static [&'static str] {
         match self {
             Self::Meta => &[
@@ -83,7 +83,7 @@ impl OwnToolGroup {
         }
     }
 
-    /// True if one of its tools has this name.
+    /// True if the group has a tool with this name.
     pub fn has_tool(self, name: &str) -> bool {
         self.tools().contains(&name)
     }
@@ -93,7 +93,7 @@ impl OwnToolGroup {
     }
 }
 
-/// True if one of Mainstay's own tools has this name, offered or not.
+/// True if one of Mainstay's own tools has this name, even if no profile offers the tool.
 pub fn is_tool(name: &str) -> bool {
     OwnToolGroup::ALL.iter().any(|group| group.has_tool(name))
 }

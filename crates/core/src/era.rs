@@ -1,9 +1,9 @@
 //! Differences between protocol revisions, as data and as translations of JSON text. Other modules
-//! do not compare revisions; they ask what a revision can do.
+//! ask for features of a revision and never compare revisions.
 //!
-//! *Legacy* revisions open a session with `initialize`. *Modern* revisions have no session: `_meta` of
-//! every request describes the client (specification 2026-07-28, "Versioning"). A translation keeps the
-//! bytes of everything that it does not change (invariant 5).
+//! *Legacy* revisions open a session with `initialize`. *Modern* revisions have no session: `_meta`
+//! of every request describes the client (specification 2026-07-28, "Versioning"). A translation
+//! keeps all other bytes (invariant 5).
 
 mod caller;
 mod capabilities;
@@ -36,9 +36,9 @@ pub mod code {
     pub const HEADER_MISMATCH: i64 = -32020;
     pub const MISSING_CAPABILITY: i64 = -32021;
     pub const UNSUPPORTED_VERSION: i64 = -32022;
-    /// Only in legacy revisions; later −32602.
+    /// Only in legacy revisions. Modern revisions use −32602.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// Only in 2025-11-25; later `input_required`.
+    /// Only in 2025-11-25. Modern revisions use `input_required`.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 
     pub const PARSE_ERROR: i64 = -32700;

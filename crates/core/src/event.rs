@@ -1,8 +1,8 @@
 //! Events of servers, in the format of `mainstay events` and `/api/events`
 //! (docs/dev/requirements.md, section I).
 //!
-//! Each server has an [`Observer`]. It gets every status in order and returns events: only for real
-//! changes, and one event for several triggers.
+//! Each server has an [`Observer`]. It receives every status in order. It returns events only for
+//! real changes, and one event for several triggers.
 
 mod observer;
 
@@ -14,16 +14,16 @@ use serde_json::Value;
 pub use self::observer::Observer;
 use crate::{ids::ServerName, lifecycle::SessionState, suspects::Arguments};
 
-/// Largest number of names in one `tools_changed`. Other names are only counted, so that a thousand
-/// tools do not fill the ring.
+/// Maximum number of names in one `tools_changed`. Further names are only counted, so that a
+/// thousand tools do not fill the ring.
 pub const MAX_NAMES: usize = 100;
 
-/// Largest length of such a name, in characters.
+/// Maximum length of a name in `tools_changed`, in characters.
 const MAX_NAME: usize = 256;
 
-/// The position of an event among all events. Its text has a fixed width, so that texts sort in the
-/// same order. It is made of the milliseconds since 1970 and a counter, so ids keep growing after a
-/// restart of Mainstay.
+/// The position of an event among all events. The text form has a fixed width, so that texts sort
+/// in the same order. An id consists of the milliseconds since 1970 and a counter, so ids keep
+/// growing after a restart of Mainstay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(u64);
 
@@ -33,8 +33,8 @@ const PER_MILLI: u64 = 10_000;
 const DIGITS: usize = 17;
 
 impl EventId {
-    /// The id after this one, for an event at `unix_millis`. If the clock was set back, ids still
-    /// grow.
+    /// The id after this one, for an event at `unix_millis`. Ids grow even if the clock was set
+    /// back.
     #[must_use]
     pub fn next(self, unix_millis: u64) -> Self {
         Self((self.0 + 1).max(unix_millis.saturating_mul(PER_MILLI)))
@@ -84,7 +84,7 @@ pub struct ServerEvent {
     rename_all_fields = "camelCase"
 )]
 pub enum EventKind {
-    /// The server was added while Mainstay runs.
+    /// An operator or a client added the server while Mainstay runs.
     ServerAdded {},
     ServerRemoved {},
     /// An attempt to start or connect the server has begun. In a long outage only some attempts are
@@ -92,8 +92,8 @@ pub enum EventKind {
     ServerStarting {},
     /// The server is connected for the first time since the operator started it.
     ServerConnected {},
-    /// The session is gone. It is intentional if the operator stopped, removed or reconnected the
-    /// server.
+    /// The session ended. The end is intentional if the operator stopped, removed or reconnected
+    /// the server.
     ServerDisconnected {
         was_intentional: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub enum EventKind {
         consecutive_failures: u32,
         last_error: Option<String>,
     },
-    /// The server is well again after [`EventKind::ServerHealthDegraded`].
+    /// The server is healthy again after [`EventKind::ServerHealthDegraded`].
     ServerHealthRestored {},
     /// The server is not retried without a person, or only rarely. `status` is `failed`, `error` or
     /// `crashed`.
@@ -133,7 +133,8 @@ pub enum EventKind {
         crashes: u32,
         retry_after_ms: u64,
     },
-    /// The call is allowed again, because its time is over or the operator has started the server.
+    /// The call is allowed again, because the time of the refusal has passed or the operator has
+    /// started the server.
     CallAllowed {
         method: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,7 +214,7 @@ impl EventKind {
         use std::collections::BTreeSet;
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (before.into_iter().collect(), after.into_iter().collect());
-        let names = |one: &BTreeSet<&str>, other| listed_names(one.difference(other).copied());
+        let names = |left: &BTreeSet<&str>, right| listed_names(left.difference(right).copied());
         let (added, removed) = (names(&after, &before), names(&before, &after));
         let count = after.len();
         (!added.is_empty() || !removed.is_empty()).then_some(Self::ToolsChanged {
@@ -226,8 +227,8 @@ impl EventKind {
 
 /// At most [`MAX_NAMES`] names, each of a limited length.
 pub fn listed_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let listed = names.take(MAX_NAMES);
-    listed
+    let first_names = names.take(MAX_NAMES);
+    first_names
         .map(|name| name.chars().take(MAX_NAME).collect())
         .collect()
 }

@@ -15,7 +15,7 @@ pub const NOTE: &str = "note";
 
 /// A time limit in whole seconds (`30s`), or in milliseconds if it is not whole (requirement M3).
 pub fn limit_words(limit: Duration) -> String {
-    // The rest of a limit may be a few milliseconds less than the limit. Round it.
+    // The remaining time of a limit may be a few milliseconds shorter than the limit, so round up.
     let millis = match limit.as_millis() {
         millis @ 0..1000 => millis,
         millis => (millis + 5) / 10 * 10,
@@ -52,9 +52,9 @@ pub enum FailureKind {
     ToolNotFound,
     PromptNotFound,
     ResourceNotFound,
-    /// A server's request that does not wait for an answer (any more).
+    /// The server's request waits no longer, or never waited.
     RequestNotFound,
-    /// There was no answer within the server's time limit.
+    /// The server did not answer within the time limit.
     CallTimeout,
     /// The connection was lost after the request had been sent. The call may have run.
     OutcomeUnknown,
@@ -77,18 +77,19 @@ pub enum FailureKind {
     CidNotFound,
     /// The version of the configuration is not stored.
     VersionNotFound,
-    /// A call that must be on record (`journal.durability: strict`) could not be recorded.
+    /// The call requires a record (`journal.durability: strict`), and the record could not be
+    /// written.
     NotRecorded,
     InvalidRequest,
     /// Another server has the name of a new server.
     DuplicateName,
     /// The server to approve is not pending.
     NotPending,
-    /// The server has changed since the person saw what to approve.
+    /// The server has changed since the person saw the details to approve.
     NotAsShown,
     /// A configuration, or an entry of one, is refused.
     InvalidConfig,
-    /// The configuration's file has changed since a change to it was prepared.
+    /// The configuration file has changed since the edit was prepared.
     ConfigChanged,
     /// A file cannot be written.
     NotSaved,
@@ -96,7 +97,7 @@ pub enum FailureKind {
     NotConfigured,
 }
 
-/// One row of the table.
+/// A row of the table of failures.
 struct Row {
     code: &'static str,
     /// REST status.
@@ -296,21 +297,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_told_in_round_figures() {
-        let words = |seconds| limit_words(Duration::from_secs_f64(seconds));
-        assert_eq!([0.0, 0.3, 0.9994].map(words), ["0s", "300ms", "999ms"]);
+    fn a_time_limit_is_rounded() {
+        let limit_text = |seconds| limit_words(Duration::from_secs_f64(seconds));
+        assert_eq!([0.0, 0.3, 0.9994].map(limit_text), ["0s", "300ms", "999ms"]);
         assert_eq!(
-            [30.0, 29.999_975_264, 1.5].map(words),
+            [30.0, 29.999_975_264, 1.5].map(limit_text),
             ["30s", "30s", "1500ms"]
         );
     }
 
     #[test]
-    fn every_kind_stands_at_its_number_under_a_code_of_its_own() {
+    fn every_kind_has_its_number_and_a_unique_code() {
         for (number, kind) in FailureKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number, "{kind:?}");
         }
-        // `NotConfigured` is the last kind, so `ALL` has one more than its number.
+        // `NotConfigured` is the last kind, so the length of `ALL` is its number plus one.
         assert_eq!(
             FailureKind::NotConfigured as usize + 1,
             FailureKind::ALL.len()
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_tool_says_so_in_its_result() {
+    fn a_failed_tool_returns_an_error_result() {
         let name = ServerName::new("fs").expect("a legal name");
         let failure = Failure::new(FailureKind::OutcomeUnknown, "lost").with_server(&name);
         let result: Value = serde_json::from_str(&failure.tool_result()).expect("JSON");

@@ -1,9 +1,9 @@
-//! Judges from evidence if a connected server is well.
+//! Judges the health of a connected server from evidence.
 //!
-//! Ordinary traffic is the first evidence. A protocol message shows that the server is well. A call
-//! that gets anything else shows that it is not. A probe is sent only after an interval of silence
-//! or a failed call. It uses the live session, and is never sent while the server may be at work on
-//! a call.
+//! Ordinary traffic is the first evidence. A protocol message shows that the server is healthy. A
+//! call without a protocol answer shows that the server is not. A probe is sent only after an
+//! interval of silence or a failed call. A probe uses the live session, and is never sent while the
+//! server may be at work on a call.
 
 mod failing;
 
@@ -16,7 +16,7 @@ use crate::{
     words::words,
 };
 
-/// The settings of probes: when to send them, how, and what a failure leads to.
+/// The settings of probes: their times, their kind, and the consequences of a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthPolicy {
     /// Silence after which a probe is sent. `None` sends no probes.
@@ -30,10 +30,10 @@ pub struct HealthPolicy {
     /// Failures in a row after which a server is degraded.
     pub threshold: u32,
     pub action: HealthAction,
-    /// A server hangs if it sent no message for this time and all other evidence is gone.
+    /// Silence after which a server without any other sign of life counts as hanging.
     pub hang_after: Duration,
     /// Number of calls in a row without an answer, and without any other message, after which calls
-    /// are refused until the server sends a message. `None` refuses none.
+    /// are refused until the server sends a message. `None` never refuses calls.
     pub unanswered_calls: Option<u32>,
 }
 
@@ -41,8 +41,8 @@ pub struct HealthPolicy {
 /// The housekeeping of an idle runtime uses less.
 pub const BUSY_SHARE: f64 = 0.05;
 
-/// Pause between two probes of a server whose calls are refused. Only probes can show that it is
-/// back.
+/// Pause between two probes of a server whose calls are refused. Only a probe can show that the
+/// server is back.
 const STALLED_PAUSE: Duration = Duration::from_secs(1);
 
 impl Default for HealthPolicy {
@@ -62,8 +62,8 @@ impl Default for HealthPolicy {
 }
 
 impl HealthPolicy {
-    /// True if calls to the server are refused: it has left `calls` calls in a row without an
-    /// answer, has sent nothing since, and used the CPU time `spent` in the time `watched`.
+    /// True if calls to the server are refused: the last `calls` calls have no answer, no other
+    /// message came since, and the server used the CPU time `spent` in the time `watched`.
     pub fn stalls(&self, calls: u32, spent: Duration, watched: Duration) -> bool {
         let is_busy = spent > watched.mul_f64(BUSY_SHARE);
         self.unanswered_calls.is_some_and(|limit| calls >= limit) && !is_busy
@@ -103,11 +103,12 @@ words!(HealthAction { "verify" => Verify, "reconnect" => Reconnect, "event" => E
 pub enum ProbeOutcome {
     /// An answer came after this time. Any answer proves life.
     Answered(Duration),
-    /// The server said that it is not well, or the probe could not be sent.
+    /// The server reported an error, or the probe could not be sent.
     Failed(String),
-    /// Something other than a protocol answer came.
+    /// A response that is no protocol answer.
     Broken(Fault),
-    /// No answer came in time. The excuse, if any, says why the server may still be well.
+    /// No answer came in time. The excuse, if any, is the reason that the server may still be
+    /// healthy.
     Unanswered(Option<Excuse>),
     /// No probe was sent, because the server is at work on a call.
     Busy,
@@ -135,10 +136,10 @@ pub enum FaultKind {
     Throttled,
 }
 
-/// The reason that a server may be well although it does not answer.
+/// The reason that a server may be healthy although it does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excuse {
-    /// A call that the server may be at work on is within its deadline.
+    /// A call within its deadline, which the server may be at work on.
     Call,
     /// The server's processes have used CPU time since the probe was sent.
     Cpu,
@@ -151,13 +152,13 @@ pub struct Tally {
     last_message_at: Instant,
     /// Probes in a row that failed.
     probes: u32,
-    /// Calls in a row that got something other than an answer.
+    /// Failed calls in a row.
     calls: u32,
     /// Calls in a row that failed, even if probes succeeded between them.
     row: Row,
-    /// Calls in a row without an answer, if there are so many that calls are refused.
+    /// Number of unanswered calls in a row, while calls are refused.
     stalled: Option<u32>,
-    /// Time at which the first of these failures was noticed.
+    /// Time at which the first of the current failures was noticed.
     failing_since: Option<Instant>,
     last_error: Option<String>,
     /// The fault of the latest failure. `None` if the latest failure was silence or an error
@@ -172,9 +173,9 @@ pub struct Tally {
 /// Time of the next probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NextProbe {
-    /// One interval after this time.
+    /// One interval after this time of the last evidence.
     After(Instant),
-    /// At this time.
+    /// At this exact time.
     At(Instant),
     /// A probe is in flight.
     InFlight,
@@ -184,15 +185,15 @@ enum NextProbe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthVerdict {
     Keep,
-    /// The session is as good as dead. Only a new connection can help.
+    /// The session is beyond repair. Only a new connection can help.
     Reconnect,
 }
 
-/// The health of a connected server, as people see it.
+/// The health of a connected server, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub degraded: bool,
-    /// The failed calls that make the server degraded. Answered probes do not change that.
+    /// The failed calls that make the server degraded. Answered probes do not change this row.
     pub failing_calls: Option<FailingRow>,
     pub last_message_at: Instant,
     pub failures: u32,
@@ -217,49 +218,50 @@ impl Tally {
         }
     }
 
-    /// Time at which a probe is due. It is computed on each call, so that it follows changes of the
-    /// policy.
+    /// Time at which a probe is due. Each call computes the time anew, so that changes of the
+    /// policy apply.
     pub fn due(&self, policy: &HealthPolicy, seed: u64) -> Option<Instant> {
         match self.next_probe {
-            NextProbe::After(at) => {
+            NextProbe::After(time) => {
                 let interval = policy.interval?.as_secs_f64();
-                Some(at + jittered(interval, policy.jitter, seed))
+                Some(time + jittered(interval, policy.jitter, seed))
             }
-            NextProbe::At(at) => Some(at),
+            NextProbe::At(time) => Some(time),
             NextProbe::InFlight => None,
         }
     }
 
-    /// Time by which a probe may be sent after it is due, so that it is sent together with others.
-    /// The interval still varies by no more than the policy's jitter.
+    /// Tolerated delay of a due probe, so that probes are sent together. The interval still varies
+    /// by no more than the policy's jitter.
     pub fn leeway(&self, policy: &HealthPolicy, seed: u64) -> Duration {
-        let (NextProbe::After(at), Some(interval)) = (&self.next_probe, policy.interval) else {
+        let (NextProbe::After(time), Some(interval)) = (&self.next_probe, policy.interval) else {
             return Duration::ZERO;
         };
-        let latest = *at + interval.mul_f64(1.0 + policy.jitter);
+        let latest = *time + interval.mul_f64(1.0 + policy.jitter);
         let due = self.due(policy, seed);
         due.map_or(Duration::ZERO, |due| latest.saturating_duration_since(due))
     }
 
-    /// A message that came from the server after the last evidence is a success.
-    pub fn message_received(&mut self, at: Instant) {
-        if at <= self.last_message_at {
+    /// Handles a message of the server. If the message is later than the last evidence, it counts
+    /// as a success.
+    pub fn message_received(&mut self, time: Instant) {
+        if time <= self.last_message_at {
             return;
         }
-        self.last_message_at = at;
+        self.last_message_at = time;
         self.calls = 0;
         self.stalled = None;
         self.succeed();
         match self.next_probe {
-            NextProbe::After(_) => self.next_probe = NextProbe::After(at),
-            // A message from before the doubt proves nothing.
-            NextProbe::At(since) if at > since => self.next_probe = NextProbe::After(at),
+            NextProbe::After(_) => self.next_probe = NextProbe::After(time),
+            // A message that is older than the doubt proves nothing.
+            NextProbe::At(since) if time > since => self.next_probe = NextProbe::After(time),
             NextProbe::At(_) | NextProbe::InFlight => {}
         }
     }
 
-    /// Something happened that puts all older evidence in doubt. A probe is due, even if the policy
-    /// sends none.
+    /// Handles an incident that puts all older evidence in doubt. A probe is due, even if the
+    /// policy sends no probes.
     pub fn doubt(&mut self, now: Instant) {
         // If a probe is in flight, its outcome decides.
         match self.next_probe {
@@ -273,9 +275,10 @@ impl Tally {
         self.next_probe = NextProbe::InFlight;
     }
 
-    /// `calls` is the number of calls in a row that have failed by now, the last one with `fault`.
-    /// A new failure makes a probe due at once. Calls alone lead to a verdict only if they have
-    /// failed for as long as a probe may take. Many failures in one moment are no evidence.
+    /// Handles failed calls. `calls` is the number of calls in a row that have failed by now, the
+    /// last one with `fault`. A new failure makes a probe due at once. Calls alone lead to a
+    /// verdict only after they failed for as long as a probe may take, because many failures in one
+    /// moment are no evidence.
     pub fn calls_failed(
         &mut self,
         calls: u32,
@@ -283,7 +286,7 @@ impl Tally {
         now: Instant,
         policy: &HealthPolicy,
     ) -> HealthVerdict {
-        let before = std::mem::replace(&mut self.calls, calls);
+        let previous_calls = std::mem::replace(&mut self.calls, calls);
         let Some(fault) = fault.filter(|_| calls > 0) else {
             if self.probes == 0 && self.stalled.is_none() {
                 self.succeed();
@@ -291,7 +294,7 @@ impl Tally {
             return HealthVerdict::Keep;
         };
         let since = *self.failing_since.get_or_insert(now);
-        if calls != before {
+        if calls != previous_calls {
             self.last_error = Some(fault.reason);
             self.last_fault = Some(fault.kind);
             self.doubt(now);
@@ -300,27 +303,27 @@ impl Tally {
             return HealthVerdict::Keep;
         }
         let was_degraded = self.exceeds(policy, 1);
-        self.broken(fault.kind, was_degraded, now, policy)
+        self.judge_fault(fault.kind, was_degraded, now, policy)
     }
 
-    /// A server that fails every call is not well, even if it answers probes, until it answers a
-    /// call. Its session stays open.
+    /// Handles calls that fail in a row. The server is degraded until it answers a call, even if it
+    /// answers probes. Its session stays open.
     pub fn calls_failed_in_row(&mut self, calls: FailingCalls, now: Instant) {
         self.row.note(calls, now);
     }
 
-    /// `calls` is the number of calls in a row without an answer, because of which calls are
-    /// refused until the server sends a message. A probe is due at once.
+    /// Handles unanswered calls. `calls` is their number in a row, if calls are refused because of
+    /// them until the server sends a message. A probe is due at once.
     pub fn stall(&mut self, calls: Option<u32>, now: Instant) {
-        let before = std::mem::replace(&mut self.stalled, calls);
+        let previous_calls = std::mem::replace(&mut self.stalled, calls);
         match calls {
-            Some(calls) if before != Some(calls) => {
+            Some(calls) if previous_calls != Some(calls) => {
                 self.last_error = Some(format!("{calls} calls in a row were not answered"));
                 self.last_fault = None;
                 self.is_unanswered = true;
                 self.doubt(now);
             }
-            None if before.is_some() && self.failures() == 0 => self.succeed(),
+            None if previous_calls.is_some() && self.failures() == 0 => self.succeed(),
             Some(_) | None => {}
         }
     }
@@ -358,7 +361,7 @@ impl Tally {
             }
             ProbeOutcome::Broken(fault) => {
                 self.fail(fault.reason, Some(fault.kind), now);
-                return self.broken(fault.kind, was_degraded, now, policy);
+                return self.judge_fault(fault.kind, was_degraded, now, policy);
             }
             ProbeOutcome::Unanswered(excuse) => {
                 let seconds = policy.timeout.as_secs_f64();
@@ -392,7 +395,7 @@ impl Tally {
     }
 
     /// The verdict after a fault in place of an answer.
-    fn broken(
+    fn judge_fault(
         &mut self,
         kind: FaultKind,
         was_degraded: bool,
@@ -424,11 +427,12 @@ impl Tally {
         }
     }
 
-    /// True if there are `beyond` more failures than make a server degraded. With a threshold of
-    /// one, a single failed call is not enough: the probe that follows decides.
-    fn exceeds(&self, policy: &HealthPolicy, beyond: u32) -> bool {
+    /// True if the number of failures exceeds the threshold of a degraded server by `extra_failures`. With
+    /// a threshold of one, a single failed call is not enough: the next probe decides.
+    fn exceeds(&self, policy: &HealthPolicy, extra_failures: u32) -> bool {
         let total = self.failures();
-        self.probes >= policy.threshold.max(1) + beyond || total >= policy.threshold.max(2) + beyond
+        self.probes >= policy.threshold.max(1) + extra_failures
+            || total >= policy.threshold.max(2) + extra_failures
     }
 
     fn failures(&self) -> u32 {
@@ -450,7 +454,7 @@ impl Tally {
         self.last_fault = None;
     }
 
-    /// The loss of a session that ends because of this evidence.
+    /// The loss of a session that ends because of the current evidence.
     pub fn loss(&self) -> Loss {
         let reason = self.last_error.clone().unwrap_or_default();
         match self.last_fault {
@@ -507,7 +511,7 @@ enum ProbeFailure {
     Slow,
     /// The answer is late, but the server has an excuse.
     Excused,
-    /// The answer is late, the server was silent for `hang_after`, and it has no excuse.
+    /// The answer is late, the server was silent for `hang_after`, and there is no excuse.
     Hangs,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(std::sync::Arc<str>);
 
-/// The reason that a text is not a server name.
+/// The error of a text that is not a server name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidServerName {
     #[error("a server name must not be empty")]
@@ -22,11 +22,14 @@ impl ServerName {
         if text.is_empty() {
             return Err(InvalidServerName::Empty);
         }
-        if let Some(bad) = text
+        if let Some(invalid_character) = text
             .chars()
             .find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'))
         {
-            return Err(InvalidServerName::Character(text.to_owned(), bad));
+            return Err(InvalidServerName::Character(
+                text.to_owned(),
+                invalid_character,
+            ));
         }
         Ok(Self(text.into()))
     }
@@ -77,8 +80,8 @@ impl ProfileName {
     /// The built-in profile that shows Mainstay's own tools instead of the servers' tools.
     pub const META: &str = "meta";
 
-    /// The name, shown by REST, of a profile with all servers. It is not a valid name, so no file
-    /// has it.
+    /// The name that REST shows for a profile with all servers. The name is not valid in a
+    /// configuration, so no profile of a file has the same name.
     pub fn everything() -> Self {
         Self("*".into())
     }

@@ -1,7 +1,7 @@
-//! Mainstay's decisions, without I/O: nothing here waits, opens or spawns.
+//! Mainstay's decisions, without I/O: no function waits, opens or spawns.
 //!
-//! The packages above carry out what this crate decides. The manifest has no async
-//! runtime on purpose, so that no decision can hide an await (ARCHITECTURE.md, invariant 1).
+//! The packages above carry out the decisions. The manifest has no async runtime on purpose, so
+//! that no decision can hide an await (ARCHITECTURE.md, invariant 1).
 
 pub mod alert;
 pub mod builtin;

@@ -26,9 +26,9 @@ use crate::{
 /// The reason that a session is down and stays down until a person starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DownReason {
-    /// Never started, or stopped by the operator.
+    /// The session was never started, or the operator stopped it.
     Stopped,
-    /// The session was up and was lost. The policy does not reopen it without a request.
+    /// The session was lost, and the policy does not reopen the session without a request.
     Lost(Loss),
     /// An attempt failed, and the policy does not retry.
     Refused(Loss),
@@ -62,7 +62,7 @@ enum Phase {
     },
     Waiting {
         until: Instant,
-        /// A call brings the attempt forward to this time at most.
+        /// Earliest time of the attempt if a call brings the attempt forward.
         earliest: Instant,
         /// The time for which the attempt was planned, if a call has brought it forward.
         planned: Option<Instant>,
@@ -75,12 +75,12 @@ enum Phase {
 enum Then {
     Stay,
     Reopen,
-    /// The session had never come up. Closing it counts as a loss.
+    /// A new attempt. The session had never come up, so its end counts as a loss.
     Retry {
         loss: Loss,
         planned: Option<Instant>,
     },
-    /// The session was up since this time. Closing it counts as a loss.
+    /// A new attempt. The session was up since this time, so its end counts as a loss.
     Lose {
         loss: Loss,
         since: Instant,
@@ -94,9 +94,9 @@ pub enum Event {
     /// at once.
     Start,
     Stop,
-    /// The operator asks for a new session, in any phase.
+    /// The operator requests a new session, in any phase.
     Reconnect,
-    /// A call found no session and waits for one.
+    /// A call waits for a session.
     CallWaiting,
     /// The machine woke from sleep.
     Resumed,
@@ -107,27 +107,27 @@ pub enum Event {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionReport {
-    /// The attempt's turn has come: it begins, and its time limit runs.
+    /// The attempt's turn has come. The attempt begins, and its time limit runs.
     Begun,
     /// Time of a sign of work of the attempt's processes.
     AtWork(Instant),
     Opened,
     /// Time of the server's last message. Traffic is the first evidence of health.
     MessageReceived(Instant),
-    /// Number of calls in a row since the last message that got something other than an answer, and
-    /// the fault of the last one.
+    /// Number of calls in a row that have failed since the last message, and the fault of the last
+    /// one.
     Failed(u32, Option<Fault>),
     /// The calls that have failed since the last answered call.
     FailedInRow(FailingCalls),
-    /// Number of calls in a row without an answer, if the connection refuses calls because of them.
+    /// Number of unanswered calls in a row, if the connection refuses calls because of them.
     Stalled(Option<u32>),
-    /// Something happened that puts older evidence in doubt. A probe is due at once.
+    /// An incident puts older evidence in doubt. A probe is due at once.
     Doubted,
     Probe(ProbeOutcome),
-    /// The session is gone, and so is its process with the whole process tree.
+    /// The session has ended, and so has its process with the whole process tree.
     Ended(Loss),
     /// Like `Ended`, for a crash that was caused by calls that are refused from now on. The number
-    /// counts this crash and the earlier crashes that the same calls caused.
+    /// is that of all crashes by the same calls, including this one.
     Poisoned(Loss, u32),
 }
 
@@ -145,12 +145,12 @@ pub struct Lifecycle {
     epoch: Epoch,
     /// Losses in a row that are not forgiven yet.
     losses: u32,
-    /// Crashes in a row that are not forgiven yet, where the policy counts crashes apart.
+    /// Crashes in a row that are not forgiven yet, if the policy counts crashes apart.
     crashes: u32,
     /// True if the session has been up since the operator started it.
     was_up: bool,
-    /// True after an expired session was reopened without a wait, until a later session lives for
-    /// [`ends::ATTEMPT_SPACING`].
+    /// True after an expired session was reopened without a wait, until a later session has lived
+    /// for [`ends::ATTEMPT_SPACING`].
     reopened_expired: bool,
     /// Time at which the last attempt began, or was queued for its turn.
     last_attempt_at: Option<Instant>,
@@ -196,25 +196,25 @@ impl Lifecycle {
         match event {
             Event::Io(epoch, _) if epoch != self.epoch => (self, None),
             Event::Io(_, SessionReport::Begun) => self.attempt_begun(now),
-            Event::Io(_, SessionReport::AtWork(at)) => self.at_work(at),
-            Event::Io(_, SessionReport::Opened) => self.opened(now),
-            Event::Io(_, SessionReport::MessageReceived(at)) => self.message_received(at),
+            Event::Io(_, SessionReport::AtWork(time)) => self.handle_work(time),
+            Event::Io(_, SessionReport::Opened) => self.handle_open(now),
+            Event::Io(_, SessionReport::MessageReceived(time)) => self.handle_message(time),
             Event::Io(_, SessionReport::Failed(calls, fault)) => {
-                self.failed(calls, fault, now, policy)
+                self.handle_failed_calls(calls, fault, now, policy)
             }
             Event::Io(_, SessionReport::FailedInRow(calls)) => self.failed_in_row(calls, now),
-            Event::Io(_, SessionReport::Stalled(calls)) => self.stalled(calls, now),
+            Event::Io(_, SessionReport::Stalled(calls)) => self.handle_stall(calls, now),
             Event::Io(_, SessionReport::Doubted) => self.doubted(now),
-            Event::Io(_, SessionReport::Probe(outcome)) => self.probed(outcome, now, policy),
-            Event::Io(_, SessionReport::Ended(loss)) => self.ended(loss, now, policy),
+            Event::Io(_, SessionReport::Probe(outcome)) => self.handle_probe(outcome, now, policy),
+            Event::Io(_, SessionReport::Ended(loss)) => self.handle_end(loss, now, policy),
             Event::Io(_, SessionReport::Poisoned(loss, crashes)) => {
-                self.poisoned(loss, crashes, now, policy)
+                self.handle_poisoned_crash(loss, crashes, now, policy)
             }
             Event::Start => self.start(now, policy),
             Event::Stop => self.stop(now, policy),
             Event::Reconnect => self.reconnect(now, policy),
             Event::CallWaiting => self.call_waiting(now, policy),
-            Event::Resumed => self.resumed(now),
+            Event::Resumed => self.handle_resume(now),
             Event::Tick => self.tick(now, policy),
         }
     }
@@ -240,7 +240,7 @@ impl Lifecycle {
         }
     }
 
-    /// Time by which the driver may step later than the deadline, so that it wakes once for many
+    /// Tolerated delay of the driver's step after the deadline, so that one wake-up serves many
     /// sessions.
     pub fn leeway(&self, policy: &Policy) -> Duration {
         match &self.phase {
@@ -274,8 +274,8 @@ impl Lifecycle {
         )
     }
 
-    /// Forgets all losses, because a person asked for a session.
-    fn forgiven(self) -> Self {
+    /// Forgets all losses, because a person requested a session.
+    fn forgive_losses(self) -> Self {
         Self {
             losses: 0,
             crashes: 0,
@@ -286,10 +286,10 @@ impl Lifecycle {
     }
 
     /// Forgets everything, because the operator starts the server.
-    fn fresh(self) -> Self {
+    fn reset(self) -> Self {
         Self {
             was_up: false,
-            ..self.forgiven()
+            ..self.forgive_losses()
         }
     }
 
@@ -307,8 +307,8 @@ impl Lifecycle {
 
     /// The number of the next or current attempt, counted since the last success.
     fn attempt(&self) -> u32 {
-        let counted = self.losses.saturating_add(self.crashes);
-        counted.max(u32::from(self.last_loss.is_some()))
+        let total_losses = self.losses.saturating_add(self.crashes);
+        total_losses.max(u32::from(self.last_loss.is_some()))
     }
 
     /// The seed of this epoch's jitter.
@@ -323,11 +323,11 @@ impl Lifecycle {
                 last_work_at,
                 planned,
             } => {
-                let this = Self {
+                let next_life = Self {
                     last_attempt_at: Some(now),
                     ..self
                 };
-                this.to(Phase::Connecting {
+                next_life.to(Phase::Connecting {
                     since: Some(now),
                     last_work_at,
                     planned,
@@ -341,24 +341,24 @@ impl Lifecycle {
         }
     }
 
-    /// The time limit of a start counts silence, not work.
-    fn at_work(mut self, at: Instant) -> Step {
+    /// Extends the time limit of a start, which counts only time without work.
+    fn handle_work(mut self, time: Instant) -> Step {
         if let Phase::Connecting { last_work_at, .. } = &mut self.phase {
-            *last_work_at = (*last_work_at).max(Some(at));
+            *last_work_at = (*last_work_at).max(Some(time));
         }
         (self, None)
     }
 
-    fn opened(self, now: Instant) -> Step {
+    fn handle_open(self, now: Instant) -> Step {
         match self.phase {
             Phase::Connecting { planned, .. } => {
                 let tally = Tally::new(now);
-                let this = Self {
+                let next_life = Self {
                     was_up: true,
                     last_loss: None,
                     ..self
                 };
-                this.to(Phase::Up {
+                next_life.to(Phase::Up {
                     since: now,
                     tally,
                     planned,
@@ -372,12 +372,12 @@ impl Lifecycle {
 
     fn start(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Down(_) => self.fresh().open(None, now),
-            Phase::Waiting { .. } => self.forgiven().open(None, now),
+            Phase::Down(_) => self.reset().open(None, now),
+            Phase::Waiting { .. } => self.forgive_losses().open(None, now),
             Phase::Closing { kill_at, ref then } => {
-                let stopped = *then == Then::Stay;
-                let this = if stopped { self.fresh() } else { self };
-                this.to(Phase::Closing {
+                let is_stopped = *then == Then::Stay;
+                let next_life = if is_stopped { self.reset() } else { self };
+                next_life.to(Phase::Closing {
                     kill_at,
                     then: Then::Reopen,
                 })
@@ -400,7 +400,8 @@ impl Lifecycle {
     fn reconnect(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
             Phase::Up { .. } => self.close(Then::Reopen, now, policy),
-            // The attempt under way is new enough. From now on it counts as requested by a person.
+            // The attempt under way is recent enough. From now on it counts as requested by a
+            // person.
             Phase::Connecting {
                 since,
                 last_work_at,
@@ -411,11 +412,11 @@ impl Lifecycle {
                     last_work_at,
                     planned: None,
                 };
-                let this = Self {
+                let next_life = Self {
                     phase,
-                    ..self.forgiven()
+                    ..self.forgive_losses()
                 };
-                this.tick(now, policy)
+                next_life.tick(now, policy)
             }
             Phase::Down(_) | Phase::Closing { .. } | Phase::Waiting { .. } => {
                 self.start(now, policy)
@@ -424,8 +425,8 @@ impl Lifecycle {
     }
 
     fn call_waiting(mut self, now: Instant, policy: &Policy) -> Step {
-        let refused = self.calls_from(policy).is_some_and(|from| now < from);
-        if refused || !self.opens_on_call(policy) {
+        let is_refused = self.calls_from(policy).is_some_and(|from| now < from);
+        if is_refused || !self.opens_on_call(policy) {
             return (self, None);
         }
         match &mut self.phase {
@@ -454,14 +455,14 @@ impl Lifecycle {
         }
     }
 
-    /// True if a call starts an attempt. A call never does so from `failed`, nor after a loss that
-    /// no retry can cure.
+    /// True if a call starts an attempt. No call starts one from `failed`, or after a loss that no
+    /// retry can cure.
     fn opens_on_call(&self, policy: &Policy) -> bool {
         let on_call = policy.reconnect.on_call;
         match &self.phase {
             Phase::Waiting { .. } => on_call,
             Phase::Down(DownReason::Lost(loss)) => {
-                on_call && policy.reconnect.mode == ReconnectMode::Manual && loss.retried()
+                on_call && policy.reconnect.mode == ReconnectMode::Manual && loss.is_retried()
             }
             Phase::Down(DownReason::Stopped | DownReason::Refused(_) | DownReason::Failed(_))
             | Phase::Connecting { .. }
@@ -470,9 +471,9 @@ impl Lifecycle {
         }
     }
 
-    /// While the machine slept, the cause of the last loss may have passed, and connections may
-    /// have died.
-    fn resumed(self, now: Instant) -> Step {
+    /// Handles the wake-up of the machine. During the sleep, the cause of the last loss may have
+    /// passed, and connections may have died.
+    fn handle_resume(self, now: Instant) -> Step {
         match self.phase {
             Phase::Waiting { .. } => self.open(None, now),
             Phase::Up { .. } => self.doubted(now),
@@ -491,11 +492,11 @@ impl Lifecycle {
                 last_work_at,
                 planned,
             } => {
-                let longest = policy.longest_start();
-                let is_longest = since.is_some_and(|since| now >= since + longest);
+                let max_duration = policy.longest_start();
+                let is_longest = since.is_some_and(|since| now >= since + max_duration);
                 let loss = match last_work_at {
                     None => Loss::ConnectTimeout(policy.connect_timeout),
-                    Some(_) if is_longest => Loss::ConnectTimeout(longest),
+                    Some(_) if is_longest => Loss::ConnectTimeout(max_duration),
                     Some(_) => Loss::SilentStart(policy.connect_timeout),
                 };
                 let planned = *planned;

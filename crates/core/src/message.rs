@@ -1,10 +1,10 @@
-//! The JSON-RPC envelope. It is read without parsing the rest and changed by splices, so that all
-//! other bytes stay as they came.
+//! The JSON-RPC envelope. Mainstay reads it without parsing the rest, and changes it by splices, so
+//! that all other bytes stay unchanged.
 //!
 //! A [`peek`] finds the spans of a message's members. It parses nothing inside `params`, `result`
-//! or `error`; a later peek of the same kind may look there. To change a message, [`splice`]
-//! replaces spans of its text. So the order of keys, the spelling of numbers and unknown members
-//! survive (invariant 5).
+//! or `error`. A later peek of the same kind may parse these. [`splice`] replaces spans of a
+//! message's text. So the order of keys, the spelling of numbers and unknown members survive
+//! (invariant 5).
 
 mod address;
 mod envelope;
@@ -31,23 +31,24 @@ pub use self::{
     },
 };
 
-/// The byte range of a JSON value in its message. It is half the size of a range of `usize`,
-/// because every message carries a dozen.
+/// The byte range of a JSON value in its message. A `Span` is half the size of a range of `usize`,
+/// because every message carries a dozen spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     start: u32,
     end: u32,
 }
 
-/// The longest text that a [`Span`] can address.
+/// Maximum length of a text that a [`Span`] can address.
 const MAX_TEXT: usize = u32::MAX as usize;
 
 impl Span {
     fn new(start: usize, end: usize) -> Self {
-        let short = |at| u32::try_from(at).expect("a text that is read has MAX_TEXT bytes at most");
+        let narrow =
+            |offset| u32::try_from(offset).expect("a text that is read has MAX_TEXT bytes at most");
         Self {
-            start: short(start),
-            end: short(end),
+            start: narrow(start),
+            end: narrow(end),
         }
     }
 

@@ -5,17 +5,17 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// The sender of a request, by the token that proves it. A session, a suspended call or a task
-/// belongs only to the principal that began it. A clone needs no allocation. Claims of the client
-/// about itself are no part of the principal, and no two principals are equal by chance.
+/// The sender of a request, proved by a token. A session, a suspended call or a task belongs only
+/// to the principal that began it. A clone needs no allocation. Claims of the client about itself
+/// are no part of the principal, and no two principals are equal by chance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Principal {
     /// No token was required or presented: a program on this machine, or the client on stdio. All
-    /// of these are one principal.
+    /// such senders are one principal.
     #[default]
     Anonymous,
-    /// The bearer of a client token, with the name that the operator gave the token. It may use
-    /// only the MCP paths.
+    /// The bearer of a client token, with the name that the operator gave the token. A client may
+    /// use only the MCP paths.
     Client(ClientName),
     /// The bearer of the control token, or a signed-in browser session.
     Operator,
@@ -41,7 +41,7 @@ pub struct ClientName(Arc<str>);
 #[error("{0:?} is not a client's name; it has 1 to {MAX_NAME} letters, digits, '.', '_' and '-'")]
 pub struct InvalidClientName(String);
 
-/// Largest length of a name. A column of a table shows it in full.
+/// Maximum length of a name. The column of a table shows the full name.
 const MAX_NAME: usize = 64;
 
 impl ClientName {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_taken_for_somebody_else() {
+    fn principals_have_distinct_texts() {
         for name in ["a", "laptop", "ci-2.example_x", &"n".repeat(64)] {
             let client = Principal::Client(ClientName::new(name).expect(name));
             assert_eq!(client.to_string(), format!("client:{name}"));

@@ -44,11 +44,11 @@ pub fn program_name(command: &str) -> &str {
 }
 
 fn stem(name: &str) -> &str {
-    let stem = name.rsplit_once('.').filter(|(_, ending)| {
-        let endings = ["exe", "cmd", "bat"];
-        endings
+    let stem = name.rsplit_once('.').filter(|(_, extension)| {
+        let extensions = ["exe", "cmd", "bat"];
+        extensions
             .iter()
-            .any(|known_ending| ending.eq_ignore_ascii_case(known_ending))
+            .any(|known_extension| extension.eq_ignore_ascii_case(known_extension))
     });
     stem.map_or(name, |(stem, _)| stem)
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_brought_by_its_package() {
+    fn a_program_is_installed_by_its_package() {
         for (package, programs) in [
             ("Node.js", "node npm npx npx.cmd NPX.EXE"),
             ("uv", "uv uvx uvx.exe"),
@@ -77,8 +77,8 @@ mod tests {
             (".NET", "dotnet dnx"),
         ] {
             for program in programs.split(' ') {
-                let found = package_for(program).map(|package| package.name);
-                assert_eq!(found, Some(package), "{program}");
+                let package_name = package_for(program).map(|package| package.name);
+                assert_eq!(package_name, Some(package), "{program}");
             }
         }
         for program in ["my-server", "nodejs.org", "npx.sh", ""] {

@@ -1,9 +1,9 @@
-//! Proxies that the environment names. Mainstay uses no proxy. If a server cannot be reached, it
+//! Proxies in the environment. Mainstay uses no proxy. If a server cannot be reached, the error
 //! mentions a configured proxy as a possible reason.
 
 use std::net::IpAddr;
 
-/// Variables that name a proxy for each scheme, in the order in which most programs read them.
+/// Variables that set a proxy for each scheme, in the usual order of precedence.
 const FOR_HTTPS: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 const FOR_HTTP: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
@@ -40,7 +40,7 @@ impl<'p> Place<'p> {
 }
 
 /// The environment variable by which programs with proxy support would use a proxy for this place.
-/// `NO_PROXY` and this machine are exceptions.
+/// `None` for this machine, and for the exceptions in `NO_PROXY`.
 pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     let variables = if place.is_encrypted {
         FOR_HTTPS
@@ -48,13 +48,13 @@ pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Op
         FOR_HTTP
     };
     let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-    let named = variables.into_iter().find(|name| value(name).is_some())?;
+    let variable_name = variables.into_iter().find(|name| value(name).is_some())?;
     let host = Host::parse(place.host);
     let exceptions = EXCEPTIONS.into_iter().find_map(value).unwrap_or_default();
     let is_excepted = exceptions
         .split([',', ' ', '\t'])
         .any(|entry| host.is_excepted(entry, place.port));
-    (!host.is_here() && !is_excepted).then_some(named)
+    (!host.is_here() && !is_excepted).then_some(variable_name)
 }
 
 /// The message about a proxy variable that Mainstay ignores.
@@ -97,8 +97,8 @@ impl Host {
         }
         let entry = match entry.rsplit_once(':') {
             // An IPv6 address without brackets has colons, but no port.
-            Some((host, of_entry)) if !host.contains(':') || host.ends_with(']') => {
-                if of_entry.parse() != Ok(port) {
+            Some((host, entry_port)) if !host.contains(':') || host.ends_with(']') => {
+                if entry_port.parse() != Ok(port) {
                     return false;
                 }
                 host
@@ -111,9 +111,10 @@ impl Host {
             Self::Name(name) => {
                 let entry = entry.strip_prefix('*').unwrap_or(entry);
                 let domain = entry.trim_matches('.').to_ascii_lowercase();
-                let below = name.strip_suffix(domain.as_str());
+                let subdomain = name.strip_suffix(domain.as_str());
                 !domain.is_empty()
-                    && below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
+                    && subdomain
+                        .is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))
             }
         }
     }
@@ -128,15 +129,15 @@ fn is_within(address: IpAddr, entry: &str) -> bool {
     let (Ok(network), Some(bits)) = (network.parse(), bits) else {
         return false;
     };
-    let is_same = |differing: u128, width: u32| {
+    let is_same = |difference: u128, width: u32| {
         let host_bits = width.saturating_sub(bits);
-        differing.checked_shr(host_bits).unwrap_or(0) == 0
+        difference.checked_shr(host_bits).unwrap_or(0) == 0
     };
     match (address, network) {
-        (IpAddr::V4(one), IpAddr::V4(other)) => {
-            is_same(u128::from(one.to_bits() ^ other.to_bits()), 32)
+        (IpAddr::V4(left), IpAddr::V4(right)) => {
+            is_same(u128::from(left.to_bits() ^ right.to_bits()), 32)
         }
-        (IpAddr::V6(one), IpAddr::V6(other)) => is_same(one.to_bits() ^ other.to_bits(), 128),
+        (IpAddr::V6(left), IpAddr::V6(right)) => is_same(left.to_bits() ^ right.to_bits(), 128),
         (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
     }
 }
@@ -148,8 +149,8 @@ mod tests {
     fn unused_variable(url: &str, variables: &[(&str, &str)]) -> Option<&'static str> {
         let place = Place::from_url(url).expect("a URL");
         unused(place, |name| {
-            let found = variables.iter().find(|(key, _)| *key == name);
-            found.map(|(_, value)| (*value).to_owned())
+            let value = variables.iter().find(|(key, _)| *key == name);
+            value.map(|(_, value)| (*value).to_owned())
         })
     }
 
@@ -175,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_named_for_the_scheme_that_it_is_for() {
+    fn a_proxy_applies_to_its_scheme() {
         let https = ("HTTPS_PROXY", "http://proxy.corp:3128");
-        let all = ("all_proxy", "socks5://proxy.corp");
+        let all_proxy = ("all_proxy", "socks5://proxy.corp");
         for (url, variables, expected) in [
             ("https://api.example", &[https][..], Some("HTTPS_PROXY")),
             ("http://api.example", &[https], None),
-            ("http://api.example", &[https, all], Some("all_proxy")),
+            ("http://api.example", &[https, all_proxy], Some("all_proxy")),
             ("https://api.example", &[("https_proxy", " ")], None),
             ("https://api.example", &[], None),
             // No proxy is used for this machine.
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_are_excepted_need_no_proxy() {
+    fn excepted_places_need_no_proxy() {
         for (url, exceptions, is_excepted) in [
             ("https://api.corp", "*", true),
             ("https://api.corp", "other, .corp", true),

@@ -63,8 +63,8 @@ words! {
         Rest = "rest",
         Cli = "cli",
         Bridge = "bridge",
-        /// One of Mainstay's own tools. Only records of earlier versions have it; now they have the
-        /// door of the client.
+        /// One of Mainstay's own tools. Only records of earlier versions have this door. Later
+        /// records have the door of the client.
         Own = "own",
     }
 }
@@ -136,7 +136,7 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// Removes secrets. `None` if there were none.
+    /// Removes secrets. `None` without any.
     pub fn redacted(&self, redactor: &Redactor) -> Option<Self> {
         let name = redactor.redact(&self.name, None);
         let version = redactor.redact(&self.version, None);
@@ -172,7 +172,7 @@ impl Target {
     }
 }
 
-/// The number of a record. It grows with time and is never used twice in one journal.
+/// The number of a record. Numbers grow with time and are never used twice in one journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId(pub i64);
 
@@ -196,10 +196,9 @@ pub struct Record {
     pub id: RecordId,
     pub origin: CallOrigin,
     pub target: Target,
-    /// Number of attempts. A call is retried only if it was not sent, or if it only reads.
+    /// Number of attempts. A call is retried only if it was not sent or only reads.
     pub attempts: u32,
-    /// The attempts before the last one. Records from before version 4 of the journal's tables have
-    /// none.
+    /// The attempts before the last one. Records of journals before version 4 have none.
     pub earlier: Vec<CallAttempt>,
     pub arguments: Option<Payload>,
     /// The stored arguments. Long arguments are stored as an object instead and are found by their
@@ -210,7 +209,7 @@ pub struct Record {
     pub started_at: SystemTime,
     /// Time that the call waited for the server. All durations have a precision of a microsecond.
     pub queue: Duration,
-    /// Time that the server took.
+    /// Time that the server needed.
     pub upstream: Duration,
     /// Time from the arrival of the call to its end. `None` while it is open.
     pub duration: Option<Duration>,
@@ -234,7 +233,7 @@ pub struct Payload {
 pub struct CallAttempt {
     /// Time from the arrival of the call to the end of the attempt.
     pub ended: Duration,
-    /// The progress of the attempt. It is `Sent` only if the call may run twice.
+    /// The progress of the attempt. `Sent` only if the call may run twice.
     pub state: State,
     pub error: RecordError,
 }
@@ -253,7 +252,7 @@ pub struct RecordError {
 pub struct TraceId(pub [u8; 16]);
 
 impl TraceId {
-    /// Reads `_meta.traceparent`: `00-TRACE-SPAN-FLAGS`. Later versions may add fields after these.
+    /// Reads `_meta.traceparent`: `00-TRACE-SPAN-FLAGS`. Later versions may append fields.
     pub fn from_traceparent(text: &str) -> Option<Self> {
         let mut fields = text.split('-');
         let version = fields.next().filter(|version| version.len() == 2)?;
@@ -320,7 +319,7 @@ impl Serialize for Cid {
     }
 }
 
-/// The reason that a text identifies no object of Mainstay.
+/// The error of a text that identifies no object of Mainstay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCid {
     #[error("not a CID")]
@@ -335,9 +334,9 @@ impl FromStr for Cid {
     /// Reads a CID in any base.
     fn from_str(text: &str) -> Result<Self, InvalidCid> {
         let cid = CidGeneric::<64>::try_from(text).map_err(|_| InvalidCid::Malformed)?;
-        let ours = cid.version() == Version::V1 && cid.codec() == RAW;
+        let is_ours = cid.version() == Version::V1 && cid.codec() == RAW;
         let hash = cid.hash();
-        if !ours || hash.code() != SHA2_256 {
+        if !is_ours || hash.code() != SHA2_256 {
             return Err(InvalidCid::Foreign);
         }
         let digest = hash.digest().try_into().map_err(|_| InvalidCid::Foreign)?;
@@ -351,10 +350,10 @@ mod tests {
 
     use super::*;
 
-    /// IPFS tools make the same identifiers for the same bytes (`ipfs add --cid-version 1
+    /// IPFS tools compute the same identifiers for the same bytes (`ipfs add --cid-version 1
     /// --raw-leaves`).
     #[test]
-    fn cids_are_those_of_other_tools() {
+    fn cids_equal_those_of_other_tools() {
         for (content, expected) in [
             (
                 "",
@@ -372,18 +371,19 @@ mod tests {
     }
 
     #[test]
-    fn other_cids_are_told_from_no_cids() {
+    fn other_cids_differ_from_invalid_texts() {
         let dag = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi";
         assert_eq!(dag.parse::<Cid>(), Err(InvalidCid::Foreign));
         assert_eq!("hello".parse::<Cid>(), Err(InvalidCid::Malformed));
         assert_eq!("".parse::<Cid>(), Err(InvalidCid::Malformed));
-        let same = CidGeneric::<64>::try_from(Cid::for_content(b"x").to_string()).expect("a CID");
-        let base58 = same.to_string_of_base(Base::Base58Btc).expect("base58");
+        let same_cid =
+            CidGeneric::<64>::try_from(Cid::for_content(b"x").to_string()).expect("a CID");
+        let base58 = same_cid.to_string_of_base(Base::Base58Btc).expect("base58");
         assert_eq!(base58.parse(), Ok(Cid::for_content(b"x")));
     }
 
     #[test]
-    fn words_and_numbers_lead_back() {
+    fn words_and_numbers_are_read_back() {
         for status in Status::ALL {
             assert_eq!(Status::from_code(status.code()), Some(*status));
             assert_eq!(Status::parse(status.as_str()), Some(*status));

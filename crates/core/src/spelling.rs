@@ -1,9 +1,9 @@
-//! Finds the most similar name for a misspelt one.
+//! Finds the most similar name to a misspelt one.
 
-/// The name in `names` that is most similar to `key`. `None` if more than a third of the name
-/// differs. Case, `_` and `-` do not count.
+/// The name in `names` that is most similar to `key`. `None` if they differ in more than a third of
+/// the name. Case, `_` and `-` do not count.
 pub fn nearest<'k>(key: &str, names: &[&'k str]) -> Option<&'k str> {
-    // The time is proportional to the product of the lengths, and no misspelt key is that long.
+    // The time is proportional to the product of the lengths, and no misspelt key is longer.
     if key.len() > 64 {
         return None;
     }
@@ -23,9 +23,9 @@ fn distance(left: &str, right: &str) -> usize {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, b) in right.bytes().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
+            let replacement_cost = diagonal + usize::from(a != b);
             diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+            row[j + 1] = replacement_cost.min(diagonal + 1).min(row[j] + 1);
         }
     }
     row[right.len()]

@@ -5,32 +5,32 @@ use std::time::{Duration, Instant};
 
 use crate::health::BUSY_SHARE;
 
-/// A start hangs after this time without CPU time, I/O or output. Its slot is then free for another
-/// start.
+/// Time without CPU time, I/O or output after which a start hangs. Its slot is then free for
+/// another start.
 pub const HANG_AFTER: Duration = Duration::from_secs(2);
 
-/// After this time a start no longer occupies a slot, whatever it does, so that a process that
-/// computes forever does not block the others. Few starts take so long, even if several share a
+/// Time after which a start no longer occupies a slot, even if it works, so that a process that
+/// computes forever does not block other starts. Few starts take so long, even if several share a
 /// processor.
 pub const LASTS_AFTER: Duration = Duration::from_secs(20);
 
-/// A start occupies a processor if its CPU time reaches this fraction of the time between two looks.
+/// Fraction of the time between two looks. A start with this much CPU time occupies a processor.
 const COMPUTING_SHARE: f64 = 0.25;
 
-/// Number of bytes read and written since the last sign of work that count as a sign of work.
-/// Mainstay itself writes less to a process before its handshake.
+/// Number of bytes read and written that count as a sign of work. Mainstay itself writes less to a
+/// process before its handshake.
 const LEAST_IO: u64 = 4096;
 
-/// The pause before the first look at a start. Most servers are connected earlier. Each further
-/// pause is twice as long, up to the longest.
+/// The pause before the first look at a start. Most servers connect earlier. Each further pause
+/// doubles, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The pause before the next look at a start that hangs.
 const PAUSE_AT_HANG: Duration = Duration::from_secs(1);
 
-/// Largest number of simultaneous starts for each processor, however little they compute, because
-/// each start is a process.
+/// Maximum number of simultaneous starts for each processor, even of starts that do not compute,
+/// because each start is a process.
 const MOST_PER_CORE: usize = 32;
 
 /// The process tree of a start at one moment.
@@ -56,13 +56,13 @@ pub struct StartSample {
 /// The load of a start on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// It occupies a processor, or that is unknown.
+    /// The start occupies a processor, or its load is unknown.
     Computes,
-    /// It waits for something, such as the network.
+    /// The start waits, for example for the network.
     Waits,
-    /// It has done nothing for [`HANG_AFTER`].
+    /// The start has done nothing for [`HANG_AFTER`].
     Hangs,
-    /// It is at work, and has taken longer than [`LASTS_AFTER`].
+    /// The start works, and has taken longer than [`LASTS_AFTER`].
     Lasts,
 }
 
@@ -81,24 +81,24 @@ pub struct Watch {
     last_look_at: Instant,
     pause: Duration,
     longest_pause: Duration,
-    last: StartSample,
+    last_sample: StartSample,
     /// Time of the last sign of work, and the I/O at that time.
     last_work_at: Instant,
     io: u64,
 }
 
 impl Watch {
-    /// Begins at the start of the process. The start will be ended after `silence` without a sign
-    /// of work.
+    /// Observes a start from now on. The start will be ended after `silence` without a sign of
+    /// work.
     pub fn new(silence: Duration, now: Instant) -> Self {
-        // Look several times within `silence`, so that no sign of work is missed.
+        // Several looks within `silence` ensure that no sign of work is missed.
         let longest_pause = (silence / 4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         Self {
             begun_at: now,
             last_look_at: now,
             pause: FIRST_PAUSE,
             longest_pause,
-            last: StartSample {
+            last_sample: StartSample {
                 tree: Some(Tree::default()),
                 stderr_bytes: 0,
             },
@@ -113,28 +113,29 @@ impl Watch {
     }
 
     /// Evaluates a new observation.
-    pub fn look(&mut self, sight: StartSample, now: Instant) -> StartFinding {
-        let before = std::mem::replace(&mut self.last, sight);
+    pub fn look(&mut self, sample: StartSample, now: Instant) -> StartFinding {
+        let last_sample = std::mem::replace(&mut self.last_sample, sample);
         let time = now.saturating_duration_since(self.last_look_at);
         self.last_look_at = now;
-        let (mut computes, mut worked) = (true, sight.stderr_bytes != before.stderr_bytes);
-        match (before.tree, sight.tree) {
-            (Some(before), Some(tree)) => {
+        let (mut computes, mut has_worked) =
+            (true, sample.stderr_bytes != last_sample.stderr_bytes);
+        match (last_sample.tree, sample.tree) {
+            (Some(last_sample), Some(tree)) => {
                 // The CPU time falls when a process of the tree ends.
-                let cpu = tree.cpu.abs_diff(before.cpu);
+                let cpu = tree.cpu.abs_diff(last_sample.cpu);
                 computes = tree.is_runnable || cpu >= time.mul_f64(COMPUTING_SHARE);
                 // A process that waits for a processor is runnable at every look. A process that
-                // wakes up now and then is not.
-                worked |= tree.is_runnable && before.is_runnable;
-                worked |= !cpu.is_zero() && cpu >= time.mul_f64(BUSY_SHARE);
-                worked |= tree.io.abs_diff(self.io) >= LEAST_IO;
+                // wakes up briefly is not.
+                has_worked |= tree.is_runnable && last_sample.is_runnable;
+                has_worked |= !cpu.is_zero() && cpu >= time.mul_f64(BUSY_SHARE);
+                has_worked |= tree.io.abs_diff(self.io) >= LEAST_IO;
             }
-            (None, Some(_)) => worked = true,
+            (None, Some(_)) => has_worked = true,
             (_, None) => {}
         }
-        if worked {
+        if has_worked {
             self.last_work_at = now;
-            self.io = sight.tree.map_or(self.io, |tree| tree.io);
+            self.io = sample.tree.map_or(self.io, |tree| tree.io);
         }
         let is_hanging = now.saturating_duration_since(self.last_work_at) >= HANG_AFTER;
         self.pause = if is_hanging {
@@ -149,7 +150,10 @@ impl Watch {
             true => Load::Computes,
             false => Load::Waits,
         };
-        StartFinding { worked, load }
+        StartFinding {
+            worked: has_worked,
+            load,
+        }
     }
 }
 
@@ -158,7 +162,7 @@ impl Watch {
 pub enum Rank {
     /// A client or a person waits for the server.
     Requested,
-    /// The server's catalog is known from an earlier run.
+    /// An earlier run has stored the server's catalog.
     Known,
     New,
 }
@@ -166,13 +170,14 @@ pub enum Rank {
 /// The limit for simultaneous starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// A fixed number, whatever the starts do.
+    /// A fixed number of starts, regardless of their load.
     Fixed(usize),
-    /// Enough starts to keep this number of processors busy. A start that waits makes room for another.
+    /// Enough starts to keep this number of processors busy. A start that waits makes room for
+    /// another start.
     Cores(usize),
 }
 
-/// Counts the current starts, and decides if there is room for more.
+/// Counts the current starts, and limits further ones.
 #[derive(Debug)]
 pub struct Slots {
     limit: Limit,
@@ -189,15 +194,15 @@ impl Slots {
         }
     }
 
-    /// True if another start of this rank may begin. If a client or person waits for the server,
-    /// the limit is one higher.
+    /// True if another start of this rank may begin. The limit is one higher if a client or person
+    /// waits for the server.
     pub fn has_room(&self, rank: Rank) -> bool {
-        let all = self.computing + self.waiting;
+        let total = self.computing + self.waiting;
         match self.limit {
-            Limit::Fixed(most) => all < most,
+            Limit::Fixed(limit) => total < limit,
             Limit::Cores(cores) => {
-                let more = usize::from(rank == Rank::Requested);
-                self.computing < cores + more && all < cores * MOST_PER_CORE + more
+                let extra_slot = usize::from(rank == Rank::Requested);
+                self.computing < cores + extra_slot && total < cores * MOST_PER_CORE + extra_slot
             }
         }
     }
@@ -232,34 +237,34 @@ mod tests {
 
     const SILENCE: Duration = Duration::from_secs(30);
 
-    /// A start with its own clock, which moves only when the test says so.
+    /// A start with its own clock, which only the test advances.
     struct Course {
         watch: Watch,
         now: Instant,
-        sight: StartSample,
+        sample: StartSample,
     }
 
     impl Course {
         fn new() -> Self {
             let now = Instant::now();
-            let sight = StartSample {
+            let sample = StartSample {
                 tree: Some(Tree::default()),
                 stderr_bytes: 0,
             };
             Self {
                 watch: Watch::new(SILENCE, now),
                 now,
-                sight,
+                sample,
             }
         }
 
         fn tree(&mut self) -> &mut Tree {
-            self.sight.tree.get_or_insert_default()
+            self.sample.tree.get_or_insert_default()
         }
 
         fn look(&mut self) -> StartFinding {
             self.now = self.watch.due();
-            self.watch.look(self.sight, self.now)
+            self.watch.look(self.sample, self.now)
         }
 
         /// The findings of all looks within `time`. `act` changes the observation before each look.
@@ -269,13 +274,13 @@ mod tests {
             mut act: impl FnMut(&mut Self, Duration),
         ) -> Vec<StartFinding> {
             let end = self.now + time;
-            let mut found = Vec::new();
+            let mut findings = Vec::new();
             while self.watch.due() <= end {
                 let pause = self.watch.due() - self.now;
                 act(self, pause);
-                found.push(self.look());
+                findings.push(self.look());
             }
-            found
+            findings
         }
     }
 
@@ -285,7 +290,7 @@ mod tests {
     const ALMOST: Duration = Duration::from_millis(1950);
 
     #[test]
-    fn work_of_any_kind_is_work() {
+    fn every_kind_of_activity_counts_as_work() {
         type Act = fn(&mut Course, Duration);
         let acts: [(&str, Act, Load); 5] = [
             (
@@ -312,101 +317,109 @@ mod tests {
             ),
             (
                 "says something",
-                |course, _| course.sight.stderr_bytes += 1,
+                |course, _| course.sample.stderr_bytes += 1,
                 Load::Waits,
             ),
         ];
         for (activity, act, load) in acts {
             let mut course = Course::new();
-            let found = course.during(MINUTE, act);
+            let findings = course.during(MINUTE, act);
             // The first look cannot show that a process waits for a processor.
-            let at_work = found[1..].iter().all(|finding| finding.worked);
-            assert!(at_work, "{activity}: {found:?}");
-            let short = found.iter().take_while(|finding| finding.load == load);
-            let short = short.count();
-            assert!((40..=50).contains(&short), "{activity}: {found:?}");
-            let lasts = found[short..]
+            let at_work = findings[1..].iter().all(|finding| finding.worked);
+            assert!(at_work, "{activity}: {findings:?}");
+            let quiet_looks = findings.iter().take_while(|finding| finding.load == load);
+            let quiet_looks = quiet_looks.count();
+            assert!((40..=50).contains(&quiet_looks), "{activity}: {findings:?}");
+            let lasts = findings[quiet_looks..]
                 .iter()
                 .all(|finding| finding.load == Load::Lasts);
-            assert!(lasts && found.len() > 100, "{activity}: {found:?}");
+            assert!(lasts && findings.len() > 100, "{activity}: {findings:?}");
         }
     }
 
     #[test]
     fn a_start_that_does_nothing_hangs_after_two_seconds() {
         let mut course = Course::new();
-        // The cost of reading Mainstay's requests, and a process that wakes up now and then.
+        // The I/O of Mainstay's requests, and a process that wakes up now and then.
         course.tree().io += 500;
-        let found = course.during(ALMOST, |_, _| {});
+        let findings = course.during(ALMOST, |_, _| {});
         let waits = StartFinding {
             worked: false,
             load: Load::Waits,
         };
-        assert!(found.iter().all(|finding| *finding == waits), "{found:?}");
+        assert!(
+            findings.iter().all(|finding| *finding == waits),
+            "{findings:?}"
+        );
         let mut looks = 0;
-        let found = course.during(MINUTE, |course, time| {
+        let findings = course.during(MINUTE, |course, time| {
             looks += 1;
             let tree = course.tree();
             tree.is_runnable = looks % 3 == 0;
             tree.cpu += time / 50;
         });
-        // One look may come before the two seconds are over.
+        // One look may precede the end of the two seconds.
         let hangs = StartFinding {
             worked: false,
             load: Load::Hangs,
         };
         assert!(
-            found[1..].iter().all(|finding| *finding == hangs),
-            "{found:?}"
+            findings[1..].iter().all(|finding| *finding == hangs),
+            "{findings:?}"
         );
-        // It may have waited for something after all.
+        // The process may have waited for a resource.
         course.tree().cpu += MINUTE;
-        let works = StartFinding {
+        let working = StartFinding {
             worked: true,
             load: Load::Lasts,
         };
-        assert_eq!(course.look(), works);
+        assert_eq!(course.look(), working);
     }
 
     /// A slow download also counts as work.
     #[test]
     fn slow_output_adds_up() {
         let mut course = Course::new();
-        let found = course.during(MINUTE, |course, _| course.tree().io += 512);
-        let signs = found.iter().filter(|finding| finding.worked).count();
-        assert!(signs >= 10, "{found:?}");
+        let findings = course.during(MINUTE, |course, _| course.tree().io += 512);
+        let signs = findings.iter().filter(|finding| finding.worked).count();
+        assert!(signs >= 10, "{findings:?}");
     }
 
     /// If processes cannot be observed, only output counts as a sign of work.
     #[test]
-    fn without_a_look_a_start_computes_until_it_is_silent() {
+    fn an_unobservable_start_computes_until_it_is_silent() {
         let mut course = Course::new();
-        course.sight.tree = None;
-        let found = course.during(ALMOST, |_, _| {});
+        course.sample.tree = None;
+        let findings = course.during(ALMOST, |_, _| {});
         assert!(
-            found.iter().all(|finding| finding.load == Load::Computes),
-            "{found:?}"
+            findings
+                .iter()
+                .all(|finding| finding.load == Load::Computes),
+            "{findings:?}"
         );
-        let found = course.during(HANG_AFTER, |_, _| {});
-        assert_eq!(found.last().map(|finding| finding.load), Some(Load::Hangs));
-        let found = course.during(LASTS_AFTER / 2, |course, _| course.sight.stderr_bytes += 1);
+        let findings = course.during(HANG_AFTER, |_, _| {});
+        assert_eq!(
+            findings.last().map(|finding| finding.load),
+            Some(Load::Hangs)
+        );
+        let findings = course.during(LASTS_AFTER / 2, |course, _| course.sample.stderr_bytes += 1);
         assert!(
-            found
+            findings
                 .iter()
                 .all(|finding| finding.worked && finding.load == Load::Computes),
-            "{found:?}"
+            "{findings:?}"
         );
     }
 
-    /// All starts are looked at equally often, and a short limit has several looks within it.
+    /// All starts get equally frequent looks, and a short time limit still gets several.
     #[test]
     fn looks_become_rarer() {
         let mut course = Course::new();
-        let found = course.during(MINUTE, |course, time| course.tree().cpu += time);
-        assert!((110..=130).contains(&found.len()), "{}", found.len());
+        let findings = course.during(MINUTE, |course, time| course.tree().cpu += time);
+        assert!((110..=130).contains(&findings.len()), "{}", findings.len());
         let mut course = Course::new();
-        let found = course.during(MINUTE, |_, _| {});
-        assert!((55..=70).contains(&found.len()), "{}", found.len());
+        let findings = course.during(MINUTE, |_, _| {});
+        assert!((55..=70).contains(&findings.len()), "{}", findings.len());
         let now = Instant::now();
         let mut watch = Watch::new(Duration::from_millis(400), now);
         for _ in 0..4 {
@@ -422,7 +435,7 @@ mod tests {
         assert!(slots.has_room(Rank::Known));
         slots.enter(Load::Computes);
         assert!(!slots.has_room(Rank::Known));
-        // One start waits, and another begins. From here on both may compute.
+        // One start ends its work, and another begins. From here on both may compute.
         slots.leave(Load::Computes);
         slots.enter(Load::Waits);
         assert!(slots.has_room(Rank::Known));
@@ -433,21 +446,21 @@ mod tests {
         assert!(!slots.has_room(Rank::Known), "two still compute");
         slots.leave(Load::Computes);
         assert!(slots.has_room(Rank::Known));
-        // There is a limit, however little they compute.
-        let more = std::iter::repeat_with(|| {
+        // The number of starts is limited, even if they do not compute.
+        let additional_starts = std::iter::repeat_with(|| {
             slots.enter(Load::Waits);
             slots.has_room(Rank::Known)
         });
         assert_eq!(
-            more.take_while(|has_room| *has_room).count(),
+            additional_starts.take_while(|has_room| *has_room).count(),
             2 * MOST_PER_CORE - 2
         );
     }
 
-    /// Two processes compute forever. A person who waits for a third server gets it at once. The
-    /// other servers start when the two have used up their time.
+    /// Two processes compute forever. A server that a person waits for starts at once. Other
+    /// servers start when the two have used up their time.
     #[test]
-    fn a_start_that_somebody_waits_for_has_one_slot_more() {
+    fn a_requested_start_has_an_extra_slot() {
         let mut slots = Slots::new(Limit::Cores(2));
         slots.enter(Load::Computes);
         slots.enter(Load::Computes);
@@ -462,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_limit_is_one() {
+    fn a_fixed_limit_ignores_the_load() {
         let mut slots = Slots::new(Limit::Fixed(2));
         slots.enter(Load::Waits);
         slots.enter(Load::Waits);

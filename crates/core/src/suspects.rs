@@ -31,8 +31,7 @@ pub const CRASHES: u32 = 3;
 /// Time for which a call is refused. A call in flight at a crash is a suspect for the same time.
 pub const REFUSED_FOR: Duration = Duration::from_mins(10);
 
-/// Largest number of suspects of one server, and of calls in flight that are examined after one
-/// crash.
+/// Maximum number of suspects of one server, and of examined calls in flight at one crash.
 pub const MAX_SUSPECTS: usize = 256;
 
 /// Identifies a call to a server.
@@ -94,7 +93,7 @@ struct Suspect {
     name: Arc<str>,
     scope: Scope,
     crashes: u32,
-    /// Number of these crashes that do not count against the server.
+    /// Number of crashes by this suspect that do not count against the server.
     excused: u32,
     standing: Standing,
 }
@@ -108,7 +107,7 @@ impl Suspects {
         self.0.is_empty()
     }
 
-    /// Time at which [`Suspects::passed`] changes something.
+    /// Time of the next change by [`Suspects::passed`].
     pub fn due(&self) -> Option<Instant> {
         self.0.iter().map(Suspect::until).min()
     }
@@ -120,81 +119,84 @@ impl Suspects {
             matches!(suspect.standing, Standing::RefusedCall(until) if now < until)
                 && suspect.covers(call, &digest)
         };
-        self.0.iter().find(refusing).map(Suspect::refused)
+        self.0.iter().find(refusing).map(Suspect::to_refused_call)
     }
 
     /// Handles a crash of the server with these calls in flight, the latest first.
     #[must_use]
     pub fn crashed(&self, in_flight: &[CallSignature<'_>], now: Instant) -> (Self, CrashVerdict) {
-        let mut next = self.passed(now).0;
-        let charged = next.charge(in_flight, now);
-        let verdict = next.judge(&charged, now);
-        next.0.sort_by_key(|suspect| {
+        let mut next_suspects = self.passed(now).0;
+        let charged_indexes = next_suspects.charge(in_flight, now);
+        let verdict = next_suspects.judge(&charged_indexes, now);
+        next_suspects.0.sort_by_key(|suspect| {
             std::cmp::Reverse((suspect.is_refused(), suspect.crashes, suspect.until()))
         });
-        next.0.truncate(MAX_SUSPECTS);
-        (next, verdict)
+        next_suspects.0.truncate(MAX_SUSPECTS);
+        (next_suspects, verdict)
     }
 
-    /// Handles an answer to a call. `None` if it changes nothing. A refused call stays refused,
+    /// Handles an answer to a call. `None` if nothing changes. A refused call stays refused,
     /// because a late answer belongs to an earlier call.
     #[must_use]
     pub fn answered(&self, call: CallSignature<'_>) -> Option<Self> {
         let digest = LazyCell::new(|| digest(call.arguments));
-        let acquitted = |suspect: &Suspect| !suspect.is_refused() && suspect.covers(call, &digest);
-        let found = self.0.iter().any(acquitted);
-        found.then(|| {
+        let is_acquitted =
+            |suspect: &Suspect| !suspect.is_refused() && suspect.covers(call, &digest);
+        let has_suspect = self.0.iter().any(is_acquitted);
+        has_suspect.then(|| {
             Self(
                 self.0
                     .iter()
-                    .filter(|suspect| !acquitted(suspect))
+                    .filter(|suspect| !is_acquitted(suspect))
                     .cloned()
                     .collect(),
             )
         })
     }
 
-    /// Removes what has expired. Returns the calls that are allowed again. They stay suspects:
+    /// Removes expired suspects. Returns the calls that are allowed again. These stay suspects:
     /// after one more crash they are refused again.
     #[must_use]
     pub fn passed(&self, now: Instant) -> (Self, Vec<RefusedCall>) {
-        let (mut next, mut allowed) = (Vec::with_capacity(self.0.len()), Vec::new());
+        let (mut next_suspects, mut allowed) = (Vec::with_capacity(self.0.len()), Vec::new());
         for suspect in &self.0 {
             match suspect.standing {
                 Standing::Suspected(until) if until <= now => {}
                 Standing::RefusedCall(until) if until <= now => {
-                    allowed.push(suspect.refused());
-                    next.push(Suspect {
+                    allowed.push(suspect.to_refused_call());
+                    next_suspects.push(Suspect {
                         standing: Standing::Suspected(now + REFUSED_FOR),
                         ..suspect.clone()
                     });
                 }
-                Standing::Suspected(_) | Standing::RefusedCall(_) => next.push(suspect.clone()),
+                Standing::Suspected(_) | Standing::RefusedCall(_) => {
+                    next_suspects.push(suspect.clone())
+                }
             }
         }
-        (Self(next), allowed)
+        (Self(next_suspects), allowed)
     }
 
     /// All calls that are refused.
     pub fn all_refused(&self) -> Vec<RefusedCall> {
-        let refused = self.0.iter().filter(|suspect| suspect.is_refused());
-        refused.map(Suspect::refused).collect()
+        let refused_suspects = self.0.iter().filter(|suspect| suspect.is_refused());
+        refused_suspects.map(Suspect::to_refused_call).collect()
     }
 
     /// Charges each call in flight with a crash, once. Returns the indexes of the suspects.
     fn charge(&mut self, in_flight: &[CallSignature<'_>], now: Instant) -> Vec<usize> {
-        let (mut charged, mut seen_calls) = (Vec::new(), HashSet::new());
+        let (mut charged_indexes, mut seen_calls) = (Vec::new(), HashSet::new());
         let mut names: Vec<(CallSignature<'_>, bool)> = Vec::new();
         for call in in_flight.iter().take(MAX_SUSPECTS) {
             let scope = Scope::Same(digest(call.arguments));
             if !seen_calls.insert((call.method, call.name, scope)) {
                 continue;
             }
-            let (at, is_new) = self.charge_one(*call, scope, now);
-            charged.push(at);
+            let (index, is_new) = self.charge_one(*call, scope, now);
+            charged_indexes.push(index);
             match names
                 .iter_mut()
-                .find(|(named, _)| named.is_same_name(*call))
+                .find(|(named_call, _)| named_call.is_same_name(*call))
             {
                 Some((_, are_new)) => *are_new &= is_new,
                 None => names.push((*call, is_new)),
@@ -202,10 +204,10 @@ impl Suspects {
         }
         for (call, are_new) in names {
             if are_new {
-                charged.push(self.charge_one(call, Scope::Any, now).0);
+                charged_indexes.push(self.charge_one(call, Scope::Any, now).0);
             }
         }
-        charged
+        charged_indexes
     }
 
     fn charge_one(&mut self, call: CallSignature<'_>, scope: Scope, now: Instant) -> (usize, bool) {
@@ -213,7 +215,7 @@ impl Suspects {
             .0
             .iter()
             .position(|suspect| suspect.scope == scope && suspect.is_named(call));
-        let at = position.unwrap_or(self.0.len());
+        let index = position.unwrap_or(self.0.len());
         if position.is_none() {
             self.0.push(Suspect {
                 method: call.method,
@@ -224,22 +226,22 @@ impl Suspects {
                 standing: Standing::Suspected(now),
             });
         }
-        let suspect = &mut self.0[at];
+        let suspect = &mut self.0[index];
         suspect.crashes = suspect.crashes.saturating_add(1);
         if !suspect.is_refused() {
             suspect.standing = Standing::Suspected(now + REFUSED_FOR);
         }
-        (at, position.is_none())
+        (index, position.is_none())
     }
 
-    /// Refuses the suspects that were charged too often. Others are not charged with crashes that
-    /// these explain.
-    fn judge(&mut self, charged: &[usize], now: Instant) -> CrashVerdict {
-        let mut guilty: Vec<usize> = charged.to_vec();
-        guilty.retain(|at| self.0[*at].crashes >= CRASHES && !self.0[*at].is_refused());
-        let is_name = |at: &usize| self.0[*at].scope == Scope::Any;
+    /// Refuses the suspects that were charged too often. Crashes that these explain are not charged
+    /// to others.
+    fn judge(&mut self, charged_indexes: &[usize], now: Instant) -> CrashVerdict {
+        let mut guilty: Vec<usize> = charged_indexes.to_vec();
+        guilty.retain(|index| self.0[*index].crashes >= CRASHES && !self.0[*index].is_refused());
+        let is_name = |index: &usize| self.0[*index].scope == Scope::Any;
         let (names, calls): (Vec<_>, Vec<_>) = guilty.into_iter().partition(is_name);
-        // With several names it is unknown which one is guilty.
+        // With several names, the guilty one is unknown.
         let guilty = match names.len() {
             1 if calls.is_empty() => names,
             _ => calls,
@@ -248,12 +250,12 @@ impl Suspects {
             return CrashVerdict::default();
         }
         let mut verdict = CrashVerdict::default();
-        for at in guilty {
-            let suspect = &mut self.0[at];
+        for index in guilty {
+            let suspect = &mut self.0[index];
             suspect.standing = Standing::RefusedCall(now + REFUSED_FOR);
             verdict.crashes = verdict.crashes.max(suspect.crashes - suspect.excused);
             suspect.excused = suspect.crashes;
-            verdict.refused.push(suspect.refused());
+            verdict.refused.push(suspect.to_refused_call());
         }
         self.0.retain(|suspect| suspect.excused > 0);
         verdict
@@ -290,7 +292,7 @@ impl Suspect {
         self.method == call.method && *self.name == *call.name
     }
 
-    fn refused(&self) -> RefusedCall {
+    fn to_refused_call(&self) -> RefusedCall {
         RefusedCall {
             method: self.method,
             name: Arc::clone(&self.name),

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ids::ServerName, message, principal::Principal};
 
-/// The name under which a client's switches are stored: the name of its token, or the name that it
-/// declares (`clientInfo`, JSON text). A client without a token chooses its name, so switches are a
-/// convenience and no protection.
+/// The name under which a client's switches are stored: the name of its token, or the name that the
+/// client declares (`clientInfo`, JSON text). A client without a token chooses its name, so
+/// switches are a convenience and no protection.
 pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -> Cow<'c, str> {
     match principal {
         Principal::Client(name) => Cow::Borrowed(name.as_str()),
@@ -21,7 +21,7 @@ pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -
     }
 }
 
-/// The switches that are off, by the name of the client. Clients with everything on have no entry.
+/// The switches that are off, by client name. Clients with everything on have no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClientSwitches(BTreeMap<String, Off>);
@@ -81,19 +81,19 @@ impl Off {
 
 impl ClientSwitches {
     pub fn set(&mut self, client: &str, switch: &Switch, on: bool) {
-        let off = self.0.entry(client.to_owned()).or_default();
-        off.set(switch, on);
-        if off.is_empty() {
+        let client_switches = self.0.entry(client.to_owned()).or_default();
+        client_switches.set(switch, on);
+        if client_switches.is_empty() {
             self.0.remove(client);
         }
     }
 
     /// True if the switch is on. If a server is off, its tools are off as well.
     pub fn is(&self, client: &str, switch: &Switch) -> bool {
-        let off = self.0.get(client);
-        !off.is_some_and(|off| match &switch.tool {
-            Some(tool) => off.has_tool(&switch.server, tool),
-            None => off.has_server(&switch.server),
+        let client_switches = self.0.get(client);
+        !client_switches.is_some_and(|client_switches| match &switch.tool {
+            Some(tool) => client_switches.has_tool(&switch.server, tool),
+            None => client_switches.has_server(&switch.server),
         })
     }
 
@@ -107,7 +107,9 @@ impl ClientSwitches {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Off)> {
-        self.0.iter().map(|(client, off)| (client.as_str(), off))
+        self.0
+            .iter()
+            .map(|(client, client_switches)| (client.as_str(), client_switches))
     }
 
     /// The clients whose switches differ.
@@ -135,9 +137,9 @@ mod tests {
     }
 
     /// Everything is on by default. A switch can be set, read and cleared, for one client and for
-    /// all.
+    /// all clients.
     #[test]
-    fn everything_is_on_but_what_was_switched_off() {
+    fn everything_is_on_except_switched_off_tools() {
         let (server, tool) = (switch("fs", None), switch("git", Some("push")));
         let mut switches = ClientSwitches::default();
         assert!(switches.is("one", &server) && switches.is("one", &tool));
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_what_is_on_again() {
+    fn a_switch_that_is_on_again_leaves_no_entry() {
         let mut switches = ClientSwitches::default();
         for switch in [switch("fs", None), switch("git", Some("push"))] {
             switches.set("one", &switch, false);
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn switches_are_read_back() {
         let mut switches = ClientSwitches::default();
         switches.set("one", &switch("fs", None), false);
         switches.set("ü \" two", &switch("git", Some("a/b")), false);
@@ -180,10 +182,13 @@ mod tests {
             text,
             r#"{"one":{"servers":["fs"],"tools":{}},"ü \" two":{"servers":[],"tools":{"git":["a/b"]}}}"#
         );
-        let read: ClientSwitches = serde_json::from_str(&text).expect("readable");
-        assert_eq!(read, switches);
-        let mut other = switches.clone();
-        other.clear("one");
-        assert_eq!(switches.differing(&other).collect::<Vec<_>>(), ["one"]);
+        let parsed: ClientSwitches = serde_json::from_str(&text).expect("readable");
+        assert_eq!(parsed, switches);
+        let mut other_switches = switches.clone();
+        other_switches.clear("one");
+        assert_eq!(
+            switches.differing(&other_switches).collect::<Vec<_>>(),
+            ["one"]
+        );
     }
 }

@@ -11,8 +11,8 @@ use crate::{
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 
-/// Longer values need not be propagated (W3C Trace Context, 3.3.1.5), and are not sent to the
-/// collector.
+/// Maximum size of a propagated `tracestate`, in bytes. Longer values need not be propagated (W3C
+/// Trace Context, 3.3.1.5), and are not sent to the collector.
 const MAX_STATE: usize = 512;
 
 /// The number of a span in its trace. Never 0.
@@ -35,7 +35,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads `00-TRACE-SPAN-FLAGS`. Later versions may add fields after these.
+    /// Reads `00-TRACE-SPAN-FLAGS`. Later versions may append fields.
     pub fn parse(traceparent: &str) -> Option<Self> {
         let trace = TraceId::from_traceparent(traceparent)?;
         let mut fields = traceparent.split('-').skip(2);
@@ -77,7 +77,8 @@ pub fn from_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
     Some((context, state.map(String::from)))
 }
 
-/// Sets the context in a request's `_meta`. Returns the text unchanged if that is not possible.
+/// Sets the context in a request's `_meta`. Returns the text unchanged if the request has no place
+/// for it.
 pub fn put(text: String, traceparent: &str, tracestate: Option<&str>) -> String {
     let edit = message::peek(&text).ok().and_then(|envelope| {
         meta::changed(&text, &envelope, |meta| {
@@ -107,12 +108,12 @@ mod tests {
             let context = TraceContext::parse(&text).expect("valid");
             assert_eq!(context.sampled, sampled);
             assert_eq!(context.span.to_string(), SPAN);
-            let written = format!("00-{TRACE}-{SPAN}-0{}", u8::from(sampled));
-            assert_eq!(context.to_string(), written);
+            let text = format!("00-{TRACE}-{SPAN}-0{}", u8::from(sampled));
+            assert_eq!(context.to_string(), text);
         }
-        let later = format!("01-{TRACE}-{SPAN}-01-more");
-        assert!(TraceContext::parse(&later).is_some());
-        for bad in [
+        let later_version = format!("01-{TRACE}-{SPAN}-01-more");
+        assert!(TraceContext::parse(&later_version).is_some());
+        for invalid_text in [
             format!("00-{TRACE}-{SPAN}-01-more"),
             format!("00-{TRACE}-{SPAN}"),
             format!("00-{TRACE}-{SPAN}-1"),
@@ -121,19 +122,19 @@ mod tests {
             format!("ff-{TRACE}-{SPAN}-01"),
             String::new(),
         ] {
-            assert_eq!(TraceContext::parse(&bad), None, "{bad}");
+            assert_eq!(TraceContext::parse(&invalid_text), None, "{invalid_text}");
         }
     }
 
     #[test]
-    fn a_state_that_is_too_long_is_left_out() {
+    fn an_oversized_tracestate_is_left_out() {
         for (length, is_kept) in [(512, true), (513, false)] {
             let state = "s".repeat(length);
             let meta =
                 format!(r#"{{"traceparent":"00-{TRACE}-{SPAN}-01","tracestate":"{state}"}}"#);
-            let (context, found) = from_meta(&meta).expect("a context");
+            let (context, tracestate) = from_meta(&meta).expect("a context");
             assert_eq!(context.span.to_string(), SPAN);
-            assert_eq!(found, is_kept.then_some(state));
+            assert_eq!(tracestate, is_kept.then_some(state));
         }
     }
 
@@ -155,7 +156,7 @@ mod tests {
         ] {
             assert_eq!(put(request(params), "P", Some("S")), request(expected));
         }
-        let without = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-        assert_eq!(put(without.to_owned(), "P", None), without);
+        let without_meta = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        assert_eq!(put(without_meta.to_owned(), "P", None), without_meta);
     }
 }

@@ -1,4 +1,4 @@
-//! Explains to people why a server is down: the reason, the last output of the process, and the
+//! Explains to people the failure of a server: the reason, the last output of the process, and the
 //! next step.
 
 mod telling_line;
@@ -7,8 +7,8 @@ use self::telling_line::shortened;
 pub use self::telling_line::{is_error, telling_line};
 use crate::{display::escapes, lifecycle::SessionState};
 
-/// The reason, with the most telling line of stderr, or else with the last line of stdout that is
-/// no message.
+/// The reason, with the line of stderr that best explains the exit, or else with the last line of
+/// stdout that is no message.
 pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>) -> String {
     match (telling_line(stderr), stdout) {
         (Some(line), _) if !reason.contains(&line) => format!("{reason}: {line}"),
@@ -35,8 +35,8 @@ pub enum EntryPlace {
     CommandLine,
 }
 
-/// The next step for a person if a server is not connected. Terminals show its words, and the REST
-/// API its code.
+/// The next step for a person if a server is not connected. Terminals show the text of a step, and
+/// the REST API shows its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextStep {
     /// The server waits for a person's approval.
@@ -127,9 +127,9 @@ mod tests {
             explain("refused: no licence", &["no licence"]),
             "refused: no licence"
         );
-        let nothing: [&str; 0] = [];
+        let no_lines: [&str; 0] = [];
         assert_eq!(
-            explained("exited (code 2)", &nothing, Some("usage: x")),
+            explained("exited (code 2)", &no_lines, Some("usage: x")),
             "exited (code 2): it writes to stdout what is no MCP message: \"usage: x\""
         );
         assert_eq!(
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_down_has_a_next_step() {
+    fn every_down_state_has_a_next_step() {
         for state in SessionState::ALL {
             let is_down = matches!(
                 state,
@@ -151,13 +151,13 @@ mod tests {
             let is_retried = state == SessionState::Reconnecting;
             let step = NextStep::for_state(state, false, false);
             assert_eq!(step.is_some(), is_down || is_retried, "{state}");
-            let words = step.and_then(|step| step.words("fs"));
-            assert_eq!(words.is_some(), is_down, "{state}");
+            let text = step.and_then(|step| step.words("fs"));
+            assert_eq!(text.is_some(), is_down, "{state}");
             let step = NextStep::for_state(state, false, true);
-            let words = step.and_then(|step| step.words("fs")).unwrap_or_default();
+            let text = step.and_then(|step| step.words("fs")).unwrap_or_default();
             let is_said = is_down || is_retried;
-            assert_eq!(words.contains("mainstay logs fs"), is_said, "{state}");
-            assert_eq!(words.contains("mainstay start fs"), is_down, "{state}");
+            assert_eq!(text.contains("mainstay logs fs"), is_said, "{state}");
+            assert_eq!(text.contains("mainstay start fs"), is_down, "{state}");
             for has_log in [false, true] {
                 let step = NextStep::for_state(state, true, has_log);
                 assert_eq!(step == Some(NextStep::SetCredentials), is_said, "{state}");

@@ -11,7 +11,7 @@ pub trait SettingWords: Copy + 'static {
 macro_rules! words {
     ($type:ty { $($word:literal => $variant:ident),+ $(,)? }) => {
         impl $type {
-            /// The word for it in a configuration.
+            /// The word of this value in a configuration.
             pub const fn word(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word),+

@@ -1,4 +1,4 @@
-//! Text for a terminal, checked against an independent list of dangerous characters.
+//! Tests text for a terminal against an independent list of dangerous characters.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ fn is_dangerous(c: char) -> bool {
             | 0x1d173..=0x1d17a | 0xe0000..=0x0010_ffff)
 }
 
-/// True for a mark that is drawn onto the character before it.
+/// True for a mark that is drawn onto the previous character.
 fn is_mark(c: char) -> bool {
     matches!(u32::from(c), 0x300..=0x36f | 0x1ab0..=0x1ace | 0x1dc0..=0x1dff | 0x20d0..=0x20f0 | 0xfe20..=0xfe2f)
 }
@@ -28,7 +28,7 @@ fn longest_run_of_marks(text: &str) -> usize {
         .unwrap_or_default()
 }
 
-/// Text that consists mostly of harmful characters.
+/// Texts that consist mostly of dangerous characters.
 fn nasty() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => (0u32..0xa0).prop_filter_map("a character", char::from_u32),
@@ -45,7 +45,7 @@ fn nasty() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..60).prop_map(String::from_iter)
 }
 
-/// Reads escapes back. The shown form of a text without backslashes contains the whole text.
+/// Decodes escapes. The shown form of a text without backslashes contains the whole text.
 fn unescaped(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -84,66 +84,66 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_lost(text in nasty()) {
+    fn escaping_loses_no_text(text in nasty()) {
         let text = text.replace('\\', "/");
         prop_assert_eq!(unescaped(&display::lines(&text)), text.replace("\r\n", "\n"));
     }
 
     #[test]
-    fn no_two_words_are_shown_alike(one in nasty(), other in nasty()) {
+    fn different_words_are_shown_differently(one in nasty(), other in nasty()) {
         prop_assert_eq!(one == other, display::word(&one) == display::word(&other));
-        // A quoted word is read like JSON, but for the form of its escapes.
+        // A quoted word parses like JSON, except for the form of its escapes.
         let word = display::word(&one);
         if !word.starts_with('"') {
             prop_assert_eq!(word.trim_matches('\''), &one, "as it is");
             return Ok(());
         }
         prop_assert!(!word.contains(['$', '`', '!']), "obeyed by a shell: {}", word);
-        let mut read = String::new();
+        let mut decoded_text = String::new();
         let mut rest = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).expect("quotes");
         while let Some((before, after)) = rest.split_once('\\') {
-            read.push_str(before);
+            decoded_text.push_str(before);
             let escape = match after.as_bytes()[0] {
                 b'u' => after.find('}').expect("the end of an escape") + 1,
                 _ => 1,
             };
             match &after[..escape] {
-                quoted @ ("\"" | "\\") => read.push_str(quoted),
-                escape => read.push_str(&unescaped(&format!("\\{escape}"))),
+                character @ ("\"" | "\\") => decoded_text.push_str(character),
+                escape => decoded_text.push_str(&unescaped(&format!("\\{escape}"))),
             }
             rest = &after[escape..];
         }
-        prop_assert_eq!(read + rest, one);
+        prop_assert_eq!(decoded_text + rest, one);
     }
 
     #[test]
-    fn json_stays_what_it_is(text in nasty(), key in nasty()) {
+    fn json_keeps_its_meaning(text in nasty(), key in nasty()) {
         let value = serde_json::json!({key: [text, {"n": 1.5}]});
         for raw in [value.to_string(), format!("{value:#}"), value.to_string().replace(':', " :\r\n\t")] {
             // The last form is only valid JSON if no string changed.
             let Ok(value) = serde_json::from_str::<serde_json::Value>(&raw) else { continue };
-            let safe = display::json(&raw);
-            prop_assert!(!safe.contains(is_dangerous), "{safe:?}");
-            prop_assert!(longest_run_of_marks(&safe) <= MAX_MARKS, "{safe:?}");
-            let read: serde_json::Value = serde_json::from_str(&safe).expect("it stays JSON");
-            prop_assert_eq!(read, value);
-            prop_assert_eq!(&display::json(&safe), &safe, "shown twice");
+            let safe_text = display::json(&raw);
+            prop_assert!(!safe_text.contains(is_dangerous), "{safe_text:?}");
+            prop_assert!(longest_run_of_marks(&safe_text) <= MAX_MARKS, "{safe_text:?}");
+            let parsed_value: serde_json::Value = serde_json::from_str(&safe_text).expect("it stays JSON");
+            prop_assert_eq!(parsed_value, value);
+            prop_assert_eq!(&display::json(&safe_text), &safe_text, "shown twice");
         }
     }
 
     #[test]
-    fn bytes_are_shown_whatever_they_are(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-        let safe = display::bytes(&bytes);
-        prop_assert!(!safe.contains(is_dangerous), "{safe:?}");
+    fn any_bytes_are_shown(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let safe_text = display::bytes(&bytes);
+        prop_assert!(!safe_text.contains(is_dangerous), "{safe_text:?}");
         if let Ok(text) = std::str::from_utf8(&bytes) {
-            prop_assert_eq!(safe, display::lines(text));
+            prop_assert_eq!(safe_text, display::lines(text));
         }
     }
 }
 
 /// Tests each dangerous character, because a property test may not generate all of them.
 #[test]
-fn every_character_by_itself() {
+fn every_character_is_shown_or_escaped() {
     for c in ('\0'..=char::MAX).filter(|c| is_dangerous(*c)) {
         let text = format!("a{c}b");
         let mut expected = String::from("a");
@@ -158,7 +158,7 @@ fn every_character_by_itself() {
 }
 
 #[test]
-fn text_of_people_is_shown_as_it_is() {
+fn ordinary_text_is_shown_unchanged() {
     for text in [
         "Grüße, Ελλάδα, Привет, 漢字, ひらがな, 한국어, עִבְרִית, العربية, हिन्दी, ไทย, Tiếng Việt",
         "10\u{a0}000 €, «\u{202f}oui\u{202f}», 全\u{3000}角",
@@ -174,12 +174,12 @@ fn text_of_people_is_shown_as_it_is() {
 }
 
 #[test]
-fn marks_are_few_and_stand_on_text() {
-    let zalgo = format!("a{}b", "\u{336}".repeat(500));
-    let safe = display::line(&zalgo);
+fn marks_are_limited_and_need_a_base_character() {
+    let stacked_marks = format!("a{}b", "\u{336}".repeat(500));
+    let safe_text = display::line(&stacked_marks);
     assert!(
-        safe.starts_with(&format!("a{}\\u{{336}}", "\u{336}".repeat(MAX_MARKS))),
-        "{safe}"
+        safe_text.starts_with(&format!("a{}\\u{{336}}", "\u{336}".repeat(MAX_MARKS))),
+        "{safe_text}"
     );
     // A mark after nothing, a blank, a sign, or an escape.
     assert_eq!(display::line("\u{301}"), "\\u{301}");
@@ -193,7 +193,7 @@ fn marks_are_few_and_stand_on_text() {
 }
 
 #[test]
-fn words_that_look_like_others_are_told_apart() {
+fn similar_words_are_distinguished() {
     for (text, expected) in [
         ("npx", "npx"),
         ("", "\"\""),
@@ -212,7 +212,7 @@ fn words_that_look_like_others_are_told_apart() {
         ("a;b", "\"a;b\""),
         ("a\u{2019}; id", "\"a\\u{2019}; id\""),
         ("--require=/tmp/x.js", "--require=/tmp/x.js"),
-        // Cyrillic in Latin.
+        // Cyrillic letters in a Latin word.
         ("n\u{440}x", "\"n\\u{440}x\""),
         ("https://p\u{430}ypal.com", "\"https://p\\u{430}ypal.com\""),
         // A word with only such letters.
@@ -227,7 +227,7 @@ fn words_that_look_like_others_are_told_apart() {
             "\"https://example.com\\u{2044}x\"",
         ),
         ("\u{2013}y", "\"\\u{2013}y\""),
-        // A letter of another script that looks like no ASCII letter.
+        // A letter of another script that resembles no ASCII letter.
         ("ls\u{5d0}", "\"ls\\u{5d0}\""),
         (
             "x\u{202e}y\u{a0}\u{3164}e\u{301}",
@@ -239,8 +239,8 @@ fn words_that_look_like_others_are_told_apart() {
         assert_eq!(display::word(text), expected);
     }
     let descriptions = |text| {
-        let found = lookalikes(text).into_iter();
-        found
+        let characters = lookalikes(text).into_iter();
+        characters
             .map(|lookalike| lookalike.to_string())
             .collect::<Vec<_>>()
     };
@@ -253,7 +253,7 @@ fn words_that_look_like_others_are_told_apart() {
     );
 }
 
-/// A pasted word is one word for a shell, and nothing in it runs.
+/// A shell parses a pasted word as one word, and runs nothing in it.
 #[cfg(unix)]
 #[test]
 fn a_word_is_one_word_for_a_shell() {
@@ -280,7 +280,7 @@ fn a_word_is_one_word_for_a_shell() {
     ];
     let pairs = pieces
         .iter()
-        .flat_map(|one| pieces.map(|other| format!("{one}{other}")));
+        .flat_map(|first| pieces.map(|second| format!("{first}{second}")));
     let texts: Vec<String> = pairs.collect();
     let words: Vec<String> = texts.iter().map(|text| display::word(text)).collect();
     let script = format!("printf '%s\\0' {}", words.join(" "));
@@ -288,20 +288,23 @@ fn a_word_is_one_word_for_a_shell() {
         .args(["-c", &script])
         .output()
         .expect("a shell");
-    let read = String::from_utf8(output.stdout).expect("text");
-    let read: Vec<&str> = read.split_terminator('\0').collect();
+    let printed_text = String::from_utf8(output.stdout).expect("text");
+    let printed_words: Vec<&str> = printed_text.split_terminator('\0').collect();
     assert_eq!(
-        read.len(),
+        printed_words.len(),
         texts.len(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    for ((text, word), read) in texts.iter().zip(words).zip(read) {
-        assert!(!read.replace("echo run", "").contains("run"), "{word}");
-        // A word with both kinds of quotes, or with characters that cannot be shown, is escaped.
+    for ((text, word), printed_word) in texts.iter().zip(words).zip(printed_words) {
         assert!(
-            read == text || word.contains("\\u{"),
-            "{word} is read as {read}"
+            !printed_word.replace("echo run", "").contains("run"),
+            "{word}"
+        );
+        // A word with both kinds of quotes, or with characters that are not printable, is escaped.
+        assert!(
+            printed_word == text || word.contains("\\u{"),
+            "{word} is printed as {printed_word}"
         );
     }
 }

@@ -1,32 +1,32 @@
-//! The time by which records grow old. A machine's clock may jump by weeks for a minute, and records that
-//! were deleted because of the jump would be lost. So this clock follows a jump only after an hour. Until
-//! then it runs on from its last value.
+//! The clock that determines the age of records. A machine's clock may jump by weeks for a minute,
+//! and the jump must not delete records. So this clock follows a jump only after an hour. Until
+//! then it continues from its last value.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use super::time::{micros, span};
 
-/// The difference between a clock and its expected value that counts as a jump (or as a sleep of the
-/// machine). Time synchronisation corrects clocks in smaller steps.
+/// Minimum difference between a clock and its expected value that counts as a jump (or as a sleep
+/// of the machine). Time synchronisation corrects clocks in smaller steps.
 const JUMP: Duration = Duration::from_mins(1);
 
 /// Time for which a clock must run evenly after a jump before its value is used.
 const BELIEVED_AFTER: Duration = Duration::from_hours(1);
 
-/// The clock by which records grow old. Times are microseconds since 1970.
+/// The clock that determines the age of records. Times are microseconds since 1970.
 #[derive(Debug)]
 pub struct Age {
     /// The last reading of the machine's clock, and of a monotonic clock.
     wall: i64,
     at: Instant,
-    /// The time from which the age of records is counted.
+    /// The current value of this clock.
     now: i64,
-    /// The start of the even run of the machine's clock after a jump, until its value is used.
+    /// Start of the even run of the machine's clock after a jump. `None` once its value is used.
     doubted_since: Option<Instant>,
 }
 
 impl Age {
-    /// `last_seen` is the last time that the journal recorded, in this run or an earlier one.
+    /// `last_seen` is the last recorded time of the journal, in this run or an earlier one.
     pub fn new(last_seen: Option<i64>) -> Self {
         Self::at(last_seen, micros(SystemTime::now()), Instant::now())
     }
@@ -41,7 +41,7 @@ impl Age {
         }
     }
 
-    /// The current time by which records grow old.
+    /// The current time, as the basis of a record's age.
     pub fn now(&mut self) -> i64 {
         self.look(micros(SystemTime::now()), Instant::now())
     }
@@ -100,18 +100,18 @@ mod tests {
     }
 
     #[test]
-    fn an_even_clock_is_believed() {
+    fn an_even_clock_is_followed() {
         let mut clock = Watched::new(None, 0);
         for minutes in 1..=200 {
             assert_eq!(clock.minutes(1), minutes * span(MINUTE));
         }
-        // A clock that is corrected in small steps.
+        // Small corrections of the machine's clock.
         clock.wall += span(MINUTE / 2);
         assert_eq!(clock.minutes(1), clock.wall);
     }
 
     #[test]
-    fn a_jump_that_is_taken_back_is_nothing() {
+    fn a_reverted_jump_has_no_effect() {
         for days in [40, -40] {
             let mut clock = Watched::new(None, 0);
             clock.minutes(10);
@@ -124,21 +124,21 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_that_stays_is_believed_after_an_hour() {
+    fn a_permanent_jump_is_followed_after_an_hour() {
         let mut clock = Watched::new(None, 0);
         clock.jump(40);
         assert_eq!(clock.minutes(60), 60 * span(MINUTE));
         assert_eq!(clock.minutes(1), 61 * span(MINUTE) + 40 * span(DAY));
     }
 
-    /// A run that starts while the clock is wrong continues from the last time of the run before.
+    /// A run that starts while the clock is wrong continues from the last time of the previous run.
     #[test]
-    fn a_run_begins_with_what_was_seen() {
+    fn a_run_begins_with_the_last_recorded_time() {
         let last_seen = span(DAY);
         let mut clock = Watched::new(Some(last_seen), 41 * span(DAY));
         assert_eq!(clock.minutes(59), last_seen + 59 * span(MINUTE));
         assert_eq!(clock.minutes(1), clock.wall);
-        // A clock that was set back is followed.
+        // The clock follows a machine's clock that was set back.
         assert_eq!(Watched::new(Some(last_seen), 0).minutes(1), span(MINUTE));
     }
 }

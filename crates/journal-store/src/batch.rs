@@ -26,12 +26,12 @@ use super::{
     time::{micros, span},
 };
 
-/// The row of a call, and what later writes of the same call need.
+/// The row of a call, and the ids for later writes of the same call.
 #[derive(Clone, Copy, Debug)]
 pub struct WrittenCall {
     pub id: i64,
     pub state: State,
-    /// The target that the call's statistics are added to.
+    /// The target of the call's statistics.
     pub series: u32,
     /// The holder of the call's objects.
     pub holder: u32,
@@ -89,13 +89,13 @@ impl<'s> Batch<'s> {
             series,
             origin,
             holder,
-        } = self.place(
+        } = self.row_ids(
             &call.origin,
             (&call.target, call.is_listed),
             call.secrets.as_deref(),
         )?;
         let arguments = self.object(rest.arguments.as_ref(), call, holder)?;
-        let ended = self.ended(state, rest.ending.as_ref(), call, holder)?;
+        let end_columns = self.end_columns(state, rest.ending.as_ref(), call, holder)?;
         let id = self.memory.next_call;
         let started_at = micros(call.started_at);
         let row = CallRow {
@@ -103,18 +103,18 @@ impl<'s> Batch<'s> {
             target,
             origin,
             state: state.code(),
-            status: ended.status.code(),
-            attempts: ended.attempts,
+            status: end_columns.status.code(),
+            attempts: end_columns.attempts,
             started_at,
-            queue: ended.queue,
-            upstream: ended.upstream,
-            duration: ended.duration,
+            queue: end_columns.queue,
+            upstream: end_columns.upstream,
+            duration: end_columns.duration,
             arguments,
             arguments_size: Some(integer(call.arguments_size)),
-            result: ended.result,
-            result_size: ended.result_size,
-            error_kind: ended.error.map(|error| Cow::Borrowed(&*error.kind)),
-            error: ended.words.as_deref().map(Cow::Borrowed),
+            result: end_columns.result,
+            result_size: end_columns.result_size,
+            error_kind: end_columns.error.map(|error| Cow::Borrowed(&*error.kind)),
+            error: end_columns.error_text.as_deref().map(Cow::Borrowed),
             trace: call.trace.as_ref().map(|trace| trace.0),
         };
         if row.duration.is_some() {
@@ -126,22 +126,22 @@ impl<'s> Batch<'s> {
             started_at,
             target,
             origin,
-            standing: CallStanding::new(ended.status, state),
+            standing: CallStanding::new(end_columns.status, state),
         };
         self.memory.facets.push(self.connection, id, facet)?;
         self.memory.next_call += 1;
-        self.earlier(id, &ended, call)?;
+        self.write_attempts(id, &end_columns, call)?;
         let row = WrittenCall {
             id,
             state,
             series,
             holder,
         };
-        self.roll_up(call, row, &ended);
+        self.roll_up(call, row, &end_columns);
         Ok(row)
     }
 
-    /// Writes the end of a call whose row says that it is open.
+    /// Writes the end of a call whose row is open.
     pub fn end(
         &mut self,
         call: &RecordedCall,
@@ -149,29 +149,29 @@ impl<'s> Batch<'s> {
         state: State,
         rest: &Rest,
     ) -> Result<WrittenCall, Failed> {
-        let ended = self.ended(state, rest.ending.as_ref(), call, row.holder)?;
+        let end_columns = self.end_columns(state, rest.ending.as_ref(), call, row.holder)?;
         self.update.execute(params![
             row.id,
             state.code(),
-            ended.status.code(),
-            ended.attempts,
-            ended.queue,
-            ended.upstream,
-            ended.duration,
-            ended.result,
-            ended.result_size,
-            ended.error.map(|error| &*error.kind),
-            ended.words,
+            end_columns.status.code(),
+            end_columns.attempts,
+            end_columns.queue,
+            end_columns.upstream,
+            end_columns.duration,
+            end_columns.result,
+            end_columns.result_size,
+            end_columns.error.map(|error| &*error.kind),
+            end_columns.error_text,
         ])?;
-        self.earlier(row.id, &ended, call)?;
-        let standing = CallStanding::new(ended.status, state);
+        self.write_attempts(row.id, &end_columns, call)?;
+        let standing = CallStanding::new(end_columns.status, state);
         self.memory.facets.change(row.id, standing);
-        self.roll_up(call, row, &ended);
+        self.roll_up(call, row, &end_columns);
         Ok(WrittenCall { state, ..row })
     }
 
     /// Writes the new state of an open call.
-    pub fn reached(&mut self, row: WrittenCall, state: State) -> rusqlite::Result<WrittenCall> {
+    pub fn set_state(&mut self, row: WrittenCall, state: State) -> rusqlite::Result<WrittenCall> {
         let standing = CallStanding::new(Status::Open, state);
         self.memory.facets.change(row.id, standing);
         self.connection
@@ -183,7 +183,7 @@ impl<'s> Batch<'s> {
     /// Stores a text as an object that is not part of a record.
     pub fn keep(&mut self, keep: &Keep) -> Result<Cid, Failed> {
         let secrets = keep.secrets.as_deref();
-        let RowIds { holder, .. } = self.place(&keep.origin, (&keep.target, true), secrets)?;
+        let RowIds { holder, .. } = self.row_ids(&keep.origin, (&keep.target, true), secrets)?;
         let text = self.redactor.redact(&keep.text, secrets);
         let cid = Cid::for_content(text.as_bytes());
         self.put((cid, holder), Content::Kept(&text))?;
@@ -196,7 +196,7 @@ impl<'s> Batch<'s> {
     }
 
     /// The ids of the caller and of the target.
-    fn place(
+    fn row_ids(
         &mut self,
         origin: &CallOrigin,
         (target, is_listed): (&Target, bool),
@@ -229,7 +229,7 @@ impl<'s> Batch<'s> {
         Ok(self.objects.file_bytes)
     }
 
-    fn ended<'e>(
+    fn end_columns<'e>(
         &mut self,
         state: State,
         ending: Option<&'e Ending>,
@@ -270,7 +270,7 @@ impl<'s> Batch<'s> {
             }
             CallOutcome::Failed { status, error } => (*status, Some(error), None),
         };
-        let words = match (outcome, self.payloads) {
+        let error_text = match (outcome, self.payloads) {
             // The error's text is part of the result, which is not stored.
             (CallOutcome::Answered { .. }, Payloads::Digest | Payloads::Off) => None,
             _ => error.map(|error| self.redactor.redact(&error.text, call.secrets.as_deref())),
@@ -283,15 +283,20 @@ impl<'s> Batch<'s> {
             upstream: span(*upstream),
             result,
             error,
-            words,
+            error_text: error_text,
             ..end
         })
     }
 
-    /// Writes the attempts before the last one. Few calls have any.
-    fn earlier(&self, call_id: i64, ended: &End<'_>, call: &RecordedCall) -> rusqlite::Result<()> {
-        for (number, attempt) in (1_i64..).zip(ended.earlier) {
-            let words = self
+    /// Writes the attempts before the last one. Most calls have none.
+    fn write_attempts(
+        &self,
+        call_id: i64,
+        end_columns: &End<'_>,
+        call: &RecordedCall,
+    ) -> rusqlite::Result<()> {
+        for (number, attempt) in (1_i64..).zip(end_columns.earlier) {
+            let error_texts = self
                 .redactor
                 .redact(&attempt.error.text, call.secrets.as_deref());
             self.connection
@@ -302,7 +307,7 @@ impl<'s> Batch<'s> {
                     span(attempt.ended),
                     attempt.state.code(),
                     attempt.error.kind,
-                    words,
+                    error_texts,
                 ])?;
         }
         Ok(())
@@ -338,21 +343,21 @@ impl<'s> Batch<'s> {
         let Some(duration) = end.duration else {
             return;
         };
-        let ended = EndedCall {
+        let ended_call = EndedCall {
             started_at: micros(call.started_at),
             duration,
             status: end.status,
             argument_bytes: integer(call.arguments_size),
             result_bytes: end.result_size.unwrap_or(0),
         };
-        self.memory.rollups.add(row.series, ended);
+        self.memory.rollups.add(row.series, ended_call);
     }
 }
 
 /// The ids of the caller and of the target.
 struct RowIds {
     target: u32,
-    /// The target that the call's statistics are added to.
+    /// The target of the call's statistics.
     series: u32,
     origin: u32,
     holder: u32,
@@ -370,7 +375,7 @@ struct End<'e> {
     result_size: Option<i64>,
     error: Option<&'e RecordError>,
     /// The stored part of the error's text.
-    words: Option<Cow<'e, str>>,
+    error_text: Option<Cow<'e, str>>,
 }
 
 impl End<'_> {
@@ -384,11 +389,11 @@ impl End<'_> {
         result: None,
         result_size: None,
         error: None,
-        words: None,
+        error_text: None,
     };
 }
 
-/// The target with its name redacted, if the name (it may be a URI) holds a secret.
+/// The target with its name redacted. `None` if the name, which may be a URI, contains no secret.
 fn redacted_target(
     redactor: &Redactor,
     target: &Target,
@@ -403,7 +408,7 @@ fn redacted_target(
     }
 }
 
-/// The origin with its client's name redacted, if that holds a secret.
+/// The origin with its client's name redacted. `None` if the name contains no secret.
 fn redacted_origin(redactor: &Redactor, origin: &CallOrigin) -> Option<CallOrigin> {
     let client = origin.client.as_ref()?.redacted(redactor)?;
     Some(CallOrigin {

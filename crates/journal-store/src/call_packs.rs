@@ -1,8 +1,7 @@
-//! Packs of calls that had ended when they were first written. A pack holds many calls in one row of the
-//! database, because a row for each call would cost as much as the rest of its record.
-//!
-//! A call that is written while it is open has a row in `calls`, where its end can be written later. So do
-//! all calls from before version 4 of the tables.
+//! Packs of calls that had ended before their first write. A pack holds many calls in one row of
+//! the database, because a row for each call would cost as much as the rest of its record.
+//! A call that is written while it is open has a row in `calls`, which is updated at its end. So do
+//! all calls of versions before 4.
 
 use std::borrow::Cow;
 
@@ -10,14 +9,16 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{StoreError, schema::integer};
 
-/// Calls in a pack at most, and bytes at which a pack is full. To read one call, a reader reads its pack.
+/// Maximum number of calls in a pack. The other limit is its size in bytes. To read one call, a
+/// reader reads the whole pack.
 const MAX_CALLS: usize = 512;
 const FULL: usize = 64 * 1024;
-/// The first byte of a pack. A change of the encoding needs a new format and a step in `MIGRATIONS`, so that
-/// an older Mainstay does not open the journal. Packs of this format stay readable.
+/// The first byte of a pack. A change of the encoding requires a new format and a step in
+/// `MIGRATIONS`, so that an older Mainstay does not open the journal. Packs of this format stay
+/// readable.
 const FORMAT: u8 = 1;
 
-/// A call as the database stores it. Times are microseconds, sizes are bytes, codes are those of
+/// The stored form of a call. Times are microseconds, sizes are bytes, codes are those of
 /// `core::record`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRow<'r> {
@@ -33,10 +34,10 @@ pub struct CallRow<'r> {
     pub upstream: i64,
     /// `None` while the call is open.
     pub duration: Option<i64>,
-    /// The id of the object.
+    /// The id of the object with the arguments.
     pub arguments: Option<i64>,
     pub arguments_size: Option<i64>,
-    /// The id of the object.
+    /// The id of the object with the result.
     pub result: Option<i64>,
     pub result_size: Option<i64>,
     pub error_kind: Option<Cow<'r, str>>,
@@ -102,15 +103,15 @@ impl CallRow<'_> {
         Ok(())
     }
 
-    /// The end of the call, or its start if it is open.
+    /// The end of the call, or its start if the call is open.
     fn last_sign(&self) -> i64 {
         self.started_at.saturating_add(self.duration.unwrap_or(0))
     }
 
-    /// Appends the call to a pack that begins with the call `first`.
-    fn encode(&self, first: i64, bytes: &mut Vec<u8>) {
+    /// Appends the call to a pack whose first call is `first_id`.
+    fn encode(&self, first_id: i64, bytes: &mut Vec<u8>) {
         let mut add = |number: u64| put(bytes, number);
-        add((self.id - first).unsigned_abs());
+        add((self.id - first_id).unsigned_abs());
         add(self.target.into());
         add(self.origin.into());
         add(self.state.into());
@@ -138,8 +139,8 @@ impl CallRow<'_> {
     }
 }
 
-/// Appends a number, seven bits to a byte, the lowest first. The highest bit of a byte means that more bytes
-/// follow.
+/// Appends a number, seven bits to a byte, the lowest first. The highest bit of a byte is set if
+/// more bytes follow.
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number.to_le_bytes()[0] | 0x80);
@@ -172,7 +173,7 @@ impl<'b> PackReader<'b> {
         Err(UNREADABLE)
     }
 
-    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError> {
+    fn read_number<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError> {
         T::try_from(self.number()?).map_err(|_| UNREADABLE)
     }
 
@@ -190,14 +191,14 @@ impl<'b> PackReader<'b> {
         Ok(Some(Cow::Owned(text.to_owned())))
     }
 
-    fn call(&mut self, first: i64) -> Result<CallRow<'static>, StoreError> {
+    fn call(&mut self, first_id: i64) -> Result<CallRow<'static>, StoreError> {
         Ok(CallRow {
-            id: first.saturating_add(integer(self.number()?)),
-            target: self.small()?,
-            origin: self.small()?,
-            state: self.small()?,
-            status: self.small()?,
-            attempts: self.small()?,
+            id: first_id.saturating_add(integer(self.number()?)),
+            target: self.read_number()?,
+            origin: self.read_number()?,
+            state: self.read_number()?,
+            status: self.read_number()?,
+            attempts: self.read_number()?,
             started_at: {
                 let number = self.number()?;
                 (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
@@ -231,7 +232,7 @@ pub struct CallPacker {
 }
 
 impl CallPacker {
-    /// Adds an ended call. Its id must be above all earlier ids.
+    /// Adds an ended call. Its id must exceed all earlier ids.
     pub fn push(&mut self, connection: &Connection, call: &CallRow<'_>) -> rusqlite::Result<()> {
         debug_assert!(
             call.duration.is_some(),
@@ -275,7 +276,7 @@ impl CallPacker {
     }
 }
 
-/// A pack after it was read.
+/// A pack in its decoded form.
 #[derive(Debug)]
 struct CallPack {
     first: i64,
@@ -288,11 +289,11 @@ impl CallPack {
     fn read(row: &Row<'_>) -> Result<Self, StoreError> {
         let first = row.get(0)?;
         let bytes = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-        let mut rest = PackReader(bytes);
-        if rest.bytes(1)? != [FORMAT] {
+        let mut reader = PackReader(bytes);
+        if reader.bytes(1)? != [FORMAT] {
             return Err(StoreError::Corrupt("a pack of calls of another format"));
         }
-        let calls = (0..row.get::<_, u32>(2)?).map(|_| rest.call(first));
+        let calls = (0..row.get::<_, u32>(2)?).map(|_| reader.call(first));
         Ok(Self {
             first,
             last: row.get(1)?,
@@ -301,15 +302,16 @@ impl CallPack {
     }
 
     fn get(&self, id: i64) -> Option<&CallRow<'static>> {
-        let found = self.calls.binary_search_by_key(&id, |call| call.id);
-        found.ok().map(|index| &self.calls[index])
+        let position = self.calls.binary_search_by_key(&id, |call| call.id);
+        position.ok().map(|index| &self.calls[index])
     }
 }
 
-/// Finds calls by their ids. It caches the last pack, because queries ask for neighbouring calls together.
+/// Finds calls by their ids. Caches the last pack, because queries request neighbouring calls
+/// together.
 #[derive(Debug, Default)]
 pub struct Calls {
-    held: Option<CallPack>,
+    last_pack: Option<CallPack>,
 }
 
 impl Calls {
@@ -319,7 +321,7 @@ impl Calls {
         id: i64,
     ) -> Result<Option<CallRow<'static>>, StoreError> {
         let is_held = self
-            .held
+            .last_pack
             .as_ref()
             .is_some_and(|pack| (pack.first..=pack.last).contains(&id));
         if !is_held {
@@ -327,13 +329,13 @@ impl Calls {
                 "SELECT first, last, count, calls FROM call_packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
             )?;
             let mut packs = packs.query([id])?;
-            self.held = match packs.next()? {
-                // Decode the pack only if it reaches up to this call.
+            self.last_pack = match packs.next()? {
+                // Decode the pack only if it includes this call.
                 Some(row) if row.get::<_, i64>(1)? >= id => Some(CallPack::read(row)?),
                 Some(_) | None => None,
             };
         }
-        if let Some(call) = self.held.as_ref().and_then(|pack| pack.get(id)) {
+        if let Some(call) = self.last_pack.as_ref().and_then(|pack| pack.get(id)) {
             return Ok(Some(call.clone()));
         }
         let call = connection
@@ -344,11 +346,11 @@ impl Calls {
     }
 }
 
-/// All calls from an id on, from packs and then from `calls`.
+/// All calls from an id on, first those in packs and then those in `calls`.
 pub fn calls_from(
     connection: &Connection,
     id: i64,
-    mut see: impl FnMut(CallRow<'static>) -> Result<(), StoreError>,
+    mut visit: impl FnMut(CallRow<'static>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut packs = connection.prepare(
         "SELECT first, last, count, calls FROM call_packs
@@ -360,14 +362,14 @@ pub fn calls_from(
         calls
             .into_iter()
             .filter(|call| call.id >= id)
-            .try_for_each(&mut see)?;
+            .try_for_each(&mut visit)?;
     }
     let mut calls = connection.prepare(&format!(
         "SELECT {COLUMNS} FROM calls WHERE id >= ? ORDER BY id"
     ))?;
     let mut calls = calls.query([id])?;
     while let Some(row) = calls.next()? {
-        see(CallRow::read(row)?)?;
+        visit(CallRow::read(row)?)?;
     }
     Ok(())
 }
@@ -384,27 +386,27 @@ pub fn first_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 
 /// The id of the last call.
 pub fn last_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    let packed = "SELECT last FROM call_packs WHERE first = (SELECT max(first) FROM call_packs)";
-    one_of_both(connection, "SELECT max(id) FROM calls", packed, i64::max)
+    let query = "SELECT last FROM call_packs WHERE first = (SELECT max(first) FROM call_packs)";
+    one_of_both(connection, "SELECT max(id) FROM calls", query, i64::max)
 }
 
 /// Start of the newest call.
 pub fn newest_start(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    let packed = "SELECT max(until) FROM call_packs";
+    let query = "SELECT max(until) FROM call_packs";
     one_of_both(
         connection,
         "SELECT max(started_at) FROM calls",
-        packed,
+        query,
         i64::max,
     )
 }
 
-/// The end of the last call, or its start if it is open.
+/// The end of the last call, or its start if the call is open.
 pub fn last_sign(connection: &Connection) -> Result<Option<i64>, StoreError> {
-    let Some(last) = last_call(connection)? else {
+    let Some(last_id) = last_call(connection)? else {
         return Ok(None);
     };
-    let call = Calls::default().get(connection, last)?;
+    let call = Calls::default().get(connection, last_id)?;
     Ok(call.map(|call| call.last_sign()))
 }
 
@@ -414,15 +416,15 @@ fn one_of_both(
     packs: &str,
     choose: impl Fn(i64, i64) -> i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let ask = |question: &str| {
+    let query_id = |question: &str| {
         let mut question = connection.prepare_cached(question)?;
         let answer = question.query_row([], |row| row.get(0)).optional()?;
         Ok::<Option<i64>, rusqlite::Error>(answer.flatten())
     };
-    let (calls, packs) = (ask(calls)?, ask(packs)?);
+    let (calls, packs) = (query_id(calls)?, query_id(packs)?);
     Ok(match (calls, packs) {
-        (Some(one), Some(other)) => Some(choose(one, other)),
-        (one, other) => one.or(other),
+        (Some(left), Some(right)) => Some(choose(left, right)),
+        (left, right) => left.or(right),
     })
 }
 
@@ -444,23 +446,24 @@ pub fn first_between(
         .query_row([end, oldest, now], |row| row.get(0))
 }
 
-/// Deletes the calls below `end` that started before `oldest`, and returns their number. Packs are deleted as
-/// a whole: the last pack may hold a few calls beyond `end`, but no call that started at `oldest` or later.
+/// Deletes the calls below `end` that started before `oldest`, and returns their number. Packs are
+/// deleted as a whole: the last pack may hold a few calls beyond `end`, but no call that started at
+/// `oldest` or later.
 pub fn delete(connection: &Connection, end: i64, oldest: i64) -> rusqlite::Result<i64> {
-    let single = connection
+    let single_count = connection
         .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?
         .execute([end, oldest])?;
-    let packed: i64 = connection
+    let packed_count: i64 = connection
         .prepare_cached(
             "SELECT coalesce(sum(count), 0) FROM call_packs WHERE first < ? AND until < ?",
         )?
         .query_row([end, oldest], |row| row.get(0))?;
-    if packed > 0 {
+    if packed_count > 0 {
         connection
             .prepare_cached("DELETE FROM call_packs WHERE first < ? AND until < ?")?
             .execute([end, oldest])?;
     }
-    Ok(packed + integer(single))
+    Ok(packed_count + integer(single_count))
 }
 
 #[cfg(test)]
@@ -481,52 +484,54 @@ mod tests {
             any::<u32>(),
         );
         let times = (any::<i64>(), 0_i64..i64::MAX, 0_i64..i64::MAX);
-        let rest = (optional(), optional(), optional(), optional(), optional());
+        let optional_columns = (optional(), optional(), optional(), optional(), optional());
         (
             head,
             times,
-            rest,
+            optional_columns,
             (text(), text(), any::<Option<[u8; 16]>>()),
         )
-            .prop_map(|(head, times, rest, (error_kind, error, trace))| CallRow {
-                id: head.0,
-                target: head.1,
-                origin: head.2,
-                state: head.3,
-                status: head.4,
-                attempts: head.5,
-                started_at: times.0,
-                queue: times.1,
-                upstream: times.2,
-                duration: rest.0,
-                arguments: rest.1,
-                arguments_size: rest.2,
-                result: rest.3,
-                result_size: rest.4,
-                error_kind,
-                error,
-                trace,
-            })
+            .prop_map(
+                |(head, times, optional_columns, (error_kind, error, trace))| CallRow {
+                    id: head.0,
+                    target: head.1,
+                    origin: head.2,
+                    state: head.3,
+                    status: head.4,
+                    attempts: head.5,
+                    started_at: times.0,
+                    queue: times.1,
+                    upstream: times.2,
+                    duration: optional_columns.0,
+                    arguments: optional_columns.1,
+                    arguments_size: optional_columns.2,
+                    result: optional_columns.3,
+                    result_size: optional_columns.4,
+                    error_kind,
+                    error,
+                    trace,
+                },
+            )
     }
 
     proptest! {
         #[test]
-        fn calls_are_read_as_they_were_written(calls in proptest::collection::vec(call(), 1..20)) {
+        fn calls_are_read_back_unchanged(calls in proptest::collection::vec(call(), 1..20)) {
             let mut bytes = Vec::new();
             for call in &calls {
                 call.encode(1, &mut bytes);
             }
-            let mut rest = PackReader(&bytes);
+            let mut reader = PackReader(&bytes);
             for call in &calls {
-                prop_assert_eq!(&rest.call(1).expect("a call"), call);
+                prop_assert_eq!(&reader.call(1).expect("a call"), call);
             }
-            prop_assert!(rest.0.is_empty());
+            prop_assert!(reader.0.is_empty());
         }
 
         #[test]
         fn bytes_of_any_kind_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut rest = PackReader(&bytes);
-            while rest.call(1).is_ok() {}
+            let mut reader = PackReader(&bytes);
+            while reader.call(1).is_ok() {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! State of the writing thread: its connection, and what it needs to write the next record.
+//! State of the writing thread: its connection, and the memory for the next record.
 
 use std::{
     ops::ControlFlow,
@@ -34,8 +34,8 @@ use super::{
     schema,
 };
 
-/// Targets that have statistics of their own between two writes of statistics. The number is bounded because
-/// clients can invent names and URIs.
+/// Maximum number of targets with statistics of their own between two writes of statistics. The
+/// number is bounded because clients can invent names and URIs.
 const MAX_SERIES: usize = 4096;
 
 #[derive(Debug)]
@@ -47,17 +47,18 @@ pub struct Database {
     pub bounds: Bounds,
     pub redactor: Redactor,
     pub opened_files: OpenedFiles,
-    /// True if the memory must be loaded from the database again.
+    /// True if the memory must be reloaded from the database.
     stale: bool,
     pub published: Published,
 }
 
-/// State that the writer shares with readers, beside the database.
+/// State that the writer shares with readers, besides the database.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
     /// The incomplete last chunk. `None` before the journal is opened.
     chunk: Arc<Mutex<Option<Chunk>>>,
-    /// Counts how often a journal was opened. A connection to an earlier journal must not be used again.
+    /// Number of times that a journal was opened. A connection to an earlier journal must not be
+    /// used again.
     pub opened: Arc<AtomicU64>,
     pub recent: SharedRecent,
 }
@@ -67,13 +68,13 @@ impl Published {
         self.lock().clone()
     }
 
-    /// The lock is held while a chunk is copied, by the writer or a reader.
+    /// The lock is held only while the writer or a reader copies a chunk.
     fn lock(&self) -> MutexGuard<'_, Option<Chunk>> {
         self.chunk.lock()
     }
 }
 
-/// A cache of the database's contents. It is loaded again after a failed transaction.
+/// A cache of the database's contents. A failed transaction makes it stale.
 #[derive(Debug)]
 pub struct Memory {
     pub next_call: i64,
@@ -85,12 +86,12 @@ pub struct Memory {
     pub rollups: Rollups,
 }
 
-/// Counters that outlive their rows: ids that must not be used again, and the call up to which statistics are
-/// complete.
+/// Counters that outlive their rows: ids that must not be used again, and the call up to which
+/// statistics are complete.
 const NEXT_CALL: &str = "next_call";
 const NEXT_OBJECT: &str = "next_object";
 const ROLLED_UP: &str = "rolled_up";
-/// The last time that the journal recorded; see [`super::age`].
+/// The last recorded time of the journal; see [`super::age`].
 const SEEN: &str = "seen";
 
 impl Memory {
@@ -99,8 +100,8 @@ impl Memory {
         max_bytes: u64,
         recent: &SharedRecent,
     ) -> Result<Self, StoreError> {
-        let last = call_packs::last_call(connection)?.unwrap_or(0);
-        let next_call = counter(connection, NEXT_CALL)?.max(last + 1);
+        let last_id = call_packs::last_call(connection)?.unwrap_or(0);
+        let next_call = counter(connection, NEXT_CALL)?.max(last_id + 1);
         let mut memory = Self {
             next_call,
             origins: Interner::load(connection)?,
@@ -119,8 +120,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Adds calls to the statistics that ended after statistics were last written. After a kill, a call is
-    /// missing in the statistics if it was written as open before that time and ended after it.
+    /// Adds calls to the statistics that ended after the last write of statistics. After a kill,
+    /// the statistics lack calls that were written as open before that write and ended after it.
     fn roll_up(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let rolled_up = counter(connection, ROLLED_UP)?;
         call_packs::calls_from(connection, rolled_up, |call| {
@@ -130,23 +131,23 @@ impl Memory {
             let Some(target) = intern::target(connection, call.target)? else {
                 return Ok(());
             };
-            let ended = EndedCall {
+            let ended_call = EndedCall {
                 started_at: call.started_at,
                 duration,
                 status: Status::from_code(call.status).unwrap_or(Status::Unknown),
                 argument_bytes: call.arguments_size.unwrap_or(0),
                 result_bytes: call.result_size.unwrap_or(0),
             };
-            // Whether the tool was listed then is not recorded.
-            let is_listed = !is_unlisted(ended.status, call.error_kind.as_deref());
+            // No record contains if the tool was listed at that time.
+            let is_listed = !is_unlisted(ended_call.status, call.error_kind.as_deref());
             let series = self.target(connection, &target, is_listed)?.1;
-            self.rollups.add(series, ended);
+            self.rollups.add(series, ended_call);
             Ok(())
         })
     }
 
-    /// The ids of a target and of its statistics. URIs and unlisted names are too many to have statistics of
-    /// their own.
+    /// The ids of a target and of its statistics. URIs and unlisted names share statistics, because
+    /// there are too many of them.
     pub fn target(
         &mut self,
         connection: &Connection,
@@ -158,16 +159,17 @@ impl Memory {
         if is_named && is_listed && target.server.is_some() && self.rollups.len() < MAX_SERIES {
             return Ok((id, id));
         }
-        Ok((id, self.rest(connection, target)?))
+        Ok((id, self.rest_target(connection, target)?))
     }
 
-    /// The id for the statistics of all targets of a server and method that have none of their own.
-    fn rest(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
-        let all = Target {
+    /// The id of the statistics that all targets of a server and method without their own
+    /// statistics share.
+    fn rest_target(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
+        let rest_target = Target {
             tool: Arc::from(""),
             ..target.clone()
         };
-        self.targets.id(connection, &all)
+        self.targets.id(connection, &rest_target)
     }
 
     /// Writes statistics, and the call up to which they are complete.
@@ -186,14 +188,15 @@ impl Memory {
     }
 }
 
-/// True for a call that was refused because its name or method is wrong: a client may have invented the name.
+/// True for a call that was refused because of a wrong name or method, which a client may have
+/// invented.
 fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
-    let of_listed = [
+    let listed_kinds = [
         FailureKind::ServerNotConnected,
         FailureKind::ServerNotAnswering,
         FailureKind::CallCrashesServer,
     ];
-    let is_listed = |kind| of_listed.iter().any(|listed| listed.code() == kind);
+    let is_listed = |kind| listed_kinds.iter().any(|listed| listed.code() == kind);
     status == Status::Refused && !kind.is_some_and(is_listed)
 }
 
@@ -208,16 +211,16 @@ fn kept_counter(connection: &Connection, name: &str) -> rusqlite::Result<Option<
         .optional()
 }
 
-/// The last time that the journal recorded, in microseconds since 1970. `None` for a new journal.
+/// The last recorded time of the journal, in microseconds since 1970. `None` for a new journal.
 pub fn last_recorded_time(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     if let Some(last_recorded_time) = kept_counter(connection, SEEN)? {
         return Ok(Some(last_recorded_time));
     }
-    // An older journal has no such counter.
+    // An older journal has no counter of the time.
     call_packs::newest_start(connection)
 }
 
-/// The last time at which the run before is known to have been alive.
+/// The last time at which the previous run was certainly alive.
 fn last_seen(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let last_call = call_packs::last_sign(connection)?;
     Ok(last_call.max(kept_counter(connection, SEEN)?))
@@ -242,11 +245,11 @@ impl Database {
         let redactor = Redactor::new(&settings.redact, Instant::now)?;
         let bounds = Bounds::new(settings.max_bytes);
         let connection = schema::open(state, settings.durability, bounds)?;
-        let files = Files::new(state).written(settings.durability);
+        let files = Files::new(state).with_durability(settings.durability);
         let mut memory = Memory::load(&connection, settings.max_bytes, &published.recent)?;
         close_open_calls(&connection, &mut memory)?;
         if let Err(error) = history::begin(&connection, last_seen(&connection)?) {
-            // The disk may be full. Records can still be read.
+            // The disk may be full. Records are still readable.
             tracing::warn!(%error, "the journal does not say that Mainstay started");
         }
         files.sweep(|cid| is_in_file(&connection, cid))?;
@@ -273,7 +276,8 @@ impl Database {
         chunk.take(&self.memory.facets.last);
     }
 
-    /// Marks the memory as stale after a failed transaction: it may hold more than the database.
+    /// Marks the memory as stale after a failed transaction, because it may contain more than the
+    /// database.
     pub fn roll_back(&mut self) -> rusqlite::Result<()> {
         self.stale = true;
         if self.connection.is_autocommit() {
@@ -282,12 +286,12 @@ impl Database {
         self.connection.execute_batch("ROLLBACK")
     }
 
-    /// Begins a transaction. Loads the memory again if it is stale.
+    /// Begins a transaction. Reloads stale memory.
     pub fn begin(&mut self) -> Result<(), Failed> {
         if self.stale {
             let recent = &self.published.recent;
-            let loaded = Memory::load(&self.connection, self.settings.max_bytes, recent);
-            self.memory = loaded.map_err(Box::new)?;
+            let memory = Memory::load(&self.connection, self.settings.max_bytes, recent);
+            self.memory = memory.map_err(Box::new)?;
             self.stale = false;
         }
         self.connection
@@ -302,30 +306,30 @@ impl Database {
     }
 }
 
-/// Closes the calls that a run before left open.
+/// Closes the calls that a previous run left open.
 fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), StoreError> {
-    let mut open = Vec::new();
-    let last = memory.facets.last.clone();
+    let mut open_calls = Vec::new();
+    let last_chunk = memory.facets.last.clone();
     facets::scan(
         connection,
-        &last,
+        &last_chunk,
         i64::MIN,
         i64::MAX,
         i64::MAX,
         |id, facet| {
             if facet.standing.status() == Status::Open.code() {
-                open.push(id);
+                open_calls.push(id);
             }
             ControlFlow::Continue(())
         },
     )?;
     let transaction = connection.unchecked_transaction()?;
-    for id in open {
+    for id in open_calls {
         let state: Option<u8> = transaction
             .prepare_cached("SELECT state FROM calls WHERE id = ?")?
             .query_row([id], |row| row.get(0))
             .optional()?;
-        // The call was too old, and was deleted before the others of its chunk.
+        // The call was deleted for its age, before the rest of its chunk.
         let Some(state) = state else {
             continue;
         };

@@ -9,7 +9,7 @@ use mainstay_journal::JournalError;
 use mainstay_platform::state::Untrusted;
 use rusqlite::ErrorCode;
 
-/// An error that prevents the journal from being opened or read.
+/// An error that prevents the opening or reading of the journal.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("cannot use {}", path.display())]
@@ -42,7 +42,7 @@ pub enum StoreError {
     Removed(PathBuf),
     #[error("{} was cut short while it was written to", .0.display())]
     Cut(PathBuf),
-    /// In strict mode no new journal is started while the old one cannot be read.
+    /// In strict mode, no new journal replaces an unreadable one.
     #[error("the journal in {} is damaged", path.display())]
     Unusable { path: PathBuf, source: Box<Self> },
     /// In strict mode every call must be recorded.
@@ -54,7 +54,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// True if the journal's content is damaged. A second attempt to read it fails, too.
+    /// True if the journal's content is damaged. A second attempt to read it also fails.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Corrupt(_)
@@ -69,8 +69,8 @@ impl StoreError {
         }
     }
 
-    /// True for errors that may pass, such as a full or read-only disk, or another program that locks the
-    /// journal.
+    /// True for temporary errors, such as a full or read-only disk, or another program that locks
+    /// the journal.
     pub(super) fn may_pass(&self) -> bool {
         self.is_damage() || matches!(self, Self::Io { .. } | Self::Database(_))
     }
@@ -87,13 +87,13 @@ impl StoreError {
         }
     }
 
-    /// The step that lets the journal in this folder be opened.
+    /// The step that makes the journal in this folder usable.
     fn remedy(&self, folder: &Path) -> String {
         let code = match self {
             Self::Database(error) => error.sqlite_error_code(),
             Self::Io { source, .. } => {
-                let untrusted = source.get_ref().and_then(|error| error.downcast_ref());
-                if let Some(hint) = untrusted.and_then(Untrusted::hint) {
+                let trust_error = source.get_ref().and_then(|error| error.downcast_ref());
+                if let Some(hint) = trust_error.and_then(Untrusted::hint) {
                     return hint;
                 }
                 match source.kind() {

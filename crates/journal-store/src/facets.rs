@@ -1,9 +1,9 @@
-//! The columns by which calls are filtered and counted, in chunks of a few bytes per call. A filter over a
-//! million calls reads 17 MB from end to end, for any question. An index for each question would cost every
-//! call more than the rest of its record.
+//! The columns that filters and counts of calls use, in chunks of a few bytes per call. A filter of
+//! a million calls reads 17 MB sequentially, for any query. An index for each query would cost
+//! every call more than the rest of its record.
 //!
-//! A chunk is written when it is complete. The writer holds the last chunk, and shows it to readers with
-//! every commit.
+//! A complete chunk is written to the database. The writer holds the last chunk, and publishes it
+//! to readers with every commit.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -12,14 +12,14 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{StoreError, call_packs, schema::integer};
 
-/// Calls in a chunk. The chunks of a million calls are read in milliseconds, and one chunk is cheap to write
-/// again when a call in it ends late.
+/// Number of calls in a chunk. The chunks of a million calls are read in milliseconds. One chunk is
+/// cheap to rewrite when one of its calls ends late.
 pub const CHUNK: i64 = 2048;
 const CALLS: usize = CHUNK.unsigned_abs() as usize;
 
-/// The bytes of a call: start, target, origin, and one byte of status and state.
+/// Size of a call in bytes: start, target, origin, and one byte for status and state.
 const ROW: usize = 8 + 4 + 4 + 1;
-/// The byte of an id that no call has.
+/// The byte of an id without a call.
 const VOID: u8 = u8::MAX;
 /// The lower bits of the byte are the status, the upper bits the state.
 const STATE_BITS: u32 = 4;
@@ -112,7 +112,7 @@ impl Facets {
             last: Chunk::starting((next - 1) / CHUNK * CHUNK),
             late: BTreeMap::new(),
         };
-        let mut found = Vec::new();
+        let mut last_facets = Vec::new();
         call_packs::calls_from(connection, facets.last.first, |call| {
             let facet = Facet {
                 started_at: call.started_at,
@@ -120,11 +120,11 @@ impl Facets {
                 origin: call.origin,
                 standing: CallStanding::of_codes(call.status, call.state),
             };
-            found.push((call.id, facet));
+            last_facets.push((call.id, facet));
             Ok(())
         })?;
-        found.sort_unstable_by_key(|(id, _)| *id);
-        for (id, facet) in found {
+        last_facets.sort_unstable_by_key(|(id, _)| *id);
+        for (id, facet) in last_facets {
             facets.last.put(id, facet);
         }
         Ok(facets)
@@ -142,7 +142,7 @@ impl Facets {
 
     pub fn change(&mut self, id: i64, standing: CallStanding) {
         match usize::try_from(id - self.last.first) {
-            // A chunk that is missing was deleted.
+            // A missing chunk was deleted.
             Ok(index) => {
                 if let Some(row) = self.last.rows.get_mut(index) {
                     row.standing = standing;
@@ -156,25 +156,25 @@ impl Facets {
 
     /// Writes the pending changes of complete chunks.
     pub fn settle(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let mut late = std::mem::take(&mut self.late);
-        while let Some((&id, _)) = late.first_key_value() {
+        let mut late_changes = std::mem::take(&mut self.late);
+        while let Some((&id, _)) = late_changes.first_key_value() {
             let chunk = id / CHUNK;
-            let rest = late.split_off(&((chunk + 1) * CHUNK));
+            let rest = late_changes.split_off(&((chunk + 1) * CHUNK));
             if let Some(mut rows) = rows(connection, chunk)? {
-                for (id, standing) in late {
-                    rows[within(id, chunk * CHUNK) * ROW + ROW - 1] = standing.0;
+                for (id, standing) in late_changes {
+                    rows[index_in_chunk(id, chunk * CHUNK) * ROW + ROW - 1] = standing.0;
                 }
                 connection
                     .prepare_cached("UPDATE facets SET rows = ? WHERE chunk = ?")?
                     .execute(params![rows, chunk])?;
             }
-            late = rest;
+            late_changes = rest;
         }
         Ok(())
     }
 }
 
-/// Adds the states of calls to chunks of an older version, which has none.
+/// Adds the states of calls to chunks of an older version, which lack states.
 pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
     let mut chunks = connection.prepare("SELECT chunk FROM facets")?;
     let chunks: Vec<i64> = chunks
@@ -191,8 +191,8 @@ pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
         let mut calls = calls.query([first, first + CHUNK])?;
         while let Some(call) = calls.next()? {
             let standing = CallStanding::of_codes(call.get(1)?, call.get(2)?);
-            let place = within(call.get(0)?, first) * ROW + ROW - 1;
-            if let Some(byte) = rows.get_mut(place) {
+            let index = index_in_chunk(call.get(0)?, first) * ROW + ROW - 1;
+            if let Some(byte) = rows.get_mut(index) {
                 *byte = standing.0;
             }
         }
@@ -201,8 +201,8 @@ pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The index of a call in a chunk that starts at `first`. No call has a lower id than `first`.
-fn within(id: i64, first: i64) -> usize {
+/// The index of a call in a chunk that starts at `first`, the lowest id in the chunk.
+fn index_in_chunk(id: i64, first: i64) -> usize {
     usize::try_from(id - first).unwrap_or_default()
 }
 
@@ -229,7 +229,8 @@ impl Chunk {
 
     /// Sets a call's columns. Skipped ids belong to no call.
     fn put(&mut self, id: i64, facet: Facet) {
-        self.rows.resize(within(id, self.first), Facet::NONE);
+        self.rows
+            .resize(index_in_chunk(id, self.first), Facet::NONE);
         self.rows.push(facet);
     }
 
@@ -253,20 +254,20 @@ impl Chunk {
     }
 }
 
-/// Passes calls to `see`, from the newest to the oldest, until it breaks. Skips calls that started outside
-/// `since..=until`, and chunks that begin at `before` or later. `last` is the incomplete chunk at the time
-/// when the connection's view began, or an earlier one.
+/// Passes calls to `visit`, from the newest to the oldest, until `visit` breaks. Skips calls that
+/// started outside `since..=until`, and chunks that begin at `before` or later. `last` is the
+/// incomplete chunk from the time when the connection's view began, or an earlier one.
 pub fn scan(
     connection: &Connection,
     last: &Chunk,
     since: i64,
     until: i64,
     before: i64,
-    mut see: impl FnMut(i64, &Facet) -> ControlFlow<()>,
+    mut visit: impl FnMut(i64, &Facet) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
-    let mut see = |id, facet: &Facet| {
+    let mut visit = |id, facet: &Facet| {
         if facet.is_call() && facet.started_at >= since && facet.started_at <= until {
-            see(id, facet)
+            visit(id, facet)
         } else {
             ControlFlow::Continue(())
         }
@@ -274,11 +275,11 @@ pub fn scan(
     let mut chunks = connection.prepare_cached(
         "SELECT chunk, rows FROM facets WHERE until >= ? AND since <= ? AND chunk <= ? ORDER BY chunk DESC",
     )?;
-    let complete = "SELECT max(chunk) FROM facets";
-    let complete: Option<i64> = connection.query_row(complete, [], |row| row.get(0))?;
-    if complete.is_none_or(|complete| last.first / CHUNK > complete) {
+    let query = "SELECT max(chunk) FROM facets";
+    let last_complete: Option<i64> = connection.query_row(query, [], |row| row.get(0))?;
+    if last_complete.is_none_or(|last_complete| last.first / CHUNK > last_complete) {
         for (index, facet) in last.rows.iter().enumerate().rev() {
-            if see(last.first + integer(index), facet).is_break() {
+            if visit(last.first + integer(index), facet).is_break() {
                 return Ok(());
             }
         }
@@ -292,7 +293,7 @@ pub fn scan(
             return Err(StoreError::Corrupt("a chunk of another size"));
         }
         for (index, row) in rows.iter().enumerate().rev() {
-            if see(first + integer(index), &Facet::decode(row)).is_break() {
+            if visit(first + integer(index), &Facet::decode(row)).is_break() {
                 return Ok(());
             }
         }

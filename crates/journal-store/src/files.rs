@@ -1,4 +1,5 @@
-//! Objects too large for the database: files named by their content. A file is written whole or not at all.
+//! Objects too large for the database: files named by their content. A file is written completely
+//! or not at all.
 
 use std::{
     fs::{self, File},
@@ -13,15 +14,16 @@ use sha2::{Digest as _, Sha256};
 
 use super::StoreError;
 
-/// Bytes that are read at once while a file is checked.
+/// Size of one read while a file is checked, in bytes.
 const PIECE: usize = 64 * 1024;
-/// Folders that may be new with the first file: this one, the journal's, and the state directory.
+/// Number of folders that may be new with the first file: this one, the journal's, and the state
+/// directory.
 const FOLDERS: usize = 3;
-/// The name of a file that is not written completely.
+/// The name of an incomplete file.
 const UNFINISHED: &str = "unfinished";
 
-/// `objects/` of the journal's folder. The file `CID` lies in a folder named by its last two letters, because
-/// the first letters of all CIDs are the same.
+/// The `objects/` folder of a journal. The file `CID` lies in a subfolder named by its last two
+/// letters, because the first letters of all CIDs are the same.
 #[derive(Clone, Debug)]
 pub struct Files {
     path: PathBuf,
@@ -42,7 +44,7 @@ impl Files {
         }
     }
 
-    pub fn written(self, durability: Durability) -> Self {
+    pub fn with_durability(self, durability: Durability) -> Self {
         Self {
             synced: durability == Durability::Strict,
             ..self
@@ -54,11 +56,11 @@ impl Files {
         self.path.join(&name[name.len() - 2..]).join(name)
     }
 
-    /// Writes content under its name. In strict mode it returns when the file and its name are on the disk.
-    /// Content that exists already is not written again.
+    /// Writes content under its name. In strict mode, returns after the file and its name are on
+    /// the disk. Does not write existing content again.
     pub fn write(&self, cid: &Cid, content: &[u8]) -> io::Result<()> {
         let path = self.path(cid);
-        if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == content.len() as u64) {
             return Ok(());
         }
         let folder = path.parent().unwrap_or(&self.path);
@@ -70,21 +72,21 @@ impl Files {
                 .take(FOLDERS)
                 .try_for_each(sync_folder)?;
         }
-        let unfinished = self.path.join(UNFINISHED);
+        let unfinished_path = self.path.join(UNFINISHED);
         // A killed run may have left an unfinished file.
-        match fs::remove_file(&unfinished) {
+        match fs::remove_file(&unfinished_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let mut file = private_options()
             .write(true)
             .create_new(true)
-            .open(&unfinished)?;
+            .open(&unfinished_path)?;
         file.write_all(content)?;
         if self.synced {
             file.sync_all()?;
         }
-        fs::rename(&unfinished, &path)?;
+        fs::rename(&unfinished_path, &path)?;
         if self.synced {
             sync_folder(folder)?;
         }
@@ -94,26 +96,26 @@ impl Files {
     /// Reads `length` bytes from `offset` on, and checks the digest of the whole file.
     pub fn read(&self, cid: &Cid, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
         let path = self.path(cid);
-        let failed = |source: io::Error| match source.kind() {
+        let to_store_error = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => JournalError::Damaged(*cid).into(),
             _ => StoreError::Io {
                 path: path.clone(),
                 source,
             },
         };
-        let mut file = File::open(&path).map_err(failed)?;
+        let mut file = File::open(&path).map_err(to_store_error)?;
         let (mut hash, mut slice) = (Sha256::new(), Vec::new());
-        let (mut piece, mut at) = (vec![0; PIECE], 0);
+        let (mut piece, mut position) = (vec![0; PIECE], 0);
         loop {
-            let read = file.read(&mut piece).map_err(failed)?;
-            if read == 0 {
+            let read_bytes = file.read(&mut piece).map_err(to_store_error)?;
+            if read_bytes == 0 {
                 break;
             }
-            hash.update(&piece[..read]);
-            let from = offset.saturating_sub(at).min(read as u64) as usize;
-            let length_in_piece = (length - slice.len()).min(read - from);
+            hash.update(&piece[..read_bytes]);
+            let from = offset.saturating_sub(position).min(read_bytes as u64) as usize;
+            let length_in_piece = (length - slice.len()).min(read_bytes - from);
             slice.extend_from_slice(&piece[from..from + length_in_piece]);
-            at += read as u64;
+            position += read_bytes as u64;
         }
         if hash.finalize()[..] == cid.digest()[..] {
             Ok(slice)
@@ -130,33 +132,33 @@ impl Files {
         }
     }
 
-    /// Removes files that an earlier run left behind: unfinished ones, and those that no object names.
+    /// Removes files of an earlier run: unfinished ones, and those without an object.
     pub fn sweep(
         &self,
         mut is_known: impl FnMut(&Cid) -> rusqlite::Result<bool>,
     ) -> Result<(), StoreError> {
-        let failed = |source| StoreError::Io {
+        let to_store_error = |source| StoreError::Io {
             path: self.path.clone(),
             source,
         };
         let folders = match fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            folders => folders.map_err(failed)?,
+            folders => folders.map_err(to_store_error)?,
         };
         for folder in folders {
-            let folder = folder.map_err(failed)?;
-            if !folder.file_type().map_err(failed)?.is_dir() {
+            let folder = folder.map_err(to_store_error)?;
+            if !folder.file_type().map_err(to_store_error)?.is_dir() {
                 continue;
             }
-            for file in fs::read_dir(folder.path()).map_err(failed)? {
-                let file = file.map_err(failed)?;
-                // Other programs' files stay.
+            for file in fs::read_dir(folder.path()).map_err(to_store_error)? {
+                let file = file.map_err(to_store_error)?;
+                // Files of other programs stay.
                 let name = file.file_name();
                 let cid = name.to_str().and_then(|name| name.parse::<Cid>().ok());
                 if let Some(cid) = cid
                     && !is_known(&cid)?
                 {
-                    fs::remove_file(file.path()).map_err(failed)?;
+                    fs::remove_file(file.path()).map_err(to_store_error)?;
                 }
             }
         }

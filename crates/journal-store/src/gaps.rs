@@ -1,4 +1,4 @@
-//! Periods with calls that are not recorded, because nothing could be written or too many calls waited. Gaps
+//! Periods with calls that are not recorded, because writes failed or too many calls waited. Gaps
 //! are few, and are stored as long as calls.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,16 +11,16 @@ use super::{
     time::{micros, span, time},
 };
 
-/// Time within which a gap continues an earlier one with the same reason: a full disk has free space now and
-/// then.
+/// Maximum time between two gaps with the same reason that are joined. A full disk may have free
+/// space briefly.
 const JOINED_WITHIN: Duration = Duration::from_mins(1);
-/// Number of gaps that are stored, the newest.
+/// Maximum number of stored gaps. The newest are retained.
 const MAX_GAPS: i64 = 1000;
 
 const TOO_MANY_WAITED: &str = "too many calls waited to be written";
 
 /// The gap of an outage that has ended.
-pub fn of_outage(outage: Outage) -> Gap {
+pub fn from_outage(outage: Outage) -> Gap {
     Gap {
         since: outage.since,
         until: Some(SystemTime::now()),
@@ -30,7 +30,7 @@ pub fn of_outage(outage: Outage) -> Gap {
 }
 
 /// The gap of calls that were dropped since this time.
-pub fn of_dropped(calls: u64, since: SystemTime) -> Gap {
+pub fn from_dropped_calls(calls: u64, since: SystemTime) -> Gap {
     Gap {
         since,
         until: Some(SystemTime::now()),
@@ -39,7 +39,7 @@ pub fn of_dropped(calls: u64, since: SystemTime) -> Gap {
     }
 }
 
-/// Adds a later gap to one that is not written yet.
+/// Adds a later gap to an unwritten one.
 pub fn join(earlier: Option<Gap>, later: Gap) -> Gap {
     match earlier {
         Some(earlier) => Gap {
@@ -104,7 +104,7 @@ pub fn on_page(
 ) -> rusqlite::Result<Vec<Gap>> {
     let newest = page.calls.first().map(|call| call.started_at);
     let oldest = page.calls.last().map(|call| call.started_at);
-    // A gap before or behind this page belongs to the neighbouring page.
+    // A gap before or after this page belongs to an adjacent page.
     let until = match filter.before {
         Some(_) => newest.unwrap_or(UNIX_EPOCH),
         None => filter.until.unwrap_or_else(SystemTime::now),
@@ -117,7 +117,7 @@ pub fn on_page(
     read(connection, since.unwrap_or(UNIX_EPOCH), until)
 }
 
-/// Deletes gaps older than `oldest`, and the oldest above the limit.
+/// Deletes gaps older than `oldest`, and the oldest gaps above the limit.
 pub fn prune(connection: &Connection, oldest: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM gaps WHERE until < ? OR id <= (SELECT max(id) FROM gaps) - ?")?

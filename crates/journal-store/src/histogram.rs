@@ -1,5 +1,6 @@
-//! Latencies on a logarithmic scale with eight steps to each doubling, so that a percentile is exact to 6 %.
-//! A histogram takes a few dozen bytes in the database, and histograms can be added.
+//! Latencies on a logarithmic scale with eight steps to each doubling, so that a percentile is
+//! precise to 6 %. A histogram occupies a few dozen bytes in the database, and histograms can be
+//! added.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ impl Histogram {
         }
     }
 
-    /// The percentile of the latencies in microseconds; 0 without calls.
+    /// The percentile of the latencies, in microseconds. 0 without calls.
     pub fn percentile(&self, percent: u64) -> u64 {
         let total: u64 = self.0.values().sum();
         let rank = (total * percent).div_ceil(100).max(1);
@@ -36,20 +37,20 @@ impl Histogram {
         0
     }
 
-    /// Pairs of numbers: the distance to the previous step, and the number of calls. Each number is encoded
-    /// in groups of seven bits, the lowest first.
+    /// Encodes pairs of numbers: the distance to the previous step, and the number of calls. Each
+    /// number is encoded in groups of seven bits, the lowest first.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.0.len() * 3);
-        let mut before = 0;
+        let mut previous_step = 0;
         for (step, count) in &self.0 {
-            put(&mut bytes, u64::from(*step - before));
+            put(&mut bytes, u64::from(*step - previous_step));
             put(&mut bytes, *count);
-            before = *step;
+            previous_step = *step;
         }
         bytes
     }
 
-    /// Decodes a histogram. `None` if [`Self::encode`] cannot have written these bytes.
+    /// Decodes a histogram. `None` for bytes that [`Self::encode`] cannot have written.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut steps = BTreeMap::new();
         let mut step = 0_u16;
@@ -61,7 +62,7 @@ impl Histogram {
     }
 }
 
-/// The step of a latency. Below eight microseconds each microsecond has its own step.
+/// The step of a latency. Below eight microseconds, each microsecond has its own step.
 fn step(micros: u64) -> u16 {
     let octave = (micros | 1).ilog2().saturating_sub(STEP_BITS);
     (u64::from(octave) * STEPS + (micros >> octave)) as u16
@@ -70,8 +71,8 @@ fn step(micros: u64) -> u16 {
 fn middle(step: u16) -> u64 {
     let step = u64::from(step);
     let octave = (step / STEPS).saturating_sub(1);
-    let lowest = (step - octave * STEPS) << octave;
-    lowest + (1 << octave) / 2
+    let lowest_latency = (step - octave * STEPS) << octave;
+    lowest_latency + (1 << octave) / 2
 }
 
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
@@ -115,7 +116,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(times in proptest::collection::vec(0..1_u64 << 40, 0..200)) {
+        fn a_histogram_is_read_back(times in proptest::collection::vec(0..1_u64 << 40, 0..200)) {
             let mut histogram = Histogram::default();
             for time in &times {
                 histogram.add(*time);
@@ -124,21 +125,21 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_refused_or_read(bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
+        fn any_bytes_are_decoded_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
             let _ = Histogram::decode(&bytes);
         }
     }
 
     #[test]
-    fn percentiles_of_a_known_list() {
+    fn percentiles_are_precise() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.percentile(50), 0);
         (1..=1000).for_each(|micros| histogram.add(micros));
-        let close = |estimate: u64, exact: u64| estimate.abs_diff(exact) * 16 <= exact;
-        assert!(close(histogram.percentile(50), 500));
-        assert!(close(histogram.percentile(99), 990));
-        let mut twice = histogram.clone();
-        twice.merge(&histogram);
-        assert_eq!(twice.percentile(95), histogram.percentile(95));
+        let is_close = |estimate: u64, exact: u64| estimate.abs_diff(exact) * 16 <= exact;
+        assert!(is_close(histogram.percentile(50), 500));
+        assert!(is_close(histogram.percentile(99), 990));
+        let mut doubled_histogram = histogram.clone();
+        doubled_histogram.merge(&histogram);
+        assert_eq!(doubled_histogram.percentile(95), histogram.percentile(95));
     }
 }

@@ -1,8 +1,9 @@
-//! The history of servers: every change of a status, and the times at which Mainstay started and stopped. Its
-//! rows are few compared with those of calls, and have a small share of the journal.
+//! The history of servers: every change of a status, and the times at which Mainstay started and
+//! stopped. Its rows are few compared with those of calls, and have a small share of the journal.
 //!
-//! The last row before a time gives the status at that time. So the newest row of each server is not deleted
-//! for its age while the run of Mainstay that wrote it lasts. Each run starts with a row for every server.
+//! The last row before a time gives the status at that time. So the newest row of each server
+//! outlives the retention during the run of Mainstay that wrote it. Each run starts with a row for
+//! every server.
 
 use std::time::SystemTime;
 
@@ -15,12 +16,12 @@ use super::{
     time::{micros, span, time},
 };
 
-/// Rows that are read or deleted in one step.
+/// Maximum number of rows that one step reads or deletes.
 const STEP: i64 = 4096;
 
-/// The server name in rows about Mainstay itself. No server has it.
+/// The server name in rows about Mainstay itself. No server has an empty name.
 pub(super) const DAEMON: &str = "";
-/// Joins the lines of a server's stderr. No line contains it.
+/// Joins the lines of a server's stderr. No line contains a line break.
 pub(super) const LINE_END: &str = "\n";
 
 const INSERT: &str = "
@@ -39,18 +40,18 @@ pub fn write(
         transition,
         secrets,
     } = record;
-    let redacted = |text| redactor.redact(text, secrets.as_deref());
+    let redact_text = |text| redactor.redact(text, secrets.as_deref());
     let lines: Vec<_> = transition
         .stderr
         .iter()
-        .map(|line| redacted(line))
+        .map(|line| redact_text(line))
         .collect();
     connection.prepare_cached(INSERT)?.execute(params![
         micros(transition.at),
         server.as_str(),
         transition.status,
         transition.degraded,
-        transition.reason.as_deref().map(redacted),
+        transition.reason.as_deref().map(redact_text),
         transition.exit_code,
         transition.exit_signal,
         transition.attempt,
@@ -61,22 +62,24 @@ pub fn write(
 }
 
 /// Writes a start or stop of Mainstay.
-pub fn mark(connection: &Connection, at: SystemTime, mark: Mark) -> rusqlite::Result<()> {
+pub fn mark(connection: &Connection, time: SystemTime, mark: Mark) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO transitions (at, server, status, degraded) VALUES (?, ?, ?, 0)",
         )?
-        .execute(params![micros(at), DAEMON, mark.as_str()])?;
+        .execute(params![micros(time), DAEMON, mark.as_str()])?;
     Ok(())
 }
 
-/// Begins a run. `last_recorded` is the last time at which the run before is known to have been alive.
+/// Begins a run. `last_recorded` is the last time at which the previous run was certainly alive.
 pub fn begin(connection: &Connection, last_recorded: Option<i64>) -> rusqlite::Result<()> {
-    if let Some((at, Mark::Started)) = last_mark(connection, i64::MAX)? {
+    if let Some((started_at, Mark::Started)) = last_mark(connection, i64::MAX)? {
         let newest: i64 = connection
             .prepare_cached("SELECT at FROM transitions ORDER BY id DESC LIMIT 1")?
             .query_row([], |row| row.get(0))?;
-        let last_recorded = newest.max(last_recorded.unwrap_or(at)).max(at);
+        let last_recorded = newest
+            .max(last_recorded.unwrap_or(started_at))
+            .max(started_at);
         mark(connection, time(last_recorded), Mark::Lost)?;
     }
     mark(connection, SystemTime::now(), Mark::Started)
@@ -94,7 +97,7 @@ pub(super) fn last_mark(
         )?
         .query_row([until], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
         .optional()?;
-    Ok(newest.and_then(|(at, word)| Some((at, Mark::parse(&word)?))))
+    Ok(newest.and_then(|(time, word)| Some((time, Mark::parse(&word)?))))
 }
 
 /// Counts the rows.
@@ -102,8 +105,8 @@ pub fn rows(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT count(*) FROM transitions", [], |row| row.get(0))
 }
 
-/// Deletes some of the rows that are older than `oldest`, or above `max_rows`, of `rows`. Returns the number
-/// of deleted rows: [`STEP`] means that there may be more.
+/// Deletes some of the rows that are older than `oldest` or above `max_rows`, if there are `rows`
+/// rows. Returns the number of deleted rows. More may be left after [`STEP`] deletions.
 pub fn prune(
     connection: &Connection,
     oldest: i64,
@@ -122,7 +125,7 @@ pub fn prune(
     let end = first_kept
         .unwrap_or(i64::MAX)
         .max(first_in_bounds.unwrap_or(0));
-    let gone = connection
+    let deleted_rows = connection
         .prepare_cached(
             "DELETE FROM transitions WHERE id IN (
                 SELECT t.id FROM transitions t
@@ -137,10 +140,10 @@ pub fn prune(
             )",
         )?
         .execute([end, STEP])?;
-    Ok(integer(gone))
+    Ok(integer(deleted_rows))
 }
 
-/// True if this number of deleted rows means that there may be more.
-pub const fn is_full_step(gone: i64) -> bool {
-    gone >= STEP
+/// True if more rows may be left after this number of deletions.
+pub const fn is_full_step(deleted_rows: i64) -> bool {
+    deleted_rows >= STEP
 }

@@ -12,7 +12,7 @@ use super::{
     time::{duration, micros, time},
 };
 
-/// Transitions in one answer, divided among its servers.
+/// Maximum number of transitions in one answer, divided among its servers.
 const MAX_ANSWERED: usize = 10_000;
 impl Reader {
     /// The history of a period.
@@ -22,10 +22,10 @@ impl Reader {
             Some(name) => vec![name.clone()],
             None => self.servers_with_history()?,
         };
-        // A status from before the period holds only within the same run of Mainstay.
+        // An earlier status holds only within the same run of Mainstay.
         let run = last_mark(&self.connection, since)?;
-        let holds = |at: i64| match run {
-            Some((started_at, Mark::Started)) => at >= started_at,
+        let is_current = |time: i64| match run {
+            Some((started_at, Mark::Started)) => time >= started_at,
             Some((_, Mark::Stopped | Mark::Lost)) => false,
             None => true,
         };
@@ -33,7 +33,7 @@ impl Reader {
         let mut history = JournalHistory::default();
         for server in names {
             let (mut rows, truncated) = self.rows(&server, since, until, limit)?;
-            rows.retain(|(at, _)| *at > since || holds(*at));
+            rows.retain(|(time, _)| *time > since || is_current(*time));
             history.truncated |= truncated;
             if !rows.is_empty() {
                 let transitions = rows.into_iter().rev().map(|(_, row)| row).collect();
@@ -56,8 +56,8 @@ impl Reader {
         Ok(history)
     }
 
-    /// The newest rows of a period and the last one before it, newest first. The flag is true if rows of the
-    /// period were left out.
+    /// The newest rows of a period and the last one before it, newest first. The flag is true if
+    /// rows of the period were left out.
     fn rows(
         &self,
         server: &str,
@@ -70,21 +70,21 @@ impl Reader {
              FROM transitions WHERE server = ? AND at <= ? ORDER BY at DESC, id DESC",
         )?;
         let mut rows = rows.query(params![server, until])?;
-        let mut found = Vec::new();
+        let mut transitions = Vec::new();
         while let Some(row) = rows.next()? {
-            let at: i64 = row.get(0)?;
-            if found.len() == limit {
-                return Ok((found, true));
+            let time: i64 = row.get(0)?;
+            if transitions.len() == limit {
+                return Ok((transitions, true));
             }
-            found.push((at, transition(row)?));
-            if at <= since {
+            transitions.push((time, transition(row)?));
+            if time <= since {
                 break;
             }
         }
-        Ok((found, false))
+        Ok((transitions, false))
     }
 
-    /// The names of all servers that have rows. Each name takes one search in the index.
+    /// The names of all servers with rows. Each name costs one search in the index.
     fn servers_with_history(&self) -> Result<Vec<String>, StoreError> {
         let mut names = self.connection.prepare_cached(
             "WITH RECURSIVE names(name) AS (

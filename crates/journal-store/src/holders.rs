@@ -1,9 +1,9 @@
-//! Holders of objects. Content that two callers have in common is stored as one object for each of them.
-//! Otherwise a client could compute a content identifier from a guess, and learn what others sent or
-//! received.
+//! Holders of objects. Content that two callers share is stored as one object for each of them.
+//! Otherwise a client could guess content, compute its identifier, and find out that another client
+//! sent or received it.
 //!
-//! A holder has only the fields that decide who may see a call: the principal, the server and the tool. So
-//! there are few holders, and an object names its holder by four bytes.
+//! A holder has only the fields that determine who may see a call: the principal, the server and
+//! the tool. So there are few holders, and an object refers to its holder by four bytes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,11 +16,11 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::StoreError;
 
-/// Pairs of a target and an origin whose holder is cached. Above this number the cache is cleared, and each
-/// pair costs one search of an index again.
+/// Maximum number of cached pairs of a target and an origin. Above this number the cache is
+/// cleared, and each pair costs another search of an index.
 const MAX_KNOWN: usize = 16 * 1024;
 
-/// The id for objects from before there were holders. Only the operator may read them.
+/// The id for objects of versions without holders. Only the operator may read such objects.
 pub const NOBODY: u32 = 0;
 
 /// The holder with this id.
@@ -41,7 +41,7 @@ pub fn read(connection: &Connection, id: u32) -> Result<Option<Holder>, StoreErr
     }))
 }
 
-/// The id of a holder. Writes a row for a new one.
+/// The id of a holder. A new holder gets a row.
 fn number(connection: &Connection, holder: &Holder) -> rusqlite::Result<u32> {
     let Holder {
         principal,
@@ -53,11 +53,11 @@ fn number(connection: &Connection, holder: &Holder) -> rusqlite::Result<u32> {
         server.as_ref().map_or("", ServerName::as_str),
         tool.as_deref().unwrap_or_default(),
     ];
-    let existing = connection
+    let existing_id = connection
         .prepare_cached("SELECT id FROM holders WHERE (principal, server, tool) = (?, ?, ?)")?
         .query_row(row, |row| row.get(0))
         .optional()?;
-    if let Some(id) = existing {
+    if let Some(id) = existing_id {
         return Ok(id);
     }
     connection
@@ -100,7 +100,7 @@ pub fn encode(holders: impl Iterator<Item = u32>) -> Vec<u8> {
     holders.flat_map(u32::to_le_bytes).collect()
 }
 
-/// Decodes the holders of `count` objects. A missing column means [`NOBODY`] for each.
+/// Decodes the holders of `count` objects. Without a column, each holder is [`NOBODY`].
 pub fn decode(column: Option<&[u8]>, count: usize) -> impl Iterator<Item = u32> {
     let (holders, _) = column.unwrap_or_default().as_chunks();
     holders

@@ -1,4 +1,4 @@
-//! Short ids for values that records have in common: callers and targets.
+//! Short ids for values that many records share: callers and targets.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -10,8 +10,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::StoreError;
 
-/// Values whose ids are cached. Above this number the cache is cleared, and values get new ids when they come
-/// again: an extra row costs less than a search for every call.
+/// Maximum number of cached ids. Above this number the cache is cleared, and recurring values get
+/// new ids: an extra row costs less than a search for every call.
 const MAX_KNOWN: usize = 16 * 1024;
 
 /// Ids of values of one type.
@@ -21,14 +21,14 @@ pub struct Interner<T> {
     next: u32,
 }
 
-/// A value that has a table of its own.
+/// A value with its own table.
 pub trait Interned: Clone + Eq + Hash {
     const TABLE: &str;
     fn insert(&self, connection: &Connection, id: u32) -> rusqlite::Result<()>;
 }
 
 impl<T: Interned> Interner<T> {
-    /// Starts with an empty cache: values of earlier runs get new ids.
+    /// Starts with an empty cache, so that values of earlier runs get new ids.
     pub fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let newest = format!("SELECT coalesce(max(id), 0) FROM {}", T::TABLE);
         let newest: u32 = connection.query_row(&newest, [], |row| row.get(0))?;
@@ -42,7 +42,7 @@ impl<T: Interned> Interner<T> {
         self.id_as(connection, value, |_| None)
     }
 
-    /// The id of a value. `redact` returns the form that is written instead of the value, if they differ.
+    /// The id of a value. `redact` returns the form to write instead of the value, if they differ.
     pub fn id_as(
         &mut self,
         connection: &Connection,
@@ -56,8 +56,11 @@ impl<T: Interned> Interner<T> {
             self.cached.clear();
         }
         let id = self.next;
-        let redacted = redact(value);
-        redacted.as_ref().unwrap_or(value).insert(connection, id)?;
+        let redacted_value = redact(value);
+        redacted_value
+            .as_ref()
+            .unwrap_or(value)
+            .insert(connection, id)?;
         self.next += 1;
         self.cached.insert(value.clone(), id);
         Ok(id)

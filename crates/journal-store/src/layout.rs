@@ -1,5 +1,5 @@
-//! Checks the journal's paths before SQLite opens them: SQLite follows links, blocks at pipes, and starts a
-//! new database without its log where the old one is empty.
+//! Checks the journal's paths before SQLite opens them. SQLite follows links, blocks on pipes, and
+//! starts a new database without its log if the old one is empty.
 
 use std::{
     fs::{self, Metadata},
@@ -9,8 +9,8 @@ use std::{
 
 use super::{StoreError, files, schema, unwritten_gap};
 
-/// A folder of its own in the state directory. Otherwise a watcher of a configuration in that directory would
-/// wake for every page that is written.
+/// The journal has its own folder in the state directory. Otherwise every written page would wake a
+/// watcher of a configuration in that directory.
 pub const FOLDER: &str = "journal";
 
 /// Checks that the existing files and folders of a journal are files and folders.
@@ -38,7 +38,7 @@ pub fn holds_objects(folder: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Checks a folder. A link to a folder counts as one; whether it can be trusted is checked when it is used.
+/// Checks a folder. A link to a folder is valid. The code that uses the folder checks its owner.
 fn check_folder(path: &Path) -> Result<(), StoreError> {
     if metadata(path.to_owned())?.is_some() && !path.is_dir() {
         return Err(StoreError::Misplaced {

@@ -1,12 +1,13 @@
-//! The store of the journal: records and objects in SQLite, with one writing thread (docs/dev/design.md,
-//! "Journal"). [`open`] returns the [`Journal`] for the gateway.
+//! The store of the journal: records and objects in SQLite, with one writing thread
+//! (docs/dev/design.md, "Journal"). [`open`] returns the [`Journal`] for the gateway.
 //!
-//! Every few milliseconds the thread takes the calls that have gathered, hashes their payloads, and commits
-//! them in one transaction. Readers have connections of their own.
+//! Every few milliseconds the thread takes the waiting calls, hashes their payloads, and commits
+//! them in one transaction. Readers have their own connections.
 //!
-//! All writes append to tables, because SQLite does that at almost no cost. Calls and objects are numbered in
-//! the order of arrival. Data that would need an index at random places is written in sorted runs: the
-//! digests of objects ([`objects`]), and the columns by which calls are filtered and counted ([`facets`]).
+//! All writes append to tables, which is almost free in SQLite. Calls and objects are numbered in
+//! the order of arrival. Data that would need an index at random positions is written in sorted
+//! runs: the digests of objects ([`objects`]), and the columns for filters and counts of calls
+//! ([`facets`]).
 
 mod age;
 mod batch;
@@ -50,14 +51,14 @@ use mainstay_journal::{Journal, store::JournalQueue};
 use self::{database::Published, layout::FOLDER, opening::Opening, sqlite::Sqlite};
 pub use self::{error::StoreError, read::Reader};
 
-/// Time between two attempts to open a journal that cannot be opened.
+/// Time between two attempts to open an unusable journal.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// Opens the journal in a state directory, which must belong to this user, and starts its thread. Calls that
-/// an earlier run left open are closed: as `unknown` if they were sent, else as `cancelled`.
+/// Opens the journal in a state directory, which must belong to this user, and starts its thread.
+/// Closes calls that an earlier run left open: as `unknown` if they were sent, else as `cancelled`.
 ///
-/// In strict mode a journal that cannot be opened is an error. In relaxed mode a damaged journal is set
-/// aside. If no journal can be opened at all, calls are not recorded, and later calls cause a new attempt
+/// In strict mode, a journal that cannot be opened is an error. In relaxed mode, a damaged journal
+/// is set aside. Without any journal, calls are not recorded, and later calls cause a new attempt
 /// once a minute.
 pub fn open(state: &Path, settings: &config::Journal) -> Result<Journal, StoreError> {
     open_patiently(state, settings, RETRY_AFTER)
@@ -68,8 +69,8 @@ pub fn open_if_enabled(
     state: &Path,
     settings: &config::Journal,
 ) -> Result<Option<Arc<Journal>>, StoreError> {
-    let open = || open(state, settings).map(Arc::new);
-    settings.enabled.then(open).transpose()
+    let try_open = || open(state, settings).map(Arc::new);
+    settings.enabled.then(try_open).transpose()
 }
 
 fn open_patiently(

@@ -1,9 +1,9 @@
-//! Arguments and results by their content, each stored once.
+//! Arguments and results by their content. Each content is stored once.
 //!
-//! Objects are numbered in the order of arrival, in runs. Content that comes again within two runs is the
-//! same object. Later it is stored once more, or, if it is a file, refers to that file. So a run can be
-//! deleted as soon as all calls are deleted that came while it or the next run was filled. No references are
-//! counted, and no call searches the disk.
+//! Objects are numbered in the order of arrival, in runs. Content that recurs within two runs is
+//! the same object. Content that recurs later is stored again, or, if it is a file, refers to that
+//! file. So a run can be deleted as soon as all calls are deleted that arrived while it or the next
+//! run was filled. No references are counted, and no call searches the disk.
 //!
 //! The same content is a separate object for each of its holders (see [`super::holders`]).
 
@@ -22,19 +22,20 @@ use super::{
     schema::integer,
 };
 
-/// Objects in a run at most. The digests of two runs are in memory (5 MB when they are full). A search by
-/// content reads every run, at a microsecond or two for each.
+/// Maximum number of objects in a run. The digests of two runs are in memory (5 MB for full runs).
+/// A search by content reads every run, at a microsecond or two for each.
 pub const RUN: i64 = 32 * 1024;
 /// Maximum number of rows (buckets) for the digests of one complete run. The first bits of a digest
-/// choose its row.
+/// determine its row.
 const BUCKETS: i64 = 2048;
 /// An object in its bucket: the first bytes of its digest, and its index in the run.
 const ENTRY: usize = 8 + 2;
-/// The share of the journal's size that a run may hold, because content is deleted by runs.
+/// The journal's size divided by that of a run. Content is deleted by runs.
 const RUNS_IN_JOURNAL: u64 = 32;
 
-/// Largest object in the database, in bytes; larger objects are files. Below 100 KiB a database is read
-/// faster than a file system (sqlite.org/intern-v-extern-blob.html), and needs no sync for each object.
+/// Maximum size of an object in the database, in bytes. Larger objects are files. Below 100 KiB,
+/// reads of a database are faster than those of a file system
+/// (sqlite.org/intern-v-extern-blob.html), and no object needs its own sync.
 pub const INLINE_BYTES: usize = 64 * 1024;
 
 /// The storage of an object's bytes. The numbers are stored in the database.
@@ -62,7 +63,7 @@ type ByContent<T> = HashMap<Cid, T, foldhash::fast::RandomState>;
 #[derive(Debug, Default)]
 struct Numbers {
     first: ByContent<HeldObject>,
-    /// Other holders of the same content: many tools are called with `{}`.
+    /// Other holders of the same content. Many tools are called with `{}`.
     more: ByContent<HashMap<u32, i64>>,
 }
 
@@ -75,18 +76,18 @@ pub struct HeldObject {
 
 impl Numbers {
     fn get(&self, cid: &Cid, holder: u32) -> Option<i64> {
-        let first = self.first.get(cid)?;
-        if first.holder == holder {
-            return Some(first.id);
+        let first_object = self.first.get(cid)?;
+        if first_object.holder == holder {
+            return Some(first_object.id);
         }
         self.more.get(cid)?.get(&holder).copied()
     }
 
-    fn insert(&mut self, cid: Cid, held: HeldObject) {
-        let first = self.first.entry(cid).or_insert(held);
-        if first.holder != held.holder {
-            let more = self.more.entry(cid).or_default();
-            more.insert(held.holder, held.id);
+    fn insert(&mut self, cid: Cid, object: HeldObject) {
+        let first_object = self.first.entry(cid).or_insert(object);
+        if first_object.holder != object.holder {
+            let more_holders = self.more.entry(cid).or_default();
+            more_holders.insert(object.holder, object.id);
         }
     }
 
@@ -97,28 +98,30 @@ impl Numbers {
 
     /// All objects with this content.
     fn with(&self, cid: &Cid) -> impl Iterator<Item = HeldObject> {
-        let more = self.more.get(cid).into_iter().flatten().map(held);
-        self.first.get(cid).copied().into_iter().chain(more)
+        let more_objects = self.more.get(cid).into_iter().flatten().map(held_object);
+        self.first.get(cid).copied().into_iter().chain(more_objects)
     }
 
     fn all(&self) -> impl Iterator<Item = (&Cid, HeldObject)> {
-        let firsts = self.first.iter().map(|(cid, held)| (cid, *held));
-        let others = self.more.iter();
-        firsts.chain(
-            others.flat_map(|(cid, holders)| holders.iter().map(move |one| (cid, held(one)))),
+        let first_objects = self.first.iter().map(|(cid, object)| (cid, *object));
+        let other_objects = self.more.iter();
+        first_objects.chain(
+            other_objects.flat_map(|(cid, holders)| {
+                holders.iter().map(move |entry| (cid, held_object(entry)))
+            }),
         )
     }
 }
 
-fn held((holder, id): (&u32, &i64)) -> HeldObject {
+fn held_object((holder, id): (&u32, &i64)) -> HeldObject {
     HeldObject {
         id: *id,
         holder: *holder,
     }
 }
 
-/// The objects of the incomplete run and of the run before, by content. Readers have no other way to find
-/// objects of the incomplete run. They may see some that are not committed yet.
+/// The objects of the incomplete run and of the previous run, by content. Readers find objects of
+/// the incomplete run only here, including some uncommitted ones.
 #[derive(Debug, Default)]
 pub struct Recent {
     run: Numbers,
@@ -127,8 +130,8 @@ pub struct Recent {
 
 impl Recent {
     fn get(&self, cid: &Cid, holder: u32) -> Option<i64> {
-        let existing = self.run.get(cid, holder);
-        existing.or_else(|| self.run_before.get(cid, holder))
+        let existing_id = self.run.get(cid, holder);
+        existing_id.or_else(|| self.run_before.get(cid, holder))
     }
 
     /// All objects with this content, those of the incomplete run first.
@@ -149,8 +152,8 @@ pub fn lock(shared: &SharedRecent) -> MutexGuard<'_, Recent> {
     shared.lock()
 }
 
-/// Stores objects and assigns their ids. Content that the same holder stored in this run or the run
-/// before keeps its id.
+/// Stores objects and assigns their ids. Content that the same holder stored in this run or the
+/// previous one keeps its id.
 #[derive(Debug)]
 pub struct Objects {
     next: i64,
@@ -197,12 +200,12 @@ impl Objects {
         max_bytes: u64,
         recent: &SharedRecent,
     ) -> Result<Self, StoreError> {
-        let last: i64 = connection.query_row(
+        let last_id: i64 = connection.query_row(
             "SELECT coalesce(max(first + count), 1) FROM packs",
             [],
             |row| row.get(0),
         )?;
-        let next = next.max(last);
+        let next = next.max(last_id);
         let (mut run, mut bytes) = (Numbers::default(), 0);
         // A full run is complete only when the next one begins.
         packs::heads_from(connection, (next - 1) / RUN * RUN, |id, head, holder| {
@@ -225,8 +228,8 @@ impl Objects {
         self.next
     }
 
-    /// The id of the object with this content for this holder. `next_call` is the call that names the object,
-    /// or the call after it.
+    /// The id of the object with this content for this holder. `next_call` is the call that refers
+    /// to the object, or the call after it.
     pub fn put(
         &mut self,
         insert: &mut Insert<'_>,
@@ -234,12 +237,12 @@ impl Objects {
         content: Content<'_>,
         next_call: i64,
     ) -> Result<i64, Failed> {
-        let existing = lock(&self.recent).get(&cid, holder);
-        if let Some(id) = existing {
+        let existing_id = lock(&self.recent).get(&cid, holder);
+        if let Some(id) = existing_id {
             return Ok(id);
         }
         if self.bytes >= self.max_bytes {
-            // Skipped ids do no harm.
+            // Skipped ids are harmless.
             self.next = (self.next + RUN - 1) / RUN * RUN;
         }
         let id = self.next;
@@ -247,30 +250,33 @@ impl Objects {
             insert.packer.write(insert.connection)?;
             self.turn(insert.connection, id / RUN, next_call)?;
         }
-        let held = HeldObject { id, holder };
-        self.bytes += insert.object(held, &cid, content)?;
+        let object = HeldObject { id, holder };
+        self.bytes += insert.object(object, &cid, content)?;
         self.next += 1;
-        lock(&self.recent).run.insert(cid, held);
+        lock(&self.recent).run.insert(cid, object);
         Ok(id)
     }
 
     /// Completes the run before `run`.
     fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
-        let mut complete: Vec<(u64, i64, u32)> = {
+        let mut complete_run: Vec<(u64, i64, u32)> = {
             let recent = lock(&self.recent);
-            let all = recent.run.all();
-            all.map(|(cid, held)| (prefix(cid), held.id, held.holder))
+            let run_objects = recent.run.all();
+            run_objects
+                .map(|(cid, held)| (prefix(cid), held.id, held.holder))
                 .collect()
         };
-        complete.sort_unstable();
+        complete_run.sort_unstable();
         let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?, ?)")?;
         let mut objects = Vec::new();
-        for bucket in complete.chunk_by(|(one, ..), (other, ..)| bucket(*one) == bucket(*other)) {
+        for bucket in
+            complete_run.chunk_by(|(left, ..), (right, ..)| bucket(*left) == bucket(*right))
+        {
             objects.clear();
             for (prefix, id, _) in bucket {
-                let place = u16::try_from(id % RUN).expect("a place in a run");
+                let index = u16::try_from(id % RUN).expect("a place in a run");
                 objects.extend_from_slice(&prefix.to_le_bytes());
-                objects.extend_from_slice(&place.to_le_bytes());
+                objects.extend_from_slice(&index.to_le_bytes());
             }
             let (prefix, ..) = bucket[0];
             let holders = holders::encode(bucket.iter().map(|(_, _, holder)| *holder));
@@ -280,7 +286,8 @@ impl Objects {
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
             .execute([run, next_call])?;
         let mut recent = lock(&self.recent);
-        // Swap the maps to reuse their memory: growing them again would cost more than all searches of a run.
+        // Swap the maps to reuse their memory. Growing them again would cost more than all searches
+        // of a run.
         let mut empty = mem::take(&mut recent.run_before);
         empty.clear();
         recent.run_before = mem::replace(&mut recent.run, empty);
@@ -289,7 +296,7 @@ impl Objects {
     }
 }
 
-/// The prefix by which a digest is found in a run. Matches are then compared in full.
+/// The prefix that finds a digest in a run. Matches are then compared in full.
 fn prefix(cid: &Cid) -> u64 {
     let (prefix, _) = cid.digest().split_first_chunk().expect("32 bytes");
     u64::from_be_bytes(*prefix)
@@ -313,7 +320,7 @@ pub fn first_row_of(run: i64) -> i64 {
 /// Selects objects by their holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Any object, as long as no object has a holder.
+    /// Any object, if no object has a holder.
     Anybodys,
     Held,
 }
@@ -333,12 +340,12 @@ impl Search {
     }
 }
 
-/// The newest object with this content in the complete runs. `is_it` compares in full.
+/// The newest object with this content in the complete runs. `is_match` compares in full.
 pub fn find(
     connection: &Connection,
     cid: &Cid,
     search: Search,
-    mut is_it: impl FnMut(HeldObject) -> Result<bool, StoreError>,
+    mut is_match: impl FnMut(HeldObject) -> Result<bool, StoreError>,
 ) -> Result<Option<i64>, StoreError> {
     let prefix = prefix(cid);
     let mut runs = connection.prepare_cached(search.sql())?;
@@ -351,12 +358,12 @@ pub fn find(
         let holders = holders.map_err(rusqlite::Error::from)?;
         let holders = holders::decode(holders, objects.len());
         for (object, holder) in objects.iter().zip(holders) {
-            let (found, place) = object.split_first_chunk().expect("10 bytes");
-            if u64::from_le_bytes(*found) != prefix {
+            let (found_prefix, index) = object.split_first_chunk().expect("10 bytes");
+            if u64::from_le_bytes(*found_prefix) != prefix {
                 continue;
             }
-            let id = run * RUN + i64::from(u16::from_le_bytes([place[0], place[1]]));
-            if is_it(HeldObject { id, holder })? {
+            let id = run * RUN + i64::from(u16::from_le_bytes([index[0], index[1]]));
+            if is_match(HeldObject { id, holder })? {
                 return Ok(Some(id));
             }
         }
@@ -366,17 +373,17 @@ pub fn find(
 
 /// True if an object with this content is a file.
 pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> {
-    let found = connection
+    let query = connection
         .prepare_cached("SELECT 1 FROM files WHERE digest = ? LIMIT 1")?
         .query_row([cid.digest()], |_| Ok(()))
         .optional()?;
-    Ok(found.is_some())
+    Ok(query.is_some())
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'t> {
     Kept(&'t str),
-    /// Only the digest is stored; the number is the size.
+    /// Only the digest of this number of bytes is stored.
     Hashed(usize),
 }
 
@@ -406,7 +413,7 @@ impl<'c> Insert<'c> {
         cid: &Cid,
         content: Content<'_>,
     ) -> Result<u64, Failed> {
-        let (size, place, data) = match content {
+        let (size, storage, data) = match content {
             Content::Kept(text) if text.len() <= INLINE_BYTES => {
                 (text.len(), Storage::Database, text.as_bytes())
             }
@@ -426,7 +433,7 @@ impl<'c> Insert<'c> {
         let head = Head {
             digest: *cid.digest(),
             size,
-            place,
+            place: storage,
         };
         self.packer.push(self.connection, id, head, holder, data)?;
         Ok(size)

@@ -1,5 +1,5 @@
-//! Detects that the journal's open files are no longer those of its folder. Data that is written to a file
-//! after its removal is lost.
+//! Detects if the journal's open files are no longer those of its folder. Writes to a removed file
+//! are lost.
 
 use std::{
     fs::{self, Metadata},
@@ -18,20 +18,20 @@ const FILES: [&str; 3] = ["journal.db", "journal.db-wal", "journal.db-shm"];
 /// Device and inode.
 type Identity = (u64, u64);
 
-/// The files of a journal at the time when it was opened.
+/// The files of a journal at the time of its opening.
 #[derive(Debug)]
 pub struct OpenedFiles {
     folder: PathBuf,
     identities: [Option<Identity>; FILES.len()],
-    /// Bytes of the database after the last checkpoint. Only a checkpoint writes to it.
+    /// Bytes of the database after the last checkpoint. Only a checkpoint writes to the database.
     bytes: AtomicU64,
 }
 
 impl OpenedFiles {
     pub fn new(folder: &Path) -> Self {
         let identities = FILES.map(|name| {
-            let found = found(&folder.join(name)).ok().flatten();
-            found.as_ref().and_then(identity)
+            let metadata = file_metadata(&folder.join(name)).ok().flatten();
+            metadata.as_ref().and_then(identity)
         });
         Self {
             folder: folder.to_owned(),
@@ -40,40 +40,42 @@ impl OpenedFiles {
         }
     }
 
-    /// Notes the database's size after a checkpoint, which may have made it shorter.
+    /// Stores the database's size after a checkpoint, which may have made it shorter.
     pub fn checkpointed(&self) {
         self.bytes.store(bytes(&self.folder), Ordering::Relaxed);
     }
 
     /// Checks that the folder's files are the open ones, and that the database was not cut short.
     pub fn check(&self, connection: &Connection) -> Result<(), StoreError> {
-        for (name, opened) in FILES.iter().zip(self.identities) {
+        for (name, opened_identity) in FILES.iter().zip(self.identities) {
             let path = self.folder.join(name);
-            let found = match found(&path) {
-                Ok(found) => found,
+            let metadata = match file_metadata(&path) {
+                Ok(metadata) => metadata,
                 // The file may still exist.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
                 Err(source) => return Err(StoreError::Io { path, source }),
             };
-            if opened.is_some() && found.as_ref().and_then(identity) != opened {
+            if opened_identity.is_some() && metadata.as_ref().and_then(identity) != opened_identity
+            {
                 return Err(StoreError::Removed(path));
             }
             if *name == FILES[0]
-                && let Some(found) = found
-                && found.len() < self.bytes.load(Ordering::Relaxed)
+                && let Some(metadata) = metadata
+                && metadata.len() < self.bytes.load(Ordering::Relaxed)
             {
-                if found.len() < needed(connection) {
+                if metadata.len() < needed(connection) {
                     return Err(StoreError::Cut(path));
                 }
                 // Another program has made the database smaller correctly (vacuum).
-                self.bytes.store(found.len(), Ordering::Relaxed);
+                self.bytes.store(metadata.len(), Ordering::Relaxed);
             }
         }
         Ok(())
     }
 }
 
-/// Bytes of the database according to its own header. Another program may have made it smaller correctly.
+/// Bytes of the database according to its own header, which another program may have reduced
+/// correctly.
 fn needed(connection: &Connection) -> u64 {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     match (pragma("page_count"), pragma("page_size")) {
@@ -83,11 +85,11 @@ fn needed(connection: &Connection) -> u64 {
 }
 
 fn bytes(folder: &Path) -> u64 {
-    fs::metadata(schema::path(folder)).map_or(0, |found| found.len())
+    fs::metadata(schema::path(folder)).map_or(0, |metadata| metadata.len())
 }
 
-/// The metadata of a file; `None` if there is no such file.
-fn found(path: &Path) -> io::Result<Option<Metadata>> {
+/// The metadata of a file. `None` if the file is missing.
+fn file_metadata(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(error)
@@ -104,10 +106,10 @@ fn found(path: &Path) -> io::Result<Option<Metadata>> {
 
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "other systems tell nothing")]
-fn identity(found: &Metadata) -> Option<Identity> {
+fn identity(metadata: &Metadata) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt as _;
 
-    Some((found.dev(), found.ino()))
+    Some((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]

@@ -1,4 +1,4 @@
-//! Opens the journal, and decides what happens to a damaged or missing one.
+//! Opens the journal, and handles a damaged or missing one.
 
 use std::{
     error::Error,
@@ -20,7 +20,7 @@ use super::{
     work::Work,
 };
 
-/// Everything that is needed to open the journal, now or later.
+/// The arguments for opening the journal, now or later.
 #[derive(Debug)]
 pub struct Opening {
     pub folder: PathBuf,
@@ -31,8 +31,8 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Opens the journal. In relaxed mode `None` means that a later attempt may succeed; in strict mode that
-    /// is an error.
+    /// Opens the journal. In relaxed mode, `None` means that a later attempt may succeed. In strict
+    /// mode, the failure is an error.
     pub fn begin(&self) -> Result<Option<Work>, StoreError> {
         match (self.work(), self.settings.durability) {
             (Err(error), Durability::Strict) if error.may_pass() => Err(self.refusal(error)),
@@ -53,7 +53,7 @@ impl Opening {
         match self.work() {
             Ok(mut work) => {
                 if let Some(outage) = self.queue.tally.succeeding() {
-                    work.leave_gap(gaps::of_outage(outage));
+                    work.leave_gap(gaps::from_outage(outage));
                 }
                 tracing::info!("the journal is written again");
                 Some(work)
@@ -66,7 +66,7 @@ impl Opening {
         }
     }
 
-    /// Opens a new journal after the open one was lost. A damaged one is set aside.
+    /// Opens a new journal after the loss of the open one. Sets a damaged one aside.
     pub fn replace(&self, is_damaged: bool) -> Option<Work> {
         if is_damaged
             && self.folder.exists()
@@ -79,7 +79,7 @@ impl Opening {
         self.retry()
     }
 
-    /// Opens the journal. Sets a damaged one aside, unless strict mode leaves that to a person.
+    /// Opens the journal. Sets a damaged one aside, except in strict mode, where a person decides.
     fn work(&self) -> Result<Work, StoreError> {
         match self.open() {
             Err(damage)
@@ -118,17 +118,17 @@ fn private(folder: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Renames a damaged journal. Nothing is deleted, because records may still be recovered from it.
+/// Renames a damaged journal. Nothing is deleted, because its records may still be recovered.
 fn set_aside(folder: &Path, damage: &StoreError) -> Result<(), StoreError> {
     let now = utc::rfc3339(SystemTime::now()).replace([':', '.'], "-");
-    let aside = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));
-    fs::rename(folder, &aside).map_err(|source| StoreError::Io {
+    let damaged_path = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));
+    fs::rename(folder, &damaged_path).map_err(|source| StoreError::Io {
         path: folder.to_owned(),
         source,
     })?;
     tracing::warn!(
         damage = damage as &dyn Error,
-        aside = %aside.display(),
+        damaged_path = %damaged_path.display(),
         "the journal is damaged; it was set aside, and a new one is begun"
     );
     Ok(())

@@ -1,8 +1,8 @@
-//! Objects in the database. Objects that come together share a row, because each row has a cost and a call
-//! brings two objects.
+//! Objects in the database. Consecutive objects share a row, because each row has a cost and a call
+//! has two objects.
 //!
-//! A pack holds the heads of its objects (digest, size, storage), followed by the bytes of those that it
-//! stores itself.
+//! A pack holds the heads of its objects (digest, size, storage), followed by the bytes of the
+//! objects that it stores itself.
 
 use std::mem;
 
@@ -12,8 +12,8 @@ use super::{StoreError, holders, objects::Storage, schema::integer};
 
 /// The bytes of a head: digest, size and storage.
 const HEAD: usize = 32 + 8 + 1;
-/// Objects in a pack at most, and bytes at which a pack is full. A reader of one object reads its pack, and a
-/// page of records needs a pack or two.
+/// Maximum number of objects in a pack. The other limit is its size in bytes. A reader of one
+/// object reads the whole pack, and a page of records needs one or two packs.
 const MAX_OBJECTS: usize = 512;
 const FULL: usize = 64 * 1024;
 
@@ -96,7 +96,7 @@ impl Head {
     }
 }
 
-/// A pack after it was read.
+/// A pack in its decoded form.
 #[derive(Debug)]
 pub struct Pack {
     first: i64,
@@ -184,9 +184,9 @@ pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
 pub fn heads_from(
     connection: &Connection,
     object: i64,
-    mut see: impl FnMut(i64, Head, u32),
+    mut visit: impl FnMut(i64, Head, u32),
 ) -> Result<(), StoreError> {
-    // A journal that is only read may have an older version without holders.
+    // A read-only journal may have an older version without holders.
     let packs = |holders| {
         let packs = format!("SELECT first, count, objects, {holders} FROM packs WHERE first >= ?");
         connection.prepare(&packs)
@@ -199,7 +199,7 @@ pub fn heads_from(
         let column = column.map_err(rusqlite::Error::from)?;
         for (head, holder) in pack.heads().zip(holders::decode(column, pack.count)) {
             let (id, head) = head?;
-            see(id, head, holder);
+            visit(id, head, holder);
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! Readers: each has a connection of its own, and a view of the data that was committed when its query began.
+//! Readers: each has its own connection, and a view of the data that was committed when its query
+//! began.
 
 use std::{
     borrow::Cow,
@@ -35,12 +36,13 @@ use super::{
     time::{duration, micros, time},
 };
 
-/// Idle connections that are pooled for later queries.
+/// Maximum number of idle connections in the pool.
 const MAX_KEPT: usize = 4;
-/// Bytes of arguments that are shown with their record. The bound keeps a page of records small.
+/// Maximum bytes of arguments that are returned with their record. The bound limits the size of a
+/// page of records.
 const ARGUMENTS_SHOWN: u64 = 1024;
 
-/// The idle connections.
+/// The pool of idle connections.
 #[derive(Debug)]
 pub struct Readers {
     state: PathBuf,
@@ -60,18 +62,17 @@ impl Readers {
 
     pub fn with<T>(
         &self,
-        ask: impl FnOnce(&mut Reader) -> Result<T, StoreError>,
+        query: impl FnOnce(&mut Reader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // The lock is held only to take a connection and to put it back.
+        // The lock is held only to take or return a connection.
         let idle = || self.idle.lock();
-        // Take the chunk first: calls that are committed later are left out, and no committed call is
-        // missing.
-        let last = self.published.chunk();
-        let last = last.ok_or_else(|| JournalError::Absent(self.state.clone()))?;
-        let opened = self.published.opened.load(Relaxed);
+        // Take the chunk first: later calls are left out, and no committed call is missing.
+        let last_chunk = self.published.chunk();
+        let last_chunk = last_chunk.ok_or_else(|| JournalError::Absent(self.state.clone()))?;
+        let opened_count = self.published.opened.load(Relaxed);
         let pooled = {
             let mut idle = idle();
-            idle.retain(|(journal, _)| *journal == opened);
+            idle.retain(|(journal, _)| *journal == opened_count);
             idle.pop()
         };
         let connection = match pooled {
@@ -82,24 +83,24 @@ impl Readers {
         let mut reader = Reader {
             connection,
             files: Files::new(&self.state),
-            last,
+            last: last_chunk,
             recent: Arc::clone(&self.published.recent),
             calls: Calls::default(),
             pack: None,
             patience: PATIENCE,
         };
-        let answer = ask(&mut reader);
+        let answer = query(&mut reader);
         let Reader { connection, .. } = reader;
         connection.execute_batch("COMMIT")?;
         let mut idle = idle();
         if idle.len() < MAX_KEPT {
-            idle.push((opened, connection));
+            idle.push((opened_count, connection));
         }
         answer
     }
 }
 
-/// A condition on a row: it has one of these values.
+/// A condition on a column: its value is one of these.
 struct Condition {
     expression: &'static str,
     values: Vec<Value>,
@@ -124,7 +125,7 @@ impl Condition {
 struct Codes(u16);
 
 impl Codes {
-    /// Without codes, the set has all.
+    /// A set of these codes. Without codes, the set contains all.
     fn new(codes: impl Iterator<Item = u8>) -> Self {
         let bits = codes.fold(0, |bits, code| bits | 1 << code);
         Self(if bits == 0 { u16::MAX } else { bits })
@@ -143,13 +144,13 @@ pub struct Reader {
     last: Chunk,
     recent: objects::SharedRecent,
     calls: Calls,
-    /// A cache of the last pack, because queries ask for neighbouring objects together.
+    /// A cache of the last pack, because queries request neighbouring objects together.
     pack: Option<Pack>,
-    /// Time for which a search reads calls.
+    /// Time limit of a search that reads calls.
     pub(super) patience: Duration,
 }
 
-/// The matching records that were found so far.
+/// The matching records so far.
 struct FoundRecords {
     before: i64,
     limit: usize,
@@ -157,12 +158,12 @@ struct FoundRecords {
     /// Ids of the page, newest first.
     ids: Vec<i64>,
     total_count: u64,
-    /// True if more records match than the page takes.
+    /// True if more records match than fit on the page.
     truncated: bool,
 }
 
 impl FoundRecords {
-    /// Adds the next record. Breaks when no more are needed.
+    /// Adds the next record. Breaks when the page is full.
     fn add(&mut self, id: i64) -> ControlFlow<()> {
         self.total_count += 1;
         if id < self.before {
@@ -180,8 +181,8 @@ impl FoundRecords {
 }
 
 impl Reader {
-    /// Opens the journal in a state directory for reading, even while another process writes it. `None` if
-    /// there is no journal. The parts that only the writer has in memory are rebuilt.
+    /// Opens the journal in a state directory for reading, even while another process writes it.
+    /// `None` if there is no journal. Rebuilds the parts that only the writer has in memory.
     pub fn open(state: &Path) -> Result<Option<Self>, StoreError> {
         let folder = state.join(FOLDER);
         let path = schema::path(&folder);
@@ -217,8 +218,8 @@ impl Reader {
         }))
     }
 
-    /// The newest records that match the filter. A search that reads calls ends early when `is_awaited`
-    /// becomes false.
+    /// The newest records that match the filter. A search that reads calls ends early when
+    /// `is_awaited` becomes false.
     pub fn records(
         &mut self,
         filter: &RecordFilter,
@@ -226,14 +227,14 @@ impl Reader {
         is_awaited: &dyn Fn() -> bool,
     ) -> Result<RecordPage, StoreError> {
         let targets = self.targets(filter)?;
-        let named = self.named(filter)?;
+        let named_targets = self.named(filter)?;
         let origins = self.origins(filter)?;
-        let first = first_call(&self.connection)?.unwrap_or(i64::MAX);
+        let first_id = first_call(&self.connection)?.unwrap_or(i64::MAX);
         let before = filter.before.map_or(i64::MAX, |id| id.0);
         let statuses = Codes::new(filter.statuses.iter().map(|status| status.code()));
         let states = Codes::new(filter.states.iter().map(|state| state.code()));
-        let lets_through = |id: i64, facet: &Facet| {
-            id >= first
+        let matches_facet = |id: i64, facet: &Facet| {
+            id >= first_id
                 && statuses.has(facet.standing.status())
                 && states.has(facet.standing.state())
                 && targets.as_ref().is_none_or(|ids| ids.has(facet.target))
@@ -241,9 +242,9 @@ impl Reader {
         };
         let mut search = CallSearch::new(filter, self.patience);
         let connection = &self.connection;
-        // Counting would take a search as long as reading all calls.
+        // Counting would cost a search as much as reading all calls.
         let uncounted = filter.uncounted || search.is_some();
-        let mut found = FoundRecords {
+        let mut found_records = FoundRecords {
             before,
             limit,
             uncounted,
@@ -252,59 +253,61 @@ impl Reader {
             truncated: false,
         };
         let (calls, pack) = (&mut self.calls, &mut self.pack);
-        let mut read = |search: &mut CallSearch, found: &mut FoundRecords| {
-            let (ids, last) = search.read(connection, calls, pack)?;
-            let flow = ids.into_iter().try_for_each(|id| found.add(id));
-            Ok::<_, StoreError>((flow, last))
+        let mut read_batch = |search: &mut CallSearch, found_records: &mut FoundRecords| {
+            let (ids, last_candidate) = search.read(connection, calls, pack)?;
+            let flow = ids.into_iter().try_for_each(|id| found_records.add(id));
+            Ok::<_, StoreError>((flow, last_candidate))
         };
-        let (mut failed, mut cut) = (Ok(()), None);
+        let (mut result, mut cut_candidate) = (Ok(()), None);
         let since = filter.since.map_or(i64::MIN, micros);
         let until = filter.until.map_or(i64::MAX, micros);
         let from = if uncounted { before } else { i64::MAX };
         facets::scan(connection, &self.last, since, until, from, |id, facet| {
-            if !lets_through(id, facet) {
+            if !matches_facet(id, facet) {
                 return ControlFlow::Continue(());
             }
             let Some(search) = &mut search else {
-                return found.add(id);
+                return found_records.add(id);
             };
             let candidate = Candidate {
                 id,
                 started_at: facet.started_at,
-                is_named: named.has(facet.target),
+                is_named: named_targets.has(facet.target),
             };
             if id >= before || !search.add(candidate) {
                 return ControlFlow::Continue(());
             }
-            match read(search, &mut found) {
+            match read_batch(search, &mut found_records) {
                 Err(error) => {
-                    failed = Err(error);
+                    result = Err(error);
                     ControlFlow::Break(())
                 }
-                Ok((ControlFlow::Continue(()), last)) if search.is_over() || !is_awaited() => {
-                    cut = last;
+                Ok((ControlFlow::Continue(()), last_candidate))
+                    if search.is_over() || !is_awaited() =>
+                {
+                    cut_candidate = last_candidate;
                     ControlFlow::Break(())
                 }
                 Ok((flow, _)) => flow,
             }
         })?;
-        failed?;
-        if let Some(search) = search.as_mut().filter(|_| cut.is_none()) {
+        result?;
+        if let Some(search) = search.as_mut().filter(|_| cut_candidate.is_none()) {
             // The rest of the last batch.
-            let (_flow, _last) = read(search, &mut found)?;
+            let (_flow, _last) = read_batch(search, &mut found_records)?;
         }
         let FoundRecords {
             ids,
             total_count,
             truncated,
             ..
-        } = found;
-        // After a full page the next page starts behind it, wherever the search ended.
-        let cut = cut.filter(|_| !truncated);
+        } = found_records;
+        // The page after a full one starts behind it, wherever the search ended.
+        let cut_candidate = cut_candidate.filter(|_| !truncated);
         let next = if truncated {
             ids.last().copied()
         } else {
-            cut.map(|last| last.id)
+            cut_candidate.map(|last_candidate| last_candidate.id)
         };
         let calls = ids
             .iter()
@@ -314,8 +317,8 @@ impl Reader {
             next: next.map(RecordId),
             calls,
             total_count,
-            truncated: truncated || cut.is_some(),
-            searched_back_to: cut.map(|last| time(last.started_at)),
+            truncated: truncated || cut_candidate.is_some(),
+            searched_back_to: cut_candidate.map(|last_candidate| time(last_candidate.started_at)),
             gaps: Vec::new(),
         };
         let gaps = gaps::on_page(&self.connection, filter, &page)?;
@@ -324,20 +327,20 @@ impl Reader {
 
     /// The number of calls, and the time of the oldest one.
     pub fn span(&self) -> Result<RecordsSpan, StoreError> {
-        let (first, last) = (
+        let (first_id, last_id) = (
             first_call(&self.connection)?,
             call_packs::last_call(&self.connection)?,
         );
-        let Some((first, last)) = first.zip(last) else {
+        let Some((first_id, last_id)) = first_id.zip(last_id) else {
             return Ok(RecordsSpan {
                 records: 0,
                 oldest: None,
             });
         };
-        let oldest = Calls::default().get(&self.connection, first)?;
+        let oldest_call = Calls::default().get(&self.connection, first_id)?;
         Ok(RecordsSpan {
-            records: (last - first + 1).unsigned_abs(),
-            oldest: oldest.map(|call| time(call.started_at)),
+            records: (last_id - first_id + 1).unsigned_abs(),
+            oldest: oldest_call.map(|call| time(call.started_at)),
         })
     }
 
@@ -401,7 +404,8 @@ impl Reader {
                 if Cid::for_content(data) != cid {
                     return Err(JournalError::Damaged(cid).into());
                 }
-                let from = usize::try_from(offset).map_or(data.len(), |at| at.min(data.len()));
+                let from =
+                    usize::try_from(offset).map_or(data.len(), |offset| offset.min(data.len()));
                 let until = from.saturating_add(length).min(data.len());
                 data[from..until].to_vec()
             }
@@ -415,23 +419,27 @@ impl Reader {
     }
 
     /// See [`mainstay_journal::Journal::is_held`].
-    pub fn is_held(&mut self, cid: Cid, may: impl Fn(&Holder) -> bool) -> Result<bool, StoreError> {
+    pub fn is_held(
+        &mut self,
+        cid: Cid,
+        is_allowed: impl Fn(&Holder) -> bool,
+    ) -> Result<bool, StoreError> {
         // Most content has one holder, so this map stays small.
-        let mut decided: HashMap<u32, bool> = HashMap::new();
-        let found = self.find_held(&cid, Search::Held, |connection, held| {
-            if let Some(is_held) = decided.get(&held.holder) {
+        let mut decisions: HashMap<u32, bool> = HashMap::new();
+        let object = self.find_held(&cid, Search::Held, |connection, object| {
+            if let Some(is_held) = decisions.get(&object.holder) {
                 return Ok(*is_held);
             }
-            let holder = holders::read(connection, held.holder)?;
-            let is_held = holder.is_some_and(|holder| may(&holder));
-            decided.insert(held.holder, is_held);
+            let holder = holders::read(connection, object.holder)?;
+            let is_held = holder.is_some_and(|holder| is_allowed(&holder));
+            decisions.insert(object.holder, is_held);
             Ok(is_held)
         })?;
-        Ok(found.is_some())
+        Ok(object.is_some())
     }
 
-    /// The id of the newest object with this content that `is_match` accepts. Other objects are not compared
-    /// in full, so that they cost no more time than missing ones.
+    /// The id of the newest object with this content that `is_match` accepts. Other objects are not
+    /// compared in full, so that their time does not differ from that of missing objects.
     fn find_held(
         &mut self,
         cid: &Cid,
@@ -445,22 +453,22 @@ impl Reader {
             ..
         } = self;
         let recent: Vec<HeldObject> = objects::lock(recent).with(cid).collect();
-        for held in recent {
+        for object in recent {
             // The object may not have been committed when this view began.
-            if is_match(connection, held)? && packs::has(connection, held.id)? {
-                return Ok(Some(held.id));
+            if is_match(connection, object)? && packs::has(connection, object.id)? {
+                return Ok(Some(object.id));
             }
         }
-        objects::find(connection, cid, search, |held| {
-            if !is_match(connection, held)? {
+        objects::find(connection, cid, search, |object| {
+            if !is_match(connection, object)? {
                 return Ok(false);
             }
-            let found = look_up(connection, pack, Some(held.id))?;
-            Ok(found.is_some_and(|(head, _)| head.digest == *cid.digest()))
+            let stored_object = look_up(connection, pack, Some(object.id))?;
+            Ok(stored_object.is_some_and(|(head, _)| head.digest == *cid.digest()))
         })
     }
 
-    /// The targets that match the filter; `None` if all do.
+    /// The targets that match the filter. `None` if all targets match.
     fn targets(&self, filter: &RecordFilter) -> Result<Option<Ids>, StoreError> {
         self.ids(
             "targets",
@@ -474,11 +482,11 @@ impl Reader {
     /// The targets whose names contain the text. Empty without a text.
     fn named(&self, filter: &RecordFilter) -> Result<Ids, StoreError> {
         let contained = filter.text.as_ref().map(|text| {
-            let escaped = text
+            let escaped_text = text
                 .replace('\\', r"\\")
                 .replace('%', r"\%")
                 .replace('_', r"\_");
-            format!("%{escaped}%")
+            format!("%{escaped_text}%")
         });
         let condition = Condition::one_of(
             r"server || '/' || tool LIKE ? ESCAPE '\'",
@@ -515,12 +523,15 @@ impl Reader {
                 .iter()
                 .filter(|condition| !condition.values.is_empty())
         };
-        let words: Vec<String> = with_values().map(Condition::sql).collect();
-        if words.is_empty() {
+        let sql_conditions: Vec<String> = with_values().map(Condition::sql).collect();
+        if sql_conditions.is_empty() {
             return Ok(None);
         }
         let values = with_values().flat_map(|condition| &condition.values);
-        let rows = format!("SELECT id FROM {table} WHERE {}", words.join(" AND "));
+        let rows = format!(
+            "SELECT id FROM {table} WHERE {}",
+            sql_conditions.join(" AND ")
+        );
         let mut rows = self.connection.prepare_cached(&rows)?;
         let mut ids = Ids::default();
         for id in rows.query_map(rusqlite::params_from_iter(values), |row| row.get(0))? {
@@ -530,7 +541,7 @@ impl Reader {
     }
 }
 
-/// An object, and its bytes if they are in the database. `cached` is the pack that was read last.
+/// An object, and its bytes if they are in the database. `cached` is the last decoded pack.
 pub(super) fn look_up<'p>(
     connection: &Connection,
     cached: &'p mut Option<Pack>,
@@ -564,7 +575,8 @@ impl Ids {
     }
 }
 
-/// The record of a call, with the sizes of its payloads only. `None` if its target or origin was deleted.
+/// The record of a call, with only the sizes of its payloads. `None` if its target or origin was
+/// deleted.
 fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, StoreError> {
     let status = Status::from_code(call.status).ok_or(StoreError::Corrupt("a status"))?;
     let state = State::from_code(call.state).ok_or(StoreError::Corrupt("a state"))?;
@@ -600,13 +612,13 @@ fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<CallAttemp
     if call.attempts < 2 {
         return Ok(Vec::new());
     }
-    let mut attempts = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(
         "SELECT ended, state, error_kind, error FROM attempts WHERE call = ? ORDER BY number",
     )?;
-    let mut attempts = attempts.query([call.id])?;
-    let mut found = Vec::new();
-    while let Some(row) = attempts.next()? {
-        found.push(CallAttempt {
+    let mut rows = statement.query([call.id])?;
+    let mut attempts = Vec::new();
+    while let Some(row) = rows.next()? {
+        attempts.push(CallAttempt {
             ended: duration(row.get(0)?),
             state: State::from_code(row.get(1)?).ok_or(StoreError::Corrupt("a state"))?,
             error: RecordError {
@@ -615,7 +627,7 @@ fn earlier(connection: &Connection, call: &CallRow<'_>) -> Result<Vec<CallAttemp
             },
         });
     }
-    Ok(found)
+    Ok(attempts)
 }
 
 fn payload(size: Option<i64>) -> Option<Payload> {
@@ -623,7 +635,7 @@ fn payload(size: Option<i64>) -> Option<Payload> {
     Some(Payload { cid: None, size })
 }
 
-/// Objects of calls are UTF-8 text, redacted or not.
+/// Decodes the text of an object. Objects of calls are UTF-8, redacted or not.
 fn text(bytes: &[u8]) -> Result<String, StoreError> {
     let text = String::from_utf8(bytes.to_vec());
     text.map_err(|_| StoreError::Corrupt("arguments that are no text"))

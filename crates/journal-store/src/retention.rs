@@ -1,4 +1,4 @@
-//! Deletes records that are too old or too many, a few at a time, between commits.
+//! Deletes records that are too old or too many, in small steps between commits.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -24,35 +24,36 @@ use super::{
 
 /// Time between two checks of age and size.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Calls that are deleted in one step. A step takes about 5 ms, and deletes more calls than one turn writes
-/// under full load.
+/// Maximum number of calls that one step deletes. A step takes about 5 ms, and deletes more calls
+/// than one turn writes under full load.
 const CALLS: i64 = 4096;
-/// Objects that are deleted in one step: two for each call.
+/// Maximum number of objects that one step deletes: two for each call.
 const OBJECTS: i64 = 2 * CALLS;
-/// Free pages that are returned to the file system in one step. Each may move another page.
+/// Maximum number of free pages that one step returns to the file system. Each may move another
+/// page.
 const PAGES: i64 = 512;
-/// Deleted calls between two sweeps for unused names. A sweep reads all facets.
+/// Number of deleted calls between two sweeps for unused names. A sweep reads all facets.
 const SWEEP_AFTER: i64 = 256 * 1024;
 
-/// Time between two writes of the time that the journal last recorded.
+/// Interval at which the last recorded time of the journal is written.
 const KEEP_SEEN: i64 = MINUTE;
 
-/// Moments of this run for which the next call's id is noted.
+/// Maximum number of marks in this run.
 const MARKS: u32 = 64;
 
 #[derive(Debug)]
 pub struct Retention {
     age: Age,
-    /// The time that was written last.
+    /// The last recorded time that was written.
     written_time: i64,
     /// Bytes of objects in files.
     file_bytes: u64,
     looked: Instant,
-    /// Bytes that were written since the last check, about. A thread that sleeps until the next call would
-    /// otherwise leave the journal too large.
+    /// Approximate number of bytes written since the last check. Without this count, the journal
+    /// could stay too large while the thread sleeps.
     grown: u64,
     busy: bool,
-    /// Calls that were deleted since the last sweep.
+    /// Number of calls deleted since the last sweep.
     gone: i64,
     /// Bytes of records and objects at the last check.
     bytes: u64,
@@ -61,13 +62,13 @@ pub struct Retention {
     run: Run,
 }
 
-/// The age of this run's calls by a monotonic clock. The machine's clock may have been wrong when they
-/// started.
+/// The age of this run's calls by a monotonic clock, because the machine's clock may have been
+/// wrong at their start.
 #[derive(Debug)]
 struct Run {
-    /// Moments, each with the id of the first call that came after it, in order.
+    /// Points in time, each with the id of the next call, in ascending order.
     marks: VecDeque<(i64, Instant)>,
-    /// All calls of this run with a lower id are older than the retention.
+    /// The first call of this run that is younger than the retention.
     first: i64,
 }
 
@@ -81,12 +82,12 @@ impl Run {
 
     /// The id of the first call that is too young to be deleted. `next` is the id of the next call.
     fn first_young(&mut self, next: i64, retention: Duration, now: Instant) -> i64 {
-        let newest = self.marks.back().map(|(_, at)| *at);
-        if newest.is_none_or(|at| now.duration_since(at) >= retention / MARKS) {
+        let newest_mark = self.marks.back().map(|(_, time)| *time);
+        if newest_mark.is_none_or(|time| now.duration_since(time) >= retention / MARKS) {
             self.marks.push_back((next, now));
         }
-        while let Some((call, at)) = self.marks.front()
-            && now.duration_since(*at) >= retention
+        while let Some((call, time)) = self.marks.front()
+            && now.duration_since(*time) >= retention
         {
             self.first = *call;
             self.marks.pop_front();
@@ -119,12 +120,12 @@ impl Retention {
         self.bytes
     }
 
-    /// True if there is work to do, now or soon.
+    /// True if a step is due, now or soon.
     pub fn is_busy(&self) -> bool {
         self.busy || self.grown > 0
     }
 
-    /// Adds bytes that were written, about. `file_bytes` of them are in files.
+    /// Adds an approximate number of written bytes. `file_bytes` of them are in files.
     pub fn add_bytes(&mut self, bytes: u64, file_bytes: u64) {
         self.file_bytes += file_bytes;
         self.grown += bytes;
@@ -135,8 +136,8 @@ impl Retention {
         self.history_rows += integer(rows);
     }
 
-    /// Does one step, or as many as it takes to delete more than was written. `in_use` are calls that are not
-    /// completely written.
+    /// Does one step, or as many as are needed to delete more than was written. `in_use` are the
+    /// calls that are not completely written.
     pub fn step(
         &mut self,
         database: &mut Database,
@@ -154,17 +155,17 @@ impl Retention {
             self.written_time = now;
         }
         let grown = std::mem::take(&mut self.grown);
-        // After a failure the next check tries again.
+        // After a failure, the next check tries again.
         self.busy = false;
         // Delete more than was written, so that the journal stays within its bound under any load.
-        let before = self.size(database)?;
-        self.bytes = before;
-        let goal = before
+        let previous_size = self.size(database)?;
+        self.bytes = previous_size;
+        let goal = previous_size
             .saturating_sub(2 * grown)
             .max(database.bounds.max_bytes);
         loop {
-            // Calls are deleted so that their objects can be deleted. While objects can still be deleted, no
-            // more calls need to be.
+            // Calls are deleted only to make objects deletable. While objects can be deleted, calls
+            // stay.
             let is_more = self.objects(database)?
                 || self.calls(database, now)?
                 || vacuum(&database.connection, database.bounds.spare_pages)?;
@@ -188,9 +189,10 @@ impl Retention {
     /// Deletes the oldest changes of servers' statuses.
     fn history(&mut self, database: &Database, now: i64) -> rusqlite::Result<()> {
         let (oldest, max_rows) = (oldest_kept(database, now), database.bounds.history_rows);
-        let gone = history::prune(&database.connection, oldest, self.history_rows, max_rows)?;
-        self.history_rows -= gone;
-        self.busy |= history::is_full_step(gone);
+        let deleted_rows =
+            history::prune(&database.connection, oldest, self.history_rows, max_rows)?;
+        self.history_rows -= deleted_rows;
+        self.busy |= history::is_full_step(deleted_rows);
         gaps::prune(&database.connection, oldest)?;
         Ok(())
     }
@@ -198,36 +200,36 @@ impl Retention {
     /// Deletes the oldest calls. Returns `true` if there may be more.
     fn calls(&mut self, database: &mut Database, now: i64) -> Result<bool, StoreError> {
         let connection = &database.connection;
-        let Some(first) = first_call(connection)? else {
+        let Some(first_id) = first_call(connection)? else {
             return Ok(false);
         };
-        let too_many = self.too_many(database, first)?;
-        let (next, retention) = (database.memory.next_call, database.settings.retention);
-        let first_young = self.run.first_young(next, retention, Instant::now());
+        let too_many = self.too_many(database, first_id)?;
+        let (next_id, retention) = (database.memory.next_call, database.settings.retention);
+        let first_young = self.run.first_young(next_id, retention, Instant::now());
         let (end, oldest) = match too_many {
-            Some(too_many) => (too_many.min(first + CALLS), i64::MAX),
+            Some(too_many) => (too_many.min(first_id + CALLS), i64::MAX),
             None => {
                 let oldest = oldest_kept(database, now);
-                let end = first_young.min(first + CALLS);
-                // A call that came after a young call is young, even if its recorded start is wrong.
+                let end = first_young.min(first_id + CALLS);
+                // A call after a young call is young, even if its recorded start is wrong.
                 let first_retained = call_packs::first_between(connection, end, oldest, now)?;
                 (first_retained.unwrap_or(end), oldest)
             }
         };
         let transaction = connection.unchecked_transaction()?;
-        let gone = call_packs::delete(&transaction, end, oldest)?;
-        if gone == 0 {
+        let deleted_calls = call_packs::delete(&transaction, end, oldest)?;
+        if deleted_calls == 0 {
             return Ok(false);
         }
-        let first = first_call(&transaction)?.unwrap_or(database.memory.next_call);
+        let first_id = first_call(&transaction)?.unwrap_or(database.memory.next_call);
         transaction
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
-            .execute([first / facets::CHUNK])?;
+            .execute([first_id / facets::CHUNK])?;
         transaction
             .prepare_cached("DELETE FROM attempts WHERE call < ?")?
-            .execute([first])?;
+            .execute([first_id])?;
         transaction.commit()?;
-        self.gone += gone;
+        self.gone += deleted_calls;
         Ok(true)
     }
 
@@ -235,16 +237,16 @@ impl Retention {
     fn objects(&mut self, database: &mut Database) -> Result<bool, StoreError> {
         let connection = &database.connection;
         let first_call = first_call(connection)?.unwrap_or(database.memory.next_call);
-        let turned: Option<i64> = connection
+        let last_turned_run: Option<i64> = connection
             .prepare_cached("SELECT max(run) FROM runs WHERE last_call < ?")?
             .query_row([first_call], |row| row.get(0))?;
-        let Some(turned) = turned else {
+        let Some(last_turned_run) = last_turned_run else {
             return Ok(false);
         };
         // The first run that a call may name.
-        let first_retained = turned - 1;
-        let oldest = "SELECT min(first) FROM packs";
-        let oldest: Option<i64> = connection.query_row(oldest, [], |row| row.get(0))?;
+        let first_retained = last_turned_run - 1;
+        let query = "SELECT min(first) FROM packs";
+        let oldest: Option<i64> = connection.query_row(query, [], |row| row.get(0))?;
         let Some(oldest) = oldest.filter(|id| *id < first_retained * RUN) else {
             return Ok(false);
         };
@@ -271,7 +273,7 @@ impl Retention {
             .execute([first_row_of(end / RUN)])?;
         transaction
             .prepare_cached("DELETE FROM runs WHERE run < ?")?
-            .execute([turned])?;
+            .execute([last_turned_run])?;
         transaction.commit()?;
         let files: HashSet<(Cid, i64)> = files.into_iter().collect();
         for (cid, size) in files {
@@ -290,19 +292,19 @@ impl Retention {
         Ok(true)
     }
 
-    /// The first call that may stay, if the journal is too large. The oldest run of objects can be deleted
-    /// with the calls before it.
+    /// The first call to retain in a journal that is too large. The oldest run of objects is
+    /// deletable after the calls before this one.
     fn too_many(&self, database: &Database, first: i64) -> rusqlite::Result<Option<i64>> {
         if self.size(database)? <= database.bounds.max_bytes {
             return Ok(None);
         }
-        let last: Option<i64> = database
+        let last_call: Option<i64> = database
             .connection
             .prepare_cached("SELECT min(last_call) FROM runs WHERE last_call >= ?")?
             .query_row([first], |row| row.get(0))?;
-        Ok(match last {
-            Some(last) => Some(last + 1),
-            // The records themselves take too much. The remaining files belong to the newest calls.
+        Ok(match last_call {
+            Some(last_call) => Some(last_call + 1),
+            // The records alone exceed the bound. The remaining files belong to the newest calls.
             None if used_bytes(&database.connection)? > database.bounds.max_bytes => Some(i64::MAX),
             None => None,
         })
@@ -314,7 +316,7 @@ impl Retention {
     }
 }
 
-/// The start of the oldest calls that may stay.
+/// The start of the oldest calls to retain.
 fn oldest_kept(database: &Database, now: i64) -> i64 {
     now - span(database.settings.retention)
 }
@@ -325,22 +327,22 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
 
 /// The bytes of the database that are in use.
 fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
-    let used = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
-    Ok((used * pragma(connection, "page_size")?).unsigned_abs())
+    let used_pages = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
+    Ok((used_pages * pragma(connection, "page_size")?).unsigned_abs())
 }
 
 /// Returns freed pages to the file system, except for `spare_pages`.
 fn vacuum(connection: &Connection, spare_pages: i64) -> rusqlite::Result<bool> {
-    let spare = pragma(connection, "freelist_count")? - spare_pages;
-    if spare <= 0 {
+    let extra_pages = pragma(connection, "freelist_count")? - spare_pages;
+    if extra_pages <= 0 {
         return Ok(false);
     }
-    let pages = spare.min(PAGES);
+    let pages = extra_pages.min(PAGES);
     let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut vacuum = vacuum.query([])?;
     // Each row is one page.
     while vacuum.next()?.is_some() {}
-    Ok(spare > pages)
+    Ok(extra_pages > pages)
 }
 
 fn rollups(database: &Database, now: i64) -> rusqlite::Result<()> {
@@ -356,7 +358,7 @@ fn rollups(database: &Database, now: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes origins, targets and holders that no call, object or statistic names.
+/// Removes origins, targets and holders without a call, object or statistic.
 fn sweep(
     database: &mut Database,
     in_use: impl Iterator<Item = WrittenCall>,
@@ -370,7 +372,7 @@ fn sweep(
     let mut holders: HashSet<u32> = objects::lock(&published.recent).holders().collect();
     let mut targets: HashSet<u32> = memory.rollups.targets().collect();
     for row in in_use {
-        // Its statistics and its result may not be written yet.
+        // The statistics and the result of the call may not be written yet.
         targets.insert(row.series);
         holders.insert(row.holder);
     }
@@ -402,7 +404,7 @@ fn sweep(
     memory.targets.forget();
     memory.holders.forget();
     let transaction = connection.unchecked_transaction()?;
-    for (table, used) in [
+    for (table, used_ids) in [
         ("origins", &origins),
         ("targets", &targets),
         ("holders", &holders),
@@ -412,7 +414,7 @@ fn sweep(
         let ids: Vec<u32> = ids
             .query_map([], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
-        for id in ids.iter().filter(|id| !used.contains(id)) {
+        for id in ids.iter().filter(|id| !used_ids.contains(id)) {
             delete.execute(params![id])?;
         }
     }
@@ -426,7 +428,7 @@ mod tests {
 
     /// A call of this run is deleted when the retention has passed by the monotonic clock.
     #[test]
-    fn calls_of_this_run_grow_old_by_a_clock_that_only_goes_on() {
+    fn calls_of_this_run_age_by_a_monotonic_clock() {
         const DAY: Duration = Duration::from_hours(24);
         let (mut run, start) = (Run::new(100), Instant::now());
         // Ten calls a day.

@@ -1,5 +1,5 @@
-//! Statistics by target and time, added up as calls end: by the minute for two days, by the hour as long as
-//! records are kept.
+//! Statistics by target and time, added up as calls end: by the minute for two days, by the hour as
+//! long as records are retained.
 
 use std::collections::HashMap;
 
@@ -12,13 +12,13 @@ use super::{
     time::{HOUR, MINUTE},
 };
 
-/// The spans of statistics, in microseconds.
+/// Lengths of the periods of statistics, in microseconds.
 pub const SPANS: [i64; 2] = [MINUTE, HOUR];
 
 /// Retention of the statistics by the minute, in microseconds. Longer periods are read by the hour.
 pub const MINUTES_KEPT: i64 = 48 * HOUR;
 
-/// The sum for one target over one span.
+/// The sum for one target over one period.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     pub calls: u64,
@@ -38,7 +38,7 @@ impl Sum {
     }
 }
 
-/// The numbers of an ended call that statistics add up.
+/// The figures of an ended call for the statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedCall {
     pub started_at: i64,
@@ -65,14 +65,14 @@ impl Rollups {
         self.0.is_empty()
     }
 
-    pub fn add(&mut self, target: u32, ended: EndedCall) {
-        let minute = ended.started_at - ended.started_at.rem_euclid(MINUTE);
+    pub fn add(&mut self, target: u32, ended_call: EndedCall) {
+        let minute = ended_call.started_at - ended_call.started_at.rem_euclid(MINUTE);
         let sum = self.0.entry((minute, target)).or_default();
         sum.calls += 1;
-        sum.errors += u64::from(ended.status != Status::Ok);
-        sum.argument_bytes += ended.argument_bytes.unsigned_abs();
-        sum.result_bytes += ended.result_bytes.unsigned_abs();
-        sum.latencies.add(ended.duration.unsigned_abs());
+        sum.errors += u64::from(ended_call.status != Status::Ok);
+        sum.argument_bytes += ended_call.argument_bytes.unsigned_abs();
+        sum.result_bytes += ended_call.result_bytes.unsigned_abs();
+        sum.latencies.add(ended_call.duration.unsigned_abs());
     }
 
     pub fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
@@ -98,14 +98,14 @@ fn write(
     target: u32,
     sum: &Sum,
 ) -> rusqlite::Result<()> {
-    let stored = connection
+    let stored_sum = connection
         .prepare_cached(
             "SELECT calls, errors, argument_bytes, result_bytes, latencies
              FROM rollups WHERE span = ? AND start = ? AND target = ?",
         )?
         .query_row(params![span, start, target], |row| read(row, 0))
         .optional()?;
-    let mut total = stored.unwrap_or_default();
+    let mut total = stored_sum.unwrap_or_default();
     total.merge(sum);
     connection
         .prepare_cached("INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
@@ -122,15 +122,16 @@ fn write(
     Ok(())
 }
 
-/// Reads a sum from five columns, from `at` on. An unreadable histogram counts as empty.
-pub fn read(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Sum> {
+/// Reads a sum from five columns, beginning with column `first_column`. An unreadable histogram counts as
+/// empty.
+pub fn read(row: &rusqlite::Row<'_>, first_column: usize) -> rusqlite::Result<Sum> {
     let number = |index| Ok::<_, rusqlite::Error>(row.get::<_, i64>(index)?.unsigned_abs());
-    let latencies = row.get_ref(at + 4)?.as_blob().unwrap_or_default();
+    let latencies = row.get_ref(first_column + 4)?.as_blob().unwrap_or_default();
     Ok(Sum {
-        calls: number(at)?,
-        errors: number(at + 1)?,
-        argument_bytes: number(at + 2)?,
-        result_bytes: number(at + 3)?,
+        calls: number(first_column)?,
+        errors: number(first_column + 1)?,
+        argument_bytes: number(first_column + 2)?,
+        result_bytes: number(first_column + 3)?,
         latencies: Histogram::decode(latencies).unwrap_or_default(),
     })
 }

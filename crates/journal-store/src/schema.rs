@@ -109,11 +109,11 @@ const VERSION_5: &str = "
 /// The first version with gaps.
 const GAPS_KEPT: i64 = 5;
 
-/// Size of the writer's cache. The writer appends to a few tables: 8 MiB.
+/// Size of the writer's cache: 8 MiB, because the writer appends to a few tables.
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
 /// Size of a reader's cache: enough for a page of records and its facets.
 const READER_CACHE_KIB: i32 = 4 * 1024;
-/// Size of the cache of prepared statements: more than there are.
+/// Size of the cache of prepared statements: more than the number of statements.
 const STATEMENTS: usize = 64;
 
 pub fn path(state: &Path) -> PathBuf {
@@ -127,7 +127,8 @@ pub fn open(
     bounds: Bounds,
 ) -> Result<Connection, StoreError> {
     let path = path(state);
-    // Created here, so that no other user can read it. SQLite gives the same mode to the files beside it.
+    // Created here, so that no other user can read the database. SQLite creates its other files
+    // with the same mode.
     open_private(&path, private_options().write(true)).map_err(|source| StoreError::Io {
         path: path.clone(),
         source: source.into(),
@@ -159,8 +160,8 @@ pub fn open_to_read(state: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Adds missing tables to a journal of an older version that is only read: empty temporary tables stand in
-/// for packs of calls and gaps.
+/// Adds missing tables to a read-only journal of an older version: empty temporary tables for packs
+/// of calls and gaps.
 pub fn fill_in(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     for (since, step) in [(CALLS_PACKED, VERSION_4), (GAPS_KEPT, VERSION_5)] {
         if version < since {
@@ -171,26 +172,28 @@ pub fn fill_in(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Converts a number for SQLite, whose integers are signed. No number here exceeds their range.
+/// Converts a number for SQLite, whose integers are signed. All numbers of the journal are within
+/// their range.
 pub fn integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-/// The version of the tables, 0 for an empty database. A version above ours is an error.
+/// The version of the tables, 0 for an empty database. A version above the latest is an error.
 pub fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let supported = integer(MIGRATIONS.len());
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if found > supported {
+    let found_version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found_version > supported {
         return Err(StoreError::Newer {
             path: path.to_owned(),
-            found,
+            found: found_version,
             supported,
         });
     }
-    Ok(found)
+    Ok(found_version)
 }
 
-/// Checks that the database is a journal or empty. Nothing is written to another program's database.
+/// Checks that the database is a journal or empty. A database of another program stays unchanged.
 fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), StoreError> {
     if version(connection, path)? > 0 {
         return Ok(());
@@ -205,21 +208,21 @@ fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), Stor
 
 /// Migrates the tables to the current version.
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let found = version(connection, path)?;
-    match take_steps(connection, found) {
+    let found_version = version(connection, path)?;
+    match take_steps(connection, found_version) {
         // The tables do not match the version.
         Err(error) if error.is_damage() => Err(StoreError::OtherVersion {
             path: path.to_owned(),
-            found,
+            found: found_version,
         }),
         result => result,
     }
 }
 
-fn take_steps(connection: &mut Connection, found: i64) -> Result<(), StoreError> {
+fn take_steps(connection: &mut Connection, found_version: i64) -> Result<(), StoreError> {
     for (version, step) in (1..)
         .zip(MIGRATIONS)
-        .filter(|(version, _)| *version > found)
+        .filter(|(version, _)| *version > found_version)
     {
         let transaction = connection.transaction()?;
         transaction.execute_batch(step)?;

@@ -1,7 +1,8 @@
-//! Searches calls by text: their errors and arguments, as stored, and their traces. No index holds these. So
-//! each call that passes the rest of the filter is read, newest first, in bounded time.
+//! Searches calls by text: their stored errors and arguments, and their traces. There is no index
+//! of these. So each call that passes the other conditions of the filter is read, newest first, in
+//! bounded time.
 //!
-//! Calls are read in batches. The arguments of a batch are read in the order in which they are stored, so
+//! Calls are read in batches. The arguments of a batch are read in the order of their storage, so
 //! that each pack of objects is read once.
 
 use std::{
@@ -16,15 +17,16 @@ use rusqlite::Connection;
 
 use super::{StoreError, call_packs::Calls, objects::Storage, packs::Pack, read::look_up};
 
-/// Time for which one search reads. The next search continues from its end.
+/// Time limit of one search. The next search continues from its end.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Calls of the first batch, so that a search for few calls reads few. Each further batch is larger.
+/// Number of calls in the first batch, so that a search for few calls reads few. Each further batch
+/// is larger.
 const FIRST_BATCH: usize = 32;
-/// Calls in a batch at most: as many as in a pack. They take some ten milliseconds if each is in a pack of
-/// its own.
+/// Maximum number of calls in a batch, which equals that of a pack. They take some ten milliseconds
+/// if each is in a separate pack.
 const BATCH: usize = 512;
-/// Objects whose result is cached. Arguments such as `{}` come again and again.
+/// Maximum number of objects whose result is cached. Arguments such as `{}` recur.
 const MAX_REMEMBERED: usize = 64 * 1024;
 
 /// A text to search for. The time is linear in the length of the searched text.
@@ -64,19 +66,20 @@ impl SearchText {
     }
 }
 
-/// A text as it is escaped in JSON. With `ascii`, letters beyond ASCII are escaped, as some clients do.
+/// The escaped form of a text in JSON. With `ascii`, characters beyond ASCII are escaped, as some
+/// clients do.
 fn escaped(text: &str, ascii: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for letter in text.chars() {
-        let short = match letter {
+        let short_escape = match letter {
             '"' | '\\' => Some(letter),
             '\n' => Some('n'),
             '\r' => Some('r'),
             '\t' => Some('t'),
             _ => None,
         };
-        if let Some(short) = short {
-            bytes.extend_from_slice(format!("\\{short}").as_bytes());
+        if let Some(short_escape) = short_escape {
+            bytes.extend_from_slice(format!("\\{short_escape}").as_bytes());
         } else if letter.is_ascii_control() || ascii && !letter.is_ascii() {
             for unit in letter.encode_utf16(&mut [0; 2]) {
                 bytes.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
@@ -97,13 +100,13 @@ pub struct Candidate {
     pub is_named: bool,
 }
 
-/// One search.
+/// The state of one search.
 #[derive(Debug)]
 pub struct CallSearch {
-    words: Option<SearchText>,
+    text: Option<SearchText>,
     trace: Option<TraceId>,
     batch: Vec<Candidate>,
-    /// Calls of the next batch.
+    /// Number of calls in the next batch.
     size: usize,
     remembered: HashMap<i64, bool>,
     end: Instant,
@@ -117,7 +120,7 @@ impl CallSearch {
         }
         let text = filter.text.as_deref().filter(|text| !text.is_empty());
         Some(Self {
-            words: text.map(SearchText::new),
+            text: text.map(SearchText::new),
             trace: filter.trace,
             batch: Vec::with_capacity(FIRST_BATCH),
             size: FIRST_BATCH,
@@ -136,8 +139,8 @@ impl CallSearch {
         Instant::now() >= self.end
     }
 
-    /// Reads the calls of the batch and empties it. Returns the matching calls in their order, and the last
-    /// call that was read.
+    /// Reads the calls of the batch and empties it. Returns the matching calls in their order, and
+    /// the last call that was read.
     pub fn read(
         &mut self,
         connection: &Connection,
@@ -146,8 +149,8 @@ impl CallSearch {
     ) -> Result<(Vec<i64>, Option<Candidate>), StoreError> {
         let batch = std::mem::take(&mut self.batch);
         self.size = (self.size * 2).min(BATCH);
-        let mut fits = vec![false; batch.len()];
-        let mut unread = Vec::new();
+        let mut matches = vec![false; batch.len()];
+        let mut unread_objects = Vec::new();
         for (index, candidate) in batch.iter().enumerate() {
             // A missing call was deleted.
             let Some(call) = calls.get(connection, candidate.id)? else {
@@ -156,49 +159,49 @@ impl CallSearch {
             if self.trace.is_some_and(|trace| call.trace != Some(trace.0)) {
                 continue;
             }
-            let Some(words) = self.words.as_mut().filter(|_| !candidate.is_named) else {
-                fits[index] = true;
+            let Some(search_text) = self.text.as_mut().filter(|_| !candidate.is_named) else {
+                matches[index] = true;
                 continue;
             };
             let mut error = call.error_kind.iter().chain(&call.error);
-            if error.any(|text| words.are_in(text.as_bytes())) {
-                fits[index] = true;
+            if error.any(|text| search_text.are_in(text.as_bytes())) {
+                matches[index] = true;
             } else if let Some(object) = call.arguments {
-                unread.push((object, index));
+                unread_objects.push((object, index));
             }
         }
-        unread.sort_unstable();
-        for (object, index) in unread {
-            fits[index] = self.is_in_object(connection, pack, object)?;
+        unread_objects.sort_unstable();
+        for (object, index) in unread_objects {
+            matches[index] = self.is_in_object(connection, pack, object)?;
         }
-        let found = batch.iter().zip(fits).filter(|(_, fits)| *fits);
-        let found = found.map(|(candidate, _)| candidate.id).collect();
-        Ok((found, batch.last().copied()))
+        let matching_ids = batch.iter().zip(matches).filter(|(_, matches)| *matches);
+        let matching_ids = matching_ids.map(|(candidate, _)| candidate.id).collect();
+        Ok((matching_ids, batch.last().copied()))
     }
 
-    /// True if the text is in arguments that the database holds. Larger arguments are files, which are not
-    /// searched.
+    /// True if arguments in the database contain the text. Larger arguments are files, which are
+    /// not searched.
     fn is_in_object(
         &mut self,
         connection: &Connection,
         pack: &mut Option<Pack>,
         object: i64,
     ) -> Result<bool, StoreError> {
-        let Some(words) = &mut self.words else {
+        let Some(search_text) = &mut self.text else {
             return Ok(true);
         };
         if let Some(is_match) = self.remembered.get(&object) {
             return Ok(*is_match);
         }
-        let found = match look_up(connection, pack, Some(object))? {
-            Some((head, data)) => head.place == Storage::Database && words.are_in(data),
+        let is_match = match look_up(connection, pack, Some(object))? {
+            Some((head, data)) => head.place == Storage::Database && search_text.are_in(data),
             None => false,
         };
         if self.remembered.len() >= MAX_REMEMBERED {
             self.remembered.clear();
         }
-        self.remembered.insert(object, found);
-        Ok(found)
+        self.remembered.insert(object, is_match);
+        Ok(is_match)
     }
 }
 
@@ -206,10 +209,10 @@ impl CallSearch {
 mod tests {
     use super::*;
 
-    /// Arguments are JSON: a text is found in each form in which a client may write it.
+    /// Arguments are JSON. A text is found in each form in which a client may encode it.
     #[test]
-    fn a_text_is_found_in_each_form_that_json_gives_it() {
-        for (text, within, expected) in [
+    fn a_text_is_found_in_each_json_form() {
+        for (text, haystack, expected) in [
             ("Access denied", r#"{"a":"ACCESS DENIED!"}"#, true),
             ("Access denied", r#"{"a":"access  denied"}"#, false),
             (r"C:\Users", r#"{"path":"c:\\users\\x"}"#, true),
@@ -223,13 +226,17 @@ mod tests {
             ("[a-z]", r#"{"a":"[A-Z]"}"#, true),
             ("50%", r#"{"a":"501"}"#, false),
         ] {
-            let mut words = SearchText::new(text);
-            assert_eq!(words.are_in(within.as_bytes()), expected, "{text} {within}");
+            let mut search_text = SearchText::new(text);
+            assert_eq!(
+                search_text.are_in(haystack.as_bytes()),
+                expected,
+                "{text} {haystack}"
+            );
         }
-        // As long as a URL may be, and matching almost everywhere.
-        let long = format!("{}b", "a".repeat(64 * 1024));
-        let mut words = SearchText::new(&long);
-        assert!(words.are_in(long.as_bytes()));
-        assert!(!words.are_in("a".repeat(1024 * 1024).as_bytes()));
+        // The length of a long URL, and a partial match almost everywhere.
+        let long_text = format!("{}b", "a".repeat(64 * 1024));
+        let mut search_text = SearchText::new(&long_text);
+        assert!(search_text.are_in(long_text.as_bytes()));
+        assert!(!search_text.are_in("a".repeat(1024 * 1024).as_bytes()));
     }
 }

@@ -35,8 +35,8 @@ impl Store for Sqlite {
         limit: usize,
         is_awaited: &dyn Fn() -> bool,
     ) -> Result<RecordPage, JournalError> {
-        let ask = |reader: &mut Reader| reader.records(filter, limit, is_awaited);
-        Ok(self.readers.with(ask)?)
+        let query = |reader: &mut Reader| reader.records(filter, limit, is_awaited);
+        Ok(self.readers.with(query)?)
     }
 
     fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
@@ -55,8 +55,14 @@ impl Store for Sqlite {
         Ok(self.readers.with(|reader| reader.statistics(range))?)
     }
 
-    fn is_held(&self, cid: Cid, may: &dyn Fn(&Holder) -> bool) -> Result<bool, JournalError> {
-        Ok(self.readers.with(|reader| reader.is_held(cid, may))?)
+    fn is_held(
+        &self,
+        cid: Cid,
+        is_allowed: &dyn Fn(&Holder) -> bool,
+    ) -> Result<bool, JournalError> {
+        Ok(self
+            .readers
+            .with(|reader| reader.is_held(cid, is_allowed))?)
     }
 
     fn object_slice(
@@ -65,8 +71,8 @@ impl Store for Sqlite {
         offset: u64,
         length: usize,
     ) -> Result<(Vec<u8>, u64), JournalError> {
-        let ask = |reader: &mut Reader| reader.object_slice(cid, offset, length);
-        Ok(self.readers.with(ask)?)
+        let query = |reader: &mut Reader| reader.object_slice(cid, offset, length);
+        Ok(self.readers.with(query)?)
     }
 
     fn end(&self) {

@@ -32,7 +32,7 @@ fn bucket_of(start: i64, sum: &Sum) -> Bucket {
 type Name = (String, String, String);
 
 impl Reader {
-    /// One series for each server, method and tool, in this order unless the range has another.
+    /// One series for each server, method and tool, in this order unless the range sets another.
     pub fn statistics(&self, range: &Range) -> Result<Vec<Series>, StoreError> {
         let (since, until) = (micros(range.since), micros(range.until));
         let minutes = until.saturating_sub(since) <= MINUTES_KEPT / 2
@@ -88,9 +88,9 @@ impl Reader {
         // Equal series stay in the order of their names.
         match range.order {
             None => {}
-            Some(Order::Calls) => series.sort_by_key(|one| Reverse(one.total.calls)),
-            Some(Order::Errors) => series.sort_by_key(|one| Reverse(one.total.errors)),
-            Some(Order::P95) => series.sort_by_key(|one| Reverse(one.total.p95)),
+            Some(Order::Calls) => series.sort_by_key(|entry| Reverse(entry.total.calls)),
+            Some(Order::Errors) => series.sort_by_key(|entry| Reverse(entry.total.errors)),
+            Some(Order::P95) => series.sort_by_key(|entry| Reverse(entry.total.p95)),
         }
         series.truncate(range.limit.unwrap_or(usize::MAX));
         Ok(series)

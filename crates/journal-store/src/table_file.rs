@@ -6,7 +6,7 @@ use rusqlite::{Connection, params_from_iter, types::ToSqlOutput};
 
 use super::StoreError;
 
-/// The type of a column, as SQLite names it.
+/// The type of a column, in SQLite's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     Text,
@@ -44,7 +44,7 @@ impl rusqlite::ToSql for CellValue {
     }
 }
 
-/// The file while it is written. Rows are written in parts of one transaction, so memory stays bounded.
+/// An open file. Rows are written in parts of one transaction, so memory stays bounded.
 #[derive(Debug)]
 pub struct TableFile {
     connection: Connection,
@@ -52,8 +52,8 @@ pub struct TableFile {
 }
 
 impl TableFile {
-    /// Creates a table in an empty file. The first column is its key. The names must be the program's own,
-    /// since they are not escaped.
+    /// Creates a table in an empty file. The first column is its key. The names are not escaped, so
+    /// they must be constants of the program.
     pub fn create(
         path: &Path,
         table: &str,
@@ -128,17 +128,19 @@ mod tests {
         file.insert([row("c", CellValue::Null, CellValue::Null)])
             .expect_err("twice");
         file.finish().expect("closed");
-        let read = Connection::open(&path).expect("opened");
+        let connection = Connection::open(&path).expect("opened");
         let types =
             "SELECT group_concat(name || ' ' || type, ', ') FROM pragma_table_info('calls')";
-        let types: String = read.query_row(types, [], |row| row.get(0)).expect("types");
+        let types: String = connection
+            .query_row(types, [], |row| row.get(0))
+            .expect("types");
         assert_eq!(types, "id TEXT, bytes INTEGER, ms REAL");
-        let sums = "SELECT count(*), sum(bytes), sum(ms), min(id) FROM calls";
-        let sums: (i64, i64, f64, String) = read
-            .query_row(sums, [], |row| {
+        let query = "SELECT count(*), sum(bytes), sum(ms), min(id) FROM calls";
+        let totals: (i64, i64, f64, String) = connection
+            .query_row(query, [], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             })
             .expect("sums");
-        assert_eq!(sums, (3, 7, 0.5, "a'; DROP TABLE calls".to_owned()));
+        assert_eq!(totals, (3, 7, 0.5, "a'; DROP TABLE calls".to_owned()));
     }
 }

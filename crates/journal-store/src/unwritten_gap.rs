@@ -1,5 +1,5 @@
-//! The gap that the database has no room for. It is written to a small file whose space is reserved in
-//! advance, so that it fits on a full disk. The next run moves it to the database.
+//! The gap that does not fit into the database. It is written to a small file whose space is
+//! reserved in advance, so that it fits on a full disk. The next run moves the gap to the database.
 
 use std::{
     fs::File,
@@ -15,10 +15,10 @@ use super::time::{micros, time};
 
 const NAME: &str = "unwritten-gap";
 
-/// The length of the file. Overwriting it needs no new space on most file systems.
+/// The length of the file. Overwriting needs no new space on most file systems.
 const LENGTH: usize = 512;
 
-/// Bytes of the reason that are stored at most.
+/// Maximum bytes of the stored reason.
 const MAX_REASON: usize = 256;
 
 /// Time between two writes while the disk stays full.
@@ -37,7 +37,7 @@ pub struct UnwrittenGap {
 }
 
 impl UnwrittenGap {
-    /// Opens the file and reserves its space. `None` if that fails: then a gap may be lost at exit.
+    /// Opens the file and reserves its space. After a failure, `None`: a gap may be lost at exit.
     pub fn open(folder: &Path) -> Option<Self> {
         Self::read(&path(folder))
             .inspect_err(|error| tracing::debug!(%error, "no gap can be kept beside the journal"))
@@ -51,26 +51,26 @@ impl UnwrittenGap {
         let mut text = String::new();
         // An unreadable text is no gap.
         (&file).take(LENGTH as u64).read_to_string(&mut text).ok();
-        let stored = parse(&text);
-        if stored.is_none() && text.len() < LENGTH {
+        let stored_gap = parse(&text);
+        if stored_gap.is_none() && text.len() < LENGTH {
             overwrite(&mut file, "")?;
         }
         Ok(Self {
             file,
-            stored,
+            stored: stored_gap,
             written_at: None,
         })
     }
 
-    /// The gap that an earlier run left.
+    /// The gap of an earlier run.
     pub fn gap(&self) -> Option<&Gap> {
         self.stored.as_ref()
     }
 
-    /// Writes the gap that the database does not have yet. With `is_last` it is written at once.
+    /// Writes the gap that is not in the database yet. With `is_last`, writes without a pause.
     pub fn keep(&mut self, gap: Option<Gap>, is_last: bool) {
         let calls = |gap: &Option<Gap>| gap.as_ref().map(|gap| (gap.since, gap.calls));
-        let is_early = self.written_at.is_some_and(|at| at.elapsed() < PAUSE);
+        let is_early = self.written_at.is_some_and(|time| time.elapsed() < PAUSE);
         if calls(&self.stored) == calls(&gap) || (is_early && !is_last && gap.is_some()) {
             return;
         }
@@ -78,8 +78,8 @@ impl UnwrittenGap {
         self.written_at = Some(Instant::now());
         match overwrite(&mut self.file, &text) {
             Ok(()) => self.stored = gap,
-            // The next turn tries again. A gap that is in the database must not be reported again by the next
-            // run.
+            // The next turn tries again. The next run must not report a gap that is already in the
+            // database.
             Err(error) => tracing::debug!(%error, "a gap is not kept beside the journal"),
         }
     }
@@ -126,11 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_kept_in_a_file_of_one_length() {
+    fn a_gap_is_stored_in_a_file_of_fixed_length() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let length = || std::fs::metadata(path(folder.path())).expect("there").len();
-        let open = || UnwrittenGap::open(folder.path()).expect("opened");
-        let mut file = open();
+        let open_file = || UnwrittenGap::open(folder.path()).expect("opened");
+        let mut file = open_file();
         assert_eq!((file.gap(), length()), (None, LENGTH as u64));
         let gap = Gap {
             since: time(1_000_000),
@@ -139,26 +139,26 @@ mod tests {
             reason: format!("disk\nis full {}", "ü".repeat(1000)),
         };
         file.keep(Some(gap.clone()), false);
-        let stored = open().gap().cloned().expect("a gap");
+        let stored_gap = open_file().gap().cloned().expect("a gap");
         assert_eq!(
-            (stored.since, stored.until, stored.calls),
+            (stored_gap.since, stored_gap.until, stored_gap.calls),
             (gap.since, gap.until, 7)
         );
         assert!(
-            stored.reason.starts_with("disk is full ü"),
+            stored_gap.reason.starts_with("disk is full ü"),
             "{}",
-            stored.reason
+            stored_gap.reason
         );
         assert_eq!(length(), LENGTH as u64);
-        // A second write within a second waits, unless it is the last one.
-        let more = Gap { calls: 8, ..gap };
-        file.keep(Some(more.clone()), false);
-        assert_eq!(open().gap().map(|gap| gap.calls), Some(7));
-        file.keep(Some(more), true);
-        assert_eq!(open().gap().map(|gap| gap.calls), Some(8));
+        // A second write within a second is delayed, unless it is the last one.
+        let later_gap = Gap { calls: 8, ..gap };
+        file.keep(Some(later_gap.clone()), false);
+        assert_eq!(open_file().gap().map(|gap| gap.calls), Some(7));
+        file.keep(Some(later_gap), true);
+        assert_eq!(open_file().gap().map(|gap| gap.calls), Some(8));
         file.keep(None, false);
-        assert_eq!(open().gap(), None);
+        assert_eq!(open_file().gap(), None);
         std::fs::write(path(folder.path()), [0xff; 9]).expect("written");
-        assert_eq!((open().gap(), length()), (None, LENGTH as u64));
+        assert_eq!((open_file().gap(), length()), (None, LENGTH as u64));
     }
 }

@@ -1,4 +1,4 @@
-//! Writes calls: tracks those that are not completely written, and makes a transaction for each turn.
+//! Writes calls: tracks incomplete ones, and makes a transaction for each turn.
 
 use std::{
     mem,
@@ -22,25 +22,25 @@ use super::{
     retention::Retention,
 };
 
-/// Age at which an open call is written, so that it is recorded even if Mainstay is killed. Such long calls
-/// are few, and cost a second write.
+/// Age at which an open call is written, so that it is recorded even if Mainstay is killed. Such
+/// long calls are few, and cost a second write.
 const SHOWN_OPEN_AFTER: Duration = Duration::from_millis(250);
-/// Time between two writes of statistics. Each touches two rows for every tool that was called.
+/// Time between two writes of statistics. Each touches two rows for every called tool.
 const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
 /// Transactions between two checks of the log's length. A transaction usually adds a dozen pages.
 const TURNS_BETWEEN_LOOKS: u32 = 16;
-/// Time between two attempts to write the data that an earlier attempt could not write.
+/// Time between two attempts to write data after a failure.
 const OWED_EVERY: Duration = Duration::from_secs(1);
 /// Approximate size of a call's record without its arguments and result, in bytes.
 const RECORD_BYTES: u64 = 512;
 
-/// Calls that are written without a pause if no caller waits for them: a tenth of a millisecond. Then the
-/// thread yields, so that calls in progress do not wait for records that no caller waits for.
+/// Number of calls that are written without a pause if no caller waits for them: a tenth of a
+/// millisecond. Then the thread yields, so that calls in progress are not delayed by records.
 const PIECE: usize = 16;
-/// Time for which a turn yields at most. On a busy machine records must be written, too.
+/// Maximum time for which a turn yields. Records must also be written on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The pace at which a turn is written.
+/// The pace of the writes of a turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TurnPace {
     /// A caller waits.
@@ -60,37 +60,37 @@ pub struct Work {
     /// Transactions since the last check of the log, and the bytes that they wrote.
     turns: u32,
     logged: u64,
-    /// The error after which nothing can be written to this journal.
+    /// The error that makes this journal unwritable.
     broken: Option<Broken>,
     /// A gap that is not written yet.
     gap: Option<Gap>,
-    /// Calls that were dropped before `looked_at`, and are part of a gap.
+    /// Calls that were dropped before `looked_at` and are part of a gap.
     dropped: u64,
     looked_at: SystemTime,
     /// Time of the last attempt to write `owed` data.
     tried: Option<Instant>,
-    /// True after maintenance failed. The failure is logged once, until maintenance succeeds.
+    /// True after failed maintenance. The failure is logged once, until maintenance succeeds.
     neglected: bool,
 }
 
-/// An error of the journal's files, which therefore cannot be used.
+/// An error that makes the journal's files unusable.
 pub struct JournalTrouble {
-    pub words: String,
-    /// True if the remaining files are damaged, too.
+    pub error_text: String,
+    /// True if the remaining files are damaged as well.
     pub is_damage: bool,
 }
 
-/// The error that showed that the journal is damaged.
+/// The error that revealed the damage of the journal.
 #[derive(Debug)]
 struct Broken {
-    words: String,
+    error_text: String,
     error: NotWritten,
 }
 
 impl Broken {
-    fn by(error: Failed) -> Self {
+    fn from_error(error: Failed) -> Self {
         Self {
-            words: error.to_string(),
+            error_text: error.to_string(),
             error: NotWritten::new(error),
         }
     }
@@ -99,7 +99,7 @@ impl Broken {
 #[derive(Debug)]
 struct Tracked {
     call: Arc<RecordedCall>,
-    /// The row of the call, once it was written as open.
+    /// The row of a call that was written as open.
     row: Option<WrittenCall>,
     /// True when nothing more will be written of the call.
     done: bool,
@@ -113,7 +113,7 @@ struct Step {
 }
 
 impl Step {
-    /// Bytes of the write, about.
+    /// Approximate size of the write, in bytes.
     fn bytes(&self) -> u64 {
         RECORD_BYTES + self.rest.bytes() as u64
     }
@@ -174,49 +174,51 @@ impl Work {
         extras: Extras,
     ) -> Result<(), NotWritten> {
         self.track(new_calls);
-        let written = self.write_all(extras, TurnPace::Swift, true);
+        let result = self.write_all(extras, TurnPace::Swift, true);
         self.write_gap();
-        let waiting = self.queue.take_owed().len() as u64;
+        let waiting_changes = self.queue.take_owed().len() as u64;
         let tally = &self.queue.tally;
-        tally.transitions_dropped.fetch_add(waiting, Relaxed);
-        let marked = history::mark(&self.database.connection, SystemTime::now(), Mark::Stopped);
-        if let Err(error) = marked {
+        tally
+            .transitions_dropped
+            .fetch_add(waiting_changes, Relaxed);
+        let mark_result =
+            history::mark(&self.database.connection, SystemTime::now(), Mark::Stopped);
+        if let Err(error) = mark_result {
             tracing::warn!(%error, "the journal does not say that Mainstay stopped");
         }
         if let Err(error) = self.checkpoint("TRUNCATE", 0) {
             tracing::warn!(%error, "the journal's log was not brought into its database");
         }
-        written
+        result
     }
 
-    /// The error that makes later writes useless. A journal that was damaged while it was open stays
-    /// unusable, even if a commit succeeds now and then.
+    /// The error that makes later writes useless. A journal that was damaged while it was open
+    /// stays unusable, even if a later commit succeeds.
     pub fn trouble(&mut self) -> Option<JournalTrouble> {
         if self.broken.is_none() {
-            let checked = self.database.opened_files.check(&self.database.connection);
-            let error = Failed::Lost(checked.err()?);
+            let check_result = self.database.opened_files.check(&self.database.connection);
+            let error = Failed::Lost(check_result.err()?);
             if !error.is_damage() {
-                let words = error.to_string();
                 return Some(JournalTrouble {
-                    words,
+                    error_text: error.to_string(),
                     is_damage: false,
                 });
             }
-            self.broken = Some(Broken::by(error));
+            self.broken = Some(Broken::from_error(error));
         }
-        let words = self.broken.as_ref()?.words.clone();
+        let error_text = self.broken.as_ref()?.error_text.clone();
         Some(JournalTrouble {
-            words,
+            error_text,
             is_damage: true,
         })
     }
 
-    /// Stops writing to this journal. The log is checkpointed; open calls are lost.
+    /// Stops writing to this journal. The log is checkpointed. Open calls are lost.
     pub fn give_up(mut self) {
         // The log may be missing as well.
         self.checkpoint("PASSIVE", 0).ok();
-        let lost = self.tracked.len() as u64;
-        self.queue.tally.lost.fetch_add(lost, Relaxed);
+        let lost_calls = self.tracked.len() as u64;
+        self.queue.tally.lost.fetch_add(lost_calls, Relaxed);
         self.close();
     }
 
@@ -249,8 +251,8 @@ impl Work {
             if news {
                 let rest = call.take();
                 let mut state = call.state();
-                // The waiting caller is about to send the call. A reader of the record later has to assume
-                // that it was sent.
+                // The waiting caller is about to send the call. A later reader of the record must
+                // assume that the call was sent.
                 if rest.ending.is_none() && !rest.waiters.is_empty() && state == State::NotSent {
                     state = State::Sent;
                 }
@@ -260,16 +262,16 @@ impl Work {
         steps
     }
 
-    /// Writes all that is due, in as many transactions as its size needs.
+    /// Writes all due steps, in as many transactions as their size needs.
     fn write_all(
         &mut self,
         mut extras: Extras,
         pace: TurnPace,
         last: bool,
     ) -> Result<(), NotWritten> {
-        let mut written = Ok(());
+        let mut result = Ok(());
         let mut steps = self.steps(last);
-        if last || self.tried.is_none_or(|at| at.elapsed() >= OWED_EVERY) {
+        if last || self.tried.is_none_or(|time| time.elapsed() >= OWED_EVERY) {
             self.pay(&mut extras);
         }
         loop {
@@ -279,8 +281,8 @@ impl Work {
             } else {
                 Extras::default()
             };
-            let result = self.write(steps, extras, pace, last);
-            written = written.and(result);
+            let step_result = self.write(steps, extras, pace, last);
+            result = result.and(step_result);
             self.look_after();
             if rest.is_empty() {
                 break;
@@ -288,16 +290,16 @@ impl Work {
             steps = rest;
         }
         self.tracked.retain(|tracked| !tracked.done);
-        written
+        result
     }
 
     /// The number of steps that fit into one transaction, at least one.
     fn fitting(&self, steps: &[Step]) -> usize {
-        let most = self.database.bounds.transaction;
+        let max_bytes = self.database.bounds.transaction;
         let mut bytes = 0;
         let fits = |step: &&Step| {
             bytes += step.bytes();
-            bytes <= most
+            bytes <= max_bytes
         };
         steps
             .iter()
@@ -323,9 +325,9 @@ impl Work {
             Some(Broken { error, .. }) => Err(error.clone()),
             None => self
                 .transact(&steps, &extras, pace, roll_up)
-                .map_err(|error| self.failed(error)),
+                .map_err(|error| self.handle_failure(error)),
         };
-        let written = match transacted {
+        let result = match transacted {
             Ok(Written { rows, kept_cids }) => {
                 self.succeeded(&steps, rows);
                 for (keep, cid) in extras.texts.into_iter().zip(kept_cids) {
@@ -335,9 +337,9 @@ impl Work {
                 Ok(())
             }
             Err(error) => {
-                let ended = steps.iter().filter(|step| step.rest.ending.is_some());
-                let ended = ended.count() as u64;
-                self.queue.tally.lost.fetch_add(ended, Relaxed);
+                let ended_steps = steps.iter().filter(|step| step.rest.ending.is_some());
+                let ended_steps = ended_steps.count() as u64;
+                self.queue.tally.lost.fetch_add(ended_steps, Relaxed);
                 self.queue.give_back(extras.transitions);
                 for keep in extras.texts {
                     let _ = keep.waiter.send(Err(error.clone()));
@@ -348,9 +350,9 @@ impl Work {
         for Step { index, rest, .. } in &mut steps {
             self.queue.release(rest.bytes());
             self.tracked[*index].done = rest.ending.is_some();
-            answer(mem::take(&mut rest.waiters), &written);
+            answer(mem::take(&mut rest.waiters), &result);
         }
-        written
+        result
     }
 
     fn transact(
@@ -360,7 +362,7 @@ impl Work {
         pace: TurnPace,
         roll_up: bool,
     ) -> Result<Written, Failed> {
-        let since = Instant::now();
+        let start = Instant::now();
         self.database.begin()?;
         let mut batch = Batch::new(&mut self.database)?;
         let mut rows = Vec::with_capacity(steps.len());
@@ -370,10 +372,10 @@ impl Work {
                 rows.push(match *row {
                     None => batch.insert(call, *state, rest)?,
                     Some(row) if rest.ending.is_some() => batch.end(call, row, *state, rest)?,
-                    Some(row) => batch.reached(row, *state)?,
+                    Some(row) => batch.set_state(row, *state)?,
                 });
             }
-            if pace == TurnPace::Polite && since.elapsed() < PATIENCE {
+            if pace == TurnPace::Polite && start.elapsed() < PATIENCE {
                 thread::yield_now();
             }
         }
@@ -393,8 +395,8 @@ impl Work {
         self.database.commit()?;
         // The files may have been removed since the last check.
         let database = &self.database;
-        let found = database.opened_files.check(&database.connection);
-        found.map_err(Failed::Lost)?;
+        let check_result = database.opened_files.check(&database.connection);
+        check_result.map_err(Failed::Lost)?;
         let bytes = steps.iter().map(Step::bytes).sum::<u64>() + extras.bytes();
         self.logged += bytes;
         self.retention.add_bytes(bytes, file_bytes);
@@ -404,23 +406,23 @@ impl Work {
 
     fn succeeded(&mut self, steps: &[Step], rows: Vec<WrittenCall>) {
         self.database.publish();
-        let mut recorded = 0;
+        let mut recorded_calls = 0;
         for (step, row) in steps.iter().zip(rows) {
-            let before = self.tracked[step.index].row.replace(row);
-            recorded += u64::from(before.is_none());
+            let previous_row = self.tracked[step.index].row.replace(row);
+            recorded_calls += u64::from(previous_row.is_none());
         }
         let tally = &self.queue.tally;
-        tally.recorded.fetch_add(recorded, Relaxed);
+        tally.recorded.fetch_add(recorded_calls, Relaxed);
         tally.commits.fetch_add(1, Relaxed);
         if let Some(outage) = tally.succeeding() {
             tracing::info!("the journal is written again");
-            self.leave_gap(gaps::of_outage(outage));
+            self.leave_gap(gaps::from_outage(outage));
         }
     }
 
-    /// Records a gap: calls of a period were not recorded.
+    /// Records a gap: a period with unrecorded calls.
     pub fn leave_gap(&mut self, gap: Gap) {
-        // The gap includes the calls that were dropped meanwhile.
+        // The gap includes the calls that were dropped during the period.
         self.dropped = self.queue.tally.dropped();
         if gap.calls > 0 {
             self.gap = Some(gaps::join(self.gap.take(), gap));
@@ -433,17 +435,19 @@ impl Work {
         self.gap.as_ref()
     }
 
-    /// Adds a gap for calls that were dropped since the last check, although the journal was writable.
+    /// Adds a gap for calls that were dropped since the last check, although the journal was
+    /// writable.
     fn look_for_dropped(&mut self) {
         let now = SystemTime::now();
         let since = mem::replace(&mut self.looked_at, now);
-        let dropped = self.queue.tally.dropped().saturating_sub(self.dropped);
-        if dropped > 0 && self.queue.tally.is_recording() {
-            self.leave_gap(gaps::of_dropped(dropped, since));
+        let dropped_calls = self.queue.tally.dropped().saturating_sub(self.dropped);
+        if dropped_calls > 0 && self.queue.tally.is_recording() {
+            self.leave_gap(gaps::from_dropped_calls(dropped_calls, since));
         }
     }
 
-    /// Writes data that earlier attempts could not write: the gap by itself, and transitions with `extras`.
+    /// Writes data of failed attempts: the gap in a separate transaction, and transitions with
+    /// `extras`.
     fn pay(&mut self, extras: &mut Extras) {
         self.look_for_dropped();
         let owed = self.queue.take_owed();
@@ -467,7 +471,7 @@ impl Work {
 
     /// Handles a failed transaction: reports the failure and rolls the transaction back. After
     /// damage, the journal is marked as broken.
-    fn failed(&mut self, error: Failed) -> NotWritten {
+    fn handle_failure(&mut self, error: Failed) -> NotWritten {
         if self.queue.tally.failing(&error) {
             tracing::error!(%error, "the journal cannot be written; calls are not on record");
         }
@@ -475,7 +479,7 @@ impl Work {
             tracing::error!(%error, "the journal cannot be read, either");
         }
         if error.is_damage() {
-            self.broken.insert(Broken::by(error)).error.clone()
+            self.broken.insert(Broken::from_error(error)).error.clone()
         } else {
             NotWritten::new(error)
         }
@@ -485,10 +489,10 @@ impl Work {
         if self.broken.is_some() {
             return;
         }
-        let looked_after = self.keep_small();
-        let neglected = mem::replace(&mut self.neglected, looked_after.is_err());
-        if let Err(error) = looked_after
-            && !neglected
+        let maintenance = self.keep_small();
+        let was_neglected = mem::replace(&mut self.neglected, maintenance.is_err());
+        if let Err(error) = maintenance
+            && !was_neglected
         {
             tracing::warn!(%error, "the journal could not be looked after");
         }
@@ -510,14 +514,14 @@ impl Work {
         Ok(())
     }
 
-    /// Checkpoints the write-ahead log if it has at least `least` frames.
-    fn checkpoint(&mut self, mode: &str, least: i64) -> rusqlite::Result<()> {
+    /// Checkpoints the write-ahead log if it has at least `min_frames` frames.
+    fn checkpoint(&mut self, mode: &str, min_frames: i64) -> rusqlite::Result<()> {
         let frames = |mode: &str| {
             let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
             let connection = &self.database.connection;
             connection.query_row(&checkpoint, [], |row| row.get::<_, i64>(1))
         };
-        if frames("NOOP")? >= least {
+        if frames("NOOP")? >= min_frames {
             frames(mode)?;
             self.database.opened_files.checkpointed();
         }
@@ -525,9 +529,9 @@ impl Work {
     }
 }
 
-pub fn answer(waiters: Vec<Waiter>, written: &Result<(), NotWritten>) {
+pub fn answer(waiters: Vec<Waiter>, result: &Result<(), NotWritten>) {
     for waiter in waiters {
         // The caller may have stopped waiting.
-        let _ = waiter.send(written.clone());
+        let _ = waiter.send(result.clone());
     }
 }

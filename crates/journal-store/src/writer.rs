@@ -19,7 +19,7 @@ use super::{
 
 #[derive(Debug)]
 pub struct Writer {
-    /// Taken when the thread is joined.
+    /// `None` after the thread was joined.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -62,7 +62,7 @@ impl Writer {
 struct Desk {
     /// `None` while the journal cannot be opened.
     work: Option<Work>,
-    /// The gap that the database does not have yet. `None` until the journal was first opened.
+    /// The gap that is not in the database yet. `None` until the journal was first opened.
     unwritten: Option<UnwrittenGap>,
     /// Time of the last attempt to open the journal.
     tried: Instant,
@@ -92,7 +92,7 @@ impl Desk {
         }
     }
 
-    /// Takes the gap that an earlier run could not write, so that the next turn writes it.
+    /// Takes the gap of an earlier run, so that the next turn writes it.
     fn take_unwritten(&mut self) {
         if let Some(work) = &mut self.work
             && self.unwritten.is_none()
@@ -104,39 +104,47 @@ impl Desk {
         }
     }
 
-    /// Writes the gap that the database does not have yet to its own file: the lasting one, and the one
-    /// before it.
+    /// Writes the gap that is not in the database yet to its own file: that of the current outage,
+    /// joined with the previous one.
     fn keep_unwritten(&mut self, is_last: bool) {
         let Some(unwritten) = &mut self.unwritten else {
             return;
         };
-        let waiting = self.work.as_ref().and_then(Work::gap).cloned();
+        let waiting_gap = self.work.as_ref().and_then(Work::gap).cloned();
         let gap = match self.opening.queue.tally.outage() {
-            Some(outage) if outage.lost > 0 => Some(gaps::join(waiting, gaps::of_outage(outage))),
-            Some(_) | None => waiting,
+            Some(outage) if outage.lost > 0 => {
+                Some(gaps::join(waiting_gap, gaps::from_outage(outage)))
+            }
+            Some(_) | None => waiting_gap,
         };
         unwritten.keep(gap, is_last);
     }
 
-    /// Checks the journal's files. In relaxed mode a new journal replaces one that was removed or damaged
-    /// while it was open. In strict mode calls are refused until a person decides.
+    /// Checks the journal's files. In relaxed mode, a new journal replaces one that was removed or
+    /// damaged while it was open. In strict mode, calls are refused until a person decides.
     fn look(&mut self) {
-        let Some(JournalTrouble { words, is_damage }) = self.work.as_mut().and_then(Work::trouble)
+        let Some(JournalTrouble {
+            error_text,
+            is_damage,
+        }) = self.work.as_mut().and_then(Work::trouble)
         else {
             return;
         };
-        let is_news = self.opening.queue.tally.failing(&words);
+        let is_news = self.opening.queue.tally.failing(&error_text);
         if self.opening.settings.durability == Durability::Strict {
             if is_news {
                 tracing::error!(
-                    trouble = words,
+                    trouble = error_text,
                     "calls are refused until the journal is back; a restart begins a new one"
                 );
             }
             return;
         }
         let Some(work) = self.work.take() else { return };
-        tracing::error!(trouble = words, "the journal was lost; a new one is begun");
+        tracing::error!(
+            trouble = error_text,
+            "the journal was lost; a new one is begun"
+        );
         work.give_up();
         self.work = self.opening.replace(is_damage);
         self.tried = Instant::now();
@@ -160,7 +168,7 @@ fn turn(work: &mut Work, gathered: Gathered) {
         is_awaited,
         last,
     } = gathered;
-    let written = if last {
+    let result = if last {
         work.end(new_calls, extras)
     } else {
         let pace = if is_awaited {
@@ -170,14 +178,14 @@ fn turn(work: &mut Work, gathered: Gathered) {
         };
         work.turn(new_calls, extras, pace)
     };
-    answer(flushes, &written);
+    answer(flushes, &result);
 }
 
-/// Handles gathered calls without a journal: they are only counted, transitions go back to the queue, and a
-/// waiting caller learns that there will be no answer.
+/// Handles calls without a journal: they are only counted. Transitions return to the queue, and
+/// waiting callers get no answer.
 fn lose(queue: &JournalQueue, gathered: Gathered) {
-    let lost = gathered.new_calls.len() as u64;
-    queue.tally.lost.fetch_add(lost, Relaxed);
+    let lost_calls = gathered.new_calls.len() as u64;
+    queue.tally.lost.fetch_add(lost_calls, Relaxed);
     queue.give_back(gathered.extras.transitions);
     for call in gathered.new_calls {
         call.close();

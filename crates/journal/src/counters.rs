@@ -1,4 +1,4 @@
-//! Counters of the journal's work. They may be read at any time.
+//! Counters of the journal. They may be read at any time.
 
 use std::{
     fmt::Display,
@@ -11,16 +11,17 @@ use parking_lot::Mutex;
 /// Counts since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Calls that are recorded.
+    /// Recorded calls.
     pub recorded: u64,
-    /// Calls that are not recorded because too many waited.
+    /// Calls without a record, because the queue was full.
     pub dropped: u64,
-    /// Arguments and results that are missing in recorded calls because too many bytes waited.
+    /// Arguments and results that are missing in recorded calls, because too many bytes waited.
     pub payloads_dropped: u64,
     /// Calls that could not be written.
     pub lost: u64,
     pub commits: u64,
-    /// Changes of servers' statuses that are not recorded: too many waited, or they could not be written.
+    /// Changes of servers' statuses without a record, because the queue was full or the write
+    /// failed.
     pub transitions_dropped: u64,
 }
 
@@ -33,11 +34,11 @@ pub struct JournalTally {
     pub lost: AtomicU64,
     pub commits: AtomicU64,
     pub transitions_dropped: AtomicU64,
-    /// Bytes of records and objects at the last check; 0 before the first.
+    /// Bytes of records and objects at the last check. 0 before the first check.
     pub bytes: AtomicU64,
-    /// True while nothing can be written.
+    /// True while no write succeeds.
     is_failing: AtomicBool,
-    /// The current outage. The lock is held to copy it.
+    /// The current outage. The lock is held only for a copy.
     outage: Mutex<Option<Outage>>,
 }
 
@@ -46,7 +47,7 @@ pub struct JournalTally {
 pub struct Outage {
     pub since: SystemTime,
     pub error: String,
-    /// Calls that the outage has lost so far.
+    /// Calls that are lost in this outage so far.
     pub lost: u64,
 }
 
@@ -69,7 +70,7 @@ impl JournalTally {
         self.lost.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
-    /// Notes that the journal cannot be written. Returns true if the outage is new.
+    /// Records that the journal cannot be written. Returns true if the outage is new.
     pub fn failing(&self, error: &impl Display) -> bool {
         let mut outage = self.outage.lock();
         let (since, lost) = match &*outage {
@@ -82,7 +83,7 @@ impl JournalTally {
         !self.is_failing.swap(true, Relaxed)
     }
 
-    /// Notes that the journal can be written. Returns the outage that ends, if there was one.
+    /// Records that the journal can be written. Returns the outage that ends, if any.
     pub fn succeeding(&self) -> Option<Outage> {
         let outage = self.outage()?;
         *self.outage.lock() = None;
@@ -90,7 +91,7 @@ impl JournalTally {
         Some(outage)
     }
 
-    /// Calls that are not recorded because too many waited.
+    /// Calls without a record, because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }

@@ -1,5 +1,5 @@
-//! The entry of a running call: it collects the call's record without hashing, encoding or waiting. In
-//! relaxed mode no thread is woken for a single record.
+//! The entry of a running call, which collects the call's record without hashing, encoding or
+//! waiting. In relaxed mode no thread is woken for a single record.
 
 use std::{
     error::Error,
@@ -29,15 +29,15 @@ use super::queue::JournalQueue;
 pub struct Begun {
     pub origin: Arc<CallOrigin>,
     pub target: Target,
-    /// True if the server lists the name that is called. Names that clients invent have no statistics of
-    /// their own.
+    /// True if the server lists the called name. Other names, which a client may invent, have no
+    /// statistics of their own.
     pub is_listed: bool,
-    /// The text of `arguments`, or of `params` where the method has none.
+    /// The text of `arguments`, or of `params` for a method without `arguments`.
     pub arguments: Option<ByteString>,
-    /// The time at which the call came.
+    /// Time at which the call arrived.
     pub since: Instant,
     pub trace: Option<TraceId>,
-    /// Secrets of the server. They are redacted in the record.
+    /// Secrets of the server, which are redacted in the record.
     pub secrets: Option<Arc<Secrets>>,
 }
 
@@ -57,17 +57,17 @@ pub struct Finished {
 
 #[derive(Debug)]
 pub enum CallOutcome {
-    /// The server gave a result, or an error of its own.
+    /// The server returned a result, or an error of its own.
     Answered {
         result: Option<ByteString>,
         /// The error in the answer: its JSON-RPC error, or the text of a result with `isError`.
         error: Option<RecordError>,
     },
-    /// The server gave no answer. The call's state says how far the call got.
+    /// The server returned no answer. The call's state shows its progress.
     Failed { status: Status, error: RecordError },
 }
 
-/// The record of a call could not be written.
+/// The error of a call whose record could not be written.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the call could not be put on record")]
 pub struct NotWritten(#[source] pub(super) Option<Arc<dyn Error + Send + Sync>>);
@@ -79,8 +79,8 @@ impl NotWritten {
     }
 }
 
-/// The entry of a running call. Dropping it before it is finished records the call as cancelled, in its last
-/// state.
+/// The entry of a running call. Dropping an unfinished entry records the call as cancelled, in its
+/// last state.
 #[derive(Debug)]
 pub struct JournalEntry(Option<Arc<RecordedCall>>);
 
@@ -98,28 +98,29 @@ impl JournalEntry {
         self.0.is_some()
     }
 
-    /// In strict mode, resolves when the record of the call is on the disk, so that the call may be sent. In
-    /// relaxed mode, resolves at once.
+    /// In strict mode, resolves when the record of the call is on the disk, so that the call may be
+    /// sent. In relaxed mode, resolves at once.
     pub fn intent(&self) -> Acknowledged {
         match &self.0 {
             Some(call) if call.queue.is_strict() => {
-                let waiting = call.ask();
-                call.queue.ask();
-                waiting
+                let acknowledgement = call.request_write();
+                call.queue.wake_for_caller();
+                acknowledgement
             }
             _ => Acknowledged::READY,
         }
     }
 
-    /// Sets the call's state: sent after its first byte was sent, and not sent again before a new attempt.
+    /// Sets the call's state: sent after its first byte was sent, and not sent before a new
+    /// attempt.
     pub fn reached(&self, state: State) {
         if let Some(call) = &self.0 {
             call.state.store(state.code(), Ordering::Relaxed);
         }
     }
 
-    /// Ends the call. The end is recorded even if the result is not awaited. In strict mode the result
-    /// resolves when the record is on the disk.
+    /// Ends the call. The end is recorded even if the result is not awaited. In strict mode, the
+    /// result resolves when the record is on the disk.
     pub fn finish(mut self, finished: Finished) -> Acknowledged {
         match self.0.take() {
             Some(call) => call.end(Some(finished)),
@@ -136,7 +137,7 @@ impl Drop for JournalEntry {
     }
 }
 
-/// Resolves when the record is on the disk, if the caller has to wait for that.
+/// Resolves when the record is on the disk, if the caller has to wait for the record.
 #[derive(Debug)]
 #[must_use = "in strict mode nothing is sure before this resolves"]
 pub struct Acknowledged(Option<oneshot::Receiver<Result<(), NotWritten>>>);
@@ -156,7 +157,7 @@ impl Future for Acknowledged {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             None => Poll::Ready(Ok(())),
-            // Dropped without an answer: the journal is closed.
+            // The sender was dropped, because the journal is closed.
             Some(receiver) => Pin::new(receiver)
                 .poll(context)
                 .map(|answer| answer.unwrap_or(Err(NotWritten(None)))),
@@ -184,7 +185,7 @@ pub struct RecordedCall {
     queue: Arc<JournalQueue>,
 }
 
-/// Data for the store. Each part is handed over once.
+/// Data for the store. Each part is transferred once.
 #[derive(Debug, Default)]
 pub struct Rest {
     pub arguments: Option<ByteString>,
@@ -195,7 +196,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Bytes of the payloads that wait here.
+    /// Bytes of the payloads in this entry.
     pub fn bytes(&self) -> usize {
         let finished = self.ending.as_ref().and_then(|end| end.finished.as_ref());
         let result = match finished.map(|finished| &finished.outcome) {
@@ -206,13 +207,14 @@ impl Rest {
         payloads.map(|text| text.len()).sum()
     }
 
-    /// Registers a waiting caller. If the call will not be written any more, the caller learns so at once.
+    /// Registers a waiting caller. If the call will not be written any more, the caller is answered
+    /// at once.
     fn wait(&mut self) -> Acknowledged {
-        let (waiter, waiting) = Acknowledged::channel();
+        let (waiter, acknowledgement) = Acknowledged::channel();
         if !self.closed {
             self.waiters.push(waiter);
         }
-        waiting
+        acknowledgement
     }
 }
 
@@ -282,18 +284,18 @@ impl RecordedCall {
     }
 
     fn rest(&self) -> MutexGuard<'_, Rest> {
-        // The lock is held to move a few members in or out.
+        // The lock is held only to move a few members.
         self.rest.lock()
     }
 
-    /// Ends the writing of this call. Callers that wait, now or later, learn so at once, because their
-    /// waiters are dropped.
+    /// Ends the writing of this call. Its waiters are dropped, which answers current and later
+    /// callers at once.
     pub fn close(&self) {
         self.rest().closed = true;
         self.queue.release(self.take().bytes());
     }
 
-    fn ask(&self) -> Acknowledged {
+    fn request_write(&self) -> Acknowledged {
         let mut rest = self.rest();
         self.due.store(true, Ordering::Release);
         rest.wait()
@@ -308,8 +310,8 @@ impl RecordedCall {
             result_size = result.as_ref().map(|text| text.len());
             *result = result.take().filter(|text| self.queue.hold(text.len()));
         }
-        let waited_for = self.queue.is_strict() && finished.is_some();
-        let mut waiting = Acknowledged::READY;
+        let is_awaited = self.queue.is_strict() && finished.is_some();
+        let mut acknowledgement = Acknowledged::READY;
         {
             let mut rest = self.rest();
             rest.ending = Some(Ending {
@@ -320,16 +322,17 @@ impl RecordedCall {
                 finished,
                 result_size,
             });
-            // Set both together: the thread may take the ending at once, and never reads the call again.
-            if waited_for {
-                waiting = rest.wait();
+            // Set both together. The thread may take the ending at once, and never reads the call
+            // again.
+            if is_awaited {
+                acknowledgement = rest.wait();
             }
             self.due.store(true, Ordering::Release);
         }
-        if waited_for {
-            self.queue.ask();
+        if is_awaited {
+            self.queue.wake_for_caller();
         }
-        waiting
+        acknowledgement
     }
 }
 

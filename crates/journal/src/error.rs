@@ -4,7 +4,7 @@ use std::{error::Error, path::PathBuf};
 
 use mainstay_core::record::Cid;
 
-/// An error that prevents the journal from being read.
+/// The error of a journal that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     #[error("the journal holds no object {0}")]
@@ -13,7 +13,7 @@ pub enum JournalError {
     NotKept(Cid),
     #[error("the object {0} is damaged: what is stored has another hash")]
     Damaged(Cid),
-    /// In relaxed mode, Mainstay runs without a journal that it cannot open.
+    /// In relaxed mode, Mainstay runs without a journal if none can be opened.
     #[error("calls are not on record: {} cannot be used", .0.display())]
     Absent(PathBuf),
     #[error("reading the journal failed")]

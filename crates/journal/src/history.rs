@@ -8,7 +8,7 @@ use std::{
 
 use mainstay_core::{ids::ServerName, redact::Secrets};
 
-/// A server's status from a time on, and its reason.
+/// A server's status since a time, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
     pub at: SystemTime,
@@ -17,12 +17,12 @@ pub struct Transition {
     /// True if the server is connected but unhealthy.
     pub degraded: bool,
     pub reason: Option<String>,
-    /// The end of the process, if that caused the change.
+    /// The exit code of the process, if the exit caused the change.
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
     /// The number of the next attempt.
     pub attempt: Option<u32>,
-    /// The time from `at` to the next attempt, in milliseconds precision.
+    /// The time from `at` to the next attempt, with a precision of a millisecond.
     pub next_retry: Option<Duration>,
     /// The last lines of the server's stderr.
     pub stderr: Vec<String>,
@@ -49,12 +49,12 @@ impl Transition {
 pub struct PendingTransition {
     pub server: ServerName,
     pub transition: Transition,
-    /// Secrets of the server. They are redacted in the record.
+    /// Secrets of the server, which are redacted in the record.
     pub secrets: Option<Arc<Secrets>>,
 }
 
 impl PendingTransition {
-    /// Bytes that the transition takes in the journal, about.
+    /// Approximate size of the transition in the journal, in bytes.
     pub fn bytes(&self) -> u64 {
         let Transition { reason, stderr, .. } = &self.transition;
         let texts = reason.iter().chain(stderr).map(String::len).sum::<usize>();
@@ -67,7 +67,7 @@ impl PendingTransition {
 pub enum Mark {
     Started,
     Stopped,
-    /// Mainstay ended without recording it, at this time or later.
+    /// Mainstay ended without a record of the end, at this time or later.
     Lost,
 }
 
@@ -93,7 +93,7 @@ pub struct Gap {
     pub since: SystemTime,
     /// `None` while the gap lasts.
     pub until: Option<SystemTime>,
-    /// Calls that are not recorded.
+    /// Number of calls that are not recorded.
     pub calls: u64,
     pub reason: String,
 }
@@ -105,11 +105,11 @@ pub struct Period {
     pub server: Option<String>,
     pub since: SystemTime,
     pub until: SystemTime,
-    /// Transitions of each server at most; the newest are returned.
+    /// Maximum number of transitions of each server. The newest are returned.
     pub limit: usize,
 }
 
-/// The history of a period, oldest first. The status at the start of the period comes first.
+/// The history of a period, oldest first. The first status is that at the start of the period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalHistory {
     /// Sorted by name.

@@ -1,4 +1,4 @@
-//! Holders of objects: the callers and targets that decide who may read an object.
+//! Holders of objects: the callers and targets that determine who may read an object.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use mainstay_core::{
     record::{CallOrigin, Target},
 };
 
-/// The fields of a call's caller and target that decide who may see the call.
+/// The fields of a call's caller and target that determine who may see the call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// `None` if no token was needed.

@@ -1,8 +1,9 @@
-//! The journal: one record for each call, and the arguments and results by their content (docs/dev/design.md,
-//! "Journal"). A [`Store`] keeps them; `mainstay-journal-store` implements it.
+//! The journal: one record for each call, with the arguments and results by their content
+//! (docs/dev/design.md, "Journal"). `mainstay-journal-store` implements its [`Store`].
 //!
-//! A call leaves its record in memory that it shares with the store. The store takes the gathered records
-//! from the [queue](store::Queue) at its own pace. Queries go to the store. Neither side waits for the other.
+//! A call leaves its record in memory that the store shares. The store takes the collected records
+//! from the [queue](store::Queue) at its own pace. Queries go to the store. Neither side waits for
+//! the other.
 
 mod counters;
 mod entry;
@@ -46,10 +47,11 @@ use self::{
     store::{JournalQueue, RecordedCall, Store},
 };
 
-/// Time that a reader of records waits for the latest calls.
+/// Time limit for which a reader of records waits for the latest calls.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// Searches that read calls at the same time. Each takes a core for some seconds at most.
+/// Maximum number of simultaneous searches that read calls. Each occupies a core for a few seconds
+/// at most.
 const SEARCHES: usize = 2;
 
 /// The record of every call. Closed by [`Journal::close`].
@@ -64,7 +66,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A journal whose store takes from `queue` and keeps its files in `folder`.
+    /// A journal whose store takes calls from `queue` and writes its files to `folder`.
     pub fn new(
         queue: Arc<JournalQueue>,
         store: Arc<dyn Store>,
@@ -85,13 +87,14 @@ impl Journal {
         JournalEntry::new(RecordedCall::begin(new_call, &self.queue))
     }
 
-    /// True if arguments and results can be read again.
+    /// True if arguments and results are stored.
     pub fn keeps_payloads(&self) -> bool {
         self.settings.payloads == Payloads::Full
     }
 
-    /// Stores a text beside the records, redacted, and returns its identifier. The text is stored as long as
-    /// the calls of this time. It can be read by everyone who may see a call of this origin to this target.
+    /// Stores a text beside the records, redacted, and returns its identifier. The text is stored
+    /// as long as the calls of the same time. Everyone who may see a call of this origin to this
+    /// target can read the text.
     pub async fn keep(
         &self,
         text: ByteString,
@@ -116,7 +119,9 @@ impl Journal {
     pub async fn history(&self, period: Period) -> Result<JournalHistory, JournalError> {
         self.flush_in_time().await;
         let (since, until) = (period.since, period.until);
-        let mut history = self.ask(move |store| store.history(&period)).await?;
+        let mut history = self
+            .query_store(move |store| store.history(&period))
+            .await?;
         history.gaps.extend(self.open_gap(since, until));
         Ok(history)
     }
@@ -126,22 +131,22 @@ impl Journal {
         self.queue.tally.counters()
     }
 
-    /// True while calls are recorded: false while the journal cannot be opened or written.
+    /// True while calls are recorded, and false while the journal cannot be opened or written.
     pub fn is_recording(&self) -> bool {
         self.queue.tally.is_recording()
     }
 
-    /// The error that prevents calls from being recorded; `None` while they are recorded.
+    /// The error that prevents calls from being recorded. `None` while calls are recorded.
     pub fn error(&self) -> Option<String> {
         self.outage().map(|outage| outage.error)
     }
 
-    /// The current outage: its start, and the calls that it has lost.
+    /// The current outage: its start, and the number of lost calls.
     pub fn outage(&self) -> Option<Outage> {
         self.queue.tally.outage()
     }
 
-    /// The lasting gap, if it overlaps the period.
+    /// The gap of the current outage, if it overlaps the period.
     fn open_gap(&self, since: SystemTime, until: SystemTime) -> Option<Gap> {
         let outage = self.outage()?;
         let gap = Gap {
@@ -157,19 +162,20 @@ impl Journal {
         &self.settings
     }
 
-    /// The path of the journal.
+    /// The path of the journal's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Bytes of records and objects at the last check; `None` before the first.
+    /// Bytes of records and objects at the last check. `None` before the first check.
     pub fn bytes(&self) -> Option<u64> {
         Some(self.queue.tally.bytes.load(Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// The number of recorded calls, and the start of the oldest. The cost does not depend on the number.
+    /// The number of recorded calls, and the start of the oldest. The cost is independent of that
+    /// number.
     pub async fn span(&self) -> Result<RecordsSpan, JournalError> {
-        self.ask(|store| store.span()).await
+        self.query_store(|store| store.span()).await
     }
 
     /// The number of calls that are open or wait to be written, and the bytes of their payloads.
@@ -177,13 +183,13 @@ impl Journal {
         self.queue.depth()
     }
 
-    /// Waits until all records so far can be read.
+    /// Waits until all earlier records can be read.
     pub async fn flush(&self) -> Result<(), NotWritten> {
         self.queue.flush().await
     }
 
-    /// Waits for the latest records, so that a reader sees them. If the disk hangs, only the latest records
-    /// are missing.
+    /// Waits for the latest records, so that a reader sees them. If the disk hangs, only the latest
+    /// records are missing.
     async fn flush_in_time(&self) {
         let _ = tokio::time::timeout(WRITTEN_WITHIN, self.flush()).await;
     }
@@ -192,22 +198,22 @@ impl Journal {
     pub async fn close(&self) {
         self.queue.stop();
         let store = Arc::clone(&self.store);
-        // Runs elsewhere, because a disk that hangs must not block the runtime.
-        let ended = try_off_the_runtime(move || store.end()).await;
-        if let Err(error) = ended {
+        // Another thread waits, because a disk that hangs must not block the runtime.
+        let result = try_off_the_runtime(move || store.end()).await;
+        if let Err(error) = result {
             tracing::error!(%error, "it is not known whether the journal was written to its end");
         }
     }
 
-    /// The newest records that match the filter, including the latest. A search that reads calls waits for a
-    /// permit, and ends soon after its caller stopped waiting.
+    /// The newest records that match the filter, including the latest calls. A search that reads
+    /// calls waits for a permit, and ends soon after its caller stops waiting.
     pub async fn records(
         &self,
         filter: RecordFilter,
         limit: usize,
     ) -> Result<RecordPage, JournalError> {
         self.flush_in_time().await;
-        let turn = if filter.reads_calls() {
+        let permit = if filter.reads_calls() {
             let turns = Arc::clone(&self.searches);
             Some(turns.acquire_owned().await.expect("nobody closes it"))
         } else {
@@ -215,26 +221,27 @@ impl Journal {
         };
         let caller = Arc::new(());
         let awaited = Arc::downgrade(&caller);
-        self.ask(move |store| {
-            // The permit is held to the end, even if the caller stopped waiting.
-            let _turn = turn;
+        self.query_store(move |store| {
+            // The permit is held until the search ends, even if the caller has stopped waiting.
+            let _turn = permit;
             store.records(&filter, limit, &|| awaited.strong_count() > 0)
         })
         .await
     }
 
     pub async fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
-        self.ask(move |store| store.record(id)).await
+        self.query_store(move |store| store.record(id)).await
     }
 
-    /// True if an object with this content is stored for a holder that `may` accepts. An object of another
-    /// holder takes as long as a missing one.
+    /// True if an object with this content is stored for a holder that `is_allowed` accepts. The check of
+    /// another holder's object takes as long as that of a missing one.
     pub async fn is_held(
         &self,
         cid: Cid,
-        may: impl Fn(&Holder) -> bool + Send + 'static,
+        is_allowed: impl Fn(&Holder) -> bool + Send + 'static,
     ) -> Result<bool, JournalError> {
-        self.ask(move |store| store.is_held(cid, &may)).await
+        self.query_store(move |store| store.is_held(cid, &is_allowed))
+            .await
     }
 
     /// An object's bytes, checked against its identifier.
@@ -243,24 +250,25 @@ impl Journal {
         Ok(content)
     }
 
-    /// A part of an object from `offset` on, and the object's size. The whole object is checked, but never
-    /// held in memory.
+    /// A part of an object from `offset` on, and the object's size. The whole object is checked,
+    /// but never held in memory as a whole.
     pub async fn object_slice(
         &self,
         cid: Cid,
         offset: u64,
         length: usize,
     ) -> Result<(Vec<u8>, u64), JournalError> {
-        self.ask(move |store| store.object_slice(cid, offset, length))
+        self.query_store(move |store| store.object_slice(cid, offset, length))
             .await
     }
 
     /// Calls, errors, latencies and bytes by server and tool, over time.
     pub async fn statistics(&self, range: Range) -> Result<Vec<Series>, JournalError> {
-        self.ask(move |store| store.statistics(&range)).await
+        self.query_store(move |store| store.statistics(&range))
+            .await
     }
 
-    async fn ask<T: Send + 'static>(
+    async fn query_store<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn Store) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
@@ -270,7 +278,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// A store that was not closed ends by itself.
+    /// A store that was not closed ends in the background.
     fn drop(&mut self) {
         self.queue.stop();
     }

@@ -1,4 +1,4 @@
-//! The queue of the writing thread: its bounds, and how the thread is woken.
+//! The queue of the writing thread: its bounds and wake-ups.
 
 use std::{
     mem,
@@ -24,22 +24,22 @@ use super::{
     history::PendingTransition,
 };
 
-/// Calls that are open or wait to be written. At 25,000 calls per second the bound covers two seconds without
-/// writes, and costs 30 MB at most beside the payloads.
+/// Maximum number of calls that are open or wait to be written. At 25,000 calls per second the
+/// bound covers two seconds without writes. It costs at most 30 MB besides the payloads.
 const MAX_CALLS: usize = 64 * 1024;
-/// Bytes of waiting arguments and results: two of the largest messages.
+/// Maximum bytes of waiting arguments and results: two of the largest messages.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
-/// Changes of servers' statuses that wait to be written: four for each of a thousand servers. They are
-/// written every few milliseconds, so that more than that wait only while the disk does nothing.
+/// Maximum number of status changes that wait to be written: four for each of a thousand servers.
+/// The thread writes every few milliseconds, so the bound is reached only while the disk hangs.
 const MAX_TRANSITIONS: usize = 4096;
-/// Time between two turns of the thread while calls come. It is short, because recent data is still in the
-/// processor's caches, and because a long turn would keep calls waiting for the core. A commit costs some
-/// forty microseconds.
+/// Time between two turns of the thread during traffic. The time is short, because recent data is
+/// still in the processor's caches, and because a long turn would delay calls on the same core. A
+/// commit costs some forty microseconds.
 const WINDOW: Duration = Duration::from_millis(10);
 /// Time between two turns after a turn without calls. A kill loses the calls of this time.
 const QUIET_WINDOW: Duration = Duration::from_millis(50);
-/// Turns without calls after which the thread sleeps until it is woken. They take 5 s, so that it is rarely
-/// woken.
+/// Number of turns without calls after which the thread sleeps until a wake-up. They take 5 s, so
+/// wake-ups are rare.
 const IDLE_WINDOWS: u32 = 100;
 
 #[derive(Debug)]
@@ -47,11 +47,11 @@ pub struct JournalQueue {
     durability: Durability,
     waiting: Mutex<Waiting>,
     wake: Condvar,
-    /// Calls that are not completely written.
+    /// Number of calls that are not completely written.
     calls: AtomicUsize,
     /// Bytes of payloads that are not written.
     bytes: AtomicUsize,
-    /// Changes of servers' statuses that could not be written, oldest first. The lock is held to move them.
+    /// Status changes that could not be written, oldest first. The lock is held only to move them.
     owed: Mutex<Vec<PendingTransition>>,
     pub tally: JournalTally,
 }
@@ -63,12 +63,12 @@ struct Waiting {
     extras: Extras,
     /// True if a caller waits for a commit.
     is_awaited: bool,
-    /// True while the thread sleeps until it is woken.
+    /// True while the thread sleeps until a wake-up.
     asleep: bool,
     stopped: bool,
 }
 
-/// Data to write beside calls.
+/// Data to write besides calls.
 #[derive(Debug, Default)]
 pub struct Extras {
     pub texts: Vec<Keep>,
@@ -81,7 +81,7 @@ impl Extras {
         self.texts.is_empty() && self.transitions.is_empty()
     }
 
-    /// Bytes of the data, about.
+    /// Approximate size of the data, in bytes.
     pub fn bytes(&self) -> u64 {
         let texts: u64 = self.texts.iter().map(|keep| keep.text.len() as u64).sum();
         let transitions: u64 = self.transitions.iter().map(PendingTransition::bytes).sum();
@@ -93,7 +93,7 @@ impl Extras {
 #[derive(Debug)]
 pub struct Keep {
     pub text: ByteString,
-    /// The origin of the call that brought the text.
+    /// The origin of the call that contained the text.
     pub origin: Arc<CallOrigin>,
     pub target: Target,
     /// Secrets of the server.
@@ -129,7 +129,7 @@ impl JournalQueue {
         self.durability == Durability::Strict
     }
 
-    /// True if one more call can be recorded. In strict mode there is no bound, because each call waits for
+    /// True if one more call can be recorded. Strict mode has no bound, because each call waits for
     /// its own record.
     pub(super) fn admit(&self) -> bool {
         let calls = self.calls.fetch_add(1, Relaxed);
@@ -150,10 +150,10 @@ impl JournalQueue {
         self.calls.fetch_sub(1, Relaxed);
     }
 
-    /// Reserves space for a payload of this size. False if too many bytes wait.
+    /// Reserves space for a payload of this size. Returns false if too many bytes wait.
     pub(super) fn hold(&self, bytes: usize) -> bool {
-        let held = self.bytes.fetch_add(bytes, Relaxed);
-        if held + bytes <= MAX_BYTES || self.is_strict() {
+        let held_bytes = self.bytes.fetch_add(bytes, Relaxed);
+        if held_bytes + bytes <= MAX_BYTES || self.is_strict() {
             return true;
         }
         self.release(bytes);
@@ -180,7 +180,7 @@ impl JournalQueue {
     }
 
     /// Wakes the thread for a waiting caller.
-    pub(super) fn ask(&self) {
+    pub(super) fn wake_for_caller(&self) {
         let mut waiting = self.waiting();
         // The first request has woken the thread.
         if !mem::replace(&mut waiting.is_awaited, true) {
@@ -196,13 +196,13 @@ impl JournalQueue {
         if !waiting.stopped {
             waiting.flushes.push(waiter);
             drop(waiting);
-            self.ask();
+            self.wake_for_caller();
         }
         flushed
     }
 
-    /// Queues a text. The receiver gets the identifier when the object can be read; it is dropped if the text
-    /// will not be written.
+    /// Queues a text. The receiver gets the identifier when the object can be read. The sender is
+    /// dropped if the text will not be written.
     pub(super) fn keep(
         &self,
         text: ByteString,
@@ -221,13 +221,13 @@ impl JournalQueue {
                 waiter,
             });
             drop(waiting);
-            self.ask();
+            self.wake_for_caller();
         }
         receiver
     }
 
-    /// Queues a change of a server's status. If too many wait, it replaces the latest change of the same
-    /// server, so that the last status of a server is recorded.
+    /// Queues a change of a server's status. In a full queue, the change replaces the latest change
+    /// of the same server, so that the last status of a server is recorded.
     pub(super) fn note(&self, transition: PendingTransition) {
         let mut waiting = self.waiting();
         let is_stopped = waiting.stopped;
@@ -247,22 +247,23 @@ impl JournalQueue {
         }
     }
 
-    /// Takes changes back that could not be written. If too many wait, the oldest are dropped.
+    /// Returns changes that could not be written to the queue. In a full queue, the oldest are
+    /// dropped.
     pub fn give_back(&self, transitions: Vec<PendingTransition>) {
         let mut owed = self.owed.lock();
         owed.extend(transitions);
         let too_many = owed.len().saturating_sub(MAX_TRANSITIONS);
         owed.drain(..too_many);
-        let dropped = &self.tally.transitions_dropped;
-        dropped.fetch_add(too_many as u64, Relaxed);
+        let dropped_count = &self.tally.transitions_dropped;
+        dropped_count.fetch_add(too_many as u64, Relaxed);
     }
 
-    /// True if changes wait that could not be written.
+    /// True if changes wait after a failed write.
     pub fn owes(&self) -> bool {
         !self.owed.lock().is_empty()
     }
 
-    /// Takes the changes that could not be written.
+    /// Takes the changes that wait after a failed write.
     pub fn take_owed(&self) -> Vec<PendingTransition> {
         mem::take(&mut self.owed.lock())
     }
@@ -272,8 +273,8 @@ impl JournalQueue {
         self.wake.notify_one();
     }
 
-    /// Waits for the next turn, for half a full queue, or for a caller. With `busy` the thread does not
-    /// sleep, because it has other work.
+    /// Waits for the next turn, for half a full queue, or for a caller. While `busy`, the thread
+    /// does not sleep, because it has other work.
     pub fn gather(&self, idle: &mut u32, busy: bool) -> Gathered {
         let mut waiting = self.waiting();
         loop {
@@ -298,9 +299,9 @@ impl JournalQueue {
         };
         let is_awaited = mem::take(&mut waiting.is_awaited);
         // Reserve the same capacity again, so that no call pays for growth.
-        let room = waiting.new_calls.len();
+        let capacity = waiting.new_calls.len();
         Gathered {
-            new_calls: mem::replace(&mut waiting.new_calls, Vec::with_capacity(room)),
+            new_calls: mem::replace(&mut waiting.new_calls, Vec::with_capacity(capacity)),
             flushes: mem::take(&mut waiting.flushes),
             extras: mem::take(&mut waiting.extras),
             is_awaited,
@@ -309,7 +310,7 @@ impl JournalQueue {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // The lock is held to push a call, and to take all calls.
+        // The lock is held only to push a call, or to take all calls.
         self.waiting.lock()
     }
 }
@@ -323,11 +324,11 @@ mod tests {
     use super::*;
     use crate::history::Transition;
 
-    /// In a full queue the last status of each server stays, and dropped changes are counted.
+    /// In a full queue, the last status of each server stays, and dropped changes are counted.
     #[test]
-    fn the_last_word_on_a_server_survives_a_full_queue() {
+    fn the_last_status_of_a_server_survives_a_full_queue() {
         let queue = JournalQueue::new(Durability::Relaxed);
-        let mut dropped = 0;
+        let mut dropped_changes = 0;
         for round in 0..5 {
             for server in 0..1000 {
                 queue.note(PendingTransition {
@@ -339,11 +340,11 @@ mod tests {
                     secrets: None,
                 });
             }
-            dropped = queue.tally.counters().transitions_dropped;
+            dropped_changes = queue.tally.counters().transitions_dropped;
         }
         let transitions = queue.gather(&mut 0, false).extras.transitions;
         assert_eq!(transitions.len(), 4096);
-        assert_eq!(dropped, 5000 - 4096);
+        assert_eq!(dropped_changes, 5000 - 4096);
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(4);
         let at_the_end = transitions
             .iter()

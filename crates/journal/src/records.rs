@@ -11,7 +11,7 @@ use super::history::Gap;
 pub struct RecordFilter {
     /// One of these servers. As in all lists, an empty list selects all.
     pub servers: Vec<String>,
-    /// Servers' own names of tools or prompts, URIs, or `server/tool`.
+    /// Original names of tools or prompts, URIs, or `server/tool`.
     pub tools: Vec<String>,
     pub statuses: Vec<Status>,
     pub states: Vec<State>,
@@ -19,25 +19,26 @@ pub struct RecordFilter {
     /// The names of clients, as they declared themselves.
     pub clients: Vec<String>,
     pub session: Option<String>,
-    /// A filter that reads calls: see [`Filter::reads_calls`].
+    /// A filter by trace reads calls: see [`Filter::reads_calls`].
     pub trace: Option<TraceId>,
     pub principal: PrincipalFilter,
-    /// Earliest start of a call, inclusive; `until` is the latest, inclusive.
+    /// Earliest start of a call, inclusive. `until` is the latest, inclusive.
     pub since: Option<SystemTime>,
     pub until: Option<SystemTime>,
-    /// A part of `server/tool`, of the error's kind or message, or of the arguments as they are stored in the
-    /// database (up to 64 KiB). ASCII letters match in either case. The filter reads calls: see
+    /// A part of `server/tool`, of the error's kind or message, or of the arguments in the database
+    /// (up to 64 KiB). The case of ASCII letters is ignored. The filter reads calls: see
     /// [`Filter::reads_calls`].
     pub text: Option<String>,
-    /// Selects older records than this one: the [`Page::next`] of the page before.
+    /// Selects records older than this one: the [`Page::next`] of the previous page.
     pub before: Option<RecordId>,
-    /// True if the total count is not needed. A page then costs the same for any number of records.
+    /// True if the total count is not needed. The cost of a page is then independent of the number
+    /// of records.
     pub uncounted: bool,
 }
 
 impl RecordFilter {
-    /// True if each call that passes the rest of the filter must be read. Such a search is
-    /// [uncounted](Filter::uncounted) and ends after some time: see [`Page::searched_back_to`].
+    /// True if the filter must read each call that passes its other conditions. Such a search is
+    /// [uncounted](Filter::uncounted) and ends after a time limit: see [`Page::searched_back_to`].
     pub fn reads_calls(&self) -> bool {
         self.trace.is_some() || self.text.as_ref().is_some_and(|text| !text.is_empty())
     }
@@ -48,7 +49,7 @@ impl RecordFilter {
 pub enum PrincipalFilter {
     #[default]
     Anybodys,
-    /// Calls of this principal; `None` for calls without a token.
+    /// Calls of this principal. `None` selects calls without a token.
     Of(Option<String>),
 }
 
@@ -56,15 +57,15 @@ pub enum PrincipalFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordPage {
     pub calls: Vec<Record>,
-    /// Number of records that match the filter, on all pages. If the filter is
-    /// [uncounted](Filter::uncounted), the number of records that were looked at.
+    /// Number of records that match the filter, on all pages. For an [uncounted](Filter::uncounted)
+    /// filter, the number of examined records.
     pub total_count: u64,
     /// True if older records were left out.
     pub truncated: bool,
     /// The start of the next page.
     pub next: Option<RecordId>,
-    /// The start of the last call that a search looked at, if its time was over before the page was full.
-    /// Calls before it, from `next` on, were not searched.
+    /// The start of the last examined call, if the time limit ended the search before the page was
+    /// full. Earlier calls, from `next` on, were not searched.
     pub searched_back_to: Option<SystemTime>,
     /// Gaps between these calls, oldest first.
     pub gaps: Vec<Gap>,
@@ -73,7 +74,7 @@ pub struct RecordPage {
 /// The number and age of recorded calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordsSpan {
-    /// Computed from ids, so skipped ids count.
+    /// Computed from ids, so skipped ids are included.
     pub records: u64,
     /// Start of the oldest call.
     pub oldest: Option<SystemTime>,

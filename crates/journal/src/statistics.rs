@@ -14,9 +14,9 @@ pub struct Range {
     /// The length of a bucket, rounded up to minutes or hours.
     pub bucket: Duration,
     pub by: By,
-    /// The order of the series; by name without one.
+    /// The order of the series. `None` orders by name.
     pub order: Option<Order>,
-    /// Number of series at most.
+    /// Maximum number of series.
     pub limit: Option<usize>,
 }
 
@@ -36,20 +36,21 @@ pub enum By {
 pub enum Order {
     Calls,
     Errors,
-    /// The 95th percentile of the whole range.
+    /// By the 95th percentile of the whole range.
     P95,
 }
 
-/// The statistics of one tool of a server, or one prompt. An empty tool stands for all other requests to the
-/// server. A field that differs between the calls of a series is empty, too ([`By`]).
+/// The statistics of one tool of a server, or of one prompt. An empty tool stands for all other
+/// requests to the server. A field is also empty if it differs between the calls of a series
+/// ([`By`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     pub server: String,
     pub method: String,
     pub tool: String,
-    /// The whole range.
+    /// The sum over the whole range.
     pub total: Bucket,
-    /// In the order of time, without empty buckets.
+    /// In ascending order of time, without empty buckets.
     pub buckets: Vec<Bucket>,
 }
 
@@ -59,7 +60,7 @@ pub struct Bucket {
     pub calls: u64,
     /// Calls whose status is not `ok`.
     pub errors: u64,
-    /// Exact to 6 %.
+    /// Precise to 6 %.
     pub p50: Duration,
     pub p95: Duration,
     pub p99: Duration,

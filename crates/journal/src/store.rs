@@ -1,4 +1,4 @@
-//! The store's side of the journal: the queue that it takes from, and the queries that it answers.
+//! The interface of a store: the queue that supplies the calls, and the queries.
 
 use std::fmt::Debug;
 
@@ -18,11 +18,11 @@ use super::{
     statistics::{Range, Series},
 };
 
-/// Writes the calls that it takes from a [`JournalQueue`], and answers queries about them. All methods may block, so
-/// the journal calls them off the runtime.
+/// Writes the calls of a [`JournalQueue`], and answers queries about them. All methods may block,
+/// so the journal calls them outside of the runtime.
 pub trait Store: Debug + Send + Sync {
-    /// See [`Journal::records`](super::Journal::records). The latest calls are flushed before, as for
-    /// `history`. A long search ends early when `is_awaited` becomes false.
+    /// See [`Journal::records`](super::Journal::records). The journal flushes the latest calls
+    /// first, as for `history`. A long search ends early when `is_awaited` becomes false.
     fn records(
         &self,
         filter: &RecordFilter,
@@ -39,7 +39,8 @@ pub trait Store: Debug + Send + Sync {
     fn statistics(&self, range: &Range) -> Result<Vec<Series>, JournalError>;
 
     /// See [`Journal::is_held`](super::Journal::is_held).
-    fn is_held(&self, cid: Cid, may: &dyn Fn(&Holder) -> bool) -> Result<bool, JournalError>;
+    fn is_held(&self, cid: Cid, is_allowed: &dyn Fn(&Holder) -> bool)
+    -> Result<bool, JournalError>;
 
     /// See [`Journal::object_slice`](super::Journal::object_slice).
     fn object_slice(
@@ -49,6 +50,6 @@ pub trait Store: Debug + Send + Sync {
         length: usize,
     ) -> Result<(Vec<u8>, u64), JournalError>;
 
-    /// Returns when the rest of the queue is written. The queue was stopped before.
+    /// Returns after the rest of the queue is written. The caller has stopped the queue before.
     fn end(&self);
 }

@@ -1,5 +1,5 @@
-//! Tests of the journal over a store that writes nothing by itself: waiting data is bounded, and no caller
-//! waits forever.
+//! Tests of the journal over a store that writes nothing without a command: waiting data is
+//! bounded, and no caller waits forever.
 
 use std::time::Instant;
 
@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// Bytes of payloads that may wait.
+/// Maximum bytes of waiting payloads.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
-/// Calls that may wait.
+/// Maximum number of waiting calls.
 const MAX_CALLS: usize = 64 * 1024;
 
 /// A store that answers one kind of query and writes nothing.
 #[derive(Debug)]
 struct Idle {
     queue: Arc<JournalQueue>,
-    /// States of the calls that were left at the end.
+    /// States of the calls that remained at the end.
     left: Mutex<Vec<State>>,
 }
 
@@ -42,27 +42,27 @@ impl Store for Idle {
     }
 
     fn record(&self, _: RecordId) -> Result<Option<Record>, JournalError> {
-        absent()
+        absent_error()
     }
 
     fn span(&self) -> Result<RecordsSpan, JournalError> {
-        absent()
+        absent_error()
     }
 
     fn history(&self, _: &Period) -> Result<JournalHistory, JournalError> {
-        absent()
+        absent_error()
     }
 
     fn statistics(&self, _: &Range) -> Result<Vec<Series>, JournalError> {
-        absent()
+        absent_error()
     }
 
     fn is_held(&self, _: Cid, _: &dyn Fn(&Holder) -> bool) -> Result<bool, JournalError> {
-        absent()
+        absent_error()
     }
 
     fn object_slice(&self, _: Cid, _: u64, _: usize) -> Result<(Vec<u8>, u64), JournalError> {
-        absent()
+        absent_error()
     }
 
     fn end(&self) {
@@ -75,7 +75,7 @@ impl Store for Idle {
     }
 }
 
-fn absent<T>() -> Result<T, JournalError> {
+fn absent_error<T>() -> Result<T, JournalError> {
     Err(JournalError::Absent(PathBuf::from("nowhere")))
 }
 
@@ -112,36 +112,36 @@ fn new_call(arguments: ByteString) -> Begun {
     }
 }
 
-/// A call beyond the bound has no record, and is counted. In strict mode there is no bound.
+/// A call beyond the bound has no record, and is counted. Strict mode has no bound.
 #[test]
-fn calls_that_are_too_many_are_counted() {
-    for (durability, dropped) in [(Durability::Relaxed, 2), (Durability::Strict, 0)] {
+fn calls_beyond_the_bound_are_counted() {
+    for (durability, dropped_calls) in [(Durability::Relaxed, 2), (Durability::Strict, 0)] {
         let (journal, _) = journal(durability);
-        let begin = || journal.begin(new_call("{}".into()));
-        let entries: Vec<JournalEntry> = (0..MAX_CALLS + 2).map(|_| begin()).collect();
+        let begin_call = || journal.begin(new_call("{}".into()));
+        let entries: Vec<JournalEntry> = (0..MAX_CALLS + 2).map(|_| begin_call()).collect();
         let unrecorded = entries.iter().filter(|entry| !entry.is_some()).count();
-        assert_eq!(unrecorded as u64, dropped, "{durability:?}");
-        assert_eq!(journal.counters().dropped, dropped);
+        assert_eq!(unrecorded as u64, dropped_calls, "{durability:?}");
+        assert_eq!(journal.counters().dropped, dropped_calls);
         assert_eq!(journal.depth().0, entries.len() - unrecorded);
     }
 }
 
-/// A call whose arguments exceed the bound has a record without them.
+/// A call whose arguments exceed the bound has a record without arguments.
 #[test]
-fn payloads_that_are_too_much_are_counted() {
+fn payloads_beyond_the_bound_are_counted() {
     let (journal, _) = journal(Durability::Relaxed);
-    let half = ByteString::from("x".repeat(MAX_BYTES / 2));
+    let half_payload = ByteString::from("x".repeat(MAX_BYTES / 2));
     let entries: Vec<JournalEntry> = (0..3)
-        .map(|_| journal.begin(new_call(half.clone())))
+        .map(|_| journal.begin(new_call(half_payload.clone())))
         .collect();
     assert!(entries.iter().all(JournalEntry::is_some));
     assert_eq!(journal.counters().payloads_dropped, 1);
     assert_eq!(journal.depth(), (3, MAX_BYTES));
 }
 
-/// If a store hangs, only the latest records are missing.
+/// If the store hangs, a query returns without the latest records.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_does_not_write_is_read_all_the_same() {
+async fn a_hanging_store_is_still_read() {
     let (journal, _) = journal(Durability::Relaxed);
     let _entry = journal.begin(new_call("{}".into()));
     let started_at = tokio::time::Instant::now();
@@ -153,9 +153,9 @@ async fn a_store_that_does_not_write_is_read_all_the_same() {
     assert!(started_at.elapsed() >= WRITTEN_WITHIN);
 }
 
-/// The store ends when the queue is stopped, and waiting callers learn so then.
+/// The store ends after the queue is stopped, and its end answers waiting callers.
 #[tokio::test]
-async fn the_end_leaves_no_caller_waiting() {
+async fn the_end_answers_every_waiting_caller() {
     let (journal, store) = journal(Durability::Strict);
     let entry = journal.begin(new_call("{}".into()));
     entry.reached(State::Sent);
@@ -164,8 +164,11 @@ async fn the_end_leaves_no_caller_waiting() {
     assert_eq!(*store.left.lock(), [State::Sent]);
     intent.await.expect_err("it was not written");
     assert_eq!(journal.depth().1, 0);
-    let late = journal.begin(new_call("{}".into()));
-    late.intent().await.expect_err("it will not be written");
+    let late_entry = journal.begin(new_call("{}".into()));
+    late_entry
+        .intent()
+        .await
+        .expect_err("it will not be written");
     assert_eq!(journal.counters().lost, 1);
     assert_eq!(store.left.lock().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! The tokens and sessions of one moment. Decides who may enter, by token and time.
+//! The tokens and sessions at one moment. Decides about access by token and time.
 
 use std::{
     fmt,
@@ -12,14 +12,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{TokenError, browsers::BrowserSession};
 
-/// Number of clients with a token. Each is compared with the token of a new connection.
+/// Maximum number of clients with a token. Each token is compared with that of a new connection.
 const MAX_CLIENTS: usize = 1000;
 
-/// Longest lifetime of a token: ten years. A token without an end has no lifetime.
+/// Maximum lifetime of a token: ten years. A token without an end has no lifetime.
 const MAX_LIFETIME_DAYS: u64 = 10 * 365;
 const MAX_LIFETIME: Duration = Duration::from_hours(MAX_LIFETIME_DAYS * 24);
 
-/// The SHA-256 of a token. A slow hash would not help: a token is 256 random bits, which cannot be guessed.
+/// The SHA-256 of a token. A slow hash has no benefit, because 256 random bits cannot be guessed.
 #[derive(Clone, Copy)]
 pub struct Fingerprint(pub(super) [u8; 32]);
 
@@ -35,13 +35,13 @@ impl PartialEq for Fingerprint {
     }
 }
 
-/// Compares in constant time, so that nothing can be guessed byte by byte.
-pub fn same(one: &[u8], other: &[u8]) -> bool {
-    let differing = one
+/// Compares in constant time, so that the time reveals no byte.
+pub fn same(left: &[u8], right: &[u8]) -> bool {
+    let difference = left
         .iter()
-        .zip(other)
-        .fold(0, |found, (a, b)| found | (a ^ b));
-    one.len() == other.len() && std::hint::black_box(differing) == 0
+        .zip(right)
+        .fold(0, |bits, (a, b)| bits | (a ^ b));
+    left.len() == right.len() && std::hint::black_box(difference) == 0
 }
 
 impl fmt::Debug for Fingerprint {
@@ -50,13 +50,13 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// One client's token, as it is stored.
+/// The stored form of one client's token.
 #[derive(Clone, Debug)]
 pub struct ClientToken {
     pub name: ClientName,
     fingerprint: Fingerprint,
     pub created_at: SystemTime,
-    /// `None` means that the token does not expire.
+    /// `None` for a token that does not expire.
     pub expires_at: Option<SystemTime>,
 }
 
@@ -66,7 +66,7 @@ impl ClientToken {
     }
 }
 
-/// The bearer of a token, and the token's end.
+/// The bearer of a token, and the time at which the token expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub principal: Principal,
@@ -157,21 +157,21 @@ struct StoredToken {
     name: ClientName,
     sha256: String,
     created_unix_seconds: u64,
-    /// Always written and always required: without it a token would never expire.
+    /// Always written and always required. A missing time would mean that the token never expires.
     #[serde(deserialize_with = "Option::deserialize")]
     expires_unix_seconds: Option<u64>,
 }
 
 /// The content of `tokens.json` for these tokens.
 pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
-    let stored = |client: &ClientToken| StoredToken {
+    let to_stored = |client: &ClientToken| StoredToken {
         name: client.name.clone(),
         sha256: hex::encode(&client.fingerprint.0),
         created_unix_seconds: seconds(client.created_at),
         expires_unix_seconds: client.expires_at.map(seconds),
     };
     serde_json::to_vec_pretty(&StoredTokens {
-        clients: clients.iter().map(stored).collect(),
+        clients: clients.iter().map(to_stored).collect(),
     })
 }
 
@@ -190,11 +190,11 @@ pub fn from_json(text: &[u8]) -> serde_json::Result<Vec<ClientToken>> {
 }
 
 pub fn seconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_secs()
+    let elapsed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    elapsed.as_secs()
 }
 
-/// The time of these seconds. A number that is too large counts as long ago.
+/// The time of these seconds since 1970. A number that is too large is read as 1970.
 pub fn moment(seconds: u64) -> SystemTime {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     time.unwrap_or(UNIX_EPOCH)
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_until_it_expires_or_is_removed() {
+    fn a_token_is_valid_until_it_expires_or_is_removed() {
         let (mut book, now) = (book(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
         book.add(name("short"), b"mst_1", Some(HOUR), now)
             .expect("added");
@@ -228,9 +228,9 @@ mod tests {
             let pass = book.bearer(token, now);
             pass.map(|pass| pass.principal.to_string())
         };
-        let last = now + HOUR - Duration::from_millis(1);
+        let last_moment = now + HOUR - Duration::from_millis(1);
         assert_eq!(
-            bearer(&book, b"mst_1", last).as_deref(),
+            bearer(&book, b"mst_1", last_moment).as_deref(),
             Some("client:short")
         );
         assert_eq!(bearer(&book, b"mst_1", now + HOUR), None);
@@ -255,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn names_are_given_once_and_lifetimes_are_finite() {
+    fn names_are_unique_and_lifetimes_are_finite() {
         let (mut book, now) = (book(), SystemTime::now());
         book.add(name("a"), b"1", None, now).expect("added");
-        let again = book.add(name("a"), b"2", None, now);
-        assert!(matches!(again, Err(TokenError::Taken(_))));
+        let second_result = book.add(name("a"), b"2", None, now);
+        assert!(matches!(second_result, Err(TokenError::Taken(_))));
         for lifetime in [Duration::ZERO, MAX_LIFETIME + HOUR, Duration::MAX] {
             let added = book.add(name("b"), b"2", Some(lifetime), now);
             assert!(
@@ -276,12 +276,12 @@ mod tests {
             )
             .expect("room");
         }
-        let full = book.add(name("b"), b"2", None, now);
-        assert!(matches!(full, Err(TokenError::TooMany(MAX_CLIENTS))));
+        let full_result = book.add(name("b"), b"2", None, now);
+        assert!(matches!(full_result, Err(TokenError::TooMany(MAX_CLIENTS))));
     }
 
     #[test]
-    fn what_is_kept_is_read_again_and_holds_no_token() {
+    fn stored_clients_are_read_back_without_tokens() {
         let (mut book, now) = (book(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
         book.add(name("a"), b"mst_secret", Some(HOUR), now)
             .expect("added");
@@ -291,7 +291,7 @@ mod tests {
         assert!(book.bearer(b"mst_secret", now).is_some());
         assert!(book.bearer(b"mst_secret", now + HOUR).is_none());
         let text = String::from_utf8(json).expect("UTF-8");
-        for damaged in [
+        for damaged_text in [
             String::new(),
             text[..text.len() - 2].to_owned(),
             text.replace("sha256\": \"", "sha256\": \"0"),
@@ -300,7 +300,7 @@ mod tests {
             text.replace(",\n      \"expiresUnixSeconds\": 1800003600", ""),
             text.replace("\"a\"", "\"a:b\""),
         ] {
-            from_json(damaged.as_bytes()).expect_err(&damaged);
+            from_json(damaged_text.as_bytes()).expect_err(&damaged_text);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! One-time codes to sign in and to download with a browser. They are in memory only, as digests.
+//! One-time codes for sign-ins and downloads with a browser. Only their digests are stored, in
+//! memory.
 
 use std::{
     collections::VecDeque,
@@ -7,16 +8,16 @@ use std::{
 
 use super::book::Fingerprint;
 
-/// Number of unused codes. One more invalidates the oldest.
+/// Maximum number of unused codes. A further code invalidates the oldest.
 const MAX_CODES: usize = 16;
 
-/// Time in which a code can be used to sign in.
+/// Lifetime of a code for a sign-in.
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// Time between answers to wrong codes, which slows down guessing.
+/// Time between answers to wrong codes, which slows down guesses.
 const BETWEEN_FAILURES: Duration = Duration::from_millis(100);
 
-/// Longest delay of such an answer. A right code is never delayed.
+/// Maximum delay of the answer to a wrong code. The answer to a right code is never delayed.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
@@ -45,15 +46,15 @@ impl Codes {
         });
     }
 
-    /// True if this code is valid. It is then used up.
+    /// True if this code is valid. Removes the code.
     pub fn take(&mut self, code: &[u8], now: Instant) -> bool {
         let fingerprint = Fingerprint::new(code);
-        let found = self
+        let index = self
             .unused
             .iter()
             .position(|code| code.fingerprint == fingerprint);
-        let found = found.and_then(|index| self.unused.remove(index));
-        found.is_some_and(|code| code.expires_at > now)
+        let code = index.and_then(|index| self.unused.remove(index));
+        code.is_some_and(|code| code.expires_at > now)
     }
 
     pub fn clear(&mut self) {
@@ -62,8 +63,10 @@ impl Codes {
 
     /// The delay of the answer to a wrong code or token.
     pub fn delay(&mut self, now: Instant) -> Duration {
-        let last = self.last_failure.map_or(now, |last| last.max(now));
-        let due = (last + BETWEEN_FAILURES).min(now + LONGEST_WAIT);
+        let last_failure = self
+            .last_failure
+            .map_or(now, |last_failure| last_failure.max(now));
+        let due = (last_failure + BETWEEN_FAILURES).min(now + LONGEST_WAIT);
         self.last_failure = Some(due);
         due - now
     }
@@ -78,8 +81,8 @@ mod tests {
         let (mut codes, now) = (Codes::default(), Instant::now());
         codes.add(b"one", LIFETIME, now);
         codes.add(b"two", LIFETIME, now);
-        for wrong in [&b""[..], b"on", b"onee"] {
-            assert!(!codes.take(wrong, now));
+        for wrong_code in [&b""[..], b"on", b"onee"] {
+            assert!(!codes.take(wrong_code, now));
         }
         assert!(codes.take(b"one", now) && !codes.take(b"one", now));
         assert!(!codes.take(b"two", now + LIFETIME));
@@ -91,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_code_makes_room() {
+    fn the_oldest_code_is_removed() {
         let (mut codes, now) = (Codes::default(), Instant::now());
         for number in 0..=MAX_CODES {
             codes.add(&number.to_be_bytes(), LIFETIME, now);
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_answered_one_after_the_other_and_within_a_bound() {
+    fn failures_are_answered_in_turn_with_a_bounded_delay() {
         let (mut codes, now) = (Codes::default(), Instant::now());
         assert_eq!(codes.delay(now), BETWEEN_FAILURES);
         assert_eq!(codes.delay(now), 2 * BETWEEN_FAILURES);
@@ -111,7 +114,7 @@ mod tests {
             codes.delay(now);
         }
         assert_eq!(codes.delay(now), LONGEST_WAIT);
-        let later = now + 2 * LONGEST_WAIT;
-        assert_eq!(codes.delay(later), BETWEEN_FAILURES);
+        let later_time = now + 2 * LONGEST_WAIT;
+        assert_eq!(codes.delay(later_time), BETWEEN_FAILURES);
     }
 }

@@ -1,6 +1,6 @@
-//! The control token, which is valid for all doors, clients' tokens, which are valid for the MCP endpoints,
-//! and browser sessions, which give the web page access to the REST API. They are checked for every new
-//! connection, and may change at any time.
+//! The control token, which is valid for all doors, clients' tokens, which are valid for the MCP
+//! endpoints, and browser sessions, which authorise the web page for the REST API. Every new
+//! connection checks its token. Tokens may change at any time.
 
 mod book;
 mod browsers;
@@ -36,30 +36,30 @@ pub use crate::{
     codes::LIFETIME as CODE_LIFETIME,
 };
 
-/// The prefix of clients' tokens, by which a leaked token can be recognised. A more general prefix such as
-/// `mcp_` would be taken for another program's.
+/// The prefix of clients' tokens, which makes a leaked token recognisable. A more general prefix
+/// such as `mcp_` could be that of another program.
 pub const PREFIX: &str = "mst_";
 
-/// Lifetime of a download ticket. A download begins at once.
+/// Lifetime of a download ticket. A browser begins a download at once.
 const TICKET_LIFETIME: Duration = Duration::from_mins(1);
 
-/// A browser that has just signed in. Only the caller learns its two secrets.
+/// A browser that has just signed in. Only the caller receives the two secrets.
 #[derive(Debug)]
 pub struct NewSession {
-    /// The secret for the cookie.
+    /// The secret in the cookie.
     pub secret: Secret,
-    /// The key for the storage of our own page.
+    /// The key in the storage of Mainstay's page.
     pub page_key: Secret,
     pub expires_at: SystemTime,
 }
 
-/// All tokens of one daemon; clones share them.
+/// All tokens of one daemon. Clones share the tokens.
 #[derive(Clone, Debug)]
 pub struct Tokens(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The directory in which changes are stored. Without one they end with this run.
+    /// The directory of stored changes. Without a directory, changes end with this run.
     dir: Option<StateDir>,
     book: ArcSwap<Book>,
     changes: watch::Sender<()>,
@@ -67,11 +67,11 @@ struct Shared {
     codes: Mutex<Codes>,
     /// Tickets of downloads. The lock is held for one operation.
     tickets: Mutex<Codes>,
-    /// Serialises changes. Held by threads that may block, while a file is written.
+    /// Serialises changes. Blocking threads hold the lock while a file is written.
     changing: Mutex<()>,
 }
 
-/// The tokens at one moment. Decisions by it are valid while [`Edition::is_current`].
+/// The tokens at one moment. Decisions based on an edition are valid while [`Edition::is_current`].
 #[derive(Clone, Debug)]
 pub struct Edition(Arc<Book>);
 
@@ -87,8 +87,8 @@ pub enum TokenError {
     TooMany(usize),
     #[error("a token lasts from a second to {0} days, or until it is removed")]
     Lifetime(u64),
-    /// The file of tokens cannot be read. It does not count as empty, because without tokens every client may
-    /// enter.
+    /// The file of tokens cannot be read. An unreadable file is not an empty one, because without
+    /// tokens every client has access.
     #[error("{} cannot be read", path.display())]
     Unreadable {
         path: PathBuf,
@@ -112,7 +112,7 @@ impl TokenError {
     }
 }
 
-/// Tokens without a directory: only this control token.
+/// Only this control token, without a directory.
 impl From<Secret> for Tokens {
     fn from(control: Secret) -> Self {
         let control = Fingerprint::new(control.expose().as_bytes());
@@ -149,7 +149,8 @@ impl Tokens {
         Edition(self.0.book.load_full())
     }
 
-    /// True if clients have tokens, even expired ones: an expiry must not let every client in.
+    /// True if clients have tokens. Expired tokens count, because an expiry must not give every
+    /// client access.
     pub fn has_clients(&self) -> bool {
         !self.0.book.load().clients.is_empty()
     }
@@ -163,8 +164,8 @@ impl Tokens {
         self.0.changes.subscribe()
     }
 
-    /// Makes a client's token, which only the caller learns. Blocks while a file is written, as the other
-    /// methods with changes do.
+    /// Creates a client's token, which only the caller receives. Blocks while a file is written,
+    /// like all methods that change tokens.
     pub fn add(
         &self,
         name: &str,
@@ -188,7 +189,7 @@ impl Tokens {
         })
     }
 
-    /// Makes a new control token. The old one becomes invalid, and every browser is signed out.
+    /// Replaces the control token. The old one becomes invalid, and every browser is signed out.
     pub fn rotate(&self) -> Result<Secret, TokenError> {
         self.change(|book, dir| {
             let token = state::random_token()?;
@@ -209,7 +210,7 @@ impl Tokens {
         book.session(secret, SystemTime::now()).cloned()
     }
 
-    /// Starts a browser session. `former` is an earlier session of the same browser, which ends now.
+    /// Starts a browser session. `former` is an earlier session of the same browser, which ends.
     pub fn sign_in(
         &self,
         former: Option<&Secret>,
@@ -240,7 +241,7 @@ impl Tokens {
         })
     }
 
-    /// Makes a one-time code to sign in with a browser.
+    /// Creates a one-time code for a sign-in with a browser.
     pub fn make_code(&self) -> Result<Secret, TokenError> {
         let code = state::random_token()?;
         let bytes = code.expose().as_bytes();
@@ -251,7 +252,8 @@ impl Tokens {
         Ok(code)
     }
 
-    /// Makes a ticket for one request of a path by the browser of this session, without its page key.
+    /// Creates a ticket for one request of a path by the browser of this session, without its page
+    /// key.
     pub fn make_ticket(&self, session: &Secret, path: &str) -> Result<Secret, TokenError> {
         let ticket = state::random_token()?;
         let code = ticket_code(&ticket, session, path);
@@ -262,13 +264,13 @@ impl Tokens {
         Ok(ticket)
     }
 
-    /// True if the ticket is valid for this path and session. It is then used up.
+    /// True if the ticket is valid for this path and session. Removes the ticket.
     pub fn take_ticket(&self, ticket: &Secret, session: &Secret, path: &str) -> bool {
         let code = ticket_code(ticket, session, path);
         self.0.tickets.lock().take(code.as_bytes(), Instant::now())
     }
 
-    /// True if the code is valid. It is then used up.
+    /// True if the code is valid. Removes the code.
     pub fn take_code(&self, code: &[u8]) -> bool {
         self.0.codes.lock().take(code, Instant::now())
     }
@@ -278,17 +280,18 @@ impl Tokens {
         self.0.codes.lock().delay(Instant::now())
     }
 
-    /// Stores a changed book, and then uses it. A change that cannot be stored has no effect.
+    /// Stores a changed book, and then replaces the current one. A change that cannot be stored has
+    /// no effect.
     fn change<T>(
         &self,
         edit: impl FnOnce(&mut Book, Option<&StateDir>) -> Result<T, TokenError>,
     ) -> Result<T, TokenError> {
         let _turn = self.0.changing.lock();
         let mut book = Book::clone(&self.0.book.load());
-        let done = edit(&mut book, self.0.dir.as_ref())?;
+        let outcome = edit(&mut book, self.0.dir.as_ref())?;
         self.0.book.store(Arc::new(book));
         self.0.changes.send_replace(());
-        Ok(done)
+        Ok(outcome)
     }
 }
 
@@ -314,7 +317,7 @@ impl From<&ClientToken> for api::ClientToken {
     }
 }
 
-/// A new token, as REST shows it once.
+/// A new token in the form that REST shows once.
 pub fn added(token: &Secret, client: &ClientToken) -> api::AddedToken {
     api::AddedToken {
         name: client.name.to_string(),
@@ -324,7 +327,7 @@ pub fn added(token: &Secret, client: &ClientToken) -> api::AddedToken {
     }
 }
 
-/// The clients' tokens of a state directory. A missing file has none.
+/// The clients' tokens of a state directory. Empty without a file.
 pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
     let path = dir.client_tokens();
     dir.check()?;
@@ -340,29 +343,29 @@ pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
     }
 }
 
-/// The browser sessions of a state directory. An unreadable file has none.
+/// The browser sessions of a state directory. Empty if the file is unreadable.
 fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
     let path = dir.browser_sessions();
-    let read = match state::read_private(&path) {
+    let sessions = match state::read_private(&path) {
         Ok(text) => browsers::from_json(&text, control).map_err(io::Error::from),
         Err(error) if error.is_not_found() => return Vec::new(),
         Err(error) => Err(error.into()),
     };
-    read.unwrap_or_else(|error| {
+    sessions.unwrap_or_else(|error| {
         tracing::warn!(%error, "{} cannot be read: everybody has to sign in again", path.display());
         Vec::new()
     })
 }
 
-/// Stores the browser sessions for the next run. The page must work on a full disk, so a failure is only
-/// logged.
+/// Stores the browser sessions for the next run. A failure is only logged, because the page must
+/// work on a full disk.
 fn keep_sessions(dir: Option<&StateDir>, book: &Book) {
     let Some(dir) = dir else { return };
     let path = dir.browser_sessions();
-    let written = browsers::to_json(book)
+    let result = browsers::to_json(book)
         .map_err(io::Error::from)
         .and_then(|text| state::write_private(&path, &text));
-    if let Err(error) = written {
+    if let Err(error) = result {
         tracing::warn!(%error, "{} cannot be written: sign-ins and sign-outs end with this run", path.display());
     }
 }
@@ -370,10 +373,10 @@ fn keep_sessions(dir: Option<&StateDir>, book: &Book) {
 fn keep(dir: Option<&StateDir>, clients: &[ClientToken]) -> Result<(), TokenError> {
     let Some(dir) = dir else { return Ok(()) };
     let path = dir.client_tokens();
-    let written = book::to_json(clients)
+    let result = book::to_json(clients)
         .map_err(io::Error::from)
         .and_then(|text| state::write_private(&path, &text));
-    Ok(written.map_err(|source| StateError::Io { path, source })?)
+    Ok(result.map_err(|source| StateError::Io { path, source })?)
 }
 
 #[cfg(test)]
@@ -384,44 +387,50 @@ mod tests {
 
     /// Changes take effect at once, and are stored for later runs.
     #[test]
-    fn changes_hold_at_once_and_are_kept() {
+    fn changes_apply_at_once_and_are_stored() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path());
         let owner = dir.clone().take_ownership().expect("owned");
         let tokens = Tokens::open(dir.clone(), &owner.token).expect("none yet");
-        let before = tokens.edition();
+        let old_edition = tokens.edition();
         let (token, _) = tokens.add("laptop", None).expect("added");
-        let opens = |tokens: &Tokens, token: &Secret| {
+        let bearer_name = |tokens: &Tokens, token: &Secret| {
             let pass = tokens.bearer(token.expose().as_bytes());
             pass.map(|pass| pass.principal.to_string())
         };
-        assert!(token.expose().starts_with(PREFIX) && !before.is_current(&tokens));
-        assert_eq!(opens(&tokens, &token).as_deref(), Some("client:laptop"));
+        assert!(token.expose().starts_with(PREFIX) && !old_edition.is_current(&tokens));
+        assert_eq!(
+            bearer_name(&tokens, &token).as_deref(),
+            Some("client:laptop")
+        );
 
-        let old = owner.token.clone();
+        let old_token = owner.token.clone();
         let new = tokens.rotate().expect("rotated");
-        assert_eq!(opens(&tokens, &old), None);
-        assert_eq!(opens(&tokens, &new).as_deref(), Some("operator"));
+        assert_eq!(bearer_name(&tokens, &old_token), None);
+        assert_eq!(bearer_name(&tokens, &new).as_deref(), Some("operator"));
 
         drop(owner);
         let owner = dir.clone().take_ownership().expect("owned again");
         assert_eq!(owner.token, new);
-        let again = Tokens::open(dir.clone(), &owner.token).expect("readable");
-        assert_eq!(opens(&again, &token).as_deref(), Some("client:laptop"));
-        again.remove("laptop").expect("removed");
-        assert_eq!(opens(&again, &token), None);
+        let reopened_tokens = Tokens::open(dir.clone(), &owner.token).expect("readable");
+        assert_eq!(
+            bearer_name(&reopened_tokens, &token).as_deref(),
+            Some("client:laptop")
+        );
+        reopened_tokens.remove("laptop").expect("removed");
+        assert_eq!(bearer_name(&reopened_tokens, &token), None);
         assert!(read(&dir).expect("readable").is_empty());
     }
 
-    /// A list of tokens that cannot be read or written must not let every client in.
+    /// An unreadable or unwritable list of tokens must not give every client access.
     #[test]
-    fn what_cannot_be_kept_does_not_hold() {
+    fn a_change_that_cannot_be_stored_has_no_effect() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = StateDir::new(folder.path());
         fs::write(dir.client_tokens(), "{").expect("written");
         let control = Secret::new("control");
-        let opened = Tokens::open(dir.clone(), &control);
-        assert!(matches!(opened, Err(TokenError::Unreadable { .. })));
+        let result = Tokens::open(dir.clone(), &control);
+        assert!(matches!(result, Err(TokenError::Unreadable { .. })));
         fs::remove_file(dir.client_tokens()).expect("removed");
 
         let tokens = Tokens::open(dir.clone(), &control).expect("none");

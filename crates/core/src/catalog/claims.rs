@@ -1,5 +1,5 @@
-//! Claims: names and URIs that belong to a server, even if it does not offer them now. They never
-//! lead to another server.
+//! Claims: names and URIs that belong to a server, even while the server does not offer them. A
+//! claimed name never leads to another server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,17 +9,16 @@ use crate::{
     names::{NamedServer, ServerNames},
 };
 
-/// Largest number of former servers that are remembered, the latest ones. Mainstay is built for a
+/// Maximum number of former servers. The latest ones are retained. Mainstay is designed for a
 /// thousand servers.
 pub const MAX_FORMER: usize = 1000;
 
-/// Largest size of the names or URIs of one list that are remembered after the server dropped them,
-/// in bytes. The latest ones stay. The size is enough for more than twenty thousand names: all
-/// names of a stopped server fit, and a server that changes its list forever does not fill the
-/// memory.
+/// Maximum size of the dropped names or URIs of one list that are remembered, in bytes. The latest
+/// ones stay. More than twenty thousand names fit, so all names of a stopped server do. The memory
+/// for a server that changes its list forever is bounded.
 const MAX_GONE_BYTES: usize = 2 << 20;
 
-/// The cost of a name besides its bytes.
+/// Memory cost of a name besides its bytes.
 const ENTRY_BYTES: usize = 32;
 
 /// All present and former servers, and the items that present servers offered in this run.
@@ -30,10 +29,10 @@ pub struct Claims {
     /// Former servers, oldest first.
     former: Vec<ServerName>,
     names: ServerNames,
-    gone: HashMap<ServerName, Gone>,
+    dropped_keys: HashMap<ServerName, Gone>,
 }
 
-/// The keys in a server's lists that were offered earlier in this run, oldest first.
+/// The keys of a server's lists that were offered earlier in this run, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Gone([Vec<Box<str>>; ListKind::ALL.len()]);
 
@@ -68,12 +67,14 @@ impl Claims {
             if before == now {
                 continue;
             }
-            let previous = updated.as_ref().unwrap_or(self).gone.get(server);
-            let mut gone = previous.cloned().unwrap_or_default();
-            gone.note(before, now);
-            if Some(&gone) != previous && !(previous.is_none() && gone == Gone::default()) {
+            let previous = updated.as_ref().unwrap_or(self).dropped_keys.get(server);
+            let mut dropped_keys = previous.cloned().unwrap_or_default();
+            dropped_keys.update_keys(before, now);
+            if Some(&dropped_keys) != previous
+                && !(previous.is_none() && dropped_keys == Gone::default())
+            {
                 let updated = updated.get_or_insert_with(|| self.clone());
-                updated.gone.insert(server.clone(), gone);
+                updated.dropped_keys.insert(server.clone(), dropped_keys);
             }
         }
         updated
@@ -86,14 +87,14 @@ impl Claims {
         former.retain(|server| !configured_names.contains(server));
         former.drain(..former.len().saturating_sub(MAX_FORMER));
         let names = ServerNames::new(configured.iter().chain(&former));
-        let mut gone = self.gone.clone();
+        let mut dropped_keys = self.dropped_keys.clone();
         let remembered_names: HashSet<&ServerName> = configured.iter().chain(&former).collect();
-        gone.retain(|server, _| remembered_names.contains(server));
+        dropped_keys.retain(|server, _| remembered_names.contains(server));
         Self {
             configured,
             former,
             names,
-            gone,
+            dropped_keys,
         }
     }
 
@@ -117,11 +118,12 @@ impl Claims {
 
     /// The keys that are not offered any more, in the order of their servers. Former servers come
     /// first, because their place in the order is unknown.
-    pub fn gone(&self, kind: ListKind) -> impl Iterator<Item = (&ServerName, &str)> {
+    pub fn dropped_keys(&self, kind: ListKind) -> impl Iterator<Item = (&ServerName, &str)> {
         let servers = self.former.iter().chain(&self.configured);
-        let gone = servers.filter_map(|server| Some((server, self.gone.get(server)?)));
-        gone.flat_map(move |(server, gone)| {
-            let keys = gone.0[kind as usize].iter();
+        let dropped_keys =
+            servers.filter_map(|server| Some((server, self.dropped_keys.get(server)?)));
+        dropped_keys.flat_map(move |(server, dropped_keys)| {
+            let keys = dropped_keys.0[kind as usize].iter();
             keys.map(move |key| (server, &**key))
         })
     }
@@ -131,7 +133,7 @@ impl Claims {
         self.configured
             .iter()
             .enumerate()
-            .map(|(place, name)| (name, place + 1))
+            .map(|(index, name)| (name, index + 1))
             .collect()
     }
 }
@@ -141,7 +143,7 @@ fn by_name(part: &Part) -> (&ServerName, &Part) {
 }
 
 impl Gone {
-    fn note(&mut self, before: Option<&Part>, now: Option<&Part>) {
+    fn update_keys(&mut self, before: Option<&Part>, now: Option<&Part>) {
         for kind in ListKind::ALL {
             let list = &mut self.0[kind as usize];
             let now: HashSet<&str> = keys(now, kind).collect();

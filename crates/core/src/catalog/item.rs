@@ -78,8 +78,8 @@ impl ListKind {
     }
 }
 
-/// The cost of an item besides its text: its places in the lists and name tables of all profiles.
-/// It also limits lists of many tiny items.
+/// Memory cost of an item besides its text: its places in the lists and name tables of all
+/// profiles. The cost also limits lists of many tiny items.
 pub const ITEM_OVERHEAD: usize = 512;
 
 /// One tool, prompt, resource or template, on one line.
@@ -114,7 +114,7 @@ impl CatalogItem {
         self.key.len() + self.raw.len() + ITEM_OVERHEAD
     }
 
-    /// A string member, for surfaces that show a few of them.
+    /// The value of a string member.
     pub fn text(&self, member: &str) -> Option<String> {
         message::shown_member(&self.raw, member).map(std::borrow::Cow::into_owned)
     }
@@ -150,12 +150,12 @@ pub fn page(kind: ListKind, result: &str, max: usize) -> Result<ListPage, NotALi
     let not_a_list = |source| NotAList { kind, source };
     let list = message::member(result, kind.member()).ok_or_else(|| not_a_list(None))?;
     let mut deserializer = serde_json::Deserializer::from_str(list);
-    let read = deserializer.deserialize_seq(Items { kind, max });
-    let read = read.map_err(|error| not_a_list(Some(error)))?;
+    let items = deserializer.deserialize_seq(Items { kind, max });
+    let items = items.map_err(|error| not_a_list(Some(error)))?;
     Ok(ListPage {
-        unusable: read.unusable,
-        is_cut: read.is_cut,
-        items: read.items,
+        unusable: items.unusable,
+        is_cut: items.is_cut,
+        items: items.items,
         next_cursor: next_cursor(result).map(str::to_owned),
     })
 }
@@ -186,24 +186,24 @@ impl<'de> Visitor<'de> for Items {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<ReadItems, A::Error> {
-        let mut read = ReadItems::default();
-        while read.items.len() < self.max {
+        let mut items = ReadItems::default();
+        while items.items.len() < self.max {
             let Some(raw) = seq.next_element::<&RawValue>()? else {
-                return Ok(read);
+                return Ok(items);
             };
             match CatalogItem::read(self.kind, raw.get()) {
-                Some(item) => read.items.push(item),
-                None => read.unusable += 1,
+                Some(item) => items.items.push(item),
+                None => items.unusable += 1,
             }
         }
         while seq.next_element::<IgnoredAny>()?.is_some() {
-            read.is_cut = true;
+            items.is_cut = true;
         }
-        Ok(read)
+        Ok(items)
     }
 }
 
-/// A short digest that differs if any of the parts does.
+/// A short digest that differs if any part differs.
 pub fn digest_of(parts: &[&str]) -> String {
     use std::fmt::Write as _;
     let mut hash = Sha256::new();
@@ -212,8 +212,8 @@ pub fn digest_of(parts: &[&str]) -> String {
         hash.update(part.as_bytes());
     }
     let bytes = hash.finalize();
-    bytes.iter().take(16).fold(String::new(), |mut word, byte| {
-        let _ = write!(word, "{byte:02x}");
-        word
+    bytes.iter().take(16).fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
     })
 }

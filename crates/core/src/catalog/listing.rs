@@ -78,7 +78,7 @@ pub fn tools(
         max_length,
         reserved: &|name| profile.is_reserved(name),
         servers: claims.names(),
-        gone: &gone(claims, ListKind::Tools, |server, tool| {
+        gone: &dropped_names(claims, ListKind::Tools, |server, tool| {
             profile.has_server(server) && profile.has_tool(server, tool)
         }),
     };
@@ -100,11 +100,11 @@ pub fn tools(
     (listing.seal(), table)
 }
 
-/// Removes a tool's promise about its results (JSON text).
+/// Removes `outputSchema` from a tool (JSON text).
 pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
-    let mut changed = JsonObjectEditor::read(tool).unwrap_or_default();
-    if changed.remove("outputSchema") {
-        Cow::Owned(changed.to_string())
+    let mut editor = JsonObjectEditor::read(tool).unwrap_or_default();
+    if editor.remove("outputSchema") {
+        Cow::Owned(editor.to_string())
     } else {
         Cow::Borrowed(tool)
     }
@@ -119,18 +119,18 @@ fn described(item: &str, description: &str) -> Box<str> {
 
 /// The original names in a profile's `claims` that are not offered now, without those that name
 /// another server.
-fn gone(
+fn dropped_names(
     claims: &Claims,
     kind: ListKind,
     is_part: impl Fn(&ServerName, &str) -> bool,
 ) -> HashMap<&str, Vec<&ServerName>> {
-    let mut gone: HashMap<&str, Vec<&ServerName>> = HashMap::new();
-    for (server, name) in claims.gone(kind) {
+    let mut dropped_names: HashMap<&str, Vec<&ServerName>> = HashMap::new();
+    for (server, name) in claims.dropped_keys(kind) {
         if is_part(server, name) && claims.names().may_lead(name, server) {
-            gone.entry(name).or_default().push(server);
+            dropped_names.entry(name).or_default().push(server);
         }
     }
-    gone
+    dropped_names
 }
 
 pub fn prompts(
@@ -160,7 +160,7 @@ pub fn prompts(
         max_length,
         reserved: &|_| false,
         servers: claims.names(),
-        gone: &gone(claims, ListKind::Prompts, |server, _| {
+        gone: &dropped_names(claims, ListKind::Prompts, |server, _| {
             profile.has_server(server)
         }),
     };

@@ -68,8 +68,8 @@ impl ServerCatalog {
         }
     }
 
-    /// The names in the deny and allow lists that match none of the server's tools, with one line
-    /// of text each.
+    /// Describes the names in the deny and allow lists that match none of the server's tools, one
+    /// line for each name.
     pub fn unmatched(&self, withheld: &Withheld) -> Vec<String> {
         withheld.unmatched(self.tools.iter().map(|tool| &*tool.key))
     }
@@ -170,7 +170,7 @@ impl Catalog {
         }
     }
 
-    /// A catalog without items. It still knows the claims.
+    /// An empty catalog with these claims.
     pub fn empty(claims: &Arc<Claims>) -> Self {
         Self {
             claims: Arc::clone(claims),
@@ -178,7 +178,7 @@ impl Catalog {
         }
     }
 
-    /// The claims that it was merged with.
+    /// The claims that this catalog was merged with.
     pub fn claims(&self) -> &Arc<Claims> {
         &self.claims
     }
@@ -225,18 +225,18 @@ impl Catalog {
     }
 
     /// The tool at an index of the list: its exposed name, its target and its JSON text.
-    pub fn tool_at(&self, place: usize) -> (&str, &ItemTarget, &str) {
+    pub fn tool_at(&self, index: usize) -> (&str, &ItemTarget, &str) {
         (
-            self.tool_names.exposed(place),
-            &self.tools.targets[place],
-            &self.tools.items[place],
+            self.tool_names.exposed(index),
+            &self.tools.targets[index],
+            &self.tools.items[index],
         )
     }
 
-    /// The tools that did not get the name from the profile, with their actual exposed names.
+    /// The tools that did not get their name from the profile, with their actual exposed names.
     pub fn refused_renames(&self) -> impl Iterator<Item = (&ItemTarget, &str)> {
-        let refused = self.tool_names.refused_renames().iter();
-        refused.map(|&index| (&self.tools.targets[index], self.tool_names.exposed(index)))
+        let refused_indexes = self.tool_names.refused_renames().iter();
+        refused_indexes.map(|&index| (&self.tools.targets[index], self.tool_names.exposed(index)))
     }
 
     /// The target of each item of a list, in the order of [`Catalog::items`].
@@ -261,7 +261,7 @@ impl Catalog {
             .map(|index| &self.prompts.targets[index])
     }
 
-    /// The server in the name of a tool or prompt, even if the profile does not have it.
+    /// The server in the name of a tool or prompt, even if the profile excludes the server.
     pub fn named_by(&self, name: &str) -> Option<&ServerName> {
         self.claims.named_by(name)
     }

@@ -1,7 +1,6 @@
-//! Pages of tools (MCP Apps): resources whose URIs begin with `ui://`. A tool names its page by a
-//! URI without a server, because a client of one server needs no more. If several servers have a
-//! page with the same URI, the URI does not identify the page. A page of another server must not
-//! show the tool's data.
+//! Pages of tools (MCP Apps): resources whose URIs begin with `ui://`. A tool refers to its page by
+//! a URI without a server name. If several servers have a page with the same URI, the URI does not
+//! identify the page. A page of another server must not show the tool's data.
 
 use std::collections::HashMap;
 
@@ -26,8 +25,8 @@ pub struct PageServer {
 
 /// True if this is the URI of a page, or a template of such URIs.
 pub fn is_page(uri: &str) -> bool {
-    let begin = uri.as_bytes().get(..SCHEME.len());
-    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(SCHEME.as_bytes()))
+    let prefix = uri.as_bytes().get(..SCHEME.len());
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(SCHEME.as_bytes()))
 }
 
 impl Pages {
@@ -46,7 +45,7 @@ impl Pages {
         }
     }
 
-    /// Adds the pages that a tool names.
+    /// Adds the pages that a tool refers to.
     pub fn add_of_tool(&mut self, tool: &CatalogItem, server: &ServerName) {
         if memchr::memmem::find(tool.raw.as_bytes(), SCHEME.as_bytes()).is_none() {
             return;
@@ -54,13 +53,13 @@ impl Pages {
         let Some(meta) = member(&tool.raw, "_meta") else {
             return;
         };
-        // The members of the extension, of its draft, and of earlier clients.
-        let named = [
+        // Member names of the extension, of its draft, and of earlier clients.
+        let page_uris = [
             member(meta, "ui").and_then(|ui| text_member(ui, "resourceUri")),
             text_member(meta, "ui/resourceUri"),
             text_member(meta, "openai/outputTemplate"),
         ];
-        for uri in named.into_iter().flatten() {
+        for uri in page_uris.into_iter().flatten() {
             self.add(&uri, server, true);
         }
     }

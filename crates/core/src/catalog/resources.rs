@@ -17,13 +17,13 @@ const SCHEME: &str = "mainstay";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Server(ItemTarget),
-    /// The URI belongs to this server, which does not offer it now, or to no server of the profile.
-    /// No other server may get the request.
+    /// The URI belongs to this server, which does not offer the URI now. `None` if the URI belongs
+    /// to no server of the profile. No other server may get the request.
     Absent(Option<ServerName>),
-    /// The URI is that of a page of each of these servers. None may get the request for another's
-    /// page.
+    /// Each of these servers has a page with the URI. No server may get a request for the page of
+    /// another server.
     Shared(Vec<ServerName>),
-    /// No list has the URI. Only the servers can find its owner.
+    /// No list has the URI. Only a request to the servers can find the owner.
     Unlisted,
 }
 
@@ -66,75 +66,78 @@ struct Pattern {
 impl MergedResources {
     /// Merges the parts that the profile has, in configuration order.
     pub fn merge(parts: &[Part], profile: &ProfileConfig, claims: &Arc<Claims>) -> Self {
-        let mut merged = Self {
+        let mut resources = Self {
             claims: Arc::clone(claims),
             ..Self::default()
         };
-        let gone = |kind| {
-            let gone = claims.gone(kind);
-            gone.filter(|(server, _)| profile.has_server(server))
+        let dropped_items = |kind| {
+            let dropped_keys = claims.dropped_keys(kind);
+            dropped_keys.filter(|(server, _)| profile.has_server(server))
         };
-        for (server, key) in gone(ListKind::Resources).chain(gone(ListKind::Templates)) {
-            merged
+        for (server, key) in
+            dropped_items(ListKind::Resources).chain(dropped_items(ListKind::Templates))
+        {
+            resources
                 .gone
                 .entry(key.into())
                 .or_insert_with(|| server.clone());
         }
-        for (server, uri) in gone(ListKind::Resources) {
-            merged.pages.add(uri, server, false);
+        for (server, uri) in dropped_items(ListKind::Resources) {
+            resources.pages.add(uri, server, false);
         }
         for Part {
             server, catalog, ..
         } in parts
         {
             for page in &catalog.resources {
-                merged.pages.add(&page.key, server, true);
+                resources.pages.add(&page.key, server, true);
             }
             for tool in &catalog.tools {
-                merged.pages.add_of_tool(tool, server);
+                resources.pages.add_of_tool(tool, server);
             }
         }
         let places = claims.places();
         for part in parts {
             // The first server in the file owns a URI, even if it does not offer it now.
             let is_others = |uri: &str| {
-                let owner = merged.gone.get(uri);
-                merged.pages.is_shared(uri)
+                let owner = resources.gone.get(uri);
+                resources.pages.is_shared(uri)
                     || owner.is_some_and(|owner| places.get(owner) < places.get(&part.server))
             };
             let name = part.server.as_str().into();
-            merged.servers.insert(name, part.server.clone());
+            resources.servers.insert(name, part.server.clone());
             for item in &part.catalog.resources {
-                let list = (&mut merged.listing, &mut merged.by_uri);
+                let list = (&mut resources.listing, &mut resources.by_uri);
                 add(list, &part.server, item, is_others(&item.key));
             }
             for item in &part.catalog.templates {
-                let list = (&mut merged.templates, &mut merged.by_template);
+                let list = (&mut resources.templates, &mut resources.by_template);
                 add(list, &part.server, item, is_others(&item.key));
             }
         }
-        let here = merged.templates.targets.iter().map(|target| Pattern {
+        let listed_patterns = resources.templates.targets.iter().map(|target| Pattern {
             server: target.server.clone(),
             template: Arc::clone(&target.original),
             is_gone: false,
         });
-        let gone = gone(ListKind::Templates).map(|(server, template)| Pattern {
-            server: server.clone(),
-            template: template.into(),
-            is_gone: true,
-        });
-        merged.patterns = here.chain(gone).collect();
+        let dropped_patterns =
+            dropped_items(ListKind::Templates).map(|(server, template)| Pattern {
+                server: server.clone(),
+                template: template.into(),
+                is_gone: true,
+            });
+        resources.patterns = listed_patterns.chain(dropped_patterns).collect();
         // A template with a longer literal beginning is more specific.
-        merged.patterns.sort_by_cached_key(|pattern| {
+        resources.patterns.sort_by_cached_key(|pattern| {
             let beginning = pattern.template.find('{').unwrap_or(pattern.template.len());
             (Reverse(beginning), places.get(&pattern.server).copied())
         });
-        merged.listing = merged.listing.seal();
-        merged.templates = merged.templates.seal();
-        merged
+        resources.listing = resources.listing.seal();
+        resources.templates = resources.templates.seal();
+        resources
     }
 
-    /// Finds the owner of a URI: by the listing, else by its address, else by the templates.
+    /// Finds the owner of a URI: in the listing, then by its address, then by the templates.
     pub fn owner(&self, uri: &str) -> Owner {
         if is_page(uri) {
             return self.page_owner(uri);
@@ -223,13 +226,13 @@ impl MergedResources {
     }
 }
 
-/// The address of a resource of this server. It belongs to no other server.
+/// The address of a resource of this server. No other server has the address.
 pub fn address(server: &ServerName, uri: &str) -> String {
     format!("{SCHEME}+{server}:{uri}")
 }
 
-/// Adds an item with its own URI. If the URI belongs to another server or looks like one of
-/// Mainstay's, the item gets its address.
+/// Adds an item under its own URI. If the URI belongs to another server or resembles one of
+/// Mainstay's URIs, the item gets its address.
 fn add(
     (listing, indexes): (&mut Listing, &mut HashMap<Box<str>, usize>),
     server: &ServerName,
@@ -246,7 +249,7 @@ fn add(
     indexes.insert(exposed, listing.targets.len() - 1);
 }
 
-/// True if a lenient reader would find Mainstay's scheme in the URI.
+/// True if a lenient parser would find Mainstay's scheme in the URI.
 fn is_ours(uri: &str) -> bool {
     let uri = uri.trim_start_matches(|c: char| !c.is_ascii_graphic());
     let (scheme, rest) = uri.split_at_checked(SCHEME.len()).unwrap_or_default();
@@ -258,29 +261,30 @@ fn is_ours(uri: &str) -> bool {
 pub fn template_matches(template: &str, uri: &str) -> bool {
     let mut literals = Vec::new();
     let mut rest = template;
-    while let Some(open) = rest.find('{') {
-        let Some(close) = rest[open..].find('}') else {
+    while let Some(open_index) = rest.find('{') {
+        let Some(close_index) = rest[open_index..].find('}') else {
             return false;
         };
-        literals.push(&rest[..open]);
-        rest = &rest[open + close + 1..];
+        literals.push(&rest[..open_index]);
+        rest = &rest[open_index + close_index + 1..];
     }
-    let (Some((first, middle)), last) = (literals.split_first(), rest) else {
+    let (Some((first_literal, middle_literals)), last_literal) = (literals.split_first(), rest)
+    else {
         return template == uri;
     };
-    let Some(mut left) = uri.strip_prefix(first) else {
+    let Some(mut remaining) = uri.strip_prefix(first_literal) else {
         return false;
     };
-    for literal in middle {
-        let Some(at) = left
+    for literal in middle_literals {
+        let Some(index) = remaining
             .char_indices()
             .skip(1)
-            .map(|(at, _)| at)
-            .find(|&at| left[at..].starts_with(literal))
+            .map(|(index, _)| index)
+            .find(|&index| remaining[index..].starts_with(literal))
         else {
             return false;
         };
-        left = &left[at + literal.len()..];
+        remaining = &remaining[index + literal.len()..];
     }
-    left.len() > last.len() && left.ends_with(last)
+    remaining.len() > last_literal.len() && remaining.ends_with(last_literal)
 }

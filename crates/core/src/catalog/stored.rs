@@ -10,13 +10,13 @@ use crate::era::{Capabilities, Eras, bounded_instructions};
 #[derive(Debug)]
 pub struct StoredCatalog {
     pub launch: String,
-    /// Digests of the client capabilities for which the server offered this.
+    /// Digests of the client capabilities for which the server offered this catalog.
     pub declared: Vec<String>,
     pub catalog: ServerCatalog,
     pub eras: Eras,
 }
 
-/// The reason that a text holds no catalog.
+/// The error of a text that holds no catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableCatalog {
     #[error("not a kept catalog")]
@@ -86,7 +86,7 @@ impl StoredCatalog {
     }
 }
 
-/// The JSON texts of the items. Each was read as JSON, so none is skipped.
+/// The JSON texts of the items. Each text was parsed earlier, so no item is skipped.
 fn raw(items: &[CatalogItem]) -> Vec<&RawValue> {
     items
         .iter()
@@ -100,28 +100,32 @@ mod tests {
     use crate::era::Era;
 
     #[test]
-    fn what_is_kept_comes_back_byte_for_byte() {
+    fn a_stored_catalog_is_read_back_byte_for_byte() {
         let tools = r#"{"tools":[{"inputSchema":{"n":1e3},"name":"a","x":[]},{"name":"b"}]}"#;
         let mut catalog = ServerCatalog {
             instructions: Some("say \"please\"".to_owned()),
             ..ServerCatalog::default()
         };
         catalog.capabilities.tools = true;
-        let read = page(ListKind::Tools, tools, 9).expect("a list");
-        catalog.set(ListKind::Tools, read.items);
+        let list_page = page(ListKind::Tools, tools, 9).expect("a list");
+        catalog.set(ListKind::Tools, list_page.items);
         let eras = Eras::only(Era::Modern);
-        let declared = ["d".to_owned()];
-        let text = StoredCatalog::write("x", &declared, &catalog, eras);
-        let stored = StoredCatalog::read(&text, 9).expect("readable");
-        assert_eq!(stored.declared, declared);
+        let capability_digests = ["d".to_owned()];
+        let text = StoredCatalog::write("x", &capability_digests, &catalog, eras);
+        let stored_catalog = StoredCatalog::read(&text, 9).expect("readable");
+        assert_eq!(stored_catalog.declared, capability_digests);
         assert_eq!(
-            (stored.launch.as_str(), stored.catalog, stored.eras),
+            (
+                stored_catalog.launch.as_str(),
+                stored_catalog.catalog,
+                stored_catalog.eras
+            ),
             ("x", catalog, eras)
         );
     }
 
     #[test]
-    fn what_is_no_catalog_is_refused() {
+    fn an_invalid_catalog_is_refused() {
         for text in [
             "",
             "[]",

@@ -1,4 +1,4 @@
-//! Merging: names, addresses, and the effect of profiles.
+//! Tests of merged catalogs: names, addresses, and the effect of profiles.
 
 use super::{resources::template_matches, *};
 use crate::ids::ProfileName;
@@ -29,13 +29,13 @@ fn part(server: &str, tools: &[&str], resources: &[&str], templates: &[&str]) ->
     }
 }
 
-fn merged(parts: Vec<Part>) -> Catalog {
+fn merged_catalog(parts: Vec<Part>) -> Catalog {
     merged_by(parts, &Arc::default())
 }
 
 fn merged_by(parts: Vec<Part>, claims: &Arc<Claims>) -> Catalog {
-    let everything = ProfileConfig::everything(ProfileName::default());
-    Catalog::merge(parts, &everything, Naming::DoubleUnderscore, 48, claims)
+    let profile = ProfileConfig::everything(ProfileName::default());
+    Catalog::merge(parts, &profile, Naming::DoubleUnderscore, 48, claims)
 }
 
 /// The owner of a resource as text. `None` if only the servers can find it.
@@ -62,11 +62,11 @@ fn with_tool(mut part: Part, tool: &str) -> Part {
     part
 }
 
-/// A page whose URI two servers have belongs to neither. Each page is reached by its address.
+/// A page URI of two servers belongs to neither server. Each page is reached by its address.
 #[test]
 fn a_page_of_two_servers_has_no_owner() {
     let page = "ui://app/main";
-    let catalog = merged(vec![
+    let catalog = merged_catalog(vec![
         part("a", &[], &[page, "ui://app/own"], &[]),
         part("b", &[], &[page, "x://b"], &[]),
     ]);
@@ -86,7 +86,7 @@ fn a_page_of_two_servers_has_no_owner() {
 
 /// Tools may name pages that no list has. Templates may match them.
 #[test]
-fn a_page_belongs_to_the_server_whose_tools_name_it() {
+fn a_page_belongs_to_the_server_whose_tools_refer_to_it() {
     for meta in [
         r#""ui":{"resourceUri":"ui://app/main"}"#,
         r#""ui/resourceUri":"ui://app/main""#,
@@ -94,16 +94,20 @@ fn a_page_belongs_to_the_server_whose_tools_name_it() {
     ] {
         let tool = format!(r#"{{"name":"show","_meta":{{{meta}}}}}"#);
         let of_tool = |server| with_tool(part(server, &[], &[], &[]), &tool);
-        let one = merged(vec![part("a", &[], &[], &[]), of_tool("b")]);
+        let unlisted_page = merged_catalog(vec![part("a", &[], &[], &[]), of_tool("b")]);
         assert_eq!(
-            owner(&one, "ui://app/main").as_deref(),
+            owner(&unlisted_page, "ui://app/main").as_deref(),
             Some("b ui://app/main")
         );
-        let two = merged(vec![part("a", &[], &["ui://app/main"], &[]), of_tool("b")]);
-        assert_eq!(owner(&two, "ui://app/main").as_deref(), Some("shared a b"));
+        let page_catalog =
+            merged_catalog(vec![part("a", &[], &["ui://app/main"], &[]), of_tool("b")]);
+        assert_eq!(
+            owner(&page_catalog, "ui://app/main").as_deref(),
+            Some("shared a b")
+        );
         // A tool that names the page takes precedence over a template.
         let template = "ui://{app}/main";
-        let template = merged(vec![part("a", &[], &[], &[template]), of_tool("b")]);
+        let template = merged_catalog(vec![part("a", &[], &[], &[template]), of_tool("b")]);
         assert_eq!(
             owner(&template, "ui://app/main").as_deref(),
             Some("b ui://app/main")
@@ -115,18 +119,21 @@ fn a_page_belongs_to_the_server_whose_tools_name_it() {
         assert_eq!(owner(&template, "ui://other"), None);
     }
     let templates = ["ui://{app}/main", "ui://app/{page}"];
-    let two = merged(vec![
+    let page_catalog = merged_catalog(vec![
         part("a", &[], &[], &templates[..1]),
         part("b", &[], &[], &templates[1..]),
     ]);
-    assert_eq!(owner(&two, "ui://app/main").as_deref(), Some("shared b a"));
+    assert_eq!(
+        owner(&page_catalog, "ui://app/main").as_deref(),
+        Some("shared b a")
+    );
 }
 
 /// J4: two servers have a tool with the same name, and both are listed. Invariant 5: only the name
 /// changes.
 #[test]
 fn tools_are_listed_under_their_exposed_names_and_are_otherwise_untouched() {
-    let catalog = merged(vec![
+    let catalog = merged_catalog(vec![
         part("a", &["t"], &[], &[]),
         part("b", &["t"], &[], &[]),
     ]);
@@ -148,37 +155,45 @@ fn tools_are_listed_under_their_exposed_names_and_are_otherwise_untouched() {
 fn disabled_tools_are_neither_listed_nor_callable() {
     let mut part = part("a", &["open", "shut"], &[], &[]);
     part.withheld.disabled = Arc::new(["shut".to_owned()]);
-    let catalog = merged(vec![part]);
+    let catalog = merged_catalog(vec![part]);
     assert_eq!(catalog.items(ListKind::Tools).len(), 1);
     assert_eq!(catalog.tool("a__shut"), Err(Unresolved::Unknown));
 }
 
 /// J12, Y4: no spelling reaches a tool that is hidden because of its name.
 #[test]
-fn tools_of_loose_names_are_neither_listed_nor_callable_where_names_are_strict() {
+fn strict_names_hide_tools_with_other_names() {
     let mut part = part("a", &["open", "not open"], &["x://1"], &[]);
-    let loose = merged(vec![part.clone()]);
-    assert_eq!(loose.items(ListKind::Tools).len(), 2);
-    assert!(loose.tool("a/not open").is_ok());
+    let loose_catalog = merged_catalog(vec![part.clone()]);
+    assert_eq!(loose_catalog.items(ListKind::Tools).len(), 2);
+    assert!(loose_catalog.tool("a/not open").is_ok());
     part.withheld.strict_names = true;
-    let strict = merged(vec![part.clone()]);
-    assert_eq!(strict.items(ListKind::Tools).len(), 1);
-    for spelling in ["a/not open", "a__not open", loose.tool_names.exposed(1)] {
+    let strict_catalog = merged_catalog(vec![part.clone()]);
+    assert_eq!(strict_catalog.items(ListKind::Tools).len(), 1);
+    for spelling in [
+        "a/not open",
+        "a__not open",
+        loose_catalog.tool_names.exposed(1),
+    ] {
         assert_eq!(
-            strict.tool(spelling),
+            strict_catalog.tool(spelling),
             Err(Unresolved::Unknown),
             "{spelling}"
         );
     }
-    let reported: Vec<_> = part.refused_names().collect();
-    assert_eq!(reported, ["not open"]);
-    assert_eq!(strict.items(ListKind::Resources).len(), 1, "tools alone");
+    let refused_names: Vec<_> = part.refused_names().collect();
+    assert_eq!(refused_names, ["not open"]);
+    assert_eq!(
+        strict_catalog.items(ListKind::Resources).len(),
+        1,
+        "tools alone"
+    );
 }
 
 /// The first server in configuration order answers. Each is reached by an address.
 #[test]
 fn a_uri_of_two_servers_leads_to_the_first_and_each_is_addressable() {
-    let catalog = merged(vec![
+    let catalog = merged_catalog(vec![
         part("a", &[], &["x://1"], &[]),
         part("b", &[], &["x://1"], &[]),
     ]);
@@ -212,7 +227,7 @@ fn templates_claim_the_uris_they_can_produce() {
             "{template} against {uri}"
         );
     }
-    let catalog = merged(vec![
+    let catalog = merged_catalog(vec![
         part("a", &[], &[], &["x://{id}"]),
         part("b", &[], &[], &["x://{id}"]),
     ]);
@@ -226,10 +241,10 @@ fn templates_claim_the_uris_they_can_produce() {
     assert_eq!(owner(&catalog, "y://9"), None);
 }
 
-/// A URI that one server offered never leads to another, whatever that one lists.
+/// A URI that one server offered never leads to another server, whatever the other server lists.
 #[test]
-fn a_uri_of_a_server_that_is_gone_is_nobody_elses() {
-    let greedy = part(
+fn a_uri_of_a_removed_server_leads_to_no_other_server() {
+    let greedy_part = part(
         "evil",
         &[],
         &[
@@ -243,20 +258,20 @@ fn a_uri_of_a_server_that_is_gone_is_nobody_elses() {
     let name = |name: &str| ServerName::new(name).expect("a legal name");
     let (victim, parts) = (
         part("victim", &[], &["x://1"], &["x://{id}"]),
-        vec![greedy.clone()],
+        vec![greedy_part.clone()],
     );
-    let before = [victim.clone(), greedy.clone()];
+    let before = [victim.clone(), greedy_part.clone()];
     let configured = vec![name("victim"), name("evil")];
     let claims = Claims::default()
         .updated(configured.clone(), &[], &before)
         .expect("changed");
-    let stopped = claims
+    let claims_after_stop = claims
         .updated(configured, &before, &parts)
         .expect("changed");
-    let removed = claims
+    let claims_after_removal = claims
         .updated(vec![name("evil")], &before, &parts)
         .expect("changed");
-    for claims in [stopped, removed] {
+    for claims in [claims_after_stop, claims_after_removal] {
         let catalog = merged_by(parts.clone(), &Arc::new(claims));
         for (uri, expected) in [
             ("x://1", "absent victim"),
@@ -277,10 +292,10 @@ fn a_uri_of_a_server_that_is_gone_is_nobody_elses() {
             assert_eq!(owner(&catalog, uri).as_deref(), Some(expected), "{uri}");
         }
         for kind in [ListKind::Resources, ListKind::Templates] {
-            let plain = catalog.items(kind).iter();
-            let plain = plain.filter(|item| !item.contains("\"mainstay+evil:"));
+            let own_uris = catalog.items(kind).iter();
+            let own_uris = own_uris.filter(|item| !item.contains("\"mainstay+evil:"));
             assert_eq!(
-                plain.count(),
+                own_uris.count(),
                 usize::from(kind == ListKind::Templates),
                 "{kind:?}"
             );
@@ -309,7 +324,7 @@ fn claims_after(configured: &[ServerName], before: &[Part], now: &[Part]) -> Arc
 }
 
 #[test]
-fn claims_are_kept_within_bounds() {
+fn claims_are_bounded() {
     let name = |number: usize| ServerName::new(&format!("s{number}")).expect("a legal name");
     let mut claims = Claims::new(vec![name(0)], Vec::new());
     for number in 1..MAX_FORMER + 3 {
@@ -320,35 +335,41 @@ fn claims_are_kept_within_bounds() {
     let is_known = |number| claims.named_by(&format!("s{number}__x")).is_some();
     assert!(!is_known(1) && is_known(2) && is_known(MAX_FORMER + 2));
 
-    let long = "x".repeat(3 << 19);
-    let parts =
-        ["a", "b"].map(|first| vec![part("s", &[&format!("{first}{long}"), first], &[], &[])]);
+    let long_suffix = "x".repeat(3 << 19);
+    let parts = ["a", "b"].map(|prefix| {
+        vec![part(
+            "s",
+            &[&format!("{prefix}{long_suffix}"), prefix],
+            &[],
+            &[],
+        )]
+    });
     let configured = vec![ServerName::new("s").expect("a legal name")];
     let claims = claims_after(&configured, &parts[0], &parts[1]);
     let claims = claims
         .updated(configured.clone(), &parts[1], &[])
         .expect("changed");
-    let gone = |claims: &Claims| -> Vec<usize> {
+    let dropped_counts = |claims: &Claims| -> Vec<usize> {
         claims
-            .gone(ListKind::Tools)
+            .dropped_keys(ListKind::Tools)
             .map(|(_, name)| name.len())
             .collect()
     };
     assert_eq!(
-        gone(&claims),
-        [1, long.len() + 1, 1],
+        dropped_counts(&claims),
+        [1, long_suffix.len() + 1, 1],
         "the oldest was dropped"
     );
     let claims = claims
         .updated(configured.clone(), &[], &parts[1])
         .expect("changed");
-    assert_eq!(gone(&claims), [1], "what is back is not gone");
+    assert_eq!(dropped_counts(&claims), [1], "what is back is not gone");
     assert_eq!(claims.updated(configured, &parts[1], &parts[1]), None);
 }
 
 #[test]
-fn a_page_keeps_its_cursor_and_counts_what_nobody_could_address() {
-    let found = page(
+fn a_page_keeps_its_cursor_and_counts_unaddressable_items() {
+    let list_page = page(
         ListKind::Tools,
         r#"{"tools":[{"name":"a"},{"title":"b"},7],"nextCursor":"c"}"#,
         9,
@@ -356,9 +377,9 @@ fn a_page_keeps_its_cursor_and_counts_what_nobody_could_address() {
     .expect("a list");
     assert_eq!(
         (
-            found.items.len(),
-            found.unusable,
-            found.next_cursor.as_deref()
+            list_page.items.len(),
+            list_page.unusable,
+            list_page.next_cursor.as_deref()
         ),
         (1, 2, Some(r#""c""#))
     );
@@ -366,7 +387,7 @@ fn a_page_keeps_its_cursor_and_counts_what_nobody_could_address() {
 }
 
 #[test]
-fn a_cursor_is_kept_as_it_came() {
+fn a_cursor_is_unchanged() {
     for (member, expected) in [
         (r#","nextCursor":3"#, Some("3")),
         (r#","nextCursor":"""#, Some(r#""""#)),
@@ -375,20 +396,24 @@ fn a_cursor_is_kept_as_it_came() {
         ("", None),
     ] {
         let text = format!(r#"{{"tools":[]{member}}}"#);
-        let found = page(ListKind::Tools, &text, 9).expect("a list");
-        assert_eq!(found.next_cursor.as_deref(), expected, "{member}");
+        let list_page = page(ListKind::Tools, &text, 9).expect("a list");
+        assert_eq!(list_page.next_cursor.as_deref(), expected, "{member}");
     }
 }
 
 #[test]
-fn a_page_is_read_as_far_as_is_wanted() {
+fn a_page_is_read_up_to_the_limit() {
     let text = r#"{"tools":[{"name":"a"},7,{"name":"b"},{"name":"c"}],"nextCursor":"d"}"#;
     for (max, keys, is_cut) in [(0, "", true), (2, "ab", true), (3, "abc", false)] {
-        let found = page(ListKind::Tools, text, max).expect("a list");
-        let found_keys: String = found.items.iter().map(|item| &*item.key).collect();
-        assert_eq!((found_keys.as_str(), found.is_cut), (keys, is_cut), "{max}");
-        assert_eq!(found.next_cursor.as_deref(), Some(r#""d""#));
+        let list_page = page(ListKind::Tools, text, max).expect("a list");
+        let found_keys: String = list_page.items.iter().map(|item| &*item.key).collect();
+        assert_eq!(
+            (found_keys.as_str(), list_page.is_cut),
+            (keys, is_cut),
+            "{max}"
+        );
+        assert_eq!(list_page.next_cursor.as_deref(), Some(r#""d""#));
     }
-    // The rest of the text is checked as well: half a list is no list.
+    // The rest of the text is parsed as well: an incomplete list is an error.
     assert!(page(ListKind::Tools, r#"{"tools":[{"name":"a"},{"name":"#, 1).is_err());
 }

@@ -27,12 +27,12 @@ pub struct Alert {
 impl Alert {
     /// True if this alert reports events of this kind for this server.
     pub fn is_about(&self, kind: AlertKind, server: &ServerName) -> bool {
-        let chosen = self.servers.is_empty()
+        let is_selected = self.servers.is_empty()
             || self
                 .servers
                 .iter()
                 .any(|glob| glob.matches(server.as_str()));
-        self.on.contains(&kind) && chosen
+        self.on.contains(&kind) && is_selected
     }
 }
 
@@ -83,16 +83,16 @@ pub enum Receiver {
     Command(AlertCommand),
 }
 
-/// Receives a POST with the alert as JSON.
+/// A URL that receives a POST with the alert as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     /// A checked `http://` or `https://` URL. Chat services put their key into its path.
     pub url: Secret,
-    /// Like those of [`super::HttpLaunch`].
+    /// Checked like the headers of [`super::HttpLaunch`].
     pub headers: Vec<(String, Secret)>,
 }
 
-/// Receives the alert on stdin. Run without a shell.
+/// A program that receives the alert on stdin. It runs without a shell.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AlertCommand {
     pub program: String,

@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 /// shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// `mcpServers.fs.args[1]`. Empty for the file as a whole.
+    /// The path of the setting, such as `mcpServers.fs.args[1]`. Empty for the file as a whole.
     pub path: String,
     pub message: String,
     /// The next step for the user, if the message does not name it.
     pub hint: Option<String>,
     /// 1-based line and column (in characters), if known.
     pub position: Option<(usize, usize)>,
-    /// True if a file that the entry refers to cannot be read now. It may come back later.
+    /// True if the entry refers to a file that cannot be read now. The file may come back later.
     pub awaits_file: bool,
 }
 
@@ -37,10 +37,10 @@ impl ConfigError {
             ("message", Some(self.message.as_str().into())),
             ("hint", self.hint.as_deref().map(Value::from)),
         ];
-        let present = members
+        let present_members = members
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        Value::Object(present.collect::<Map<_, _>>())
+        Value::Object(present_members.collect::<Map<_, _>>())
     }
 
     /// Removes the position, for a text that the reader cannot see in lines.

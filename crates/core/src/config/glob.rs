@@ -24,18 +24,18 @@ impl Glob {
         let Some((head, rest)) = self.0.split_once('*') else {
             return self.0 == name;
         };
-        let Some(mut left) = name.strip_prefix(head) else {
+        let Some(mut remaining) = name.strip_prefix(head) else {
             return false;
         };
         let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
         // The leftmost match of each part leaves the most text for the next parts.
         for part in middle.split('*') {
-            let Some((_, after)) = left.split_once(part) else {
+            let Some((_, suffix)) = remaining.split_once(part) else {
                 return false;
             };
-            left = after;
+            remaining = suffix;
         }
-        left.ends_with(tail)
+        remaining.ends_with(tail)
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs() {
+    fn patterns_match_whole_names() {
         let check = |pattern: &str, name: &str, expected: bool| {
             assert_eq!(
                 Glob::new(pattern).matches(name),

@@ -7,9 +7,9 @@ use regex::{Regex, RegexBuilder};
 use crate::words::words;
 
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// A year of one client, or a day at a few hundred calls per second.
+/// Enough for a year of one client, or for a day at a few hundred calls per second.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
-/// Largest size of a compiled pattern of `redact`, in bytes.
+/// Maximum size of a compiled pattern of `redact`, in bytes.
 const MAX_PATTERN: usize = 1 << 20;
 
 /// The settings for records of calls.
@@ -43,7 +43,8 @@ impl Default for Journal {
 /// The writes that a call waits for (`durability`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// None. Records are written in the background. Under a flood, records are dropped and counted.
+    /// No writes. Records are written in the background. Under overload, records are dropped and
+    /// counted.
     #[default]
     Relaxed,
     /// The record of a call is on disk before the call is sent, and its end is on disk before the
@@ -57,7 +58,7 @@ pub enum Payloads {
     /// All bytes.
     #[default]
     Full,
-    /// Only the content identifiers. Content can be compared with known content, but not read.
+    /// Only the content identifiers, which can be compared with those of known content.
     Digest,
     /// Only the sizes.
     Off,

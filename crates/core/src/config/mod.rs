@@ -38,7 +38,7 @@ pub use withheld::{ALL_TOOLS, NO_PATTERNS, Withheld};
 pub struct Config {
     pub servers: Vec<ServerConfig>,
     pub naming: Naming,
-    /// Longest exposed tool name, in characters (`maxNameLength`, default 48).
+    /// Maximum length of an exposed tool name, in characters (`maxNameLength`, default 48).
     pub max_name_length: usize,
     /// Time that lists and `/readyz` wait for a server's first attempt (`startup.waitMs`, default 5
     /// s).
@@ -48,24 +48,24 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// Items per page of Mainstay's own lists (`pageSize`). `None` puts all items on one page.
     pub page_size: Option<usize>,
-    /// Largest request body a client may send, in bytes (`http.maxBodyBytes`, default 64 MiB).
+    /// Maximum size of a request body, in bytes (`http.maxBodyBytes`, default 64 MiB).
     pub max_body_bytes: usize,
-    /// Largest size of all request bodies that are being read or answered (`http.maxBodiesBytes`,
-    /// default 256 MiB).
-    pub max_bodies_bytes: usize,
-    /// Largest size of all answers that clients have not read (`http.maxUnreadBytes`, default 256
+    /// Maximum size of all request bodies in progress, in bytes (`http.maxBodiesBytes`, default 256
     /// MiB).
+    pub max_bodies_bytes: usize,
+    /// Maximum size of all answers that clients have not read, in bytes (`http.maxUnreadBytes`,
+    /// default 256 MiB).
     pub max_unread_bytes: usize,
     /// Time limit for reading a request body (`http.bodyTimeoutMs`, default 5 minutes).
     pub body_timeout: Duration,
-    /// Largest number of sessions of all clients (`http.maxSessions`, default 20,000).
+    /// Maximum number of sessions of all clients (`http.maxSessions`, default 20,000).
     pub max_sessions: usize,
-    /// Largest number of sessions of one token or, without a token, of one address
+    /// Maximum number of sessions of one token or, without a token, of one address
     /// (`http.maxSessionsPerClient`, default 10,000).
     pub max_sessions_per_client: usize,
-    /// Largest number of connections of all clients (`http.maxConnections`, default 4096).
+    /// Maximum number of connections of all clients (`http.maxConnections`, default 4096).
     pub max_connections: usize,
-    /// Largest number of connections from one address (`http.maxConnectionsPerAddress`, default
+    /// Maximum number of connections from one address (`http.maxConnectionsPerAddress`, default
     /// 3072).
     pub max_connections_per_address: usize,
     /// Accepted values of the Host header, besides loopback names and the listen address
@@ -105,9 +105,10 @@ impl Config {
     pub fn keep_launches(&mut self, in_force: &Self) -> Vec<(ServerName, Vec<ConfigError>)> {
         let mut kept_launches = Vec::new();
         for server in &mut self.servers {
-            let mut running = in_force.servers.iter();
-            let running = running.find(|running| running.name == server.name);
-            let problems = running.map(|running| server.keep_launch(running));
+            let mut servers_in_force = in_force.servers.iter();
+            let running_server =
+                servers_in_force.find(|running_server| running_server.name == server.name);
+            let problems = running_server.map(|running_server| server.keep_launch(running_server));
             let problems = problems.filter(|problems| !problems.is_empty());
             kept_launches.extend(problems.map(|problems| (server.name.clone(), problems)));
         }
@@ -137,9 +138,9 @@ impl Config {
             match self
                 .servers
                 .iter_mut()
-                .find(|existing| existing.name == server.name)
+                .find(|existing_server| existing_server.name == server.name)
             {
-                Some(existing) => *existing = server,
+                Some(existing_server) => *existing_server = server,
                 None => self.servers.push(server),
             }
         }

@@ -1,4 +1,4 @@
-//! How requests to a remote server get credentials beside its headers.
+//! Credentials of requests to a remote server, in addition to its headers.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use super::Secret;
 /// The source of a remote server's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignIn {
-    /// A login with OAuth 2.1, if the server asks for one.
+    /// A login with OAuth 2.1, if the server requires one.
     OAuth(OAuth),
     /// A command that writes headers.
     Helper(HeadersHelper),
-    /// Nothing but the headers of the entry.
+    /// Only the headers of the entry.
     HeadersOnly,
 }
 
@@ -26,9 +26,9 @@ impl Default for SignIn {
 pub struct HeadersHelper {
     /// A command line for the shell. It may contain secrets, which `Debug` hides.
     pub command: String,
-    /// Longest run of the command (default 10 s).
+    /// Time limit of the command (default 10 s).
     pub time_limit: Duration,
-    /// Time for which the headers are used. `None`: until the server refuses them.
+    /// Time for which the headers are reused. `None` reuses them until the server refuses them.
     pub ttl: Option<Duration>,
 }
 
@@ -42,33 +42,33 @@ impl std::fmt::Debug for HeadersHelper {
     }
 }
 
-/// The settings of a login. Without any, Mainstay finds everything by discovery and registers itself.
+/// The settings of a login. Mainstay discovers the missing settings and registers itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OAuth {
-    /// The id of a client that was registered beforehand.
+    /// The id of a client that was registered in advance.
     pub client_id: Option<String>,
     /// The secret of that client.
     pub client_secret: Option<Secret>,
-    /// The URL of a Client ID Metadata Document, which is the client's id where the authorization server takes
-    /// such documents.
+    /// The URL of a Client ID Metadata Document. The URL is the client's id if the authorization
+    /// server accepts such documents.
     pub client_metadata_url: Option<String>,
-    /// The authorization server, where the server names several or none.
+    /// The authorization server, if the server names several or none.
     pub issuer: Option<String>,
-    /// Scopes to ask for instead of those that the server names.
+    /// Scopes to request instead of those that the server names.
     pub scopes: Vec<String>,
     pub grant: Grant,
-    /// A private key in PEM, with which the client authenticates itself (RFC 7523).
+    /// A private key in PEM, for the authentication of the client (RFC 7523).
     pub private_key: Option<Secret>,
-    /// The port of the redirect on the loopback address, where a registration fixes it.
+    /// The port of the redirect on the loopback address, if a registration fixes the port.
     pub callback_port: Option<u16>,
-    /// True if each principal has a login of its own. Otherwise one login serves all clients.
+    /// True if each principal has its own login. Otherwise one login serves all clients.
     pub per_principal: bool,
 }
 
-/// The grant by which the first token is obtained.
+/// The grant that obtains the first token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grant {
-    /// A person logs in, in a browser or with a code on another device.
+    /// A person logs in with a browser, or with a code on another device.
     #[default]
     Person,
     /// The client's own credentials, for machines without a person (RFC 6749, 4.4).

@@ -39,7 +39,7 @@ pub struct ToolFilter {
 /// A profile's edit of one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolEdit {
-    /// The full exposed name (`rename`). `naming` adds no prefix to it.
+    /// The full exposed name (`rename`), without the prefix of `naming`.
     pub name: Option<String>,
     pub description: Option<String>,
 }
@@ -94,11 +94,11 @@ impl ProfileConfig {
             return true;
         }
         let path = format!("{server}/{tool}");
-        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&path));
-        any(&self.tools.allow) && !any(&self.tools.deny)
+        let matches_any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&path));
+        matches_any(&self.tools.allow) && !matches_any(&self.tools.deny)
     }
 
-    /// The edit of a tool, for changes. It is created if it is missing.
+    /// The edit of a tool, for changes. A missing edit is created.
     pub fn edit_mut(&mut self, server: &ServerName, tool: &str) -> &mut ToolEdit {
         let tools = self.edits.entry(server.clone()).or_default();
         tools.entry(tool.into()).or_default()

@@ -11,7 +11,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, only for the code that sends it.
+    /// The secret text, only for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -24,27 +24,28 @@ pub struct ServerConfig {
     pub auto_start: bool,
     /// The deadline of a call (`timeout` in ms or `timeout_s`, default 30 s).
     pub call_timeout: Duration,
-    /// The longest time to which progress may extend a call (`maxTimeoutMs`, default 10 ×
-    /// `call_timeout`, at least 10 min).
+    /// Time limit to which progress may extend a call (`maxTimeoutMs`, default 10 × `call_timeout`,
+    /// at least 10 min).
     pub max_call_timeout: Duration,
-    /// The policy of its sessions: the preset with the entry's changes. It includes
-    /// `connectTimeoutMs`, `autoReconnect` and the other keys of `policies`.
+    /// The session policy: the preset with the entry's changes. It includes `connectTimeoutMs`,
+    /// `autoReconnect` and the other keys of `policies`.
     pub policy: Policy,
-    /// True if the file states the interval of probes. Then `--health-interval` does not apply.
+    /// True if the file states the interval of probes, so that `--health-interval` does not apply.
     pub health_interval_stated: bool,
-    /// True if a call is also retried where only the server's `idempotentHint` allows it
-    /// (`callRetry`, invariant 6).
+    /// True if the server's `idempotentHint` also allows a retry of a call (`callRetry`, invariant
+    /// 6).
     pub call_retry: bool,
     /// The reaction to `list_changed` of the server (`listChanged`).
     pub list_changed: ListChanged,
-    /// Largest message that the server may send, in bytes (`maxMessageBytes`, default 64 MiB).
+    /// Maximum size of a message that the server may send, in bytes (`maxMessageBytes`, default 64
+    /// MiB).
     pub max_message_bytes: usize,
-    /// A larger tool result is cut to its beginning, with a link to the whole
+    /// Size above which a tool result is cut to its beginning, with a link to the whole result
     /// (`result.maxInlineBytes`). `None` never cuts.
     pub max_inline_bytes: Option<usize>,
     /// The tools that are neither listed nor callable (`disabledTools`, `strictToolNames`).
     pub withheld: Withheld,
-    /// Largest number of isolated sessions (`maxSessions`, 8 stdio, 64 HTTP).
+    /// Maximum number of isolated sessions (`maxSessions`, 8 stdio, 64 HTTP).
     pub max_sessions: usize,
     /// The clients that share an upstream session (`isolation`). `None` leaves it to the endpoint:
     /// one session for all clients of profiles, and one for each client at `/servers/<name>/mcp`.
@@ -97,7 +98,8 @@ impl ServerConfig {
         }
     }
 
-    /// Time limit of an attempt in all. Only a process shows signs of work that extend it.
+    /// Time limit of an attempt with all extensions. Only a process shows signs of work that extend
+    /// an attempt.
     pub fn longest_start(&self) -> Duration {
         match self.launch {
             Launch::Stdio(_) => self.policy.longest_start(),
@@ -116,23 +118,23 @@ impl ServerConfig {
             Launch::Stdio(_) => "stdio",
             Launch::Http(http) if http.transport == HttpTransport::Sse => "sse",
             Launch::Http(_) => "http",
-            Launch::Broken(broken) => broken.transport,
+            Launch::Broken(broken_entry) => broken_entry.transport,
             Launch::Unapproved => "unknown",
         }
     }
 
-    /// True if a session opened with this entry cannot be used with the other.
+    /// True if a session opened with this entry cannot be used with `other`.
     pub fn is_reached_otherwise(&self, other: &Self) -> bool {
         self.launch != other.launch || self.protocol != other.protocol
     }
 
-    /// This entry with values that were read again from the files that it names.
+    /// This entry with values that were read again from its files.
     #[must_use]
-    pub fn refreshed(&self, read: Self) -> Self {
+    pub fn refreshed(&self, new_entry: Self) -> Self {
         Self {
-            launch: read.launch,
-            further_problems: read.further_problems,
-            health_check_url: read.health_check_url,
+            launch: new_entry.launch,
+            further_problems: new_entry.further_problems,
+            health_check_url: new_entry.health_check_url,
             ..self.clone()
         }
     }
@@ -155,10 +157,10 @@ impl ServerConfig {
         problems
     }
 
-    /// Removes the positions of its problems.
+    /// Removes the positions of the entry's problems.
     pub fn unplace(&mut self) {
-        if let Launch::Broken(broken) = &mut self.launch {
-            broken.problem.position = None;
+        if let Launch::Broken(broken_entry) = &mut self.launch {
+            broken_entry.problem.position = None;
         }
         for problem in &mut self.further_problems {
             problem.position = None;
@@ -167,11 +169,11 @@ impl ServerConfig {
 
     /// The problems of the entry. Only a [`Launch::Broken`] entry has any.
     pub fn problems(&self) -> impl Iterator<Item = &ConfigError> {
-        let first = match &self.launch {
-            Launch::Broken(broken) => Some(&broken.problem),
+        let first_problem = match &self.launch {
+            Launch::Broken(broken_entry) => Some(&broken_entry.problem),
             Launch::Stdio(_) | Launch::Http(_) | Launch::Unapproved => None,
         };
-        first.into_iter().chain(&self.further_problems)
+        first_problem.into_iter().chain(&self.further_problems)
     }
 }
 
@@ -180,7 +182,7 @@ impl ServerConfig {
 pub enum Launch {
     Stdio(StdioLaunch),
     Http(HttpLaunch),
-    /// The entry is wrong. `validate` and the server's status show the reason.
+    /// The entry is invalid. `validate` and the server's status show the reason.
     Broken(Broken),
     /// An MCP client added the server, and no person has approved it yet.
     Unapproved,
@@ -203,7 +205,7 @@ pub struct StdioLaunch {
     pub env: BTreeMap<String, Secret>,
     /// Variables that the child does not inherit (`null` in `env`).
     pub unset: BTreeSet<String>,
-    /// An absolute path. A relative one is already joined to the folder of the configuration file.
+    /// An absolute path. A relative path is already joined to the folder of the configuration file.
     pub cwd: Option<PathBuf>,
     pub inherit_env: InheritEnv,
     pub path_order: PathOrder,

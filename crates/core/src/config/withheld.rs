@@ -14,10 +14,10 @@ pub const ALL_TOOLS: &str = "*";
 /// The hint for a name with a `*`.
 pub const NO_PATTERNS: &str = "names are whole, without patterns";
 
-/// Largest number of names of one list that are reported.
+/// Maximum number of names of one list that are reported.
 const MAX_UNMATCHED: usize = 20;
 
-/// Largest number of tools that are searched for a similar name.
+/// Maximum number of tools that are searched for a similar name.
 const MAX_COMPARED: usize = 1000;
 
 /// The tools of a server that are hidden from clients, by their original names.
@@ -41,16 +41,16 @@ impl Withheld {
         self.disables(tool) || self.refuses_name(tool)
     }
 
-    /// True if the operator has disabled the tool, or allowed only others.
+    /// True if the operator disabled the tool, or allowed only other tools.
     pub fn disables(&self, tool: &str) -> bool {
         let is_allowed =
-            |allowed: &[String]| allowed.binary_search_by(|name| (**name).cmp(tool)).is_ok();
+            |names: &[String]| names.binary_search_by(|name| (**name).cmp(tool)).is_ok();
         self.disabled.iter().any(|name| name == tool)
             || !self.allowed.as_deref().is_none_or(is_allowed)
     }
 
-    /// Allows only these tools among those allowed so far. `*` stands for all. Gemini CLI accepts
-    /// arguments in parentheses after a name; they are ignored.
+    /// Allows only these tools among those allowed so far. `*` stands for all tools. Arguments in
+    /// parentheses after a name, as in Gemini CLI, are ignored.
     pub fn allow(&mut self, names: &[String]) {
         if names.iter().any(|name| name == ALL_TOOLS) {
             return;
@@ -59,16 +59,16 @@ impl Withheld {
             Some((base, _)) if name.ends_with(')') => base.to_owned(),
             _ => name.clone(),
         };
-        let mut allowed: Vec<String> = names.iter().map(base).collect();
-        if let Some(previous) = &self.allowed {
-            allowed.retain(|name| previous.binary_search(name).is_ok());
+        let mut allowed_names: Vec<String> = names.iter().map(base).collect();
+        if let Some(previous_names) = &self.allowed {
+            allowed_names.retain(|name| previous_names.binary_search(name).is_ok());
         }
-        allowed.sort_unstable();
-        allowed.dedup();
-        self.allowed = Some(allowed.into());
+        allowed_names.sort_unstable();
+        allowed_names.dedup();
+        self.allowed = Some(allowed_names.into());
     }
 
-    /// The names that match none of these tools of a server, with one line of text each.
+    /// Describes the names that match none of these tools of a server, one line for each name.
     pub fn unmatched<'t>(&self, tools: impl Iterator<Item = &'t str>) -> Vec<String> {
         let lists = [
             ("disabledTools", &self.disabled[..]),
@@ -81,25 +81,25 @@ impl Withheld {
         let tool_names: HashSet<&str> = tools.iter().copied().collect();
         let mut lines = Vec::new();
         for (list, names) in lists {
-            let unknown = names
+            let unknown_names = names
                 .iter()
                 .filter(|name| !tool_names.contains(name.as_str()));
-            for name in unknown.take(MAX_UNMATCHED) {
+            for name in unknown_names.take(MAX_UNMATCHED) {
                 let short_name = shortened(name, LONGEST_NAME);
                 let mut line = format!("{list}: {short_name:?} is no tool of this server");
-                // A name as clients see it begins with the server's name.
+                // An exposed name begins with the server's name.
                 let original = name
                     .rsplit_once("__")
                     .map_or(name.as_str(), |(_, rest)| rest);
-                let near = match tool_names.get(original) {
+                let similar_name = match tool_names.get(original) {
                     Some(tool) => Some(*tool),
                     None => nearest(original, &tools[..tools.len().min(MAX_COMPARED)]),
                 };
                 if name.contains('*') {
                     line = format!("{line} ({NO_PATTERNS})");
-                } else if let Some(near) = near {
-                    let near = shortened(near, LONGEST_NAME);
-                    line = format!("{line} (did you mean {near:?}?)");
+                } else if let Some(similar_name) = similar_name {
+                    let similar_name = shortened(similar_name, LONGEST_NAME);
+                    line = format!("{line} (did you mean {similar_name:?}?)");
                 }
                 lines.push(line);
             }
@@ -107,7 +107,7 @@ impl Withheld {
         lines
     }
 
-    /// True if only its name hides the tool. Such tools are reported.
+    /// True if only the tool's name hides the tool. Such tools are reported.
     pub fn refuses_name(&self, tool: &str) -> bool {
         self.strict_names && !names::is_strict(tool)
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_fit_no_tool_are_told() {
+    fn names_without_a_tool_are_reported() {
         let mut withheld = Withheld {
             disabled: ["x__echo", "nosuch", "add"].map(str::to_owned).into(),
             ..Withheld::default()
@@ -146,11 +146,11 @@ mod tests {
             }
             withheld.disabled = disabled.iter().map(ToString::to_string).collect();
             let tools = ["a", "b", "c"];
-            let found: Vec<_> = tools
+            let descriptions: Vec<_> = tools
                 .into_iter()
                 .filter(|tool| !withheld.has(tool))
                 .collect();
-            assert_eq!(found, visible, "{lists:?} {disabled:?}");
+            assert_eq!(descriptions, visible, "{lists:?} {disabled:?}");
         };
         check(&[], &[], &["a", "b", "c"]);
         check(&[], &["b"], &["a", "c"]);

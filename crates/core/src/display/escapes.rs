@@ -5,7 +5,7 @@ use std::borrow::Cow;
 const ESCAPE: u8 = 0x1B;
 const BELL: u8 = 0x07;
 
-/// The longest sequence that is recognised, in bytes. A longer one counts as text.
+/// Maximum length of a recognised sequence, in bytes. A longer sequence counts as text.
 const MAX_LENGTH: usize = 4096;
 
 /// The length of the escape sequence at the beginning of a text.
@@ -24,7 +24,7 @@ pub fn length(text: &[u8]) -> Length {
         return Length::None;
     };
     let text = &text[..text.len().min(MAX_LENGTH)];
-    let unfinished = if text.len() == MAX_LENGTH {
+    let length_at_end = if text.len() == MAX_LENGTH {
         Length::None
     } else {
         Length::Unfinished
@@ -38,7 +38,7 @@ pub fn length(text: &[u8]) -> Length {
             match end.map(|end| (end, body[end])) {
                 Some((end, 0x40..=0x7E)) => Length::Whole(2 + end + 1),
                 Some(_) => Length::None,
-                None => unfinished,
+                None => length_at_end,
             }
         }
         // OSC, DCS, SOS, PM and APC: text up to BEL or `ESC \`.
@@ -52,20 +52,20 @@ pub fn length(text: &[u8]) -> Length {
                 Some(end) if body[end] == ESCAPE => match body.get(end + 1) {
                     Some(b'\\') => Length::Whole(2 + end + 2),
                     Some(_) => Length::None,
-                    None => unfinished,
+                    None => length_at_end,
                 },
                 Some(_) => Length::None,
-                None => unfinished,
+                None => length_at_end,
             }
         }
-        // Others: intermediate bytes and one final byte, such as `ESC ( B`.
+        // Other sequences: intermediate bytes and one final byte, such as `ESC ( B`.
         Some(_) => {
             let body = &text[1..];
             let end = body.iter().position(|byte| !matches!(byte, 0x20..=0x2F));
             match end.map(|end| (end, body[end])) {
                 Some((end, 0x30..=0x7E)) => Length::Whole(1 + end + 1),
                 Some(_) => Length::None,
-                None => unfinished,
+                None => length_at_end,
             }
         }
     }
@@ -73,22 +73,22 @@ pub fn length(text: &[u8]) -> Length {
 
 /// Removes escape sequences.
 pub fn without(text: &str) -> Cow<'_, str> {
-    let Some(first) = memchr::memchr(ESCAPE, text.as_bytes()) else {
+    let Some(first_escape) = memchr::memchr(ESCAPE, text.as_bytes()) else {
         return text.into();
     };
     let mut out = String::with_capacity(text.len());
-    out.push_str(&text[..first]);
-    let mut rest = &text[first..];
+    out.push_str(&text[..first_escape]);
+    let mut rest = &text[first_escape..];
     while !rest.is_empty() {
-        let skipped = match length(rest.as_bytes()) {
+        let skipped_bytes = match length(rest.as_bytes()) {
             Length::Whole(length) => length,
             // For a sequence that was cut off, or no sequence, remove only the escape character.
             Length::Unfinished | Length::None => 1,
         };
-        rest = &rest[skipped..];
-        let next = memchr::memchr(ESCAPE, rest.as_bytes()).unwrap_or(rest.len());
-        out.push_str(&rest[..next]);
-        rest = &rest[next..];
+        rest = &rest[skipped_bytes..];
+        let next_escape = memchr::memchr(ESCAPE, rest.as_bytes()).unwrap_or(rest.len());
+        out.push_str(&rest[..next_escape]);
+        rest = &rest[next_escape..];
     }
     out.into()
 }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escape_sequences_are_left_out() {
+    fn escape_sequences_are_removed() {
         for (text, expected) in [
             ("plain", "plain"),
             ("\u{1b}[31mError:\u{1b}[0m no licence", "Error: no licence"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_that_may_go_on_is_no_whole_one() {
+    fn an_unfinished_sequence_is_not_complete() {
         for text in [
             "\u{1b}",
             "\u{1b}[",

@@ -8,7 +8,7 @@ use super::{Effect, effect};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookalike {
     pub character: char,
-    /// The ASCII character that it looks like.
+    /// The ASCII character that this character resembles.
     pub like: Option<char>,
 }
 
@@ -26,16 +26,19 @@ impl fmt::Display for Lookalike {
 /// Characters that a shell interprets within double quotes.
 const LIVE_IN_QUOTES: [char; 5] = ['"', '\\', '$', '`', '!'];
 
-/// Shows a word so that it can be pasted into a shell (POSIX or PowerShell): plain words unchanged,
-/// others quoted. The shell interprets nothing in it. Marks, invisible and similar characters are
-/// escaped, so that two different words never look the same. The shell does not read such an
-/// escaped word back as the original.
+/// Quotes a word for a shell (POSIX or PowerShell). Plain words stay unchanged. Marks, invisible
+/// and similar characters are escaped, so that two different words never look the same. A shell
+/// does not read such an escape back as the original.
 pub fn word(text: &str) -> String {
-    let doubtful = lookalikes(text);
+    let doubtful_characters = lookalikes(text);
     let is_shown = |c: char| {
         // PowerShell accepts typographic quotes as quotes.
         let is_quote = matches!(c, '\u{2018}'..='\u{201f}');
-        is_clear(c) && !is_quote && doubtful.iter().all(|lookalike| lookalike.character != c)
+        is_clear(c)
+            && !is_quote
+            && doubtful_characters
+                .iter()
+                .all(|lookalike| lookalike.character != c)
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_./:,=+@%".contains(c);
     let is_live = text.contains(LIVE_IN_QUOTES);
@@ -73,27 +76,30 @@ fn is_clear(c: char) -> bool {
 /// letters of another script in a word with ASCII letters. A word in another script is not doubtful
 /// because some of its letters look like ASCII.
 pub fn lookalikes(text: &str) -> Vec<Lookalike> {
-    let mut found: Vec<Lookalike> = Vec::new();
+    let mut doubtful_characters: Vec<Lookalike> = Vec::new();
     if text.is_ascii() {
-        return found;
+        return doubtful_characters;
     }
     for part in text.split(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric()) {
         let has_latin = part.contains(|c: char| c.is_ascii_alphabetic());
         let mut letters = part.chars().filter(|c| c.is_alphabetic());
-        let disguised = has_latin || letters.all(|c| looks_like(c).is_some());
+        let is_disguised = has_latin || letters.all(|c| looks_like(c).is_some());
         for character in part.chars().filter(|c| !c.is_ascii()) {
-            let like = looks_like(character);
-            let similar = like.is_some() && (disguised || !character.is_alphabetic());
+            let ascii = looks_like(character);
+            let is_similar = ascii.is_some() && (is_disguised || !character.is_alphabetic());
             let mixes = has_latin && character.is_alphabetic() && !is_latin(character);
-            let is_found = found
+            let is_found = doubtful_characters
                 .iter()
                 .any(|lookalike| lookalike.character == character);
-            if (similar || mixes) && !is_found {
-                found.push(Lookalike { character, like });
+            if (is_similar || mixes) && !is_found {
+                doubtful_characters.push(Lookalike {
+                    character,
+                    like: ascii,
+                });
             }
         }
     }
-    found
+    doubtful_characters
 }
 
 /// Blocks of Latin letters with accents.
@@ -101,7 +107,7 @@ fn is_latin(c: char) -> bool {
     matches!(c, '\u{aa}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}')
 }
 
-/// The ASCII character that a character looks like (the common ones of Unicode's `confusables.txt`,
+/// The ASCII character that a character resembles (the common ones of Unicode's `confusables.txt`,
 /// <https://www.unicode.org/reports/tr39/>).
 fn looks_like(c: char) -> Option<char> {
     let code = u32::from(c);
@@ -112,19 +118,22 @@ fn looks_like(c: char) -> Option<char> {
         '\u{1d7ce}'..='\u{1d7ff}' => char::from_digit((code - 0x1d7ce) % 10, 10),
         '\u{24b6}'..='\u{24e9}' => Some(letter(code - 0x24b6)),
         _ => {
-            let same = |(_, looks): &&(char, &str)| looks.contains(c);
-            SIMILAR.iter().find(same).map(|(ascii, _)| *ascii)
+            let contains_character = |(_, looks): &&(char, &str)| looks.contains(c);
+            SIMILAR
+                .iter()
+                .find(contains_character)
+                .map(|(ascii, _)| *ascii)
         }
     }
 }
 
 fn letter(index: u32) -> char {
-    let (first, index) = if index < 26 {
+    let (first_letter, index) = if index < 26 {
         ('A', index)
     } else {
         ('a', index - 26)
     };
-    char::from_u32(u32::from(first) + index).unwrap_or(first)
+    char::from_u32(u32::from(first_letter) + index).unwrap_or(first_letter)
 }
 
 /// Characters that look like each ASCII character: Cyrillic, Greek, Armenian, Cherokee, rare Latin

@@ -15,7 +15,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 pub use lookalike::word;
 
-/// Largest number of marks on one letter that are shown unchanged. Living scripts need at most four
+/// Maximum number of marks on one letter that are shown unchanged. Living scripts need at most four
 /// (Hebrew with cantillation). Hundreds on one letter would cover the lines above and below.
 pub const MAX_MARKS: usize = 4;
 
@@ -58,13 +58,13 @@ enum Form {
 /// The effect of a character on a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// It has its own place.
+    /// The character has its own place.
     Shown,
-    /// It is drawn onto the character before it.
+    /// The character is drawn onto the previous character.
     Mark,
-    /// It selects the text or picture form of the symbol before it.
+    /// The character selects the text or picture form of the previous symbol.
     Form,
-    /// It is interpreted, or invisible.
+    /// The character is invisible, or an instruction to the terminal.
     Hidden,
 }
 
@@ -72,7 +72,7 @@ fn effect(c: char) -> Effect {
     match c {
         ' '..='~' => Effect::Shown,
         '\0'..='\u{9f}' => Effect::Hidden,
-        // Blanks of French and of Chinese text.
+        // Spaces of French and of Chinese text.
         '\u{a0}' | '\u{202f}' | '\u{3000}' => Effect::Shown,
         '\u{fe0e}' | '\u{fe0f}' => Effect::Form,
         // Letters and marks that are not drawn: joiners, fillers of Hangul, inherent vowels of
@@ -114,19 +114,19 @@ fn is_mark(c: char) -> bool {
 }
 
 fn show(text: &str, form: Form) -> Cow<'_, str> {
-    let plain = |byte: u8| matches!(byte, b' '..=b'~') || byte == b'\n' && form != Form::Line;
-    let Some(first) = text.bytes().position(|byte| !plain(byte)) else {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') || byte == b'\n' && form != Form::Line;
+    let Some(start) = text.bytes().position(|byte| !is_plain(byte)) else {
         return text.into();
     };
     // A mark needs the character before it.
-    let first = text[..first]
+    let start = text[..start]
         .char_indices()
         .next_back()
-        .map_or(0, |(at, _)| at);
+        .map_or(0, |(index, _)| index);
     let mut out = String::with_capacity(text.len() + 16);
-    out.push_str(&text[..first]);
+    out.push_str(&text[..start]);
     let mut preceding = PrecedingText::default();
-    let mut rest = text[first..].chars().peekable();
+    let mut rest = text[start..].chars().peekable();
     while let Some(c) = rest.next() {
         match (c, form) {
             ('\r', Form::Lines | Form::Line) if rest.peek() == Some(&'\n') => {}
@@ -153,17 +153,17 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     out.into()
 }
 
-/// `\u{1b}`, or `\r` for the well-known carriage return.
+/// Escapes a character as `\u{1b}`, or as `\r` for the well-known carriage return.
 fn escaped(c: char) -> impl Iterator<Item = char> {
-    let short = (c == '\r').then_some("\\r".chars());
-    let long = short.is_none().then(|| c.escape_unicode());
-    short
+    let short_escape = (c == '\r').then_some("\\r".chars());
+    let unicode_escape = short_escape.is_none().then(|| c.escape_unicode());
+    short_escape
         .into_iter()
         .flatten()
-        .chain(long.into_iter().flatten())
+        .chain(unicode_escape.into_iter().flatten())
 }
 
-/// The characters before the present one.
+/// The characters before the current one.
 #[derive(Default)]
 struct PrecedingText {
     /// The last character with its own place.
@@ -173,9 +173,9 @@ struct PrecedingText {
 }
 
 impl PrecedingText {
-    /// Adds a character. Returns true if it may be shown unchanged after the previous ones. A mark
-    /// needs a base character of the text, so that it is not drawn onto Mainstay's, such as a
-    /// quotation mark before the text.
+    /// Adds a character. Returns true if the character may be shown unchanged after the previous
+    /// ones. A mark needs a base character of the same text. Otherwise a terminal would draw the
+    /// mark onto Mainstay's text, such as an opening quotation mark.
     fn accepts(&mut self, c: char) -> bool {
         let is_accepted = match effect(c) {
             Effect::Shown => {
@@ -188,13 +188,13 @@ impl PrecedingText {
             Effect::Hidden => false,
             Effect::Mark => {
                 self.marks += 1;
-                let bears = |base: char| base.is_alphanumeric() || !base.is_ascii();
-                self.marks <= MAX_MARKS && self.base.is_some_and(bears)
+                let is_base = |base: char| base.is_alphanumeric() || !base.is_ascii();
+                self.marks <= MAX_MARKS && self.base.is_some_and(is_base)
             }
             Effect::Form => {
                 let is_symbol = |base: char| !base.is_ascii() && !base.is_alphanumeric();
-                let first = self.marks == 0 && !std::mem::replace(&mut self.has_form, true);
-                first && self.base.is_some_and(is_symbol)
+                let is_first = self.marks == 0 && !std::mem::replace(&mut self.has_form, true);
+                is_first && self.base.is_some_and(is_symbol)
             }
         };
         if !is_accepted {
@@ -205,13 +205,13 @@ impl PrecedingText {
     }
 }
 
-/// Largest part of a key or name from the file that is shown, in characters. A name is part of the
-/// path of everything below it, so a long one would be copied once for each member.
+/// Maximum length of a key or name in a message, in characters. The paths of all members contain
+/// the name, so a long name would be copied once for each member.
 pub const LONGEST_NAME: usize = 64;
 
-/// The beginning of a text, if it has more than `most` characters.
-pub fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// Shortens a text to its first `max_characters` characters.
+pub fn shortened(text: &str, max_characters: usize) -> String {
+    match text.char_indices().nth(max_characters) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

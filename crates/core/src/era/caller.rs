@@ -9,15 +9,14 @@ use super::{
 };
 use crate::message::{self, JsonObjectEditor, Method, Span, meta::CLIENT_CAPABILITIES};
 
-/// The client of a call, as its session describes it, or as the request does if there is no
-/// session.
+/// The client of a call, as described by its session, or by the request if there is no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub revision: Revision,
     pub capabilities: Arc<ClientCapabilities>,
     /// `clientInfo`, as JSON text.
     pub client_info: Option<Arc<str>>,
-    /// The least severe log messages that the client asks for.
+    /// Minimum severity of the log messages that the client requests.
     pub log_level: Option<LogLevel>,
 }
 
@@ -43,8 +42,8 @@ impl Caller {
     /// The client that sent `initialize` with these params (JSON text), at the revision that
     /// Mainstay answers.
     pub fn from_initialize(params: &str) -> Self {
-        let requested = message::text_member(params, "protocolVersion").unwrap_or_default();
-        Self::initialized(params, Revision::negotiate(&requested))
+        let requested_version = message::text_member(params, "protocolVersion").unwrap_or_default();
+        Self::initialized(params, Revision::negotiate(&requested_version))
     }
 
     /// The client that sent `initialize` with these params (JSON text) and got this revision.
@@ -82,7 +81,7 @@ impl Caller {
         self.revision.era()
     }
 
-    /// This caller with the tasks extension, as servers see it. Mainstay polls the tasks for it.
+    /// This caller with the tasks extension, as servers see the caller. Mainstay polls the tasks.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
         Self {
@@ -105,25 +104,30 @@ impl Caller {
         let mut params = JsonObjectEditor::default();
         params.set_text("protocolVersion", revision.as_str());
         params.set("capabilities", &self.capabilities.for_era(Era::Legacy));
-        let unnamed = r#"{"name":"unknown","version":""}"#;
-        params.set("clientInfo", self.client_info.as_deref().unwrap_or(unnamed));
+        let unknown_client = r#"{"name":"unknown","version":""}"#;
+        params.set(
+            "clientInfo",
+            self.client_info.as_deref().unwrap_or(unknown_client),
+        );
         params.to_string()
     }
 }
 
-/// Largest `clientInfo` that is stored unchanged, in bytes. No real client sends more.
+/// Maximum size of a `clientInfo` that is stored unchanged, in bytes. No real client sends more.
 const PLAIN_INFO: usize = 256;
 
-/// Limits for a larger `clientInfo`, in bytes. Records and logs show its name to people.
+/// Maximum size of the name in a larger `clientInfo`, in bytes. Records and logs show the name to
+/// people.
 const MAX_NAME: usize = 128;
 const MAX_VERSION: usize = 64;
 /// Limit with members that are never shown, such as a description or icons.
 const MAX_INFO: usize = 4 * 1024;
 
-/// Largest capabilities of a client, in bytes. They are stored as long as its session.
+/// Maximum size of a client's capabilities, in bytes. They are stored as long as the session lives.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
-/// Largest `initialize`, in bytes. It is stored for the isolated sessions of the client.
+/// Maximum size of an `initialize`, in bytes. The message is stored for the isolated sessions of
+/// the client.
 const MAX_INITIALIZE: usize = 64 * 1024;
 
 /// The part of an `initialize` that is too large.
@@ -141,17 +145,17 @@ pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, ExcessiveInitial
     if locate("capabilities").is_some_and(|span| span.get(params).len() > MAX_CAPABILITIES) {
         return Err(ExcessiveInitialize::Capabilities);
     }
-    let bounded = match locate("clientInfo") {
+    let bounded_params = match locate("clientInfo") {
         Some(span) if span.get(params).len() > PLAIN_INFO => {
             let info = client_info(span.get(params));
             Cow::Owned(message::splice(params, &mut [(span, &*info)]))
         }
         _ => Cow::Borrowed(params),
     };
-    if bounded.len() > MAX_INITIALIZE {
+    if bounded_params.len() > MAX_INITIALIZE {
         return Err(ExcessiveInitialize::Params);
     }
-    Ok(bounded)
+    Ok(bounded_params)
 }
 
 /// The shortened `clientInfo` (JSON text).
@@ -162,18 +166,21 @@ fn client_info(text: &str) -> Arc<str> {
     let Some(mut info) = JsonObjectEditor::read(text) else {
         return "{}".into();
     };
-    let words = [
+    let limits = [
         ("name", MAX_NAME),
         ("title", MAX_NAME),
         ("version", MAX_VERSION),
     ];
-    let mut short = JsonObjectEditor::default();
-    for (member, most) in words {
+    let mut short_info = JsonObjectEditor::default();
+    for (member, max_bytes) in limits {
         if let Some(value) = message::shown_member(text, member) {
-            let value = &value[..value.floor_char_boundary(most)];
+            let value = &value[..value.floor_char_boundary(max_bytes)];
             info.set_text(member, value);
-            short.set_text(member, value);
-        } else if info.get(member).is_some_and(|other| other.len() > most) {
+            short_info.set_text(member, value);
+        } else if info
+            .get(member)
+            .is_some_and(|long_value| long_value.len() > max_bytes)
+        {
             info.remove(member);
         }
     }
@@ -181,7 +188,7 @@ fn client_info(text: &str) -> Arc<str> {
     if info.len() <= MAX_INFO {
         info.into()
     } else {
-        short.to_string().into()
+        short_info.to_string().into()
     }
 }
 
@@ -190,9 +197,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_a_client_says_of_itself_a_little_is_kept() {
-        let long = "é".repeat(100_000);
-        let cut = "é".repeat(MAX_NAME / 2);
+    fn client_info_is_shortened() {
+        let long_text = "é".repeat(100_000);
+        let cut_text = "é".repeat(MAX_NAME / 2);
         let version = "é".repeat(MAX_VERSION / 2);
         let icon = "x".repeat(1000);
         for (info, expected) in [
@@ -201,44 +208,46 @@ mod tests {
                 r#"{"name":"c","version":"1"}"#.to_owned(),
             ),
             (
-                format!(r#"{{"name":"{long}","title":"{long}","version":"{long}"}}"#),
-                format!(r#"{{"name":"{cut}","title":"{cut}","version":"{version}"}}"#),
+                format!(
+                    r#"{{"name":"{long_text}","title":"{long_text}","version":"{long_text}"}}"#
+                ),
+                format!(r#"{{"name":"{cut_text}","title":"{cut_text}","version":"{version}"}}"#),
             ),
             (
                 format!(r#"{{"icon":"{icon}","name":"c","name":"d"}}"#),
                 format!(r#"{{"icon":"{icon}","name":"d"}}"#),
             ),
             (
-                format!(r#"{{"description":"{long}","name":"c","version":1}}"#),
+                format!(r#"{{"description":"{long_text}","name":"c","version":1}}"#),
                 r#"{"name":"c"}"#.to_owned(),
             ),
             (
-                format!(r#"{{"name":["{long}"],"version":"1"}}"#),
+                format!(r#"{{"name":["{long_text}"],"version":"1"}}"#),
                 r#"{"version":"1"}"#.to_owned(),
             ),
-            (format!(r#""{long}""#), "{}".to_owned()),
+            (format!(r#""{long_text}""#), "{}".to_owned()),
         ] {
             let bounded_info = client_info(&info);
             assert_eq!(&*bounded_info, expected, "{}", &info[..40.min(info.len())]);
             let params = format!(r#"{{"protocolVersion":"x","clientInfo":{info}}}"#);
-            let bounded = bounded_initialize(&params).expect("not too much");
+            let bounded_params = bounded_initialize(&params).expect("not too much");
             assert_eq!(
-                bounded,
+                bounded_params,
                 format!(r#"{{"protocolVersion":"x","clientInfo":{expected}}}"#)
             );
         }
     }
 
     #[test]
-    fn an_initialize_that_says_too_much_is_refused() {
-        let long = "x".repeat(MAX_INITIALIZE);
+    fn an_oversized_initialize_is_refused() {
+        let long_text = "x".repeat(MAX_INITIALIZE);
         for (params, expected) in [
             (
-                format!(r#"{{"capabilities":{{"experimental":"{long}"}}}}"#),
+                format!(r#"{{"capabilities":{{"experimental":"{long_text}"}}}}"#),
                 ExcessiveInitialize::Capabilities,
             ),
             (
-                format!(r#"{{"_meta":"{long}"}}"#),
+                format!(r#"{{"_meta":"{long_text}"}}"#),
                 ExcessiveInitialize::Params,
             ),
         ] {

@@ -24,35 +24,37 @@ pub struct Capabilities {
     pub tools_changed: bool,
     pub prompts_changed: bool,
     pub resources_changed: bool,
-    /// The extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
+    /// The tasks extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
     pub tasks: bool,
 }
 
 impl Capabilities {
-    fn read(declared: &Value, revision: Revision) -> Self {
-        let has = |name: &str| declared[name].is_object();
-        let has_flag = |name: &str, flag: &str| declared[name][flag] == Value::Bool(true);
+    fn read(capabilities: &Value, revision: Revision) -> Self {
+        let has_capability = |name: &str| capabilities[name].is_object();
+        let has_flag = |name: &str, flag: &str| capabilities[name][flag] == Value::Bool(true);
         Self {
-            tools: has("tools"),
-            prompts: has("prompts"),
-            resources: has("resources"),
+            tools: has_capability("tools"),
+            prompts: has_capability("prompts"),
+            resources: has_capability("resources"),
             subscribe: has_flag("resources", "subscribe"),
-            logging: has("logging"),
-            completions: has("completions")
-                || !revision.has_completions_capability() && (has("prompts") || has("resources")),
+            logging: has_capability("logging"),
+            completions: has_capability("completions")
+                || !revision.has_completions_capability()
+                    && (has_capability("prompts") || has_capability("resources")),
             tools_changed: has_flag("tools", "listChanged"),
             prompts_changed: has_flag("prompts", "listChanged"),
             resources_changed: has_flag("resources", "listChanged"),
-            tasks: revision.era() == Era::Modern && declared["extensions"][TASKS].is_object(),
+            tasks: revision.era() == Era::Modern && capabilities["extensions"][TASKS].is_object(),
         }
     }
 }
 
-/// Largest `instructions` of a server, in bytes. The answer to every client's `initialize` joins
-/// those of all servers of a profile, and models read them. A longer text would not help.
+/// Maximum size of a server's `instructions`, in bytes. The answer to a client's `initialize` joins
+/// the instructions of all servers of a profile, and models read them. A longer text would not
+/// help.
 pub const MAX_INSTRUCTIONS: usize = 64 * 1024;
 
-/// Largest name and largest version of a server, in bytes.
+/// Maximum size of a server's name or version, in bytes.
 const MAX_WORD: usize = 256;
 
 /// Cuts a server's instructions at [`MAX_INSTRUCTIONS`].
@@ -63,9 +65,9 @@ pub fn bounded_instructions(text: String) -> String {
 /// The relevant parts of a server's answer to `initialize` or `server/discover`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// The revision to use from now on. After `initialize` it is the server's choice. After
-    /// `server/discover` it is the latest of `supported`; if that is a legacy one, `initialize`
-    /// follows.
+    /// The revision to use from now on. After `initialize`, this is the server's choice. After
+    /// `server/discover`, this is the latest of `supported`. If the latest revision is a legacy
+    /// one, `initialize` follows.
     pub revision: Revision,
     /// The revisions that the server is known to support, in its order.
     pub supported: Vec<Revision>,
@@ -131,14 +133,15 @@ impl Greeting {
         supported: Vec<Revision>,
     ) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let word = |value: &Value| text(value).map(|text| message::shortened(text, MAX_WORD));
+        let bounded_text =
+            |value: &Value| text(value).map(|text| message::shortened(text, MAX_WORD));
         Self {
             revision,
             supported,
             capabilities: Capabilities::read(&result["capabilities"], revision),
             instructions: text(&result["instructions"]).map(bounded_instructions),
-            server_info: word(&info["name"])
-                .map(|name| (name, word(&info["version"]).unwrap_or_default())),
+            server_info: bounded_text(&info["name"])
+                .map(|name| (name, bounded_text(&info["version"]).unwrap_or_default())),
         }
     }
 }
@@ -154,7 +157,7 @@ pub struct ClientCapabilities {
     pub elicitation: bool,
     pub elicitation_url: bool,
     pub roots: bool,
-    /// The extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
+    /// The tasks extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
     pub tasks: bool,
 }
 
@@ -162,19 +165,19 @@ impl ClientCapabilities {
     /// Reads `capabilities` of an `initialize` or of a modern `_meta` (JSON text). A text that is
     /// no object declares nothing.
     pub fn read(raw: &str) -> Self {
-        let Ok(declared @ Value::Object(_)) = foreign::read::<Value>(raw) else {
+        let Ok(capabilities @ Value::Object(_)) = foreign::read::<Value>(raw) else {
             return Self::none();
         };
-        let elicitation = &declared["elicitation"];
+        let elicitation = &capabilities["elicitation"];
         let url = elicitation["url"].is_object();
         Self {
             raw: message::one_line(raw).into(),
-            sampling: declared["sampling"].is_object(),
-            sampling_tools: declared["sampling"]["tools"].is_object(),
+            sampling: capabilities["sampling"].is_object(),
+            sampling_tools: capabilities["sampling"]["tools"].is_object(),
             elicitation: elicitation.is_object() && (elicitation["form"].is_object() || !url),
             elicitation_url: url,
-            roots: declared["roots"].is_object(),
-            tasks: declared["extensions"][TASKS].is_object(),
+            roots: capabilities["roots"].is_object(),
+            tasks: capabilities["extensions"][TASKS].is_object(),
         }
     }
 
@@ -211,9 +214,9 @@ impl ClientCapabilities {
         if self.roots {
             return self.clone();
         }
-        let mut declared = JsonObjectEditor::read(&self.raw).unwrap_or_default();
-        declared.set("roots", "{}");
-        Self::read(&declared.to_string())
+        let mut editor = JsonObjectEditor::read(&self.raw).unwrap_or_default();
+        editor.set("roots", "{}");
+        Self::read(&editor.to_string())
     }
 
     /// True if the client accepts any question.
@@ -221,7 +224,7 @@ impl ClientCapabilities {
         self.sampling || self.elicitation || self.elicitation_url || self.roots
     }
 
-    /// The accepted questions as bits. They are stored where the JSON text is not.
+    /// The accepted questions as bits, for places that do not store the JSON text.
     pub fn bits(&self) -> u8 {
         let answers = [
             self.sampling,
@@ -238,22 +241,22 @@ impl ClientCapabilities {
 
     /// The capabilities that these bits stand for.
     pub fn from_bits(bits: u8) -> Self {
-        let has = |bit: u8| bits & 1 << bit != 0;
-        let mut declared = Map::new();
-        if has(0) {
-            let tools = has(1).then(|| ("tools".to_owned(), json!({})));
-            declared.insert("sampling".to_owned(), tools.into_iter().collect());
+        let has_bit = |bit: u8| bits & 1 << bit != 0;
+        let mut capabilities = Map::new();
+        if has_bit(0) {
+            let tools = has_bit(1).then(|| ("tools".to_owned(), json!({})));
+            capabilities.insert("sampling".to_owned(), tools.into_iter().collect());
         }
-        let form = has(2).then(|| ("form".to_owned(), json!({})));
-        let url = has(3).then(|| ("url".to_owned(), json!({})));
+        let form = has_bit(2).then(|| ("form".to_owned(), json!({})));
+        let url = has_bit(3).then(|| ("url".to_owned(), json!({})));
         if form.is_some() || url.is_some() {
             let modes = form.into_iter().chain(url).collect();
-            declared.insert("elicitation".to_owned(), modes);
+            capabilities.insert("elicitation".to_owned(), modes);
         }
-        if has(4) {
-            declared.insert("roots".to_owned(), json!({}));
+        if has_bit(4) {
+            capabilities.insert("roots".to_owned(), json!({}));
         }
-        Self::read(&Value::Object(declared).to_string())
+        Self::read(&Value::Object(capabilities).to_string())
     }
 
     /// The JSON text as the client sent it.
@@ -279,30 +282,30 @@ impl ClientCapabilities {
         if !self.roots && !self.raw.contains("tasks") {
             return Cow::Borrowed(&self.raw);
         }
-        let Some(mut declared) = JsonObjectEditor::read(&self.raw) else {
+        let Some(mut editor) = JsonObjectEditor::read(&self.raw) else {
             return Cow::Borrowed(&self.raw);
         };
-        let mut changed = false;
-        if self.roots && declared.get("roots") != Some("{}") {
+        let mut has_changed = false;
+        if self.roots && editor.get("roots") != Some("{}") {
             // Remove `listChanged`, because its notification is not translated between eras.
-            declared.set("roots", "{}");
-            changed = true;
+            editor.set("roots", "{}");
+            has_changed = true;
         }
         match era {
-            Era::Modern => changed |= declared.remove("tasks"),
+            Era::Modern => has_changed |= editor.remove("tasks"),
             Era::Legacy if self.tasks => {
-                let extensions = declared.get("extensions").and_then(JsonObjectEditor::read);
+                let extensions = editor.get("extensions").and_then(JsonObjectEditor::read);
                 if let Some(mut extensions) = extensions {
                     extensions.remove(TASKS);
                     let extensions = extensions.to_string();
-                    declared.set("extensions", &extensions);
-                    changed = true;
+                    editor.set("extensions", &extensions);
+                    has_changed = true;
                 }
             }
             Era::Legacy => {}
         }
-        if changed {
-            Cow::Owned(declared.to_string())
+        if has_changed {
+            Cow::Owned(editor.to_string())
         } else {
             Cow::Borrowed(&self.raw)
         }
@@ -363,25 +366,25 @@ impl Need {
 
 /// Adds the tasks extension to a client's capabilities (JSON text).
 fn with_tasks(capabilities: &str) -> String {
-    let mut declared = JsonObjectEditor::read(capabilities).unwrap_or_default();
-    let extensions = declared.get("extensions").map(str::to_owned);
+    let mut editor = JsonObjectEditor::read(capabilities).unwrap_or_default();
+    let extensions = editor.get("extensions").map(str::to_owned);
     let mut extensions = extensions
         .as_deref()
         .and_then(JsonObjectEditor::read)
         .unwrap_or_default();
     extensions.set(TASKS, "{}");
     let extensions = extensions.to_string();
-    declared.set("extensions", &extensions);
-    declared.to_string()
+    editor.set("extensions", &extensions);
+    editor.to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A server's name may hold half a character.
+    /// The name of a server may contain half a surrogate pair.
     #[test]
-    fn a_greeting_with_half_a_character_is_read() {
+    fn a_greeting_with_half_a_surrogate_pair_is_read() {
         let greeting = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"a\ud800","version":"1"},"x":1e400}"#;
         let greeting = Greeting::read(greeting).expect("a greeting");
         assert!(greeting.capabilities.tools);
@@ -390,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_extension_joins_what_is_with_tasks() {
+    fn the_tasks_extension_is_added_to_capabilities() {
         assert_eq!(
             with_tasks("{}"),
             r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_says_what_the_server_offers() {
+    fn a_greeting_contains_the_capabilities_of_the_server() {
         let greeting = Greeting::read(
             r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{"subscribe":true}},
                 "serverInfo":{"name":"x","version":"1"},"instructions":"be kind"}"#,
@@ -418,19 +421,22 @@ mod tests {
     }
 
     #[test]
-    fn bits_bring_back_what_a_client_can_be_asked() {
+    fn bits_restore_the_accepted_questions() {
         for bits in 0..32 {
             let capabilities = ClientCapabilities::from_bits(bits);
             // Bit 1 (tools in sampling) means nothing without bit 0 (sampling).
             let expected = if bits & 1 == 0 { bits & !2 } else { bits };
             assert_eq!(capabilities.bits(), expected, "{}", capabilities.raw());
         }
-        let all = ClientCapabilities::all();
-        assert_eq!(ClientCapabilities::from_bits(all.bits()).raw(), all.raw());
+        let all_capabilities = ClientCapabilities::all();
+        assert_eq!(
+            ClientCapabilities::from_bits(all_capabilities.bits()).raw(),
+            all_capabilities.raw()
+        );
     }
 
     #[test]
-    fn an_unknown_revision_and_a_foreign_answer_are_told_apart() {
+    fn an_unknown_revision_differs_from_a_foreign_answer() {
         assert_eq!(Greeting::read("{}"), Err(InvalidGreeting::Shape));
         assert_eq!(
             Greeting::read(r#"{"protocolVersion":"1.0"}"#),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Era, Revision};
 
-/// For each era, true if a server supports it and `None` if that is unknown. The sources are the
+/// For each era: true if a server supports the era, `None` if that is unknown. The sources are the
 /// pinned revision, the server's own statements, and the outcome of `initialize`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -29,11 +29,11 @@ impl Eras {
 
     /// The eras of the revisions that a server lists. It may support others as well.
     pub fn named(revisions: &[Revision]) -> Self {
-        let speaks = |era| revisions.iter().any(|revision| revision.era() == era);
-        let named = |era| speaks(era).then_some(true);
+        let has_era = |era| revisions.iter().any(|revision| revision.era() == era);
+        let known_support = |era| has_era(era).then_some(true);
         Self {
-            modern: named(Era::Modern),
-            legacy: named(Era::Legacy),
+            modern: known_support(Era::Modern),
+            legacy: known_support(Era::Legacy),
         }
     }
 
@@ -46,7 +46,7 @@ impl Eras {
         }
     }
 
-    /// The era to try first. `None` if it must be found out.
+    /// The era to try first. `None` if a probe must find the era.
     pub fn first(self) -> Option<Era> {
         match self.modern {
             Some(true) => Some(Era::Modern),
@@ -62,18 +62,21 @@ mod tests {
 
     /// New knowledge of an era replaces the old, and leaves the other era as it was.
     #[test]
-    fn knowledge_is_replaced_and_kept_per_era() {
+    fn each_era_keeps_its_own_knowledge() {
         let dual = Eras::named(&[Revision::V2025_06_18, Revision::V2026_07_28]);
         assert_eq!((dual.modern, dual.legacy), (Some(true), Some(true)));
-        let one = Eras::named(&[Revision::V2026_07_28]);
-        assert_eq!((one.modern, one.legacy), (Some(true), None));
-        let refused = Eras {
+        let modern_support = Eras::named(&[Revision::V2026_07_28]);
+        assert_eq!(
+            (modern_support.modern, modern_support.legacy),
+            (Some(true), None)
+        );
+        let legacy_refusal = Eras {
             legacy: Some(false),
             ..Eras::UNKNOWN
         };
-        assert_eq!(refused.or(dual).legacy, Some(false));
-        assert_eq!(refused.or(dual).first(), Some(Era::Modern));
+        assert_eq!(legacy_refusal.or(dual).legacy, Some(false));
+        assert_eq!(legacy_refusal.or(dual).first(), Some(Era::Modern));
         assert_eq!(Eras::only(Era::Legacy).or(dual).first(), Some(Era::Legacy));
-        assert_eq!(refused.first(), None);
+        assert_eq!(legacy_refusal.first(), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Headers that repeat a request's body, so that intermediaries can route without reading the body
-//! (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243). Mainstay reads the body.
-//! It compares inbound headers with it and makes outbound headers from it.
+//! (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243). Mainstay compares
+//! inbound headers with the body, and derives outbound headers from the body.
 
 mod param;
 mod value;
@@ -20,8 +20,8 @@ pub const NAME: &str = "mcp-name";
 /// The prefix of a parameter's header.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
-/// Sent by a front of Mainstay (`mainstay connect`). It forwards messages from stdio, whose clients
-/// repeat no tool parameter in a header.
+/// The header of a front of Mainstay (`mainstay connect`). A front forwards messages of stdio
+/// clients, which repeat no tool parameter in a header.
 pub const FRONT: &str = "mainstay-front";
 
 /// The member of `params` that `Mcp-Name` repeats.
@@ -34,18 +34,18 @@ fn name_member(method: Method) -> Option<&'static str> {
     }
 }
 
-/// The standard headers of a request to a modern server. [`values`] makes those of a tool's
-/// parameters. `named` finds a string member of `params`.
+/// The standard headers of a request to a modern server. [`values`] returns the headers of a tool's
+/// parameters. `string_param` returns a string member of `params`.
 pub fn standard<'a>(
     method: &str,
-    named: impl FnOnce(&'static str) -> Option<Cow<'a, str>>,
+    string_param: impl FnOnce(&'static str) -> Option<Cow<'a, str>>,
     version: &str,
 ) -> Vec<(&'static str, String)> {
     let mut headers = vec![
         (VERSION, version.to_owned()),
         (METHOD, encode(method).into_owned()),
     ];
-    let name = name_member(Method::from_name(method)).and_then(named);
+    let name = name_member(Method::from_name(method)).and_then(string_param);
     headers.extend(name.map(|name| (NAME, encode(&name).into_owned())));
     headers
 }
@@ -83,7 +83,7 @@ pub struct InboundHeaders<'a> {
 impl<'a> InboundHeaders<'a> {
     /// Selects these headers from all headers of a request.
     pub fn from_headers(headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
-        let lower = |name: &'a str| {
+        let lowercase_entry = |name: &'a str| {
             if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
                 Cow::Owned(name.to_ascii_lowercase())
             } else {
@@ -93,7 +93,7 @@ impl<'a> InboundHeaders<'a> {
         Self {
             headers: headers
                 .into_iter()
-                .map(|(name, value)| (lower(name), value.trim_ascii()))
+                .map(|(name, value)| (lowercase_entry(name), value.trim_ascii()))
                 .filter(|(name, _)| {
                     [VERSION, METHOD, NAME].contains(&&**name) || name.starts_with(PARAM_PREFIX)
                 })
@@ -101,13 +101,13 @@ impl<'a> InboundHeaders<'a> {
         }
     }
 
-    /// The value of a header, as text that is not decoded yet.
+    /// The value of a header, before decoding.
     fn get(&self, name: &str) -> Result<Option<&'a str>, HeaderMismatch> {
-        let mut named = self.headers.iter().filter(|(header, _)| *header == name);
-        let Some((_, value)) = named.next() else {
+        let mut matching_headers = self.headers.iter().filter(|(header, _)| *header == name);
+        let Some((_, value)) = matching_headers.next() else {
             return Ok(None);
         };
-        if named.next().is_some() {
+        if matching_headers.next().is_some() {
             return Err(HeaderMismatch::Twice(name.to_owned()));
         }
         std::str::from_utf8(value)
@@ -117,18 +117,18 @@ impl<'a> InboundHeaders<'a> {
             .ok_or_else(|| HeaderMismatch::Malformed(name.to_owned()))
     }
 
-    fn decoded(&self, name: &str) -> Result<Option<Cow<'a, str>>, HeaderMismatch> {
+    fn decode_value(&self, name: &str) -> Result<Option<Cow<'a, str>>, HeaderMismatch> {
         self.get(name)?
             .map(|value| decode(value).map_err(|_| HeaderMismatch::Malformed(name.to_owned())))
             .transpose()
     }
 
-    /// Compares the standard headers with a request's body. `named` finds a string member of its
+    /// Compares the standard headers with a request's body. `string_param` returns a string member of its
     /// `params`. `version` is the version in its `_meta`.
     pub fn check<'b>(
         &self,
         method: &str,
-        named: impl FnOnce(&'static str) -> Option<Cow<'b, str>>,
+        string_param: impl FnOnce(&'static str) -> Option<Cow<'b, str>>,
         version: &str,
     ) -> Result<(), HeaderMismatch> {
         for (name, expected) in [(VERSION, version), (METHOD, method)] {
@@ -144,10 +144,10 @@ impl<'a> InboundHeaders<'a> {
         let Some(member) = name_member(method) else {
             return Ok(());
         };
-        let header = self.decoded(NAME)?;
-        match (header, named(member)) {
+        let header = self.decode_value(NAME)?;
+        match (header, string_param(member)) {
             (None, None) => Ok(()),
-            // Only the extension demands this header; the core specification does not know it.
+            // Only the extension requires this header. The core specification does not define it.
             (None, Some(_)) if member == "taskId" => Ok(()),
             (None, Some(_)) => Err(HeaderMismatch::Missing(NAME.to_owned())),
             (Some(header), Some(body)) if header == body => Ok(()),
@@ -163,7 +163,7 @@ impl<'a> InboundHeaders<'a> {
     ) -> Result<(), HeaderMismatch> {
         params.iter().try_for_each(|param| {
             let name = param.header.to_ascii_lowercase();
-            let header = self.decoded(&name)?;
+            let header = self.decode_value(&name)?;
             match (header, param.value(arguments.unwrap_or("{}"))) {
                 (None, None) => Ok(()),
                 (None, Some(_)) => Err(HeaderMismatch::Missing(name)),

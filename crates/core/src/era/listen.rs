@@ -9,8 +9,8 @@ use super::{
 };
 use crate::message::{self, InvalidParams, JsonObjectEditor, Method, meta::SUBSCRIPTION_ID};
 
-/// Largest number of resources and tasks in one stream, and of their bytes. They are stored as long
-/// as the stream lives.
+/// Maximum number of resources and tasks in one stream, and maximum size of their names in bytes.
+/// They are stored as long as the stream lives.
 const MAX_NAMED: usize = 1000;
 const MAX_NAMED_BYTES: usize = 1024 * 1024;
 
@@ -32,11 +32,13 @@ pub struct ListenFilter {
 impl ListenFilter {
     /// Reads the `params` (JSON text) of the request. Unknown kinds of notifications are ignored.
     pub fn read(params: &str) -> Result<Self, InvalidParams> {
-        let absent = InvalidParams("\"notifications\" must be an object");
-        let requested = message::member(params, "notifications").ok_or(absent.clone())?;
-        let requested: Map<String, Value> = serde_json::from_str(requested).map_err(|_| absent)?;
-        let flag = |name: &str| requested.get(name) == Some(&Value::Bool(true));
-        let strings = |name: &str, refusal| match requested.get(name) {
+        let missing_filter = InvalidParams("\"notifications\" must be an object");
+        let notifications =
+            message::member(params, "notifications").ok_or(missing_filter.clone())?;
+        let notifications: Map<String, Value> =
+            serde_json::from_str(notifications).map_err(|_| missing_filter)?;
+        let flag = |name: &str| notifications.get(name) == Some(&Value::Bool(true));
+        let strings = |name: &str, refusal| match notifications.get(name) {
             None => Ok(Vec::new()),
             Some(list) => serde_json::from_value(list.clone()).map_err(|_| InvalidParams(refusal)),
         };
@@ -70,14 +72,15 @@ impl ListenFilter {
             } else {
                 Vec::new()
             },
-            // Only legacy servers come here. They have no tasks of the extension (SEP-2663).
+            // Only a filter for a legacy server comes here. Legacy servers have no tasks of the
+            // extension (SEP-2663).
             tasks: Vec::new(),
         }
     }
 
     /// True if the client asks for this change of a list.
-    pub fn includes(&self, changed: Method) -> bool {
-        match changed {
+    pub fn includes(&self, notification: Method) -> bool {
+        match notification {
             Method::ToolsChanged => self.tools,
             Method::PromptsChanged => self.prompts,
             Method::ResourcesChanged => self.resources,
@@ -126,7 +129,7 @@ pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// A notification of the stream whose request had this id. `_meta` carries the id. `params` and
+/// A notification of the stream whose request had this id, with the id in `_meta`. `params` and
 /// `id` are JSON texts.
 pub fn tagged(method: Method, params: &str, id: &str) -> String {
     let mut params = JsonObjectEditor::read(params).unwrap_or_default();
@@ -156,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_kept_is_not_honoured() {
+    fn unsupported_parts_of_a_filter_are_not_acknowledged() {
         let params = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourcesListChanged":true,"moonChanged":true,"resourceSubscriptions":["x://a"]}}"#;
         let filter = ListenFilter::read(params).expect("a filter");
         let server = Capabilities {
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_replaces_another_and_leaves_the_rest() {
+    fn a_tag_replaces_another_and_keeps_other_members() {
         assert_eq!(
             tagged(
                 Method::ResourceUpdated,

@@ -55,11 +55,11 @@ pub struct RequestMeta<'a> {
 impl RequestMeta<'_> {
     /// The revision that the request names. It must be one without a session.
     pub fn revision(&self) -> Result<Revision, BadMeta> {
-        let requested = &*self.protocol_version;
-        match Revision::parse(requested) {
-            Some(revision) if Revision::parse_legacy(requested).is_none() => Ok(revision),
+        let version = &*self.protocol_version;
+        match Revision::parse(version) {
+            Some(revision) if Revision::parse_legacy(version).is_none() => Ok(revision),
             _ => Err(BadMeta::Unsupported {
-                requested: requested.to_owned(),
+                requested: version.to_owned(),
             }),
         }
     }
@@ -108,7 +108,7 @@ pub fn supported_versions() -> Vec<&'static str> {
     versions(|_| true)
 }
 
-/// The versions that a modern request may name. Those with a session are left to the handshake.
+/// The versions that a modern request may name. Versions with a session require the handshake.
 fn stateless_versions() -> Vec<&'static str> {
     versions(|revision| revision.era() == Era::Modern)
 }
@@ -121,8 +121,8 @@ fn versions(is_listed: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
         .collect()
 }
 
-/// Reads the `_meta` of a request. [`RequestMeta::revision`] checks the version later, because the
-/// headers are checked before it.
+/// Reads the `_meta` of a request. [`RequestMeta::revision`] checks the version later, after the
+/// headers.
 pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMeta<'a>, BadMeta> {
     let meta = message::meta::raw(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
     let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
@@ -171,21 +171,21 @@ pub enum RequestRefusal {
 impl RequestRefusal {
     pub fn code(&self) -> i64 {
         match self {
-            Self::Meta(bad) => bad.code(),
+            Self::Meta(meta_error) => meta_error.code(),
             Self::Header(mismatch) => mismatch.code(),
         }
     }
 
     pub fn data(&self) -> Option<Value> {
         match self {
-            Self::Meta(bad) => bad.data(),
+            Self::Meta(meta_error) => meta_error.data(),
             Self::Header(_) => None,
         }
     }
 
     pub fn http_status(&self) -> u16 {
         match self {
-            Self::Meta(bad) => bad.http_status(),
+            Self::Meta(meta_error) => meta_error.http_status(),
             Self::Header(mismatch) => mismatch.http_status(),
         }
     }
@@ -202,8 +202,8 @@ pub fn admit<'a>(
 ) -> Result<(RequestMeta<'a>, Revision), RequestRefusal> {
     let meta = request_meta(text, envelope)?;
     if let Some(headers) = headers {
-        let named = |member| message::text_param(text, envelope, member);
-        headers.check(method, named, &meta.protocol_version)?;
+        let string_param = |member| message::text_param(text, envelope, member);
+        headers.check(method, string_param, &meta.protocol_version)?;
     }
     let revision = meta.revision()?;
     Ok((meta, revision))

@@ -46,21 +46,21 @@ pub struct InputRequest {
 }
 
 impl InputRequest {
-    /// Reads a legacy server's request (JSON text). `None` if it is none of the three.
+    /// Reads a legacy server's request (JSON text). `None` for any other method.
     pub fn from_request(request: &str) -> Option<Self> {
         let mut question = Self::read(request)?;
         if let Some(mut params) = JsonObjectEditor::read(&question.params) {
             // The elicitation's id and the progress token belong to notifications that never reach
             // a modern client.
-            let mut any = params.remove("elicitationId");
+            let mut has_changed = params.remove("elicitationId");
             if let Some(mut meta) = params.get("_meta").and_then(JsonObjectEditor::read)
                 && meta.remove("progressToken")
             {
-                any = true;
+                has_changed = true;
                 let meta = meta.to_string();
                 params.set("_meta", &meta);
             }
-            if any {
+            if has_changed {
                 question.params = params.to_string().into();
             }
         }
@@ -117,8 +117,8 @@ impl InputRequest {
     }
 
     /// The entry in `inputResponses` for a question that the client answered with an error, because
-    /// `inputResponses` cannot hold errors. `None` if there is no such entry: then the call has
-    /// failed.
+    /// `inputResponses` cannot hold errors. `None` if no entry means a refusal, so that the call
+    /// fails.
     pub fn unanswered(&self) -> Option<&'static str> {
         (self.method == Method::Elicit).then_some(r#"{"action":"cancel"}"#)
     }
@@ -136,20 +136,20 @@ impl InputRequest {
 /// messages.
 fn single_blocks(params: &JsonObjectEditor<'_>) -> Option<String> {
     let messages = params.get("messages").and_then(items)?;
-    let mut single = Vec::new();
+    let mut single_block_messages = Vec::new();
     for text in messages {
         match message::member(text, "content").and_then(items) {
-            None => single.push(text.to_owned()),
+            None => single_block_messages.push(text.to_owned()),
             Some(blocks) => {
                 for block in blocks {
                     let mut message = JsonObjectEditor::read(text)?;
                     message.set("content", block);
-                    single.push(message.to_string());
+                    single_block_messages.push(message.to_string());
                 }
             }
         }
     }
-    Some(array(&single))
+    Some(array(&single_block_messages))
 }
 
 /// A result that asks for input (`input_required`).
@@ -157,7 +157,7 @@ fn single_blocks(params: &JsonObjectEditor<'_>) -> Option<String> {
 pub struct InputRequired {
     /// The questions by the server's keys, in its order.
     pub requests: Vec<(String, InputRequest)>,
-    /// `requestState` as JSON text, with its quotes. Only the server reads it.
+    /// `requestState` as JSON text, with its quotes. Only the server interprets the state.
     pub state: Option<Box<str>>,
 }
 
@@ -313,8 +313,8 @@ pub struct QuestionAnswers {
 
 impl QuestionAnswers {
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut named = self.responses.iter().filter(|(name, _)| name == key);
-        named.next_back().map(|(_, answer)| &**answer)
+        let mut matching_responses = self.responses.iter().filter(|(name, _)| name == key);
+        matching_responses.next_back().map(|(_, answer)| &**answer)
     }
 }
 
@@ -349,16 +349,16 @@ pub fn restated(result: &str, rename: impl Fn(&str) -> Option<String>) -> Option
         return None;
     }
     let name = rename(&message::text_member(result, STATE)?)?;
-    let mut changed = JsonObjectEditor::read(result)?;
-    changed.set_text(STATE, &name);
-    Some(changed.to_string())
+    let mut editor = JsonObjectEditor::read(result)?;
+    editor.set_text(STATE, &name);
+    Some(editor.to_string())
 }
 
 /// Replaces the state in the `params` (JSON text) of a next attempt.
 pub fn with_state(params: &str, state: &str) -> Option<String> {
-    let mut changed = JsonObjectEditor::read(params)?;
-    changed.set_text(STATE, state);
-    Some(changed.to_string())
+    let mut editor = JsonObjectEditor::read(params)?;
+    editor.set_text(STATE, state);
+    Some(editor.to_string())
 }
 
 /// Removes the answers from a request's params.

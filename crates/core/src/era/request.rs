@@ -103,7 +103,7 @@ fn change(
     message.to_string()
 }
 
-/// Reads an object. It is empty if there is none.
+/// Reads an object. Without a text, the object is empty.
 fn object(text: Option<&str>) -> JsonObjectEditor<'_> {
     text.and_then(JsonObjectEditor::read).unwrap_or_default()
 }

@@ -32,33 +32,33 @@ pub fn is_cacheable(method: Method) -> bool {
 /// Translates a modern result (JSON text) for a client of this legacy revision. The result type and
 /// the cache hints are removed, and content blocks are replaced by those that the revision defines.
 pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, str> {
-    let Some(mut changed) = JsonObjectEditor::read(result) else {
+    let Some(mut editor) = JsonObjectEditor::read(result) else {
         return Cow::Borrowed(result);
     };
-    let mut any = changed.remove(RESULT_TYPE);
+    let mut has_changed = editor.remove(RESULT_TYPE);
     if is_cacheable(method) {
         for (name, _) in CACHE_HINTS {
-            any |= changed.remove(name);
+            has_changed |= editor.remove(name);
         }
     }
-    any |= match method {
+    has_changed |= match method {
         Method::ToolsCall => {
-            let structured = plain_structure(&mut changed);
-            content::downgrade(&mut changed, "content", revision) || structured
+            let structured = plain_structure(&mut editor);
+            content::downgrade(&mut editor, "content", revision) || structured
         }
-        Method::PromptsGet => messages(&mut changed, revision),
-        Method::ToolsList => tools(&mut changed),
+        Method::PromptsGet => messages(&mut editor, revision),
+        Method::ToolsList => tools(&mut editor),
         _ => false,
     };
-    if any {
-        Cow::Owned(changed.to_string())
+    if has_changed {
+        Cow::Owned(editor.to_string())
     } else {
         Cow::Borrowed(result)
     }
 }
 
-/// Before 2026-07-28 `structuredContent` is an object. Any other value is removed; it becomes a
-/// text if there is no content.
+/// Removes a `structuredContent` that is no object, which revisions before 2026-07-28 do not
+/// define. If there is no content, the value becomes a text.
 fn plain_structure(result: &mut JsonObjectEditor<'_>) -> bool {
     let Some(structure) = result.get("structuredContent") else {
         return false;
@@ -68,11 +68,11 @@ fn plain_structure(result: &mut JsonObjectEditor<'_>) -> bool {
     }
     let text = format!(r#"[{{"type":"text","text":{}}}]"#, quote(structure));
     result.remove("structuredContent");
-    let silent = result
+    let has_no_content = result
         .get("content")
         .and_then(items)
         .is_none_or(|items| items.is_empty());
-    if silent {
+    if has_no_content {
         result.set("content", &text);
     }
     true
@@ -84,26 +84,26 @@ fn tools(result: &mut JsonObjectEditor<'_>) -> bool {
     let Some(tools) = result.get("tools").and_then(items) else {
         return false;
     };
-    let mut any = false;
+    let mut has_changed = false;
     let tools: Vec<Cow<'_, str>> = tools
         .into_iter()
         .map(|tool| {
             let foreign = message::member(tool, "outputSchema").is_some_and(|schema| {
                 message::text_member(schema, "type").as_deref() != Some("object")
             });
-            let Some(mut changed) = JsonObjectEditor::read(tool).filter(|_| foreign) else {
+            let Some(mut editor) = JsonObjectEditor::read(tool).filter(|_| foreign) else {
                 return Cow::Borrowed(tool);
             };
-            any = true;
-            changed.remove("outputSchema");
-            Cow::Owned(changed.to_string())
+            has_changed = true;
+            editor.remove("outputSchema");
+            Cow::Owned(editor.to_string())
         })
         .collect();
-    let tools = any.then(|| array(&tools));
+    let tools = has_changed.then(|| array(&tools));
     if let Some(tools) = &tools {
         result.set("tools", tools);
     }
-    any
+    has_changed
 }
 
 /// Replaces newer content blocks in the messages of a prompt, which hold one block each.
@@ -111,7 +111,7 @@ fn messages(result: &mut JsonObjectEditor<'_>, revision: Revision) -> bool {
     let Some(messages) = result.get("messages").and_then(items) else {
         return false;
     };
-    let mut any = false;
+    let mut has_changed = false;
     let messages: Vec<Cow<'_, str>> = messages
         .into_iter()
         .map(|text| {
@@ -120,20 +120,20 @@ fn messages(result: &mut JsonObjectEditor<'_>, revision: Revision) -> bool {
             };
             let block = message
                 .get("content")
-                .and_then(|block| content::older(block, revision));
+                .and_then(|block| content::older_block(block, revision));
             let Some(block) = block else {
                 return Cow::Borrowed(text);
             };
-            any = true;
+            has_changed = true;
             message.set("content", &block);
             Cow::Owned(message.to_string())
         })
         .collect();
-    let messages = any.then(|| array(&messages));
+    let messages = has_changed.then(|| array(&messages));
     if let Some(messages) = &messages {
         result.set("messages", messages);
     }
-    any
+    has_changed
 }
 
 /// Translates a legacy result (JSON text) for a modern client. It adds the result type `complete`
@@ -152,33 +152,33 @@ pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
     let is_complete =
         || !has_kind || message::text_member(result, RESULT_TYPE).as_deref() == Some(COMPLETE);
     if is_cacheable(method) && is_complete() {
-        for ((name, value), has) in CACHE_HINTS.iter().zip([has_ttl, has_scope]) {
-            if !has {
+        for ((name, value), is_present) in CACHE_HINTS.iter().zip([has_ttl, has_scope]) {
+            if !is_present {
                 added.extend([",", &quote(name), ":", value]);
             }
         }
     }
-    let Some(open) = result.strip_suffix('}').filter(|_| !added.is_empty()) else {
+    let Some(unclosed_text) = result.strip_suffix('}').filter(|_| !added.is_empty()) else {
         return Cow::Borrowed(result);
     };
-    let open = message::one_line(open.trim_end());
-    let added = if open.ends_with('{') {
+    let unclosed_text = message::one_line(unclosed_text.trim_end());
+    let added = if unclosed_text.ends_with('{') {
         &added[1..]
     } else {
         &added
     };
-    Cow::Owned(format!("{open}{added}}}"))
+    Cow::Owned(format!("{unclosed_text}{added}}}"))
 }
 
 /// Translates a modern `error` (JSON text) for a legacy client. Legacy revisions have a code for a
-/// missing resource. `uri` is the requested one; the error concerns it only if `data` repeats it.
-/// Codes that legacy revisions do not define become an internal error.
+/// missing resource. `uri` is the requested URI. The error concerns this URI only if `data` repeats
+/// it. Codes that legacy revisions do not define become an internal error.
 pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
         Some(code::INVALID_PARAMS) if method == Method::ResourcesRead => {
             let data = message::member(error, "data");
-            let missing = data.and_then(|data| message::text_member(data, "uri"));
-            if missing.is_some() && missing.as_deref() == uri {
+            let missing_uri = data.and_then(|data| message::text_member(data, "uri"));
+            if missing_uri.is_some() && missing_uri.as_deref() == uri {
                 with_code(error, code::RESOURCE_NOT_FOUND)
             } else {
                 Cow::Borrowed(error)
@@ -197,25 +197,25 @@ pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
 pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
         Some(code::RESOURCE_NOT_FOUND) => {
-            let Some(mut changed) = JsonObjectEditor::read(error) else {
+            let Some(mut editor) = JsonObjectEditor::read(error) else {
                 return Cow::Borrowed(error);
             };
-            changed.set("code", &code::INVALID_PARAMS.to_string());
+            editor.set("code", &code::INVALID_PARAMS.to_string());
             if let Some(uri) =
-                uri.filter(|_| method == Method::ResourcesRead && !changed.has("data"))
+                uri.filter(|_| method == Method::ResourcesRead && !editor.has("data"))
             {
-                changed.set("data", &json!({ "uri": uri }).to_string());
+                editor.set("data", &json!({ "uri": uri }).to_string());
             }
-            Cow::Owned(changed.to_string())
+            Cow::Owned(editor.to_string())
         }
         Some(code::URL_ELICITATION_REQUIRED) => {
-            let Some(mut changed) = JsonObjectEditor::read(error) else {
+            let Some(mut editor) = JsonObjectEditor::read(error) else {
                 return Cow::Borrowed(error);
             };
             let required = json!({ "requiredCapabilities": { "elicitation": { "url": {} } } });
-            changed.set("code", &code::MISSING_CAPABILITY.to_string());
-            changed.set("data", &required.to_string());
-            Cow::Owned(changed.to_string())
+            editor.set("code", &code::MISSING_CAPABILITY.to_string());
+            editor.set("data", &required.to_string());
+            Cow::Owned(editor.to_string())
         }
         // Reserved since 2026-07-28, and free for any use before.
         Some(-32099..=code::HEADER_MISMATCH) => with_code(error, code::INTERNAL_ERROR),
@@ -229,9 +229,9 @@ pub fn error_code(error: &str) -> Option<i64> {
 }
 
 fn with_code(error: &str, code: i64) -> Cow<'_, str> {
-    let Some(mut changed) = JsonObjectEditor::read(error) else {
+    let Some(mut editor) = JsonObjectEditor::read(error) else {
         return Cow::Borrowed(error);
     };
-    changed.set("code", &code.to_string());
-    Cow::Owned(changed.to_string())
+    editor.set("code", &code.to_string());
+    Cow::Owned(editor.to_string())
 }

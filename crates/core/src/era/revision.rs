@@ -1,6 +1,6 @@
 //! The revisions, and the features of each.
 
-/// The way in which a client begins (specification 2026-07-28, "Versioning").
+/// The way to open communication (specification 2026-07-28, "Versioning").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     /// `initialize` opens a session.
@@ -70,18 +70,21 @@ impl Revision {
         Self::parse(text).filter(|revision| revision.era() == Era::Legacy)
     }
 
-    /// The revision of the answer to an `initialize` that asks for `requested`: the same if it is a
-    /// legacy revision, else the latest legacy one (specification 2025-11-25, "Lifecycle").
+    /// The revision of the answer to an `initialize` that asks for `requested`: `requested` itself
+    /// if it is a legacy revision, else the latest legacy revision (specification 2025-11-25,
+    /// "Lifecycle").
     pub fn negotiate(requested: &str) -> Self {
         Self::parse_legacy(requested).unwrap_or(Self::LATEST_LEGACY)
     }
 
-    /// True if a client of this revision may not understand the messages of a server of the other.
+    /// True if a client of this revision may not understand the messages of a server of revision
+    /// `server`.
     pub fn differs_from(self, server: Self) -> bool {
         self.era() != server.era() || self < server && !self.has_resource_link()
     }
 
-    /// JSON-RPC batches: 2025-03-26 must accept them, later revisions have removed them.
+    /// True if JSON-RPC batches are accepted. 2025-03-26 requires them, later revisions have
+    /// removed them.
     pub const fn accepts_batches(self) -> bool {
         matches!(self, Self::V2025_03_26)
     }
@@ -122,7 +125,8 @@ impl Revision {
         self >= Self::V2025_06_18
     }
 
-    /// Earlier revisions have no such capability: servers with prompts or resources could complete.
+    /// True if completion has a capability. In earlier revisions, any server with prompts or
+    /// resources may complete.
     pub fn has_completions_capability(self) -> bool {
         self >= Self::V2025_03_26
     }

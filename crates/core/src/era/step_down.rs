@@ -8,35 +8,35 @@
 use super::{Revision, code};
 use crate::message::{self, Span};
 
-/// The revision to try next after those in `tried` were refused. `words` is the text of the last
-/// refusal. `None` if the text is not about the revision, or no revision is left.
-pub fn next_revision(tried: &[Revision], words: &str) -> Option<Revision> {
-    let is_open = |revision: &Revision| !tried.contains(revision);
-    let named = |revision: &Revision| words.contains(revision.as_str());
+/// The revision to try next after the servers refused those in `tried_revisions`. `refusal` is the text of the
+/// last refusal. `None` if the text is not about the revision, or no revision is left.
+pub fn next_revision(tried_revisions: &[Revision], refusal: &str) -> Option<Revision> {
+    let is_open = |revision: &Revision| !tried_revisions.contains(revision);
+    let is_named = |revision: &Revision| refusal.contains(revision.as_str());
     let mut newest_first = Revision::LEGACY.into_iter().rev().filter(is_open);
-    if let Some(named) = newest_first.clone().find(named) {
-        return Some(named);
+    if let Some(revision) = newest_first.clone().find(is_named) {
+        return Some(revision);
     }
-    let names_modern = words.contains(Revision::LATEST.as_str());
-    let lower = words.to_ascii_lowercase();
+    let names_modern = refusal.contains(Revision::LATEST.as_str());
+    let lower_refusal = refusal.to_ascii_lowercase();
     let is_about_revision = ["protocol", "version", "revision"]
         .iter()
-        .filter(|word| lower.contains(*word))
+        .filter(|keyword| lower_refusal.contains(*keyword))
         .count()
         >= 2
-        || words.contains(&format!(r#""code":{}"#, code::INVALID_PARAMS))
-        || tried.iter().any(named);
+        || refusal.contains(&format!(r#""code":{}"#, code::INVALID_PARAMS))
+        || tried_revisions.iter().any(is_named);
     if names_modern || !is_about_revision {
         return None;
     }
     newest_first.next()
 }
 
-/// The revision in these `initialize` parameters (JSON text), or the latest if it is unknown.
-/// `None` if they name none.
+/// The revision in these `initialize` parameters (JSON text), or the latest if the revision is
+/// unknown. `None` without a revision.
 pub fn requested_revision(params: &str) -> Option<Revision> {
-    let requested = message::text_member(params, "protocolVersion")?;
-    Some(Revision::parse(&requested).unwrap_or(Revision::LATEST))
+    let version = message::text_member(params, "protocolVersion")?;
+    Some(Revision::parse(&version).unwrap_or(Revision::LATEST))
 }
 
 /// Replaces the revision in these `initialize` parameters (JSON text).
@@ -53,9 +53,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_names_its_revisions_is_asked_for_the_newest_of_them() {
+    fn the_newest_revision_of_a_refusal_is_tried() {
         let latest = [Revision::LATEST_LEGACY];
-        for (words, expected) in [
+        for (refusal, expected) in [
             (
                 r#"{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2024-11-05","2025-03-26"],"requested":"2025-11-25"}}"#,
                 Some(Revision::V2025_03_26),
@@ -74,7 +74,7 @@ mod tests {
                 r#"{"code":-32602,"message":"Invalid params"}"#,
                 Some(Revision::V2025_06_18),
             ),
-            // The server supports no revision that opens with `initialize`.
+            // A server without any revision that opens with `initialize`.
             (
                 r#"{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"]}}"#,
                 None,
@@ -83,27 +83,33 @@ mod tests {
             ("unauthorized", None),
             ("", None),
         ] {
-            assert_eq!(next_revision(&latest, words), expected, "{words}");
+            assert_eq!(next_revision(&latest, refusal), expected, "{refusal}");
         }
     }
 
     #[test]
     fn the_known_revisions_are_tried_newest_first_and_once() {
-        let mut tried = vec![Revision::LATEST_LEGACY];
-        while let Some(next) = next_revision(&tried, "unsupported protocol version") {
-            tried.push(next);
+        let mut tried_revisions = vec![Revision::LATEST_LEGACY];
+        while let Some(revision) = next_revision(&tried_revisions, "unsupported protocol version") {
+            tried_revisions.push(revision);
         }
         let newest_first: Vec<_> = Revision::LEGACY.into_iter().rev().collect();
-        assert_eq!(tried, newest_first);
-        assert_eq!(next_revision(&tried, "supported: 2024-11-05"), None);
+        assert_eq!(tried_revisions, newest_first);
+        assert_eq!(
+            next_revision(&tried_revisions, "supported: 2024-11-05"),
+            None
+        );
     }
 
     #[test]
     fn only_the_revision_of_the_parameters_changes() {
         let params = r#"{"protocolVersion": "2025-11-25","capabilities":{"x":1.0}}"#;
-        let stepped = with_revision(params, Revision::V2024_11_05);
-        assert_eq!(stepped, params.replace("2025-11-25", "2024-11-05"));
-        assert_eq!(requested_revision(&stepped), Some(Revision::V2024_11_05));
+        let changed_params = with_revision(params, Revision::V2024_11_05);
+        assert_eq!(changed_params, params.replace("2025-11-25", "2024-11-05"));
+        assert_eq!(
+            requested_revision(&changed_params),
+            Some(Revision::V2024_11_05)
+        );
         assert_eq!(with_revision("{}", Revision::V2024_11_05), "{}");
     }
 }

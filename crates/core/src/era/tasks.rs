@@ -23,8 +23,7 @@ pub const ID: &str = "taskId";
 /// The result type of a task.
 const TASK: &str = "task";
 
-/// Time between two polls of a task that names no interval, and the bounds for an interval that it
-/// names.
+/// Poll interval of a task without its own interval, and the bounds of a task's own interval.
 const POLL: Duration = Duration::from_secs(1);
 const SHORTEST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(30);
@@ -62,16 +61,17 @@ pub fn id(object: &str) -> Option<Cow<'_, str>> {
     message::text_member(object, ID)
 }
 
-/// True if `params` (JSON text) name two tasks. Two readers must not see different tasks.
+/// True if `params` (JSON text) contain two task ids. Otherwise two readers could see different
+/// tasks.
 pub fn is_doubled(params: &str) -> bool {
     JsonObjectEditor::read(params).is_some_and(|params| params.count(ID) > 1)
 }
 
 /// Replaces the task's id in a result (JSON text).
 pub fn renamed(result: &str, id: &str) -> String {
-    let mut renamed = JsonObjectEditor::read(result).unwrap_or_default();
-    renamed.set_text(ID, id);
-    renamed.to_string()
+    let mut editor = JsonObjectEditor::read(result).unwrap_or_default();
+    editor.set_text(ID, id);
+    editor.to_string()
 }
 
 /// Mainstay's request about a task (JSON text), in the name of a client with the extension. `id` is
@@ -143,8 +143,8 @@ impl TaskProgress {
     /// Reads a task (JSON text) from the answer to `tasks/get` or to a call.
     pub fn read(task: &str) -> Result<Self, BadTask> {
         let object = |name| {
-            let found = message::member(task, name).filter(|found| found.starts_with('{'));
-            found.map(Box::from).ok_or(BadTask::Outcome)
+            let value = message::member(task, name).filter(|value| value.starts_with('{'));
+            value.map(Box::from).ok_or(BadTask::Outcome)
         };
         Ok(match message::text_member(task, "status").as_deref() {
             Some("working") => Self::Working(pause(task)),
@@ -176,22 +176,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_for_want_of_the_extension_is_told_from_others() {
+    fn a_refusal_without_the_extension_is_recognised() {
         let (message, data) = undeclared();
         let error = json!({"code": -32021, "message": message, "data": data});
         assert!(is_undeclared(&error.to_string()));
-        for other in [
+        for other_error in [
             r#"{"code":-32602,"data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}"#,
             r#"{"code":-32021,"data":{"requiredCapabilities":{"elicitation":{}}}}"#,
             r#"{"code":-32021,"data":{"requiredCapabilities":{"extensions":{"a/b":{}}}}}"#,
             r#"{"code":-32021}"#,
         ] {
-            assert!(!is_undeclared(other), "{other}");
+            assert!(!is_undeclared(other_error), "{other_error}");
         }
     }
 
     #[test]
-    fn a_request_about_a_task_says_who_asks() {
+    fn a_request_about_a_task_describes_the_client() {
         let caller = Caller::at(crate::era::Revision::V2025_06_18).with_tasks();
         assert_eq!(
             update(
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_told_by_its_type_and_renamed_in_place() {
+    fn a_task_is_recognised_by_its_type_and_renamed_in_place() {
         let task = r#"{"resultType":"task","taskId":"a\"b","status":"working","ttlMs": 1.0}"#;
         assert!(is_task(task));
         assert!(!is_task(r#"{"resultType":"complete","taskId":"a"}"#));
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn progress_is_read() {
-        let read = |rest: &str| TaskProgress::read(&format!(r#"{{"taskId":"a",{rest}}}"#));
+        let read_progress = |rest: &str| TaskProgress::read(&format!(r#"{{"taskId":"a",{rest}}}"#));
         for (interval, expected) in [
             (r#","pollIntervalMs":250"#, Duration::from_millis(250)),
             (r#","pollIntervalMs":0"#, SHORTEST_POLL),
@@ -229,10 +229,10 @@ mod tests {
             (r#","pollIntervalMs":"soon""#, POLL),
             ("", POLL),
         ] {
-            let working = read(&format!(r#""status":"working"{interval}"#));
-            assert_eq!(working, Ok(TaskProgress::Working(expected)), "{interval}");
+            let progress = read_progress(&format!(r#""status":"working"{interval}"#));
+            assert_eq!(progress, Ok(TaskProgress::Working(expected)), "{interval}");
         }
-        let progress = read(
+        let progress = read_progress(
             r#""status":"input_required","inputRequests":{"k":{"method":"roots/list","params":{}}}"#,
         );
         let Ok(TaskProgress::Asks(required, POLL)) = progress else {
@@ -240,17 +240,26 @@ mod tests {
         };
         assert_eq!(required.requests[0].0, "k");
         assert_eq!(
-            read(r#""status":"completed","result":{"a": 1}"#),
+            read_progress(r#""status":"completed","result":{"a": 1}"#),
             Ok(TaskProgress::Completed(r#"{"a": 1}"#.into()))
         );
         assert_eq!(
-            read(r#""status":"failed","error":{"code":1}"#),
+            read_progress(r#""status":"failed","error":{"code":1}"#),
             Ok(TaskProgress::Failed(r#"{"code":1}"#.into()))
         );
-        assert_eq!(read(r#""status":"cancelled""#), Ok(TaskProgress::Cancelled));
-        assert_eq!(read(r#""status":"asleep""#), Err(BadTask::Status));
-        assert_eq!(read(r#""status":"completed""#), Err(BadTask::Outcome));
-        let odd = r#""status":"input_required","inputRequests":{"k":{"method":"odd"}}"#;
-        assert!(matches!(read(odd), Err(BadTask::Questions(_))));
+        assert_eq!(
+            read_progress(r#""status":"cancelled""#),
+            Ok(TaskProgress::Cancelled)
+        );
+        assert_eq!(read_progress(r#""status":"asleep""#), Err(BadTask::Status));
+        assert_eq!(
+            read_progress(r#""status":"completed""#),
+            Err(BadTask::Outcome)
+        );
+        let odd_request = r#""status":"input_required","inputRequests":{"k":{"method":"odd"}}"#;
+        assert!(matches!(
+            read_progress(odd_request),
+            Err(BadTask::Questions(_))
+        ));
     }
 }

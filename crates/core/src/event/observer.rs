@@ -10,8 +10,8 @@ use crate::{
     lifecycle::{SessionState, SessionStatus},
 };
 
-/// Number of attempts at the beginning of an outage that are announced, and the interval at which
-/// later ones are. The counters in the status are always current.
+/// Number of attempts that are announced one by one at the beginning of an outage. Later attempts
+/// are announced at an interval. The counters in the status are always current.
 const ANNOUNCED_ATTEMPTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_mins(10);
 
@@ -22,9 +22,9 @@ pub struct Observer {
     state: SessionState,
     epoch: Epoch,
     degraded: bool,
-    /// The server is down because the operator wants it, and that has been announced.
+    /// True if the server is down as the operator asked, and that has been announced.
     at_rest: bool,
-    /// The server was up until the session of this attempt was lost or replaced.
+    /// The attempt whose session was lost or replaced. The server was up until then.
     lost: Option<Epoch>,
     /// The latest attempt whose beginning was noticed.
     starting: Epoch,
@@ -54,9 +54,9 @@ impl Observer {
         capabilities: impl FnOnce() -> Value,
         now: Instant,
     ) -> Vec<EventKind> {
-        let before = std::mem::replace(&mut self.state, status.state);
+        let previous_state = std::mem::replace(&mut self.state, status.state);
         let epoch = std::mem::replace(&mut self.epoch, status.epoch);
-        let was_up = before == SessionState::Connected;
+        let was_up = previous_state == SessionState::Connected;
         let is_up = status.state == SessionState::Connected;
         let mut events = Vec::new();
 
@@ -73,8 +73,8 @@ impl Observer {
             let is_announced = match status.state {
                 SessionState::Connecting => true,
                 SessionState::Reconnecting => self.retries.is_followed_by(status.epoch),
-                // A server that refuses Mainstay is retried many times. These attempts are not
-                // announced.
+                // Mainstay retries a server that refuses its credentials many times. These attempts
+                // are not announced.
                 _ => false,
             };
             events.extend(is_announced.then_some(EventKind::ServerStarting {}));
@@ -82,13 +82,13 @@ impl Observer {
         match status.state {
             SessionState::Connected => {
                 if !was_up || epoch != status.epoch {
-                    events.push(self.up(status, capabilities));
+                    events.push(self.announce_up(status, capabilities));
                 }
                 events.extend(self.health(status));
             }
             SessionState::Reconnecting => events.extend(self.retries.announce(status, now)),
             SessionState::Failed | SessionState::Error | SessionState::Crashed => {
-                if before != status.state {
+                if previous_state != status.state {
                     events.push(EventKind::ServerFailed {
                         status: status.state,
                         last_error: status.reason.clone(),
@@ -96,8 +96,7 @@ impl Observer {
                 }
             }
             SessionState::Stopping | SessionState::Disconnected if is_intended(status) => {
-                // If a server is stopped or removed while it reconnects, nothing else announces
-                // that.
+                // No other event announces the stop or removal of a server that reconnects.
                 if !self.at_rest && !was_up {
                     events.push(EventKind::ServerDisconnected {
                         was_intentional: true,
@@ -116,13 +115,17 @@ impl Observer {
         events
     }
 
-    fn up(&mut self, status: &SessionStatus, capabilities: impl FnOnce() -> Value) -> EventKind {
+    fn announce_up(
+        &mut self,
+        status: &SessionStatus,
+        capabilities: impl FnOnce() -> Value,
+    ) -> EventKind {
         self.retries = Retries::default();
         match self.lost.take() {
             None => EventKind::ServerConnected {},
-            Some(lost) => EventKind::ServerReconnected {
+            Some(lost_epoch) => EventKind::ServerReconnected {
                 capabilities: capabilities(),
-                attempts_taken: status.epoch.0.saturating_sub(lost.0),
+                attempts_taken: status.epoch.0.saturating_sub(lost_epoch.0),
             },
         }
     }
@@ -130,8 +133,8 @@ impl Observer {
     /// Announces degraded health once, and restored health only after that.
     fn health(&mut self, status: &SessionStatus) -> Option<EventKind> {
         let health = status.health.as_ref()?;
-        let was = std::mem::replace(&mut self.degraded, health.degraded);
-        match (was, health.degraded) {
+        let was_degraded = std::mem::replace(&mut self.degraded, health.degraded);
+        match (was_degraded, health.degraded) {
             (false, true) => Some(EventKind::ServerHealthDegraded {
                 consecutive_failures: health.failures,
                 last_error: health.last_error.clone(),
@@ -142,8 +145,8 @@ impl Observer {
     }
 }
 
-/// True if the operator wanted the server to go down. Otherwise the status has the reason of the
-/// loss, or an attempt is already under way.
+/// True if the operator caused the end of the session. Otherwise the status contains the reason of
+/// the loss, or an attempt is already under way.
 fn is_intended(status: &SessionStatus) -> bool {
     match status.state {
         SessionState::Stopping | SessionState::Connecting => true,
@@ -174,11 +177,11 @@ impl Retries {
     /// Announces each failed attempt and each loss once, up to [`ANNOUNCED_ATTEMPTS`].
     fn announce(&mut self, status: &SessionStatus, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;
-        let due = self.last.is_none_or(|(epoch, at)| {
-            let rare = now.duration_since(at) >= ANNOUNCEMENT_INTERVAL;
-            epoch != status.epoch && (self.announced < ANNOUNCED_ATTEMPTS || rare)
+        let is_due = self.last.is_none_or(|(epoch, announced_at)| {
+            let is_rare = now.duration_since(announced_at) >= ANNOUNCEMENT_INTERVAL;
+            epoch != status.epoch && (self.announced < ANNOUNCED_ATTEMPTS || is_rare)
         });
-        if !due {
+        if !is_due {
             return None;
         }
         self.announced += 1;

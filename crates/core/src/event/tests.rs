@@ -1,5 +1,5 @@
-//! The events that follow from statuses: the courses in docs/dev/requirements.md, "Events", and
-//! random histories.
+//! Tests of the events that follow from statuses: the courses in docs/dev/requirements.md,
+//! "Events", and random histories.
 
 use std::time::{Duration, Instant};
 
@@ -54,11 +54,11 @@ impl Server {
         self.is(Happening::Io(self.life.epoch(), report))
     }
 
-    fn lost(&mut self, reason: &str) {
+    fn lose_session(&mut self, reason: &str) {
         self.reports(SessionReport::Ended(Loss::Disconnected(reason.to_owned())));
     }
 
-    fn up() -> Self {
+    fn connected() -> Self {
         let mut server = Self::steady();
         server.is(Happening::Start);
         server.reports(SessionReport::Opened);
@@ -66,8 +66,8 @@ impl Server {
         server
     }
 
-    /// Waits for the deadline of the lifecycle, and steps.
-    fn due(&mut self) -> Option<Effect> {
+    /// Advances the clock to the deadline of the lifecycle, and steps.
+    fn step_when_due(&mut self) -> Option<Effect> {
         self.now = self.life.deadline(&self.policy).expect("a deadline");
         self.is(Happening::Tick)
     }
@@ -88,12 +88,12 @@ fn line(kind: &EventKind) -> String {
     )
 }
 
-/// I1, I2, I3, G19: several triggers of one loss make one event.
+/// I1, I2, I3, G19: several triggers of one loss cause one event.
 #[test]
-fn a_loss_is_told_once_then_its_attempts_then_its_end() {
-    let mut server = Server::up();
-    server.lost("gone");
-    server.lost("broken pipe");
+fn a_loss_its_attempts_and_its_end_are_announced_once() {
+    let mut server = Server::connected();
+    server.lose_session("gone");
+    server.lose_session("broken pipe");
     assert_eq!(
         server.new_events(),
         [
@@ -101,15 +101,15 @@ fn a_loss_is_told_once_then_its_attempts_then_its_end() {
             r#"server_reconnecting {"attempt":1,"nextRetryMs":1000,"lastError":"disconnected: gone"}"#,
         ]
     );
-    server.due();
-    server.lost("still gone");
+    server.step_when_due();
+    server.lose_session("still gone");
     assert_eq!(
         server.new_events(),
         [
             r#"server_reconnecting {"attempt":2,"nextRetryMs":2000,"lastError":"disconnected: still gone"}"#
         ]
     );
-    server.due();
+    server.step_when_due();
     server.reports(SessionReport::Opened);
     assert_eq!(
         server.new_events(),
@@ -117,10 +117,10 @@ fn a_loss_is_told_once_then_its_attempts_then_its_end() {
     );
 }
 
-/// There is one event for each attempt whose turn has come. In a long outage there are no more of
-/// them than of its failures.
+/// Each attempt whose turn has come causes one event. A long outage announces no more attempts than
+/// failures.
 #[test]
-fn an_attempt_that_begins_is_told_once() {
+fn the_beginning_of_an_attempt_is_announced_once() {
     const STARTING: &str = "server_starting {}";
     let mut server = Server::steady();
     server.is(Happening::Start);
@@ -131,11 +131,11 @@ fn an_attempt_that_begins_is_told_once() {
     server.reports(SessionReport::Opened);
     server.new_events();
     let mut attempts = Vec::new();
-    server.lost("gone");
+    server.lose_session("gone");
     for _ in 0..40 {
-        server.due();
+        server.step_when_due();
         server.reports(SessionReport::Begun);
-        server.lost("still gone");
+        server.lose_session("still gone");
         attempts.extend(server.new_events());
     }
     let count = |kind: &str| {
@@ -163,11 +163,11 @@ fn an_attempt_that_begins_is_told_once() {
 
 /// A server that was never up is neither disconnected nor reconnected.
 #[test]
-fn a_first_attempt_that_fails_is_no_loss() {
+fn a_failed_first_attempt_is_no_loss() {
     let mut server = Server::steady();
     server.is(Happening::Start);
-    server.lost("not there yet");
-    server.due();
+    server.lose_session("not there yet");
+    server.step_when_due();
     server.reports(SessionReport::Opened);
     assert_eq!(
         server.new_events(),
@@ -178,36 +178,35 @@ fn a_first_attempt_that_fails_is_no_loss() {
     );
 }
 
-/// I9, also for a server that is up.
+/// I9: also for a server that is up.
 #[test]
-fn an_operators_stop_is_intentional_and_told_once() {
-    let stopped = [r#"server_disconnected {"wasIntentional":true}"#];
-    let mut server = Server::up();
+fn a_stop_by_the_operator_is_intentional_and_announced_once() {
+    let stop_events = [r#"server_disconnected {"wasIntentional":true}"#];
+    let mut server = Server::connected();
     server.is(Happening::Stop);
-    server.lost("closed");
-    assert_eq!(server.new_events(), stopped);
+    server.lose_session("closed");
+    assert_eq!(server.new_events(), stop_events);
     server.is(Happening::Stop);
     assert_eq!(server.new_events(), [""; 0]);
 
-    let mut server = Server::up();
-    server.lost("gone");
+    let mut server = Server::connected();
+    server.lose_session("gone");
     server.new_events();
     server.is(Happening::Stop);
-    assert_eq!(server.new_events(), stopped);
+    assert_eq!(server.new_events(), stop_events);
     server.is(Happening::Start);
     server.reports(SessionReport::Opened);
     assert_eq!(server.new_events(), ["server_connected {}"]);
 }
 
-/// I10
 #[test]
 fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
-    let mut server = Server::up();
+    let mut server = Server::connected();
     assert!(matches!(
         server.is(Happening::Reconnect),
         Some(Effect::Close(_))
     ));
-    server.lost("closed");
+    server.lose_session("closed");
     server.reports(SessionReport::Opened);
     assert_eq!(
         server.new_events(),
@@ -218,10 +217,10 @@ fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
     );
 }
 
-/// E11: the attempt that follows at once does not come from the operator.
+/// E11: the operator did not cause the immediate attempt after an expired session.
 #[test]
 fn an_expired_session_is_a_loss() {
-    let mut server = Server::up();
+    let mut server = Server::connected();
     server.reports(SessionReport::Ended(Loss::SessionExpired));
     server.reports(SessionReport::Opened);
     assert_eq!(
@@ -234,7 +233,7 @@ fn an_expired_session_is_a_loss() {
 }
 
 #[test]
-fn what_is_not_tried_again_has_failed() {
+fn a_server_without_further_attempts_has_failed() {
     let mut server = Server::steady();
     server.is(Happening::Start);
     server.reports(SessionReport::Ended(Loss::Unauthorized("401".to_owned())));
@@ -243,7 +242,7 @@ fn what_is_not_tried_again_has_failed() {
         [r#"server_failed {"status":"error","lastError":"unauthorized: 401"}"#]
     );
 
-    let mut server = Server::up();
+    let mut server = Server::connected();
     server.policy.restart.mode = RestartMode::Never;
     server.reports(SessionReport::Ended(Loss::Crashed {
         code: Some(3),
@@ -261,14 +260,14 @@ fn what_is_not_tried_again_has_failed() {
 
 /// I12: with 180 s between attempts, an outage of a day would be 480 events.
 #[test]
-fn a_long_outage_is_told_ever_less() {
-    let mut server = Server::up();
-    server.lost("gone");
+fn a_long_outage_is_announced_less_often() {
+    let mut server = Server::connected();
+    server.lose_session("gone");
     let start = server.now;
     let day = Duration::from_hours(24);
     while server.now < start + day {
-        server.due();
-        server.lost("gone");
+        server.step_when_due();
+        server.lose_session("gone");
     }
     let lines = server.new_events();
     // The disconnect, attempts 1 to 5, and at most one event per 10 min.
@@ -278,12 +277,11 @@ fn a_long_outage_is_told_ever_less() {
     }
 }
 
-/// I4, I5, H6
 #[test]
-fn health_is_told_when_it_turns() {
-    let mut server = Server::up();
+fn changes_of_health_are_announced() {
+    let mut server = Server::connected();
     for _ in 0..4 {
-        server.due();
+        server.step_when_due();
         server.now += server.policy.health.timeout;
         server.reports(SessionReport::Probe(ProbeOutcome::Failed("ill".to_owned())));
     }
@@ -298,48 +296,51 @@ fn health_is_told_when_it_turns() {
 }
 
 #[test]
-fn lists_that_do_not_differ_are_no_event() {
-    let changed = |before: &[&str], after: &[&str]| {
+fn equal_lists_cause_no_event() {
+    let tools_changed = |before: &[&str], after: &[&str]| {
         let (before, after) = (before.iter().copied(), after.iter().copied());
         EventKind::tools_changed(before, after).map(|kind| line(&kind))
     };
-    assert_eq!(changed(&["a", "b"], &["b", "a"]), None);
+    assert_eq!(tools_changed(&["a", "b"], &["b", "a"]), None);
     assert_eq!(
-        changed(&["a", "b"], &["b", "c"]).as_deref(),
+        tools_changed(&["a", "b"], &["b", "c"]).as_deref(),
         Some(r#"tools_changed {"added":["c"],"removed":["a"],"count":2}"#)
     );
-    let many: Vec<String> = (0..1000).map(|n| format!("tool{n}")).collect();
-    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let many_tools: Vec<String> = (0..1000).map(|n| format!("tool{n}")).collect();
+    let many_tools: Vec<&str> = many_tools.iter().map(String::as_str).collect();
     let Some(EventKind::ToolsChanged { added, count, .. }) =
-        EventKind::tools_changed([], many.iter().copied())
+        EventKind::tools_changed([], many_tools.iter().copied())
     else {
         panic!("they changed");
     };
     assert_eq!((added.len(), count), (MAX_NAMES, 1000));
 }
 
-/// I13
 #[test]
-fn ids_sort_as_text_and_never_go_back() {
+fn ids_sort_as_text_and_always_grow() {
     let now = 1_764_074_096_789;
-    let first = EventId::default().next(now);
-    assert_eq!(first.to_string(), "17640740967890000");
-    assert_eq!(first.unix_millis(), now);
-    let mut last = first;
+    let first_id = EventId::default().next(now);
+    assert_eq!(first_id.to_string(), "17640740967890000");
+    assert_eq!(first_id.unix_millis(), now);
+    let mut last_id = first_id;
     for clock in [now, now - 5000, now, now + 1, now + 1, 4_000_000_000_000] {
-        let next = last.next(clock);
-        assert!(next > last && next.to_string() > last.to_string());
-        assert_eq!(next.to_string().parse(), Ok(next));
-        last = next;
+        let next_id = last_id.next(clock);
+        assert!(next_id > last_id && next_id.to_string() > last_id.to_string());
+        assert_eq!(next_id.to_string().parse(), Ok(next_id));
+        last_id = next_id;
     }
-    for wrong in ["", "1", "17640740967890000x", "+7640740967890000"] {
-        assert_eq!(wrong.parse::<EventId>(), Err(InvalidEventId), "{wrong}");
+    for invalid_id in ["", "1", "17640740967890000x", "+7640740967890000"] {
+        assert_eq!(
+            invalid_id.parse::<EventId>(),
+            Err(InvalidEventId),
+            "{invalid_id}"
+        );
     }
 }
 
-/// An event on the wire is read back unchanged, with the name that is added to it.
+/// An event in its wire format is parsed back unchanged, with the server's name added.
 #[test]
-fn events_are_read_as_they_were_written() {
+fn events_are_read_back_unchanged() {
     let kinds = [
         EventKind::ServerAdded {},
         EventKind::ServerDisconnected {
@@ -365,7 +366,7 @@ fn events_are_read_as_they_were_written() {
 enum Act {
     Operator(Happening),
     Report(SessionReport),
-    /// The driver steps this long after the deadline.
+    /// A step of the driver, this long after the deadline.
     Due(u64),
 }
 
@@ -398,7 +399,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// The events alone show if a server is up, and the reason if it is not.
+    /// The events alone show if a server is up, and the reason if the server is down.
     #[test]
     fn events_tell_the_truth_over_any_history(
         acts in prop::collection::vec(act(), 1..120),
@@ -406,14 +407,14 @@ proptest! {
     ) {
         let mut server = Server::steady();
         server.policy.restart.mode = mode;
-        let (mut up, mut ill, mut down_again) = (false, false, true);
+        let (mut is_up, mut is_ill, mut down_again) = (false, false, true);
         for act in acts {
             match act {
                 Act::Operator(event) => server.is(event),
                 Act::Report(report) => server.reports(report),
-                Act::Due(late) => match server.life.deadline(&server.policy) {
+                Act::Due(delay) => match server.life.deadline(&server.policy) {
                     Some(deadline) => {
-                        server.now = deadline.max(server.now) + Duration::from_millis(late);
+                        server.now = deadline.max(server.now) + Duration::from_millis(delay);
                         server.is(Happening::Tick)
                     }
                     None => None,
@@ -423,34 +424,34 @@ proptest! {
             for (index, event) in events.iter().enumerate() {
                 match event {
                     EventKind::ServerConnected {} | EventKind::ServerReconnected { .. } => {
-                        prop_assert!(!up, "two connects without a disconnect");
-                        up = true;
+                        prop_assert!(!is_up, "two connects without a disconnect");
+                        is_up = true;
                     }
                     EventKind::ServerDisconnected { was_intentional, .. } => {
-                        prop_assert!(up || *was_intentional, "lost what was not up");
-                        (up, ill, down_again) = (false, false, *was_intentional);
+                        prop_assert!(is_up || *was_intentional, "lost what was not up");
+                        (is_up, is_ill, down_again) = (false, false, *was_intentional);
                     }
                     EventKind::ServerReconnecting { .. } | EventKind::ServerFailed { .. } => {
-                        prop_assert!(!up);
+                        prop_assert!(!is_up);
                         down_again = true;
                     }
-                    EventKind::ServerStarting {} => prop_assert!(!up, "it is up already"),
+                    EventKind::ServerStarting {} => prop_assert!(!is_up, "it is up already"),
                     EventKind::ServerHealthDegraded { .. } => {
-                        prop_assert!(up && !ill);
-                        ill = true;
+                        prop_assert!(is_up && !is_ill);
+                        is_ill = true;
                     }
                     EventKind::ServerHealthRestored {} => {
-                        prop_assert!(up && ill);
-                        ill = false;
+                        prop_assert!(is_up && is_ill);
+                        is_ill = false;
                     }
                     other => prop_assert!(false, "{:?} is not the observer's", other),
                 }
                 prop_assert!(!events[..index].contains(event), "said twice: {:?}", event);
             }
             let status = server.life.status(&server.policy);
-            prop_assert_eq!(up, status.state == SessionState::Connected);
-            prop_assert_eq!(ill, status.is_degraded());
-            // The next event after a loss is known as soon as the next attempt is.
+            prop_assert_eq!(is_up, status.state == SessionState::Connected);
+            prop_assert_eq!(is_ill, status.is_degraded());
+            // The event after a loss is announced as soon as the next attempt is planned.
             if status.next_retry.is_some() || status.state == SessionState::Failed {
                 prop_assert!(down_again, "lost, and not a word of what follows");
             }
@@ -459,8 +460,8 @@ proptest! {
 }
 
 #[test]
-fn capabilities_are_asked_for_only_when_they_are_told() {
-    let mut server = Server::up();
+fn capabilities_are_read_only_for_events_that_contain_them() {
+    let mut server = Server::connected();
     let status = server.life.status(&server.policy);
     let never = || -> Value { panic!("nothing is told") };
     assert_eq!(server.observer.observe(&status, never, server.now), []);

@@ -1,11 +1,11 @@
-//! Counts calls that fail in a row. A server may answer `ping` and fail every call.
+//! Counts calls that fail in a row. A server may answer `ping` while every call fails.
 
 use std::time::Instant;
 
 /// The connection's count of failed calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailingCalls {
-    /// Calls that failed with no call answered between.
+    /// Calls that failed since the last answered call.
     pub failed: u32,
     /// Calls that ended since the session was opened, answered or not.
     pub total: u32,
@@ -16,7 +16,7 @@ pub struct FailingCalls {
 /// The failed calls that make a server degraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailingRow {
-    /// Calls that failed with no call answered between.
+    /// Calls that failed since the last answered call.
     pub failed: u32,
     /// Calls that ended since the session was opened, answered or not.
     pub total: u32,
@@ -24,8 +24,8 @@ pub struct FailingRow {
     pub since: Instant,
 }
 
-/// Failed calls with no answered call between them. Other messages of the server do not end the
-/// row.
+/// Failed calls without an answered call between them. Other messages of the server do not reset
+/// the count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     calls: FailingCalls,
@@ -56,12 +56,14 @@ impl Row {
 
     pub fn summary(&self) -> Option<FailingRow> {
         let FailingCalls {
-            failed, total: of, ..
+            failed,
+            total: total_calls,
+            ..
         } = self.calls;
         let since = self.since?;
         Some(FailingRow {
             failed,
-            total: of,
+            total: total_calls,
             since,
         })
     }

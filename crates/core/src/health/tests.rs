@@ -1,4 +1,4 @@
-//! Verdicts from evidence, for each policy.
+//! Tests of verdicts from evidence, for each policy.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn policy(action: HealthAction, threshold: u32) -> HealthPolicy {
     }
 }
 
-/// The verdicts after `count` such outcomes, one each second.
+/// The verdicts after this outcome occurred `count` times, once a second.
 fn verdicts(policy: &HealthPolicy, outcome: &ProbeOutcome, count: u32) -> Vec<HealthVerdict> {
     let start = Instant::now();
     let mut tally = Tally::new(start);
@@ -22,7 +22,7 @@ fn verdicts(policy: &HealthPolicy, outcome: &ProbeOutcome, count: u32) -> Vec<He
         .collect()
 }
 
-fn failed() -> ProbeOutcome {
+fn failed_probe() -> ProbeOutcome {
     ProbeOutcome::Failed("HTTP 500".to_owned())
 }
 
@@ -30,7 +30,8 @@ const LATE: ProbeOutcome = ProbeOutcome::Unanswered(None);
 const KEEP: HealthVerdict = HealthVerdict::Keep;
 const RECONNECT: HealthVerdict = HealthVerdict::Reconnect;
 
-/// Y2: a server that answers late is degraded, not dead. A message from it restores it (H6).
+/// Y2: a server that answers late is degraded, and not reconnected. A message from the server
+/// restores its health (H6).
 #[test]
 fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -53,12 +54,12 @@ fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
 
 /// Y2: unless the server hangs, the action decides at the threshold.
 #[test]
-fn y2_what_the_threshold_leads_to() {
+fn y2_the_action_decides_at_the_threshold() {
     let check = |action, outcome: &ProbeOutcome, expected: [HealthVerdict; 4]| {
-        let found = verdicts(&policy(action, 3), outcome, 4);
-        assert_eq!(found, expected, "{action:?} {outcome:?}");
+        let verdicts = verdicts(&policy(action, 3), outcome, 4);
+        assert_eq!(verdicts, expected, "{action:?} {outcome:?}");
     };
-    for outcome in [LATE, failed()] {
+    for outcome in [LATE, failed_probe()] {
         check(HealthAction::Verify, &outcome, [KEEP; 4]);
         check(HealthAction::Event, &outcome, [KEEP; 4]);
         check(HealthAction::Log, &outcome, [KEEP; 4]);
@@ -78,14 +79,14 @@ fn fault(kind: FaultKind) -> Fault {
 }
 
 /// A fault in place of an answer leads to a reconnect at the threshold if the connection was cut,
-/// or if the policy says so. With `verify` it does so once the server was degraded and then probed
-/// once more.
+/// or if the policy reconnects at the threshold. With `verify`, the reconnect follows only if the
+/// server was degraded and another probe also failed.
 #[test]
-fn what_is_no_answer_of_the_protocol_leads_to_a_new_connection() {
+fn a_fault_in_place_of_an_answer_causes_a_reconnect() {
     let check = |action, kind, expected: [HealthVerdict; 4]| {
         let outcome = ProbeOutcome::Broken(fault(kind));
-        let found = verdicts(&policy(action, 3), &outcome, 4);
-        assert_eq!(found, expected, "{action:?} {kind:?}");
+        let verdicts = verdicts(&policy(action, 3), &outcome, 4);
+        assert_eq!(verdicts, expected, "{action:?} {kind:?}");
     };
     let at_threshold = [KEEP, KEEP, RECONNECT, RECONNECT];
     for action in [
@@ -112,7 +113,7 @@ fn what_is_no_answer_of_the_protocol_leads_to_a_new_connection() {
 
 /// With `verify`, a server that has become degraded is probed once more at once.
 #[test]
-fn verify_asks_once_more_at_once() {
+fn verify_probes_once_more_at_once() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     for second in 1..=3 {
@@ -129,9 +130,9 @@ fn verify_asks_once_more_at_once() {
     assert_eq!(tally.loss(), Loss::Disconnected("HTTP 503".to_owned()));
 }
 
-/// The reason of an unreachable server says once that it is unreachable.
+/// The reason of an unreachable server contains "unreachable" once.
 #[test]
-fn an_unreachable_server_is_said_to_be_that_once() {
+fn the_reason_contains_unreachable_once() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     let fault = Fault {
@@ -144,8 +145,7 @@ fn an_unreachable_server_is_said_to_be_that_once() {
     assert_eq!(tally.loss().to_string(), "cannot connect: refused");
 }
 
-/// Failed calls count like failed probes, and make a probe due at once. A message forgives all of
-/// them.
+/// Failed calls count like failed probes, and make a probe due at once. A message resets the count.
 #[test]
 fn calls_that_fail_in_a_row_degrade_a_server() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -173,8 +173,8 @@ fn calls_that_fail_in_a_row_degrade_a_server() {
     }
 }
 
-/// Calls alone lead to a reconnect only if they have failed for as long as a probe may take,
-/// however many failed in one moment.
+/// Calls alone cause a reconnect only after they failed for as long as a probe may take. The number
+/// of failures in one moment does not matter.
 #[test]
 fn calls_that_fail_in_one_moment_are_no_evidence() {
     for (action, kind) in [
@@ -240,7 +240,7 @@ fn calls_in_a_row_without_an_answer_stall_a_server() {
 
 /// A server whose calls are refused is degraded, and is probed until it sends a message.
 #[test]
-fn a_stalled_server_is_asked_until_it_is_heard() {
+fn a_stalled_server_is_probed_until_it_sends_a_message() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     tally.stall(Some(2), start + SECOND * 60);
@@ -267,69 +267,68 @@ fn a_stalled_server_is_asked_until_it_is_heard() {
 
 /// H2: only failures in a row count.
 #[test]
-fn h2_a_success_between_begins_the_count_anew() {
+fn h2_a_success_resets_the_count() {
     let (policy, start) = (policy(HealthAction::Reconnect, 3), Instant::now());
     let mut tally = Tally::new(start);
     let answered = ProbeOutcome::Answered(Duration::from_millis(12));
-    for (second, outcome) in (1..).zip([LATE, failed(), answered, LATE, failed()]) {
+    for (second, outcome) in (1..).zip([LATE, failed_probe(), answered, LATE, failed_probe()]) {
         let now = start + SECOND * second;
         assert_eq!(tally.judge(outcome, now, &policy), KEEP);
     }
     assert_eq!(tally.health(&policy).failures, 2);
-    let last = tally.health(&policy).last_ping;
-    assert_eq!(last, Some(Duration::from_millis(12)));
+    let last_ping = tally.health(&policy).last_ping;
+    assert_eq!(last_ping, Some(Duration::from_millis(12)));
     assert_eq!(tally.judge(LATE, start + SECOND * 6, &policy), RECONNECT);
 }
 
-/// "One failed probe removes a server": even with a threshold of one, a late answer alone does not.
-/// An error message of the server does, and so does a hang.
+/// "One failed probe removes a server": even with a threshold of one, a late answer alone causes no
+/// reconnect. An error message of the server causes one, and so does a hang.
 #[test]
-fn a_threshold_of_one_takes_more_than_a_late_answer() {
+fn a_late_answer_alone_does_not_reach_a_threshold_of_one() {
     let policy = HealthPolicy {
         hang_after: SECOND * 30,
         ..policy(HealthAction::Reconnect, 1)
     };
     assert_eq!(verdicts(&policy, &LATE, 29), [KEEP; 29]);
     assert_eq!(verdicts(&policy, &LATE, 30)[29], RECONNECT);
-    assert_eq!(verdicts(&policy, &failed(), 1), [RECONNECT]);
+    assert_eq!(verdicts(&policy, &failed_probe(), 1), [RECONNECT]);
     for excuse in [Excuse::Call, Excuse::Cpu] {
-        let excused = ProbeOutcome::Unanswered(Some(excuse));
-        assert_eq!(verdicts(&policy, &excused, 60), [KEEP; 60]);
+        let excused_probe = ProbeOutcome::Unanswered(Some(excuse));
+        assert_eq!(verdicts(&policy, &excused_probe, 60), [KEEP; 60]);
     }
 }
 
-/// A hang is hard evidence when the server has no excuse left. Only a policy that never reconnects
-/// ignores it.
+/// A hang without an excuse is hard evidence. Only a policy that never reconnects ignores it.
 #[test]
-fn a_hang_takes_silence_and_the_absence_of_every_excuse() {
+fn a_hang_requires_silence_without_an_excuse() {
     let start = Instant::now();
-    let (early, late) = (start + SECOND * 119, start + SECOND * 120);
+    let (early_time, late_time) = (start + SECOND * 119, start + SECOND * 120);
     let hang = LATE;
     let (calling, busy) = (
         ProbeOutcome::Unanswered(Some(Excuse::Call)),
         ProbeOutcome::Unanswered(Some(Excuse::Cpu)),
     );
     for (action, now, outcome, expected) in [
-        (HealthAction::Verify, early, &hang, KEEP),
-        (HealthAction::Verify, late, &calling, KEEP),
-        (HealthAction::Verify, late, &busy, KEEP),
-        (HealthAction::Verify, late, &ProbeOutcome::Busy, KEEP),
-        (HealthAction::Verify, late, &failed(), KEEP),
-        (HealthAction::Verify, late, &hang, RECONNECT),
-        (HealthAction::Reconnect, late, &calling, KEEP),
-        (HealthAction::Reconnect, late, &hang, RECONNECT),
-        (HealthAction::Event, late, &hang, KEEP),
-        (HealthAction::Log, late, &hang, KEEP),
+        (HealthAction::Verify, early_time, &hang, KEEP),
+        (HealthAction::Verify, late_time, &calling, KEEP),
+        (HealthAction::Verify, late_time, &busy, KEEP),
+        (HealthAction::Verify, late_time, &ProbeOutcome::Busy, KEEP),
+        (HealthAction::Verify, late_time, &failed_probe(), KEEP),
+        (HealthAction::Verify, late_time, &hang, RECONNECT),
+        (HealthAction::Reconnect, late_time, &calling, KEEP),
+        (HealthAction::Reconnect, late_time, &hang, RECONNECT),
+        (HealthAction::Event, late_time, &hang, KEEP),
+        (HealthAction::Log, late_time, &hang, KEEP),
     ] {
         let mut tally = Tally::new(start);
-        let found = tally.judge(outcome.clone(), now, &policy(action, 3));
-        assert_eq!(found, expected, "{action:?} {outcome:?}");
+        let verdict = tally.judge(outcome.clone(), now, &policy(action, 3));
+        assert_eq!(verdict, expected, "{action:?} {outcome:?}");
     }
 }
 
 /// A message within the time limit ends the silence, whatever the probes show.
 #[test]
-fn whoever_is_heard_does_not_hang() {
+fn a_server_that_sends_messages_does_not_hang() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     tally.message_received(start + SECOND);
@@ -341,18 +340,18 @@ fn whoever_is_heard_does_not_hang() {
 
 /// A probe that was not sent is neither a success nor a failure.
 #[test]
-fn a_busy_server_is_asked_later() {
+fn a_busy_server_is_probed_later() {
     let (policy, start) = (policy(HealthAction::Verify, 1), Instant::now());
     let mut tally = Tally::new(start);
     tally.judge(LATE, start + SECOND, &policy);
     tally.probing();
     assert_eq!(tally.due(&policy, 0), None);
-    let before = tally.health(&policy);
+    let health_before = tally.health(&policy);
     assert_eq!(
         tally.judge(ProbeOutcome::Busy, start + SECOND * 2, &policy),
         KEEP
     );
-    assert_eq!(tally.health(&policy), before);
+    assert_eq!(tally.health(&policy), health_before);
     assert_eq!(tally.due(&policy, 0), Some(start + SECOND * 32));
 }
 
@@ -369,15 +368,15 @@ fn h5_the_interval_varies_by_its_jitter() {
     let waits: Vec<_> = (0..1000)
         .map(|seed| tally.due(&policy, seed).expect("an interval") - start)
         .collect();
-    let (least, most) = (waits.iter().min(), waits.iter().max());
-    assert!(least >= Some(&(SECOND * 108)) && least < Some(&(SECOND * 109)));
-    assert!(most <= Some(&(SECOND * 132)) && most > Some(&(SECOND * 131)));
+    let (shortest, longest) = (waits.iter().min(), waits.iter().max());
+    assert!(shortest >= Some(&(SECOND * 108)) && shortest < Some(&(SECOND * 109)));
+    assert!(longest <= Some(&(SECOND * 132)) && longest > Some(&(SECOND * 131)));
 }
 
-/// The reason for refused calls stays as long as they are refused. A failed call does not replace
-/// it.
+/// The reason for refused calls stays as long as calls are refused. A failed call does not replace
+/// the reason.
 #[test]
-fn the_reason_of_a_stall_stays() {
+fn the_reason_of_a_stall_is_retained() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     tally.stall(Some(2), start + SECOND);
@@ -397,12 +396,12 @@ fn the_reason_of_a_stall_stays() {
 }
 
 /// A server that answers every probe and fails every call is degraded, and keeps its session. Only
-/// an answered call ends that, however long ago the last failure was.
+/// an answered call restores its health, however long ago the last failure was.
 #[test]
-fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
+fn failed_calls_degrade_a_server_until_a_call_is_answered() {
     let (policy, start) = (policy(HealthAction::Reconnect, 3), Instant::now());
     let mut tally = Tally::new(start);
-    let failing = |failed, total| FailingCalls {
+    let failing_calls = |failed, total| FailingCalls {
         failed,
         total,
         reason: "HTTP 502".to_owned(),
@@ -410,19 +409,19 @@ fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
     let answer = || ProbeOutcome::Answered(SECOND);
     for calls in 1..=4 {
         let now = start + SECOND * calls;
-        tally.calls_failed_in_row(failing(calls, 7 + calls), now);
+        tally.calls_failed_in_row(failing_calls(calls, 7 + calls), now);
         assert_eq!(tally.judge(answer(), now, &policy), KEEP);
         tally.message_received(now);
         let health = tally.health(&policy);
         assert_eq!(health.degraded, calls >= 3, "{calls}");
         assert_eq!(health.failing_calls.is_some(), calls >= 3, "{calls}");
     }
-    // A day without a call, in which all probes are answered.
+    // A day without calls, with an answer to each probe.
     for minute in 1..=24 * 60 {
         let now = start + SECOND * (60 * minute);
         assert_eq!(tally.judge(answer(), now, &policy), KEEP);
         tally.message_received(now);
-        tally.calls_failed_in_row(failing(4, 11), now);
+        tally.calls_failed_in_row(failing_calls(4, 11), now);
     }
     let health = tally.health(&policy);
     assert!(health.degraded);
@@ -435,19 +434,19 @@ fn calls_that_all_fail_degrade_a_server_until_one_is_answered() {
     let reason = "answers pings; its last 4 calls failed: HTTP 502";
     assert_eq!(health.last_error.as_deref(), Some(reason));
 
-    tally.calls_failed_in_row(failing(0, 12), start + SECOND * 90_000);
+    tally.calls_failed_in_row(failing_calls(0, 12), start + SECOND * 90_000);
     let health = tally.health(&policy);
-    let found = (health.degraded, health.failures, health.last_error);
-    assert_eq!(found, (false, 0, None));
+    let summary = (health.degraded, health.failures, health.last_error);
+    assert_eq!(summary, (false, 0, None));
     assert_eq!(health.failing_calls, None);
-    // Later failures are counted anew.
-    tally.calls_failed_in_row(failing(2, 14), start + SECOND * 90_001);
+    // The count of later failures begins at zero.
+    tally.calls_failed_in_row(failing_calls(2, 14), start + SECOND * 90_001);
     assert!(!tally.health(&policy).degraded);
 }
 
-/// A probe may wait for others, within the variation of the interval.
+/// A probe may be delayed for others, within the variation of the interval.
 #[test]
-fn a_probe_that_waits_for_others_keeps_to_its_interval() {
+fn a_delayed_probe_stays_within_its_interval() {
     let start = Instant::now();
     let mut tally = Tally::new(start);
     for jitter in [0.0, 0.1, 1.0] {
@@ -462,7 +461,7 @@ fn a_probe_that_waits_for_others_keeps_to_its_interval() {
             assert!((silence - 30.0 * (1.0 + jitter)).abs() < 0.001, "{silence}");
         }
     }
-    // A probe after a doubt does not wait.
+    // A probe after a doubt is never delayed.
     tally.doubt(start);
     assert_eq!(tally.leeway(&HealthPolicy::default(), 7), Duration::ZERO);
 }

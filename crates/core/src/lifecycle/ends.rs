@@ -1,15 +1,15 @@
-//! Decides after the end of a session or an attempt: a new attempt at once, after a wait, or none.
+//! Decides on the next attempt after the end of a session or an attempt: at once, after a wait, or
+//! never.
 
 use std::time::{Duration, Instant};
 
 use super::{DownReason, InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then};
 
-/// A waiting call brings an attempt forward, but keeps this distance from the beginning of the last
-/// one. A session that lived for less time proves nothing.
+/// Minimum distance between the beginnings of two attempts, even if a waiting call brings the
+/// second one forward. A session with a shorter life proves nothing.
 pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
-/// The longest `Retry-After` that is respected. A server that asks for more is tried after this
-/// time.
+/// Maximum `Retry-After` that is respected. A server with a longer one is tried after this time.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// The effect of a loss on the budget of attempts.
@@ -17,33 +17,37 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 enum Charge {
     Counted,
     Free,
-    /// Free, because a call brought the attempt forward. The attempt that the policy planned is
-    /// still due, at this time.
+    /// Free, because a call brought the attempt forward. The attempt of the policy stays due at
+    /// this time.
     Early(Instant),
 }
 
 impl Lifecycle {
-    pub(super) fn ended(self, loss: Loss, now: Instant, policy: &Policy) -> Step {
+    pub(super) fn handle_end(self, loss: Loss, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Connecting { planned, .. } => self.refused(loss, planned, now, policy),
-            Phase::Up { since, planned, .. } => self.lost(loss, since, planned, now, policy),
+            Phase::Connecting { planned, .. } => {
+                self.handle_failed_attempt(loss, planned, now, policy)
+            }
+            Phase::Up { since, planned, .. } => self.handle_loss(loss, since, planned, now, policy),
             Phase::Closing { ref then, .. } => match then.clone() {
                 Then::Stay => self.to(Phase::Down(DownReason::Stopped)),
-                Then::Reopen => self.forgiven().open(None, now),
-                Then::Retry { loss, planned } => self.refused(loss, planned, now, policy),
+                Then::Reopen => self.forgive_losses().open(None, now),
+                Then::Retry { loss, planned } => {
+                    self.handle_failed_attempt(loss, planned, now, policy)
+                }
                 Then::Lose {
                     loss,
                     since,
                     planned,
-                } => self.lost(loss, since, planned, now, policy),
+                } => self.handle_loss(loss, since, planned, now, policy),
             },
             Phase::Down(_) | Phase::Waiting { .. } => (self, None),
         }
     }
 
-    /// Handles the crash of a session that was up. Calls that are refused from now on have caused
-    /// `crashes` crashes, including this one. None of these crashes counts.
-    pub(super) fn poisoned(
+    /// Handles the crash of a session that was up. `crashes` is the number of crashes, including
+    /// this one, caused by calls that are refused from now on. None of these crashes counts.
+    pub(super) fn handle_poisoned_crash(
         mut self,
         loss: Loss,
         crashes: u32,
@@ -51,7 +55,7 @@ impl Lifecycle {
         policy: &Policy,
     ) -> Step {
         if !matches!(self.phase, Phase::Up { .. }) {
-            return self.ended(loss, now, policy);
+            return self.handle_end(loss, now, policy);
         }
         let (counter, _) = self.budget(&loss, policy);
         *counter = counter.saturating_sub(crashes.saturating_sub(1));
@@ -63,7 +67,13 @@ impl Lifecycle {
     }
 
     /// Handles a failed attempt. An attempt that a call brought forward is free.
-    fn refused(self, loss: Loss, planned: Option<Instant>, now: Instant, policy: &Policy) -> Step {
+    fn handle_failed_attempt(
+        self,
+        loss: Loss,
+        planned: Option<Instant>,
+        now: Instant,
+        policy: &Policy,
+    ) -> Step {
         let at_first = !self.was_up && policy.reconnect.initial_failure == InitialFailure::Error;
         if at_first || !policy.comes_back(&loss) {
             return self.to(Phase::Down(DownReason::Refused(loss)));
@@ -73,7 +83,7 @@ impl Lifecycle {
     }
 
     /// Handles the loss of a session that was up since `since`.
-    fn lost(
+    fn handle_loss(
         mut self,
         loss: Loss,
         since: Instant,
@@ -94,26 +104,26 @@ impl Lifecycle {
         if uptime >= ATTEMPT_SPACING {
             self.reopened_expired = false;
         }
-        // If the server forgot the session, open a new one without a wait, but only once in a row,
-        // even where every loss is forgiven on connect.
+        // A server that forgot the session gets a new one without a wait, but only once in a row,
+        // even if the policy forgives every loss on connect.
         if loss == Loss::SessionExpired && self.attempt() == 0 && !self.reopened_expired {
             self.losses = 1;
             self.reopened_expired = true;
             self.last_loss = Some(loss);
             return self.open(None, now);
         }
-        // Calls bring attempts forward, but spend the budget no faster than the policy would.
+        // Calls bring attempts forward, but do not spend the budget faster than the policy does.
         let is_first = *self.budget(&loss, policy).0 == 0;
-        let early = planned.filter(|planned| now < *planned && !is_first);
+        let future_plan = planned.filter(|planned| now < *planned && !is_first);
         self.retry(
             loss,
-            early.map_or(Charge::Counted, Charge::Early),
+            future_plan.map_or(Charge::Counted, Charge::Early),
             now,
             policy,
         )
     }
 
-    /// The counter for this kind of loss, and the largest number of such losses in a row.
+    /// The counter for this kind of loss, and the maximum number of such losses in a row.
     fn budget(&mut self, loss: &Loss, policy: &Policy) -> (&mut u32, Option<u32>) {
         let is_crash =
             matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
@@ -139,7 +149,7 @@ impl Lifecycle {
             .spaced(&loss, policy)
             .unwrap_or(now)
             .max(now + retry_after);
-        let until = match charge {
+        let next_attempt_at = match charge {
             _ if loss.is_unauthorized() => now + policy.unauthorized_delay(self.epoch),
             Charge::Early(planned) => planned.max(earliest),
             Charge::Counted | Charge::Free => {
@@ -147,7 +157,7 @@ impl Lifecycle {
             }
         };
         self.to(Phase::Waiting {
-            until,
+            until: next_attempt_at,
             earliest,
             planned: None,
             loss,
@@ -164,7 +174,8 @@ impl Lifecycle {
         Some(self.last_attempt_at? + spacing)
     }
 
-    /// Time before which no call starts an attempt, because the server has just refused Mainstay.
+    /// Time before which no call starts an attempt, because the server has just refused the
+    /// credentials.
     pub(super) fn calls_from(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),

@@ -6,21 +6,21 @@ use super::{Lifecycle, Phase, Policy, Step, Then};
 use crate::health::{FailingCalls, Fault, HealthVerdict, ProbeOutcome};
 
 impl Lifecycle {
-    pub(super) fn message_received(mut self, at: Instant) -> Step {
+    pub(super) fn handle_message(mut self, time: Instant) -> Step {
         if let Phase::Up { tally, .. } = &mut self.phase {
-            tally.message_received(at);
+            tally.message_received(time);
         }
         (self, None)
     }
 
-    pub(super) fn stalled(mut self, calls: Option<u32>, now: Instant) -> Step {
+    pub(super) fn handle_stall(mut self, calls: Option<u32>, now: Instant) -> Step {
         if let Phase::Up { tally, .. } = &mut self.phase {
             tally.stall(calls, now);
         }
         (self, None)
     }
 
-    pub(super) fn failed(
+    pub(super) fn handle_failed_calls(
         mut self,
         calls: u32,
         fault: Option<Fault>,
@@ -31,7 +31,7 @@ impl Lifecycle {
             return (self, None);
         };
         let verdict = tally.calls_failed(calls, fault, now, &policy.health);
-        self.judged(verdict, now, policy)
+        self.apply_verdict(verdict, now, policy)
     }
 
     pub(super) fn failed_in_row(mut self, calls: FailingCalls, now: Instant) -> Step {
@@ -41,17 +41,22 @@ impl Lifecycle {
         (self, None)
     }
 
-    pub(super) fn probed(mut self, outcome: ProbeOutcome, now: Instant, policy: &Policy) -> Step {
+    pub(super) fn handle_probe(
+        mut self,
+        outcome: ProbeOutcome,
+        now: Instant,
+        policy: &Policy,
+    ) -> Step {
         let Phase::Up { tally, .. } = &mut self.phase else {
             return (self, None);
         };
         let verdict = tally.judge(outcome, now, &policy.health);
-        self.judged(verdict, now, policy)
+        self.apply_verdict(verdict, now, policy)
     }
 
-    /// Carries out the verdict. A fault that may pass does not end a session that only a person
-    /// could open again.
-    fn judged(self, verdict: HealthVerdict, now: Instant, policy: &Policy) -> Step {
+    /// Carries out the verdict. A temporary fault does not end a session that only a person could
+    /// open again.
+    fn apply_verdict(self, verdict: HealthVerdict, now: Instant, policy: &Policy) -> Step {
         let (
             HealthVerdict::Reconnect,
             Phase::Up {

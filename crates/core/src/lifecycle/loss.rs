@@ -1,4 +1,4 @@
-//! The ways to lose a session, or to fail to open one.
+//! The losses of a session, and the failures to open one.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ pub enum Loss {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// The server is alive and does not answer.
+    /// The process or connection lives, but does not answer.
     #[error("the server hangs: {0}")]
     Unresponsive(String),
     #[error("no handshake within {} ms", .0.as_millis())]
     ConnectTimeout(Duration),
-    /// The server's processes worked, and then did nothing for this time.
+    /// The server's processes worked, and then were idle for this time.
     #[error("no handshake within {} ms of its last sign of work", .0.as_millis())]
     SilentStart(Duration),
     #[error("cannot connect: {0}")]
@@ -35,10 +35,11 @@ pub enum Loss {
     },
     #[error("the server ended the session")]
     SessionExpired,
-    /// The configuration is wrong: no attempt can succeed.
+    /// The configuration is wrong. No attempt can succeed.
     #[error("cannot start: {0}")]
     Misconfigured(String),
-    /// The missing thing may come back: a program that is being replaced, memory, file descriptors.
+    /// A resource is missing that may come back: a program that is being replaced, memory, file
+    /// descriptors.
     #[error("cannot start: {0}")]
     CannotSpawn(String),
     #[error("initialize failed: {0}")]
@@ -82,7 +83,7 @@ impl Loss {
     }
 
     /// True if an automatic retry could help.
-    pub(super) fn retried(&self) -> bool {
+    pub(super) fn is_retried(&self) -> bool {
         match self {
             Self::Misconfigured(_) => false,
             Self::CannotSpawn(_)
@@ -99,17 +100,17 @@ impl Loss {
         }
     }
 
-    /// True if the server refuses Mainstay until it gets other credentials.
+    /// True if the server refuses Mainstay's credentials.
     pub(super) fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Unauthorized(_))
     }
 
-    /// True if the text of a loss, as the history stores it, is that of [`Loss::Unauthorized`].
-    pub fn is_unauthorized_text(words: &str) -> bool {
-        words.starts_with(UNAUTHORIZED)
+    /// True if a stored text of a loss is that of [`Loss::Unauthorized`].
+    pub fn is_unauthorized_text(text: &str) -> bool {
+        text.starts_with(UNAUTHORIZED)
     }
 
-    /// The pause that the server asked for. Zero if it asked for none.
+    /// The pause that the server requested. Zero without a request.
     pub(super) fn retry_after(&self) -> Duration {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,
@@ -124,7 +125,7 @@ mod tests {
 
     /// The history stores a loss as text, so the prefix must be unique.
     #[test]
-    fn no_other_loss_says_unauthorized() {
+    fn only_one_loss_begins_with_unauthorized() {
         let text = || "unauthorized: go away".to_owned();
         for loss in [
             Loss::Disconnected(text()),
@@ -146,11 +147,11 @@ mod tests {
             Loss::Rejected(text()),
             Loss::Unauthorized(text()),
         ] {
-            let words = loss.to_string();
+            let text = loss.to_string();
             assert_eq!(
-                Loss::is_unauthorized_text(&words),
+                Loss::is_unauthorized_text(&text),
                 loss.is_unauthorized(),
-                "{words}"
+                "{text}"
             );
         }
     }

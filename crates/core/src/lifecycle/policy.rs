@@ -1,16 +1,16 @@
-//! The retry policy of a session, and the presets that fill it.
+//! The retry policy of a session, and the presets that define a whole policy.
 
 use std::time::Duration;
 
 use super::Loss;
 use crate::{health, ids::Epoch, words::words};
 
-/// All settings that decide the life of a session. A preset fills it. Explicit settings of a server
-/// override the preset.
+/// All settings that decide the life of a session. Explicit settings of a server override those of
+/// its preset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Time limit for spawn or connect, with the handshake. Time in which the processes of a start
-    /// work does not count.
+    /// Time limit for spawn or connect, with the handshake. Working time of the processes of a
+    /// start does not count.
     pub connect_timeout: Duration,
     /// Time limit for a start whose processes work; see [`Policy::longest_start`].
     pub start_timeout: Duration,
@@ -27,7 +27,7 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconnect {
     pub mode: ReconnectMode,
-    /// Largest number of attempts in a row before giving up. `None` is without limit.
+    /// Maximum number of attempts in a row. `None` is without limit.
     pub max_attempts: Option<u32>,
     pub initial_delay: Duration,
     pub max_delay: Duration,
@@ -36,13 +36,13 @@ pub struct Reconnect {
     pub jitter: f64,
     /// The wait after HTTP 401 or 403, in place of the growing delay.
     pub unauthorized_delay: Duration,
-    /// Shortest time after such an attempt before a call may bring the next one forward.
+    /// Minimum time between an attempt with HTTP 401 or 403 and an attempt for a call.
     pub unauthorized_spacing: Duration,
     pub initial_failure: InitialFailure,
     /// True if a call that finds the server down brings an attempt forward.
     pub on_call: bool,
-    /// Losses are forgiven after this time of being up. Zero forgives them on connect. A longer
-    /// time makes a server that dies after each handshake back off.
+    /// Uptime after which losses are forgiven. Zero forgives losses on connect. A longer time makes
+    /// a server that dies after each handshake back off.
     pub forgive_after: Duration,
 }
 
@@ -68,15 +68,15 @@ pub enum InitialFailure {
 words!(InitialFailure { "retry" => Retry, "error" => Error });
 
 /// The settings for the time after a crash of a process. Crashes are counted apart from lost
-/// connections, so that one policy can retry remote servers without limit and give up a crash loop
-/// after five restarts.
+/// connections. So one policy can retry remote servers without limit, and give up after five
+/// crashes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restart {
     pub mode: RestartMode,
-    /// Largest number of crashes in a row before giving up. `None` is without limit. Applies to
+    /// Maximum number of crashes in a row. `None` is without limit. Applies to
     /// [`RestartMode::OnCrash`].
     pub max_attempts: Option<u32>,
-    /// Crashes are forgiven after this time of being up.
+    /// Uptime after which crashes are forgiven.
     pub reset_after: Duration,
 }
 
@@ -99,9 +99,9 @@ pub enum Preset {
     Default,
     /// Reconnects without limit.
     Persistent,
-    /// Five attempts; health by HTTP.
+    /// Five attempts. The probe is an HTTP request.
     Router,
-    /// Five attempts; one missed ping.
+    /// Five attempts. One missed ping is enough for a reconnect.
     Bounded,
     /// A person starts a crashed server.
     Desktop,
@@ -134,7 +134,7 @@ impl Preset {
     pub fn policy(self) -> Policy {
         let base = Policy {
             connect_timeout: Duration::from_secs(30),
-            // The first start with npx or uvx downloads and builds.
+            // The first start with npx or uvx includes downloads and builds.
             start_timeout: Duration::from_mins(10),
             close_timeout: Duration::from_secs(10),
             reconnect: Reconnect {
@@ -214,7 +214,7 @@ impl Preset {
                     jitter: 0.0,
                     threshold: 1,
                     action: health::HealthAction::Reconnect,
-                    // One missed ping is enough if all other evidence also shows a hang.
+                    // One missed ping is enough if the other evidence also shows a hang.
                     hang_after: Duration::from_secs(30),
                     unanswered_calls: None,
                     ..base.health
@@ -256,10 +256,10 @@ impl Policy {
 
     /// True if the policy retries after this loss without a person.
     pub(super) fn comes_back(&self, loss: &Loss) -> bool {
-        let crashed = matches!(loss, Loss::Crashed { .. });
+        let is_crash = matches!(loss, Loss::Crashed { .. });
         self.reconnect.mode == ReconnectMode::Auto
-            && loss.retried()
-            && !(crashed && self.restart.mode == RestartMode::Never)
+            && loss.is_retried()
+            && !(is_crash && self.restart.mode == RestartMode::Never)
     }
 
     /// True if a lost session is opened again without a person: after a delay or for a call.
@@ -271,7 +271,7 @@ impl Policy {
         }
     }
 
-    /// The wait after the server has refused Mainstay, in whole milliseconds.
+    /// The wait after the server refused the credentials, in whole milliseconds.
     pub(super) fn unauthorized_delay(&self, epoch: Epoch) -> Duration {
         let seconds = self.reconnect.unauthorized_delay.as_secs_f64();
         jittered(seconds, self.reconnect.jitter, self.seed ^ epoch.0)
@@ -287,16 +287,16 @@ impl Policy {
             ..
         } = self.reconnect;
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
-        let grown = initial_delay.as_secs_f64() * multiplier.powi(exponent);
-        let capped = grown.min(max_delay.as_secs_f64());
+        let raw_delay = initial_delay.as_secs_f64() * multiplier.powi(exponent);
+        let capped = raw_delay.min(max_delay.as_secs_f64());
         jittered(capped, jitter, self.seed ^ epoch.0)
     }
 }
 
 /// `seconds`, varied by the fraction `jitter` up or down, in whole milliseconds.
 pub(crate) fn jittered(seconds: f64, jitter: f64, seed: u64) -> Duration {
-    let varied = seconds * (1.0 + jitter * (unit_random(seed) * 2.0 - 1.0));
-    Duration::from_secs_f64((varied * 1000.0).round() / 1000.0)
+    let varied_seconds = seconds * (1.0 + jitter * (unit_random(seed) * 2.0 - 1.0));
+    Duration::from_secs_f64((varied_seconds * 1000.0).round() / 1000.0)
 }
 
 /// A number in 0..1 that depends only on `seed` (SplitMix64).

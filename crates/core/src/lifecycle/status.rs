@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::{DownReason, Lifecycle, Loss, Phase, Policy, ReconnectMode, Then};
 use crate::{health::Health, ids::Epoch, start::HANG_AFTER};
 
-/// A start counts as silent after this time without a sign of work. On a busy machine the signs are
-/// read less often than once a second.
+/// Time without a sign of work after which a start counts as silent. On a busy machine, signs of
+/// work are read less often than once a second.
 const SILENCE: Duration = HANG_AFTER.saturating_add(Duration::from_secs(1));
 
-/// The canonical states.
+/// The states of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionState {
@@ -122,7 +122,7 @@ impl SessionState {
         self.words().canonical
     }
 
-    /// True while a session may open without a person. A call should wait for it.
+    /// True while a session may open without a person, so that a call should wait.
     pub const fn is_hopeful(self) -> bool {
         matches!(self, Self::Connecting | Self::Reconnecting)
     }
@@ -142,35 +142,36 @@ pub struct SessionStatus {
     pub epoch: Epoch,
     /// True while an attempt is under way.
     pub attempting: bool,
-    /// Time at which the current attempt began. `None` while it waits for its turn.
+    /// Time at which the current attempt began. `None` while the attempt waits for its turn.
     pub begun_at: Option<Instant>,
     /// Time of the last sign of work of the attempt's processes.
     pub last_work_at: Option<Instant>,
-    /// The attempt ends if there is no handshake after this long a silence (`silence_limit`), or
-    /// after this time in all (`start_limit`).
+    /// Limits of the attempt: the time without a handshake after the last sign of work
+    /// (`silence_limit`), and the whole time (`start_limit`).
     pub silence_limit: Duration,
     pub start_limit: Duration,
-    /// Losses in a row that are not forgiven yet. It is the number of the next or current attempt.
+    /// Number of losses in a row that are not forgiven yet, which is also the number of the next or
+    /// current attempt.
     pub attempt: u32,
     pub reason: Option<String>,
-    /// True if the reason is that the server accepts none of the credentials in its entry.
+    /// True if the server accepts none of the credentials in its entry.
     pub unauthorized: bool,
-    /// True if an attempt is under way or comes without a person.
+    /// True if an attempt is under way, or follows without a person.
     pub retried: bool,
     pub next_retry: Option<Instant>,
     /// True if a call can start an attempt.
     pub on_call: bool,
     /// Time before which no call can start an attempt.
     pub calls_from: Option<Instant>,
-    /// The state to show once the session is gone, before the supervisor has noticed the loss.
+    /// The state to show between the end of the session and the supervisor's report of the loss.
     pub if_lost: SessionState,
     /// Set while the server is connected.
     pub health: Option<Health>,
 }
 
 impl SessionStatus {
-    /// True while the server is connected, or Mainstay will bring it back: without a person, or for
-    /// a call. Also true before the first attempt.
+    /// True while the server is connected, and while Mainstay will reconnect the server without a
+    /// person or for a call. Also true before the first attempt.
     pub fn is_kept_up(&self) -> bool {
         self.state == SessionState::Connected
             || self.retried
@@ -191,15 +192,17 @@ impl SessionStatus {
             return Some("waits for its turn".to_owned());
         };
         let time = now.saturating_duration_since(begun_at);
-        let worked = self.last_work_at.filter(|worked| *worked >= begun_at);
-        let silence = worked.map(|worked| now.saturating_duration_since(worked));
+        let last_work_at = self
+            .last_work_at
+            .filter(|last_work_at| *last_work_at >= begun_at);
+        let silence = last_work_at.map(|last_work_at| now.saturating_duration_since(last_work_at));
         let (activity, time, limit) = match silence {
             None => ("no sign of work", time, self.silence_limit),
             Some(silence) if silence < SILENCE => ("at work", time, self.start_limit),
             Some(silence) => {
                 let at_work = time.saturating_sub(silence);
-                let left = self.start_limit.saturating_sub(at_work);
-                ("silent", silence, self.silence_limit.min(left))
+                let remaining = self.start_limit.saturating_sub(at_work);
+                ("silent", silence, self.silence_limit.min(remaining))
             }
         };
         let (time, limit) = (time.as_secs(), limit.as_secs_f64());
@@ -208,7 +211,7 @@ impl SessionStatus {
 }
 
 impl Lifecycle {
-    /// The status that people and programs see.
+    /// The status for people and programs.
     pub fn status(&self, policy: &Policy) -> SessionStatus {
         let reconnecting = |then: &Then| match then {
             Then::Stay => (SessionState::Stopping, None),
@@ -223,7 +226,7 @@ impl Lifecycle {
                 DownReason::Lost(loss @ Loss::Crashed { .. }) => {
                     (SessionState::Crashed, Some(loss.clone()))
                 }
-                DownReason::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
+                DownReason::Lost(loss) if loss.is_retried() && !loss.is_unauthorized() => {
                     (SessionState::Disconnected, Some(loss.clone()))
                 }
                 DownReason::Lost(loss) | DownReason::Refused(loss) => {
@@ -233,7 +236,7 @@ impl Lifecycle {
             },
             Phase::Connecting { .. } => {
                 let state = match &self.last_loss {
-                    Some(lost) if lost.is_unauthorized() => SessionState::Error,
+                    Some(loss) if loss.is_unauthorized() => SessionState::Error,
                     Some(_) => SessionState::Reconnecting,
                     None => SessionState::Connecting,
                 };

@@ -1,5 +1,5 @@
-//! The lifecycle of a session, step by step: exact courses, the timings of every preset, the words
-//! of every surface, and invariants of random histories.
+//! Tests of the lifecycle of a session, step by step: exact courses, the timings of every preset,
+//! the words of every surface, and invariants of random histories.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -28,11 +28,11 @@ fn crash() -> Loss {
     }
 }
 
-fn gone() -> Loss {
+fn connection_loss() -> Loss {
     Loss::Disconnected("gone".to_owned())
 }
 
-fn refused() -> Loss {
+fn connect_failure() -> Loss {
     Loss::ConnectFailed("connection refused".to_owned())
 }
 
@@ -51,7 +51,7 @@ fn steady(preset: Preset) -> Policy {
     policy
 }
 
-/// A session with its own clock, which moves only when the test says so. Times are in milliseconds.
+/// A session with its own clock, which only the test advances. Times are in milliseconds.
 struct Course {
     life: Lifecycle,
     policy: Policy,
@@ -68,18 +68,18 @@ impl Course {
     }
 
     /// A course whose session is up.
-    fn up(policy: Policy) -> Self {
+    fn connected(policy: Policy) -> Self {
         let mut course = Self::new(policy);
         course.step(Event::Start);
-        course.opens();
+        course.open_session();
         course
     }
 
     /// A course whose session was up for an hour and ended with this loss.
-    fn losing(policy: Policy, loss: Loss) -> Self {
-        let mut course = Self::up(policy);
+    fn after_loss(policy: Policy, loss: Loss) -> Self {
+        let mut course = Self::connected(policy);
         course.wait(HOUR);
-        course.ends(loss);
+        course.end_session(loss);
         course
     }
 
@@ -96,13 +96,13 @@ impl Course {
     }
 
     /// Lets the current attempt succeed.
-    fn opens(&mut self) {
+    fn open_session(&mut self) {
         assert_eq!(self.report(SessionReport::Begun), None);
         assert_eq!(self.report(SessionReport::Opened), None);
         assert_eq!(self.state(), SessionState::Connected);
     }
 
-    fn ends(&mut self, loss: Loss) -> Option<Effect> {
+    fn end_session(&mut self, loss: Loss) -> Option<Effect> {
         self.report(SessionReport::Ended(loss))
     }
 
@@ -113,11 +113,11 @@ impl Course {
     /// Time until the deadline.
     fn due(&self) -> Option<u64> {
         let deadline = self.life.deadline(&self.policy)?;
-        let left = deadline.duration_since(self.now).as_millis();
-        Some(u64::try_from(left).expect("a short wait"))
+        let remaining = deadline.duration_since(self.now).as_millis();
+        Some(u64::try_from(remaining).expect("a short wait"))
     }
 
-    /// Waits for the deadline, and steps.
+    /// Advances the clock to the deadline, and steps.
     fn tick(&mut self) -> Option<Effect> {
         self.wait(self.due().expect("something is due"));
         self.step(Event::Tick)
@@ -132,11 +132,11 @@ impl Course {
     }
 }
 
-fn open(epoch: u64) -> Option<Effect> {
+fn open_effect(epoch: u64) -> Option<Effect> {
     Some(Effect::Open(Epoch(epoch)))
 }
 
-fn close(epoch: u64) -> Option<Effect> {
+fn close_effect(epoch: u64) -> Option<Effect> {
     Some(Effect::Close(Epoch(epoch)))
 }
 

@@ -33,18 +33,18 @@ pub enum Reference<'a> {
     Resource(Text<'a>),
 }
 
-/// A member of `params` that does not have the type that MCP demands (JSON-RPC −32602).
+/// The error of a member of `params` without the type that MCP requires (JSON-RPC −32602).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid params: {0}")]
 pub struct InvalidParams(pub &'static str);
 
-/// Reads the address of a request. Members that the request does not have are `None`.
+/// Reads the address of a request. Absent members are `None`.
 pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, InvalidParams> {
-    let found = &envelope.landmarks;
-    if found.doubled {
+    let landmarks = &envelope.landmarks;
+    if landmarks.doubled {
         return Err(InvalidParams("a member occurs twice"));
     }
-    if found
+    if landmarks
         .progress_token
         .is_some_and(|token| !is_id(token.get(text)))
     {
@@ -52,19 +52,20 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
             "\"progressToken\" must be a string or a number",
         ));
     }
-    let word = |span: Option<Span>, error| span.map(|span| string(text, span, error)).transpose();
+    let optional_text =
+        |span: Option<Span>, error| span.map(|span| string(text, span, error)).transpose();
     Ok(Address {
-        name: word(found.name, "\"name\" must be a string")?,
-        uri: word(found.uri, "\"uri\" must be a string")?,
-        progress_token: found.progress_token,
-        reference: match found.reference {
+        name: optional_text(landmarks.name, "\"name\" must be a string")?,
+        uri: optional_text(landmarks.uri, "\"uri\" must be a string")?,
+        progress_token: landmarks.progress_token,
+        reference: match landmarks.reference {
             Some(span) => reference(text, span)?,
             None => None,
         },
     })
 }
 
-/// A string member of a request's `params`. Errors in other members do not matter.
+/// A string member of a request's `params`. Errors in other members are ignored.
 pub fn text_param<'a>(text: &'a str, envelope: &Envelope, member: &str) -> Option<Cow<'a, str>> {
     let span = match member {
         "name" => envelope.landmarks.name,
@@ -94,9 +95,9 @@ fn reference(text: &str, span: Span) -> Result<Option<Reference<'_>>, InvalidPar
         #[serde(borrow, default)]
         uri: Option<&'a RawValue>,
     }
-    let found: Ref<'_> = members(span.get(text))?;
+    let reference: Ref<'_> = members(span.get(text))?;
     let locate = |raw: &RawValue| Span::of_part(text, raw.get());
-    match (&*found.kind, found.name, found.uri) {
+    match (&*reference.kind, reference.name, reference.uri) {
         ("ref/prompt", Some(name), _) => {
             string(text, locate(name), "\"ref.name\" must be a string")
                 .map(|name| Some(Reference::Prompt(name)))

@@ -10,12 +10,12 @@ use super::{
     text::{splice, text as string},
 };
 
-/// Largest number of nested objects and arrays in the payload of a message. Recursive readers stop
-/// at a hundred or a few hundred levels (`serde_json` at 128, Python at about 1,000), and no tool's
-/// arguments need more. Mainstay itself reads messages without recursion.
+/// Maximum depth of objects and arrays in the payload of a message. Recursive parsers stop at a
+/// hundred to a thousand levels (`serde_json` at 128, Python at about 1,000), and no tool's
+/// arguments need more. Mainstay itself parses messages without recursion.
 pub const MAX_DEPTH: usize = 512;
 
-/// The levels around `arguments`, which do not count: `params` and the message itself.
+/// Levels around `arguments` that do not count: `params` and the message itself.
 const DEPTH_OF_ENVELOPE: usize = 2;
 
 /// The members of `params` that hold answers to questions.
@@ -56,8 +56,8 @@ impl Envelope {
         self.landmarks.meta_has_more || self.landmarks.meta_doubled
     }
 
-    /// The envelope of the same message with a body of another length. `None` unless the message is
-    /// a response.
+    /// The envelope of the same message with a body of another length. `None` if the message is no
+    /// response.
     fn resized(self, length: usize) -> Option<Self> {
         let MessageKind::Response {
             mut id,
@@ -69,8 +69,8 @@ impl Envelope {
         };
         let end = body.start() + length;
         if id.start > body.start {
-            let moved = |at| at - body.end() + end;
-            id = Span::new(moved(id.start()), moved(id.end()));
+            let shifted = |offset| offset - body.end() + end;
+            id = Span::new(shifted(id.start()), shifted(id.end()));
         }
         let kind = MessageKind::Response {
             id,
@@ -81,8 +81,7 @@ impl Envelope {
     }
 }
 
-/// Spans of the few members of `params` that a gateway may need. They are found while the message
-/// is read.
+/// Spans of the few members of `params` that a gateway may need, collected in the first pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Landmarks {
     pub(super) name: Option<Span>,
@@ -90,13 +89,14 @@ pub(super) struct Landmarks {
     pub(super) arguments: Option<Span>,
     pub(super) progress_token: Option<Span>,
     pub(super) reference: Option<Span>,
-    /// A member occurs twice. Two readers of one message must not see different calls.
+    /// True if a member occurs twice. Otherwise two readers of one message could see different
+    /// calls.
     pub(super) doubled: bool,
     pub(super) meta: Option<Span>,
     pub(super) meta_doubled: bool,
-    /// `_meta` has a member that only requests of revisions without a handshake carry.
+    /// True if `_meta` has a member that only requests of revisions without a handshake carry.
     stateless: bool,
-    /// `_meta` has members besides those and a progress token.
+    /// True if `_meta` has any other member besides a progress token.
     pub(super) meta_has_more: bool,
     answers: bool,
     task: bool,
@@ -119,7 +119,7 @@ pub enum MessageKind {
     },
 }
 
-/// The reason that a text is no JSON-RPC message. It determines the error code of the answer.
+/// The error of a text that is no JSON-RPC message. It determines the error code of the answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
     #[error("not JSON: {0}")]
@@ -135,17 +135,17 @@ pub enum Malformed {
         id: Option<String>,
         /// True if the message answers a request of Mainstay.
         is_response: bool,
-        /// The method of a request, and the name or URI that it asks for (JSON text).
+        /// The method of a request, and the requested name or URI (JSON text).
         asked: Option<(Method, String)>,
     },
 }
 
-/// The reason that a readable message is not forwarded.
+/// The error of a well-formed message that is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Danger {
     #[error("nested too deep: {MAX_DEPTH} levels of objects and arrays are the most")]
     TooDeep,
-    /// Readers that ignore case would see another message (CVE-2026-27896).
+    /// A case-insensitive parser would read another message (CVE-2026-27896).
     #[error(
         "ambiguous: a member's name differs from one of the protocol's only in case or by a look-alike"
     )]
@@ -161,7 +161,7 @@ impl Malformed {
         }
     }
 
-    /// The id of the message (JSON text), to be echoed. `None` if it could not be read.
+    /// The id of the message (JSON text), to be echoed. `None` if the message has no readable id.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Json(_) => None,
@@ -183,7 +183,7 @@ struct Members {
     is_ambiguous: bool,
 }
 
-/// The reason that the members of a message cannot be read.
+/// The error of members of a message.
 enum Unreadable {
     Invalid,
     /// A member occurs twice or has the wrong type.
@@ -207,7 +207,7 @@ impl Members {
                 "error" => &mut self.error,
                 "params" => {
                     let params = self.read_params(scanner)?;
-                    return once(&mut self.params, params);
+                    return set_once(&mut self.params, params);
                 }
                 key => {
                     self.is_ambiguous |= is_lookalike(key, &MEMBERS);
@@ -216,7 +216,7 @@ impl Members {
                 }
             };
             // A member with the value `null` counts as present.
-            once(member, scanner.value()?)
+            set_once(member, scanner.value()?)
         })?;
         Ok(scanner.end()?)
     }
@@ -225,31 +225,31 @@ impl Members {
         if scanner.first() != Some(b'{') {
             return scanner.value();
         }
-        let found = &mut self.landmarks;
+        let landmarks = &mut self.landmarks;
         let is_ambiguous = &mut self.is_ambiguous;
         let start = scanner.position();
         scanner.members(|scanner, key| {
             let member = match &*key {
-                "name" => &mut found.name,
-                "uri" => &mut found.uri,
-                "arguments" => &mut found.arguments,
-                "ref" => &mut found.reference,
+                "name" => &mut landmarks.name,
+                "uri" => &mut landmarks.uri,
+                "arguments" => &mut landmarks.arguments,
+                "ref" => &mut landmarks.reference,
                 "_meta" => {
                     // An earlier `_meta` had a token.
-                    found.doubled |= found.progress_token.is_some();
-                    let meta = read_meta(scanner, found, is_ambiguous)?;
-                    found.meta_doubled |= found.meta.replace(meta).is_some();
+                    landmarks.doubled |= landmarks.progress_token.is_some();
+                    let meta = read_meta(scanner, landmarks, is_ambiguous)?;
+                    landmarks.meta_doubled |= landmarks.meta.replace(meta).is_some();
                     return Ok(());
                 }
                 key => {
-                    found.answers |= ANSWERS.contains(&key);
-                    found.task |= key == "task";
+                    landmarks.answers |= ANSWERS.contains(&key);
+                    landmarks.task |= key == "task";
                     *is_ambiguous |= is_lookalike(key, &PARAMS);
                     scanner.value()?;
                     return Ok(());
                 }
             };
-            found.doubled |= member.replace(scanner.value()?).is_some();
+            landmarks.doubled |= member.replace(scanner.value()?).is_some();
             Ok::<(), Invalid>(())
         })?;
         Ok(scanner.since(start))
@@ -259,7 +259,7 @@ impl Members {
 /// Reads `params._meta`.
 fn read_meta(
     scanner: &mut Scanner<'_>,
-    found: &mut Landmarks,
+    landmarks: &mut Landmarks,
     is_ambiguous: &mut bool,
 ) -> Result<Span, Invalid> {
     if scanner.first() != Some(b'{') {
@@ -268,13 +268,13 @@ fn read_meta(
     let start = scanner.position();
     scanner.members(|scanner, key| {
         if key == "progressToken" {
-            let before = found.progress_token.replace(scanner.value()?);
-            found.doubled |= before.is_some();
+            let earlier_token = landmarks.progress_token.replace(scanner.value()?);
+            landmarks.doubled |= earlier_token.is_some();
             return Ok(());
         }
         let is_reserved = REQUEST_KEYS.contains(&&*key);
-        found.stateless |= is_reserved;
-        found.meta_has_more |= !is_reserved;
+        landmarks.stateless |= is_reserved;
+        landmarks.meta_has_more |= !is_reserved;
         *is_ambiguous |=
             is_lookalike(&key, &["progressToken"]) || is_lookalike(&key, &REQUEST_KEYS);
         scanner.value()?;
@@ -283,7 +283,7 @@ fn read_meta(
     Ok(scanner.since(start))
 }
 
-fn once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
+fn set_once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
     match member.replace(value) {
         None => Ok(()),
         Some(_) => Err(Unreadable::Unusable),
@@ -293,7 +293,7 @@ fn once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
 /// The members of a message.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The members of `params` that say which server a message concerns and what it asks for.
+/// The members of `params` that identify the server and the item of a message.
 const PARAMS: [&str; 12] = [
     "name",
     "uri",
@@ -309,15 +309,18 @@ const PARAMS: [&str; 12] = [
     ANSWERS[1],
 ];
 
-/// True if `name` is none of `names`, but a lenient reader would take it for one of them: a reader
+/// True if `name` is none of `names`, but a lenient parser would read it as one of them: a parser
 /// that ignores case, a NUL at the end, or the difference between letters with the same capital.
 fn is_lookalike(name: &str, names: &[&str]) -> bool {
-    let read = name.trim_end_matches('\0');
+    let trimmed = name.trim_end_matches('\0');
     let is_like = |candidate: &str| {
-        if read.is_ascii() {
-            read.eq_ignore_ascii_case(candidate)
+        if trimmed.is_ascii() {
+            trimmed.eq_ignore_ascii_case(candidate)
         } else {
-            read.chars().map(folded).eq(candidate.chars().map(folded))
+            trimmed
+                .chars()
+                .map(folded)
+                .eq(candidate.chars().map(folded))
         }
     };
     names
@@ -335,15 +338,15 @@ fn folded(letter: char) -> char {
     ];
     let ascii = [lower, upper]
         .into_iter()
-        .find_map(|other: Vec<char>| match other[..] {
-            [other] if other.is_ascii() => Some(other.to_ascii_lowercase()),
+        .find_map(|letters: Vec<char>| match letters[..] {
+            [letters] if letters.is_ascii() => Some(letters.to_ascii_lowercase()),
             _ => None,
         });
     ascii.unwrap_or(letter)
 }
 
-/// Reads the envelope of one message. A member that occurs twice is an error, because two readers
-/// of one message must not see different calls.
+/// Reads the envelope of one message. A member that occurs twice is an error. Otherwise two readers
+/// of one message could see different calls.
 pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     if text.len() > MAX_TEXT {
         let reason = "a message has 4 GiB at most";
@@ -351,11 +354,11 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     }
     let mut scanner = Scanner::new(text);
     let mut members = Members::default();
-    let read = match scanner.first() {
+    let result = match scanner.first() {
         Some(b'{') => members.read(&mut scanner),
         _ => Err(Unreadable::Invalid),
     };
-    let method = read.and_then(|()| {
+    let method = result.and_then(|()| {
         let method = members.method.map(|span| span.get(text));
         let method = method.filter(|method| *method != NULL);
         if method.is_some_and(|method| !method.starts_with('"')) {
@@ -445,7 +448,7 @@ fn unusable() -> Malformed {
     }
 }
 
-/// The error of a text that is no object or no JSON. `serde_json` finds the position.
+/// The error of a text that is no object or no JSON. `serde_json` determines the position.
 fn not_json(text: &str) -> Malformed {
     let ignored = serde_json::from_str::<IgnoredAny>(text).err();
     // `IgnoredAny` also ignores an invalid key, so `Value` is tried next.
@@ -454,7 +457,7 @@ fn not_json(text: &str) -> Malformed {
 }
 
 /// Replaces the body of a response with `body` (JSON text in one line). Returns the response in one
-/// line, and its envelope. `None` if the envelope must be read again.
+/// line, and its envelope. `None` if the envelope must be parsed again.
 pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
     let MessageKind::Response { body: span, .. } = envelope.kind else {
         return None;

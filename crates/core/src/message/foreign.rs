@@ -1,9 +1,9 @@
 //! Reads JSON of clients and servers as far as possible.
 //!
 //! Valid JSON may hold values that Rust's types cannot: strings with half of a surrogate pair
-//! (`"\ud800"`), numbers beyond a double (`1e400`), or more levels than a recursive reader accepts.
-//! Messages keep their bytes on the wire. For people, U+FFFD replaces the half, and the rest of the
-//! text stays readable.
+//! (`"\ud800"`), numbers beyond a double (`1e400`), or more levels than a recursive parser accepts.
+//! Messages keep their bytes on the wire. For people, U+FFFD replaces the half surrogate pair, and
+//! the rest of the text stays readable.
 
 use std::borrow::Cow;
 
@@ -15,8 +15,8 @@ use super::{
     surrogates::{self, HALF_LENGTH, REPLACEMENT},
 };
 
-/// Levels of objects and arrays that are read. Deeper values are left out. (`serde_json` reads 128
-/// levels.)
+/// Levels of objects and arrays that are read. Deeper values are left out. The limit of
+/// `serde_json` is 128 levels.
 const MAX_LEVELS: usize = 100;
 
 /// The replacement of a value that is too deep (JSON text).
@@ -25,8 +25,8 @@ const TOO_DEEP: &str = r#""…""#;
 /// Significant digits that every double keeps.
 const EXACT_DIGITS: usize = 15;
 
-/// The prefix of a number that is stored as a string so that no digit is lost. It is a private
-/// character.
+/// The prefix of a number that is stored as a string so that no digit is lost. The first character
+/// is a private-use one.
 const MARK: &str = "\u{F8FF}#";
 
 /// The treatment of numbers.
@@ -41,22 +41,22 @@ enum Numbers {
 /// Reads JSON into a type, as far as possible.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     let error = match serde_json::from_str(text) {
-        Ok(read) => return Ok(read),
+        Ok(typed_value) => return Ok(typed_value),
         Err(error) => error,
     };
     let mended = mended(text, Numbers::AsRead);
-    if let Ok(read) = serde_json::from_str(&mended) {
-        return Ok(read);
+    if let Ok(typed_value) = serde_json::from_str(&mended) {
+        return Ok(typed_value);
     }
-    // A `Value` accepts a member that occurs twice.
+    // `Value` accepts a member that occurs twice.
     let value: Result<Value, _> = serde_json::from_str(&mended);
-    let read = value
+    let typed_value = value
         .ok()
         .and_then(|value| serde_json::from_value(value).ok());
-    read.ok_or(error)
+    typed_value.ok_or(error)
 }
 
-/// Reads JSON as a value. Its numbers keep all digits if it is written as [`Exact`].
+/// Reads JSON as a value. [`Exact`] writes its numbers with all digits.
 pub fn exact(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&mended(text, Numbers::Exact))
 }
@@ -86,7 +86,7 @@ impl Serialize for Exact<'_> {
             Value::Object(members) => {
                 serializer.collect_map(members.iter().map(|(name, value)| (name, Exact(value))))
             }
-            plain => plain.serialize(serializer),
+            value => value.serialize(serializer),
         }
     }
 }
@@ -96,57 +96,60 @@ fn number(text: &str) -> Option<&str> {
     text.strip_prefix(MARK).filter(|number| is_number(number))
 }
 
-/// The JSON text with line breaks and indents, for people. A text that is no JSON stays as it is.
+/// The JSON text with line breaks and indents, for people. Any other text stays unchanged.
 pub fn pretty(text: &str) -> Cow<'_, str> {
     let value = exact(text);
     let pretty = value.and_then(|value| serde_json::to_string_pretty(&Exact(&value)));
     pretty.map_or_else(|_| text.into(), Cow::Owned)
 }
 
-/// Replaces the parts of a JSON text that cannot be read. A text that is no JSON stays invalid.
+/// Replaces the unreadable parts of a JSON text. A text that is no JSON stays invalid.
 fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut edits: Vec<(usize, usize, Cow<'_, str>)> = Vec::new();
-    let (mut at, mut depth) = (0, 0);
-    while let Some(byte) = bytes.get(at) {
+    let (mut index, mut depth) = (0, 0);
+    while let Some(byte) = bytes.get(index) {
         match byte {
             b'"' => {
-                at = surrogates::halves(bytes, at, |half| {
+                index = surrogates::halves(bytes, index, |half| {
                     edits.push((half, half + HALF_LENGTH, REPLACEMENT.into()));
                 });
             }
-            b'{' | b'[' if depth == MAX_LEVELS => match value_length(&text[at..]) {
+            b'{' | b'[' if depth == MAX_LEVELS => match value_length(&text[index..]) {
                 Some(length) => {
-                    edits.push((at, at + length, TOO_DEEP.into()));
-                    at += length;
+                    edits.push((index, index + length, TOO_DEEP.into()));
+                    index += length;
                 }
                 None => return text.into(),
             },
             b'{' | b'[' => {
                 depth += 1;
-                at += 1;
+                index += 1;
             }
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
-                at += 1;
+                index += 1;
             }
             b'-' | b'0'..=b'9' => {
                 let is_part =
                     |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
-                let length = bytes[at..].iter().take_while(|byte| is_part(byte)).count();
-                let number = &text[at..at + length];
+                let length = bytes[index..]
+                    .iter()
+                    .take_while(|byte| is_part(byte))
+                    .count();
+                let number = &text[index..index + length];
                 match numbers {
                     Numbers::AsRead if is_infinite(number) => {
-                        edits.push((at, at + length, format!("\"{number}\"").into()));
+                        edits.push((index, index + length, format!("\"{number}\"").into()));
                     }
                     Numbers::Exact if is_number(number) && !is_exact(number) => {
-                        edits.push((at, at + length, format!("\"{MARK}{number}\"").into()));
+                        edits.push((index, index + length, format!("\"{MARK}{number}\"").into()));
                     }
                     Numbers::AsRead | Numbers::Exact => {}
                 }
-                at += length;
+                index += length;
             }
-            _ => at += 1,
+            _ => index += 1,
         }
     }
     if edits.is_empty() {
@@ -154,9 +157,9 @@ fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
-    for (start, end, with) in edits {
+    for (start, end, replacement) in edits {
         out.push_str(&text[from..start]);
-        out.push_str(&with);
+        out.push_str(&replacement);
         from = end;
     }
     out.push_str(&text[from..]);
@@ -180,10 +183,10 @@ fn is_exact(number: &str) -> bool {
     }
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit);
-    let significant = digits.skip_while(|digit| *digit == b'0').count();
+    let significant_digits = digits.skip_while(|digit| *digit == b'0').count();
     let value = number.parse::<f64>().unwrap_or_default();
-    let is_in_range = value.is_normal() || significant == 0;
-    significant <= EXACT_DIGITS && is_in_range
+    let is_in_range = value.is_normal() || significant_digits == 0;
+    significant_digits <= EXACT_DIGITS && is_in_range
 }
 
 #[cfg(test)]
@@ -195,7 +198,7 @@ mod tests {
     use crate::message::{shown_member, shown_text};
 
     #[test]
-    fn half_a_character_hurts_nothing_beside_it() {
+    fn half_a_surrogate_pair_does_not_affect_other_members() {
         for (text, expected) in [
             (r#""\ud800""#, "\u{fffd}"),
             (r#""a\udc00b\uD83D\uDE00c\ud83d""#, "a\u{fffd}b😀c\u{fffd}"),
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_hurts_nothing_beside_it() {
+    fn a_huge_number_does_not_affect_other_members() {
         let text = r#"{"big":1e400,"small":-1e400,"id":7,"name":"x"}"#;
         let value: Value = read(text).expect("JSON");
         let expected = json!({"big": "1e400", "small": "-1e400", "id": 7, "name": "x"});
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_kept() {
+    fn all_digits_are_retained() {
         for text in [
             "[1,18446744073709551615,-9223372036854775808,0.5,100,-7]",
             "[12345678901234567890123,0.1234567890123456789,1e400,-1e-400,1E+309]",
@@ -231,24 +234,24 @@ mod tests {
         ] {
             let text = text.replace("\\u{F8FF}", "\u{F8FF}");
             let value = exact(&text).expect("JSON");
-            let written = serde_json::to_string(&Exact(&value)).expect("JSON");
-            assert_eq!(written, text);
+            let rewritten = serde_json::to_string(&Exact(&value)).expect("JSON");
+            assert_eq!(rewritten, text);
         }
         assert_eq!(pretty("[1e400]"), "[\n  1e400\n]");
         assert_eq!(pretty("[1e400"), "[1e400");
     }
 
     #[test]
-    fn what_is_too_deep_is_left_out() {
-        let deep = format!(r#"{{"a":1,"b":{}{}}}"#, "[".repeat(500), "]".repeat(500));
-        let value: Value = read(&deep).expect("JSON");
+    fn values_that_are_too_deep_are_left_out() {
+        let deep_json = format!(r#"{{"a":1,"b":{}{}}}"#, "[".repeat(500), "]".repeat(500));
+        let value: Value = read(&deep_json).expect("JSON");
         assert_eq!(value["a"], 1);
-        assert!(exact(&deep).is_ok());
-        let open = "[".repeat(500);
-        assert!(read::<Value>(&open).is_err());
+        assert!(exact(&deep_json).is_ok());
+        let brackets = "[".repeat(500);
+        assert!(read::<Value>(&brackets).is_err());
     }
 
-    /// A type is read even if a member occurs twice or holds a value that Rust's types cannot.
+    /// A type is read even if a member occurs twice, or holds a value beyond Rust's types.
     #[test]
     fn types_are_read() {
         #[derive(Debug, serde::Deserialize, PartialEq)]
@@ -266,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text makes a reader panic. A text that `serde_json` can read gives the same value.
+        /// No text makes a reader panic. A text that `serde_json` accepts gives the same value.
         #[test]
         fn texts_of_all_kinds_are_read(text in r#"[\[\]{}",:0-2eE+.\-\\uDdCc8é \n]{0,24}"#) {
             let _ = (exact(&text), pretty(&text), shown_text(&text));

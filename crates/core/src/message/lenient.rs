@@ -1,14 +1,14 @@
 //! Accepts messages of servers that depart from the specification.
 //!
-//! This code runs only after a message could not be read, or for an answer that matches no request.
-//! It accepts a departure that can have only one meaning.
+//! This code runs only for unreadable messages, and for answers that match no request. It accepts a
+//! departure that can have only one meaning.
 
 use std::{borrow::Cow, ops::Range};
 
 use super::{JsonObjectEditor, scan::Scanner};
 use crate::display::escapes;
 
-/// The longest number that is evaluated, in bytes.
+/// Maximum length of a number that is evaluated, in bytes.
 const MAX_NUMBER: usize = 40;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -61,10 +61,10 @@ pub fn whole_number(id: &str) -> Option<u64> {
 /// byte order marks, NULs, and escape sequences of terminals. `None` if one of them may continue
 /// after `line`.
 pub fn margin(line: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(byte) = line.get(at) {
-        let rest = &line[at..];
-        at += match byte {
+    let mut index = 0;
+    while let Some(byte) = line.get(index) {
+        let rest = &line[index..];
+        index += match byte {
             b' ' | b'\t' | b'\r' | 0 => 1,
             0xEF if rest.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
             0xEF if BYTE_ORDER_MARK.starts_with(rest) => return None,
@@ -76,24 +76,24 @@ pub fn margin(line: &[u8]) -> Option<usize> {
             _ => break,
         };
     }
-    Some(at)
+    Some(index)
 }
 
 /// Like [`margin`], but also skips line breaks.
 fn margins(text: &[u8]) -> Option<usize> {
-    let mut at = margin(text)?;
-    while text.get(at) == Some(&b'\n') {
-        at += 1 + margin(&text[at + 1..])?;
+    let mut index = margin(text)?;
+    while text.get(index) == Some(&b'\n') {
+        index += 1 + margin(&text[index + 1..])?;
     }
-    Some(at)
+    Some(index)
 }
 
 /// The range of the message in `text`, without the margins around it.
 pub fn bare(text: &[u8]) -> Range<usize> {
     let start = margins(text).unwrap_or_default();
     // An escape sequence contains no closing bracket.
-    let last = memchr::memrchr2(b'}', b']', &text[start..]);
-    let Some(end) = last.map(|last| start + last + 1) else {
+    let last_bracket = memchr::memrchr2(b'}', b']', &text[start..]);
+    let Some(end) = last_bracket.map(|last_bracket| start + last_bracket + 1) else {
         return start..text.len();
     };
     match margins(&text[end..]) {
@@ -102,7 +102,7 @@ pub fn bare(text: &[u8]) -> Range<usize> {
     }
 }
 
-/// Rewrites a server's response as JSON-RPC 2.0 demands. It accepts two departures: `result` and
+/// Rewrites a server's response as JSON-RPC 2.0 requires. It accepts two departures: `result` and
 /// `error` are both present and one of them is `null`, or `jsonrpc` is missing or names version 1.
 pub fn mended_response(text: &str) -> Option<String> {
     const NULL: Option<&str> = Some("null");
@@ -130,25 +130,25 @@ pub fn mended_response(text: &str) -> Option<String> {
     Some(message.to_string())
 }
 
-/// The ranges of several JSON values in one text, one after the other. `None` if there are fewer
-/// than two or more than `most`, or if there is anything but margins between them.
-pub fn values(text: &[u8], most: usize) -> Option<Vec<Range<usize>>> {
+/// The ranges of consecutive JSON values in one text. `None` if there are fewer than two or more
+/// than `max_values` values, or if anything but margins separates them.
+pub fn values(text: &[u8], max_values: usize) -> Option<Vec<Range<usize>>> {
     let text = std::str::from_utf8(text).ok()?;
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < text.len() {
-        at += margins(&text.as_bytes()[at..])?;
-        if at == text.len() {
+    let mut ranges = Vec::new();
+    let mut index = 0;
+    while index < text.len() {
+        index += margins(&text.as_bytes()[index..])?;
+        if index == text.len() {
             break;
         }
-        if found.len() == most {
+        if ranges.len() == max_values {
             return None;
         }
-        let length = value_length(&text[at..])?;
-        found.push(at..at + length);
-        at += length;
+        let length = value_length(&text[index..])?;
+        ranges.push(index..index + length);
+        index += length;
     }
-    (found.len() > 1).then_some(found)
+    (ranges.len() > 1).then_some(ranges)
 }
 
 /// The length of the value at the beginning of a text.
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_number_is_known_in_every_spelling() {
+    fn a_whole_number_is_recognised_in_every_spelling() {
         for id in [
             "7", r#""7""#, "7.0", "7e0", "7E+0", "70e-1", "0.7e1", r#""7.0""#, "7.000",
         ] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_found_among_bytes_that_mean_nothing() {
+    fn a_message_is_found_between_margins() {
         let message = r#"{"a":[1]}"#;
         for (before, after) in [
             ("", ""),
@@ -232,27 +232,27 @@ mod tests {
     }
 
     #[test]
-    fn messages_on_one_line_are_told_apart() {
-        let found = |text: &str| {
-            let found = values(text.as_bytes(), 10)?;
+    fn messages_on_one_line_are_separated() {
+        let read_values = |text: &str| {
+            let ranges = values(text.as_bytes(), 10)?;
             Some(
-                found
+                ranges
                     .into_iter()
                     .map(|range| text[range].to_owned())
                     .collect::<Vec<_>>(),
             )
         };
-        let two = Some(vec![r#"{"a":"}{"}"#.to_owned(), "{}".to_owned()]);
-        assert_eq!(found(r#"{"a":"}{"}{}"#), two);
-        assert_eq!(found("{\"a\":\"}{\"} \r\u{1b}[0m{}\r"), two);
+        let two_values = Some(vec![r#"{"a":"}{"}"#.to_owned(), "{}".to_owned()]);
+        assert_eq!(read_values(r#"{"a":"}{"}{}"#), two_values);
+        assert_eq!(read_values("{\"a\":\"}{\"} \r\u{1b}[0m{}\r"), two_values);
         for text in ["{}", "{} x", "{}{", "x{}{}", "{}\u{1b}[0"] {
-            assert_eq!(found(text), None, "{text}");
+            assert_eq!(read_values(text), None, "{text}");
         }
         assert_eq!(values(b"{}{}{}", 2), None);
     }
 
     #[test]
-    fn responses_of_other_versions_are_mended() {
+    fn responses_of_other_versions_are_rewritten() {
         for (text, expected) in [
             (
                 r#"{"jsonrpc":"2.0","id":7,"result":{"a": 1},"error":null}"#,

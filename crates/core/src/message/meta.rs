@@ -34,22 +34,22 @@ pub fn changed(
     let mut meta = JsonObjectEditor::default();
     change(&mut meta);
     let comma = if params.trim_start() == "}" { "" } else { "," };
-    let at = Span::of_part(text, params).start();
-    let before = Span::new(at, at);
-    Some((before, format!(r#""_meta":{meta}{comma}"#)))
+    let index = Span::of_part(text, params).start();
+    let insertion = Span::new(index, index);
+    Some((insertion, format!(r#""_meta":{meta}{comma}"#)))
 }
 
 /// The edit that reduces a request's `_meta` to this progress token (JSON text). `None` if `_meta`
-/// holds more than a token and the client's description, or was not found.
+/// holds more than a token and the client's description, or has no span.
 pub fn reduced(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(Span, String)> {
-    let found = &envelope.landmarks;
-    let meta = found
+    let landmarks = &envelope.landmarks;
+    let meta = landmarks
         .meta
-        .filter(|_| !found.meta_has_more && !found.meta_doubled)?;
+        .filter(|_| !landmarks.meta_has_more && !landmarks.meta_doubled)?;
     if let Some(token) = token {
         return Some((meta, format!(r#"{{"progressToken":{token}}}"#)));
     }
-    // Remove the key as well, and one of the commas around it.
+    // Remove the key as well, and one adjacent comma.
     let before = text[..meta.start()]
         .trim_end()
         .strip_suffix(':')?

@@ -1,6 +1,6 @@
 //! The methods of MCP.
 
-/// The methods that a gateway must tell apart. All others are [`Method::Other`].
+/// The methods that a gateway distinguishes. All others are [`Method::Other`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     Initialize,
@@ -100,7 +100,7 @@ impl Method {
             .map_or(Self::Other, |(_, method)| *method)
     }
 
-    /// The name on the wire. Empty for [`Method::Other`], whose name is in its message.
+    /// The name in messages. Empty for [`Method::Other`].
     pub fn name(self) -> &'static str {
         METHODS
             .iter()
@@ -108,7 +108,7 @@ impl Method {
             .map_or("", |(text, _)| text)
     }
 
-    /// True if only clients make this request. Either both sides or no side makes the others.
+    /// True if only clients make this request. Other requests are made by both sides, or by none.
     pub fn is_client_request(self) -> bool {
         matches!(
             self,

@@ -60,25 +60,25 @@ impl<'a> JsonObjectEditor<'a> {
 
     /// Number of members with this key.
     pub fn count(&self, key: &str) -> usize {
-        let named = self.members.iter().filter(|member| member.key == key);
-        named.count()
+        let matching_members = self.members.iter().filter(|member| member.key == key);
+        matching_members.count()
     }
 
     /// The value of a member, as JSON text. If the member occurs twice, the last one counts.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut named = self.members.iter().filter(|member| member.key == key);
-        named.next_back().map(Member::value)
+        let mut matching_members = self.members.iter().filter(|member| member.key == key);
+        matching_members.next_back().map(Member::value)
     }
 
     /// Removes all members with this key. Returns true if there was one.
     pub fn remove(&mut self, key: &str) -> bool {
-        let before = self.members.len();
+        let old_length = self.members.len();
         self.members.retain(|member| member.key != key);
-        self.members.len() != before
+        self.members.len() != old_length
     }
 
-    /// Sets a member to this value (JSON text). A new member goes to the end; otherwise the first
-    /// one with this key is replaced.
+    /// Sets a member to this value (JSON text). Replaces the first member with this key, or appends
+    /// a new one.
     pub fn set(&mut self, key: &str, value: &str) {
         let name = quote(key);
         let member = Member {
@@ -86,12 +86,12 @@ impl<'a> JsonObjectEditor<'a> {
             value: name.len() + 1,
             text: Cow::Owned(format!("{name}:{value}")),
         };
-        let Some(at) = self.members.iter().position(|member| member.key == key) else {
+        let Some(index) = self.members.iter().position(|member| member.key == key) else {
             self.members.push(member);
             return;
         };
         self.remove(key);
-        self.members.insert(at, member);
+        self.members.insert(index, member);
     }
 
     /// Like [`set`](Self::set), for a string.
@@ -107,7 +107,7 @@ impl<'a> JsonObjectEditor<'a> {
         })
     }
 
-    /// The members with their values, as JSON text.
+    /// The members with their values (JSON texts).
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.members
             .iter()
@@ -115,7 +115,7 @@ impl<'a> JsonObjectEditor<'a> {
     }
 }
 
-/// Writes the JSON text in one line.
+/// The JSON text in one line.
 impl fmt::Display for JsonObjectEditor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
@@ -132,11 +132,11 @@ impl fmt::Display for JsonObjectEditor<'_> {
 fn members(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let mut members = Vec::new();
     let mut scanner = Scanner::new(text);
-    let read = scanner.members(|scanner, key| {
+    let result = scanner.members(|scanner, key| {
         members.push((key, scanner.value()?.get(text)));
         Ok::<(), Invalid>(())
     });
-    read.and_then(|()| scanner.end()).ok()?;
+    result.and_then(|()| scanner.end()).ok()?;
     Some(members)
 }
 
@@ -144,11 +144,11 @@ fn members(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
 pub fn items(text: &str) -> Option<Vec<&str>> {
     let mut items = Vec::new();
     let mut scanner = Scanner::new(text);
-    let read = scanner.items(|scanner| {
+    let result = scanner.items(|scanner| {
         items.push(scanner.value()?.get(text));
         Ok::<(), Invalid>(())
     });
-    read.and_then(|()| scanner.end()).ok()?;
+    result.and_then(|()| scanner.end()).ok()?;
     Some(items)
 }
 

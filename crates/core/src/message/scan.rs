@@ -1,7 +1,7 @@
-//! A strict reader of JSON text (RFC 8259): one pass, no recursion, no copies.
+//! A strict parser of JSON text (RFC 8259): one pass, no recursion, no copies.
 //!
-//! It finds the spans of values and decodes only the keys of objects. It accepts exactly the texts
-//! that `serde_json` accepts; property tests compare the two.
+//! The parser finds the spans of values and decodes only the keys of objects. It accepts exactly
+//! the texts that `serde_json` accepts. Property tests compare the two.
 
 use std::borrow::Cow;
 
@@ -15,17 +15,17 @@ pub(super) struct Invalid;
 #[derive(Debug)]
 pub(super) struct Scanner<'a> {
     text: &'a str,
-    at: usize,
+    position: usize,
     depth: usize,
     deepest: usize,
 }
 
 impl<'a> Scanner<'a> {
-    /// Starts at the first value of a text.
+    /// A parser at the first value of a text.
     pub fn new(text: &'a str) -> Self {
         let mut scanner = Self {
             text,
-            at: 0,
+            position: 0,
             depth: 0,
             deepest: 0,
         };
@@ -33,29 +33,30 @@ impl<'a> Scanner<'a> {
         scanner
     }
 
-    /// The largest depth of objects and arrays so far.
+    /// Maximum depth of objects and arrays so far.
     pub fn deepest(&self) -> usize {
         self.deepest
     }
 
     pub fn position(&self) -> usize {
-        self.at
+        self.position
     }
 
-    /// The span from `start` to this position.
+    /// The span from `start` to the current position.
     pub fn since(&self, start: usize) -> Span {
-        Span::new(start, self.at)
+        Span::new(start, self.position)
     }
 
-    /// The first byte of the value at this position.
+    /// The first byte of the value at the current position.
     pub fn first(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.as_bytes().get(self.position).copied()
     }
 
-    /// Reads the object at this position. `each` gets every key and must read the value after it.
+    /// Reads the object at the current position. `visit` receives every key and must read the value
+    /// after it.
     pub fn members<E: From<Invalid>>(
         &mut self,
-        mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
+        mut visit: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.expect(b'{')?;
         self.enter();
@@ -73,12 +74,12 @@ impl<'a> Scanner<'a> {
                 } else {
                     Cow::Borrowed(&self.text[key.start() + 1..key.end() - 1])
                 };
-                each(self, key)?;
+                visit(self, key)?;
                 self.skip_space();
                 if self.first() != Some(b',') {
                     break;
                 }
-                self.at += 1;
+                self.position += 1;
                 self.skip_space();
             }
         }
@@ -87,22 +88,22 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads the array at this position. `each` must read the item.
+    /// Reads the array at the current position. `visit` must read the item.
     pub fn items<E: From<Invalid>>(
         &mut self,
-        mut each: impl FnMut(&mut Self) -> Result<(), E>,
+        mut visit: impl FnMut(&mut Self) -> Result<(), E>,
     ) -> Result<(), E> {
         self.expect(b'[')?;
         self.enter();
         self.skip_space();
         if self.first() != Some(b']') {
             loop {
-                each(self)?;
+                visit(self)?;
                 self.skip_space();
                 if self.first() != Some(b',') {
                     break;
                 }
-                self.at += 1;
+                self.position += 1;
                 self.skip_space();
             }
         }
@@ -111,20 +112,20 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Skips a value of any kind at this position.
+    /// Skips a value of any kind at the current position.
     pub fn value(&mut self) -> Result<Span, Invalid> {
-        let start = self.at;
+        let start = self.position;
         let mut open = Open::default();
         loop {
             match self.first().ok_or(Invalid)? {
                 b'"' => drop(self.string()?),
                 b'-' | b'0'..=b'9' => self.number()?,
-                b't' => self.word("true")?,
-                b'f' => self.word("false")?,
-                b'n' => self.word("null")?,
+                b't' => self.literal("true")?,
+                b'f' => self.literal("false")?,
+                b'n' => self.literal("null")?,
                 bracket @ (b'{' | b'[') => {
                     let is_object = bracket == b'{';
-                    self.at += 1;
+                    self.position += 1;
                     self.enter();
                     self.skip_space();
                     let end = if is_object { b'}' } else { b']' };
@@ -135,20 +136,20 @@ impl<'a> Scanner<'a> {
                         }
                         continue;
                     }
-                    self.at += 1;
+                    self.position += 1;
                     self.depth -= 1;
                 }
                 _ => return Err(Invalid),
             }
             // After a value, the object or array around it continues or ends.
             loop {
-                let Some(is_object) = open.last() else {
-                    return Ok(Span::new(start, self.at));
+                let Some(is_object) = open.innermost() else {
+                    return Ok(Span::new(start, self.position));
                 };
                 self.skip_space();
                 match (self.first(), is_object) {
                     (Some(b','), _) => {
-                        self.at += 1;
+                        self.position += 1;
                         self.skip_space();
                         if is_object {
                             self.key()?;
@@ -156,7 +157,7 @@ impl<'a> Scanner<'a> {
                         break;
                     }
                     (Some(b'}'), true) | (Some(b']'), false) => {
-                        self.at += 1;
+                        self.position += 1;
                         self.depth -= 1;
                         open.pop();
                     }
@@ -182,7 +183,7 @@ impl<'a> Scanner<'a> {
 
     fn skip_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.first() {
-            self.at += 1;
+            self.position += 1;
         }
     }
 
@@ -190,43 +191,43 @@ impl<'a> Scanner<'a> {
         if self.first() != Some(byte) {
             return Err(Invalid);
         }
-        self.at += 1;
+        self.position += 1;
         Ok(())
     }
 
-    fn word(&mut self, word: &str) -> Result<(), Invalid> {
-        let rest = &self.text.as_bytes()[self.at..];
-        if !rest.starts_with(word.as_bytes()) {
+    fn literal(&mut self, literal: &str) -> Result<(), Invalid> {
+        let rest = &self.text.as_bytes()[self.position..];
+        if !rest.starts_with(literal.as_bytes()) {
             return Err(Invalid);
         }
-        self.at += word.len();
+        self.position += literal.len();
         Ok(())
     }
 
-    /// Reads a key and moves to its value. Returns the key's span with its quotes, and true if it
-    /// has escapes.
+    /// Reads a key and moves to its value. Returns the key's span with its quotes, and true if the
+    /// key has escapes.
     fn key(&mut self) -> Result<(Span, bool), Invalid> {
         if self.first() != Some(b'"') {
             return Err(Invalid);
         }
-        let start = self.at;
+        let start = self.position;
         let is_escaped = self.string()?;
-        let key = Span::new(start, self.at);
+        let key = Span::new(start, self.position);
         self.skip_space();
         self.expect(b':')?;
         self.skip_space();
         Ok((key, is_escaped))
     }
 
-    /// Skips the string at this position. Returns true if it has escapes.
+    /// Skips the string at the current position. Returns true if the string has escapes.
     fn string(&mut self) -> Result<bool, Invalid> {
-        self.at += 1;
+        self.position += 1;
         let mut is_escaped = false;
         loop {
-            self.at = end_of_plain(self.text.as_bytes(), self.at);
+            self.position = end_of_plain(self.text.as_bytes(), self.position);
             match self.first() {
                 Some(b'"') => {
-                    self.at += 1;
+                    self.position += 1;
                     return Ok(is_escaped);
                 }
                 Some(b'\\') => {
@@ -240,8 +241,8 @@ impl<'a> Scanner<'a> {
     }
 
     fn escape(&mut self) -> Result<(), Invalid> {
-        let rest = &self.text.as_bytes()[self.at + 1..];
-        self.at += match rest {
+        let rest = &self.text.as_bytes()[self.position + 1..];
+        self.position += match rest {
             [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
             [b'u', one, two, three, four, ..]
                 if [one, two, three, four]
@@ -257,21 +258,21 @@ impl<'a> Scanner<'a> {
 
     fn number(&mut self) -> Result<(), Invalid> {
         if self.first() == Some(b'-') {
-            self.at += 1;
+            self.position += 1;
         }
         if self.first() == Some(b'0') {
-            self.at += 1;
+            self.position += 1;
         } else {
             self.digits()?;
         }
         if self.first() == Some(b'.') {
-            self.at += 1;
+            self.position += 1;
             self.digits()?;
         }
         if let Some(b'e' | b'E') = self.first() {
-            self.at += 1;
+            self.position += 1;
             if let Some(b'+' | b'-') = self.first() {
-                self.at += 1;
+                self.position += 1;
             }
             self.digits()?;
         }
@@ -280,11 +281,11 @@ impl<'a> Scanner<'a> {
 
     /// Skips at least one digit.
     fn digits(&mut self) -> Result<(), Invalid> {
-        let start = self.at;
+        let start = self.position;
         while let Some(b'0'..=b'9') = self.first() {
-            self.at += 1;
+            self.position += 1;
         }
-        if self.at == start {
+        if self.position == start {
             return Err(Invalid);
         }
         Ok(())
@@ -310,7 +311,7 @@ impl Open {
         self.depth += 1;
     }
 
-    fn last(&self) -> Option<bool> {
+    fn innermost(&self) -> Option<bool> {
         (self.depth > 0).then_some(self.bits & 1 == 1)
     }
 
@@ -323,27 +324,31 @@ impl Open {
     }
 }
 
-/// The position of the first special byte of a string that continues at `at`: a quotation mark, a
+/// The position of the first special byte of a string that continues at `position`: a quotation mark, a
 /// backslash, or a control character, which is not allowed. Reads eight bytes at a time.
-pub(super) fn end_of_plain(text: &[u8], mut at: usize) -> usize {
+pub(super) fn end_of_plain(text: &[u8], mut position: usize) -> usize {
     const EACH: u64 = u64::MAX / 0xFF;
     const HIGH: u64 = EACH << 7;
-    // Sets the highest bit of the first byte below `limit`. It may also set those of later bytes.
-    fn less(word: u64, limit: u8) -> u64 {
+    // Sets the highest bit of the first byte below `limit`, and possibly those of later bytes.
+    fn first_below(word: u64, limit: u8) -> u64 {
         word.wrapping_sub(EACH * u64::from(limit)) & !word & HIGH
     }
-    while let Some(chunk) = text[at..].first_chunk() {
+    while let Some(chunk) = text[position..].first_chunk() {
         let word = u64::from_le_bytes(*chunk);
-        let found = less(word, b' ')
-            | less(word ^ (EACH * u64::from(b'"')), 1)
-            | less(word ^ (EACH * u64::from(b'\\')), 1);
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
+        let mask = first_below(word, b' ')
+            | first_below(word ^ (EACH * u64::from(b'"')), 1)
+            | first_below(word ^ (EACH * u64::from(b'\\')), 1);
+        if mask != 0 {
+            return position + mask.trailing_zeros() as usize / 8;
         }
-        at += chunk.len();
+        position += chunk.len();
     }
     let is_plain = |byte: &u8| *byte >= b' ' && !matches!(*byte, b'"' | b'\\');
-    at + text[at..].iter().take_while(|byte| is_plain(byte)).count()
+    position
+        + text[position..]
+            .iter()
+            .take_while(|byte| is_plain(byte))
+            .count()
 }
 
 #[cfg(test)]
@@ -368,18 +373,18 @@ mod tests {
 
     #[test]
     fn depth_is_counted_outside_of_strings() {
-        let deep = |levels: usize| "[{\"a\":".repeat(levels) + "0" + &"}]".repeat(levels);
+        let nested = |levels: usize| "[{\"a\":".repeat(levels) + "0" + &"}]".repeat(levels);
         for (text, expected) in [
             ("1", 0),
             ("{}", 1),
             (r#"[{"a":[]},[[]]]"#, 3),
             (r#"["[[[[","\"[[","\\",[]]"#, 2),
             (r#"{"[\\\"[":{"{":1}}"#, 2),
-            (&deep(31), 62),
-            (&deep(32), 64),
-            (&deep(33), 66),
-            (&deep(64), 128),
-            (&deep(1000), 2000),
+            (&nested(31), 62),
+            (&nested(32), 64),
+            (&nested(33), 66),
+            (&nested(64), 128),
+            (&nested(1000), 2000),
         ] {
             assert_eq!(skip(text), Ok(expected), "{text}");
         }
@@ -389,22 +394,26 @@ mod tests {
     #[test]
     fn brackets_match_at_every_depth() {
         for levels in 1..200 {
-            let open: String = (0..levels)
-                .map(|at| if at % 3 == 0 { "{\"\":" } else { "[" })
+            let opening: String = (0..levels)
+                .map(|level| if level % 3 == 0 { "{\"\":" } else { "[" })
                 .collect();
-            let close: Vec<_> = (0..levels)
-                .map(|at| if at % 3 == 0 { "}" } else { "]" })
+            let closing: Vec<_> = (0..levels)
+                .map(|level| if level % 3 == 0 { "}" } else { "]" })
                 .collect();
-            let close: String = close.into_iter().rev().collect();
-            assert_eq!(skip(&format!("{open}0{close}")), Ok(levels));
-            for at in 0..levels {
-                let mut wrong = close.clone();
-                let other = if &close[at..=at] == "}" { "]" } else { "}" };
-                wrong.replace_range(at..=at, other);
+            let closing: String = closing.into_iter().rev().collect();
+            assert_eq!(skip(&format!("{opening}0{closing}")), Ok(levels));
+            for level in 0..levels {
+                let mut wrong_closing = closing.clone();
+                let other_bracket = if &closing[level..=level] == "}" {
+                    "]"
+                } else {
+                    "}"
+                };
+                wrong_closing.replace_range(level..=level, other_bracket);
                 assert_eq!(
-                    skip(&format!("{open}0{wrong}")),
+                    skip(&format!("{opening}0{wrong_closing}")),
                     Err(Invalid),
-                    "{levels} {at}"
+                    "{levels} {level}"
                 );
             }
         }
@@ -413,11 +422,11 @@ mod tests {
     #[test]
     fn the_end_of_plain_text_is_found_at_every_offset() {
         for end in ['"', '\\', '\0', '\n', '\u{1f}'] {
-            for at in 0..20 {
-                for plain in ['x', ' ', '!', '#', '[', ']', '\u{7f}', 'é'] {
-                    let before = plain.to_string().repeat(at);
-                    let text = format!("{before}{end}\"\\\u{1}aaaaaaaa");
-                    assert_eq!(end_of_plain(text.as_bytes(), 0), before.len(), "{text:?}");
+            for length in 0..20 {
+                for character in ['x', ' ', '!', '#', '[', ']', '\u{7f}', 'é'] {
+                    let prefix = character.to_string().repeat(length);
+                    let text = format!("{prefix}{end}\"\\\u{1}aaaaaaaa");
+                    assert_eq!(end_of_plain(text.as_bytes(), 0), prefix.len(), "{text:?}");
                 }
             }
         }
@@ -427,27 +436,27 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
-        /// Texts of JSON's own characters. Few are valid.
+        /// Texts of characters that are common in JSON. Few texts are valid.
         #[test]
-        fn the_same_texts_are_valid(text in r#"[\[\]{}",:0-2eE+.\-truefalsn\\ \n\x01]{0,12}"#) {
+        fn random_texts_are_valid_as_in_serde_json(text in r#"[\[\]{}",:0-2eE+.\-truefalsn\\ \n\x01]{0,12}"#) {
             prop_assert_eq!(skip(&text).is_ok(), is_json(&text), "{}", text);
         }
 
         /// Valid texts with one character changed, removed or added.
         #[test]
-        fn the_same_mistakes_are_found(
+        fn changed_texts_are_valid_as_in_serde_json(
             text in prop::sample::select(vec![
                 r#"{"a":[1,-2.5e+3,true,null],"b\n":{"c":"d\u00e4\\"},"":false} "#,
                 r#" [ {"x" : "0123456789abcdef\"" } , [ ] , { } , -0.0E1 ]"#,
                 r#""a string of more than eight bytes""#,
             ]),
-            at in any::<prop::sample::Index>(),
+            index in any::<prop::sample::Index>(),
             with in prop::sample::select(vec!["", "\"", "\\", "{", "}", "[", "]", ",", ":", "0", "e", "\t", "\u{0}", "u", "-", "."]),
             replaced in 0..2_usize,
         ) {
             let mut text = text.to_owned();
-            let at = at.index(text.len());
-            text.replace_range(at..at + replaced, with);
+            let index = index.index(text.len());
+            text.replace_range(index..index + replaced, with);
             prop_assert_eq!(skip(&text).is_ok(), is_json(&text), "{}", text);
         }
     }

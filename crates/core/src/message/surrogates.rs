@@ -1,5 +1,5 @@
 //! Halves of surrogate pairs in JSON strings (`"\ud800"`): valid JSON, but no valid text. Programs
-//! with UTF-16 strings write them when they cut a text inside a character.
+//! with UTF-16 strings write such halves when they cut a text inside a character.
 
 /// The length of an escape such as `\ud800`.
 pub(super) const HALF_LENGTH: usize = 6;
@@ -7,7 +7,8 @@ pub(super) const HALF_LENGTH: usize = 6;
 /// The replacement of a half, as JSON text.
 pub(super) const REPLACEMENT: &str = "\\ufffd";
 
-/// Decodes a string (JSON text) with U+FFFD for each half of a pair. `None` if it is no string.
+/// Decodes a string (JSON text), with U+FFFD for each half of a pair. `None` if the text is no
+/// string.
 pub(super) fn lossy(raw: &str) -> Option<String> {
     let mut mended = String::with_capacity(raw.len());
     let mut from = 0;
@@ -21,35 +22,35 @@ pub(super) fn lossy(raw: &str) -> Option<String> {
     serde_json::from_str(&mended).ok()
 }
 
-/// Calls `each` with the position of each half in the string that begins at `from`. Returns the end
+/// Calls `visit` with the position of each half in the string that begins at `from`. Returns the end
 /// of the string.
-pub(super) fn halves(text: &[u8], from: usize, mut each: impl FnMut(usize)) -> usize {
-    let mut at = from + 1;
+pub(super) fn halves(text: &[u8], from: usize, mut visit: impl FnMut(usize)) -> usize {
+    let mut index = from + 1;
     loop {
-        match text.get(at) {
+        match text.get(index) {
             None => return text.len(),
-            Some(b'"') => return at + 1,
-            Some(b'\\') => match unit(text, at) {
-                None => at += 2,
+            Some(b'"') => return index + 1,
+            Some(b'\\') => match unit(text, index) {
+                None => index += 2,
                 Some(0xD800..=0xDBFF)
-                    if matches!(unit(text, at + HALF_LENGTH), Some(0xDC00..=0xDFFF)) =>
+                    if matches!(unit(text, index + HALF_LENGTH), Some(0xDC00..=0xDFFF)) =>
                 {
-                    at += 2 * HALF_LENGTH;
+                    index += 2 * HALF_LENGTH;
                 }
                 Some(0xD800..=0xDFFF) => {
-                    each(at);
-                    at += HALF_LENGTH;
+                    visit(index);
+                    index += HALF_LENGTH;
                 }
-                Some(_) => at += HALF_LENGTH,
+                Some(_) => index += HALF_LENGTH,
             },
-            Some(_) => at += 1,
+            Some(_) => index += 1,
         }
     }
 }
 
-/// The code unit of an escape such as `\ud800` that begins here.
-fn unit(text: &[u8], at: usize) -> Option<u32> {
-    let digits = text.get(at..at + HALF_LENGTH)?.strip_prefix(b"\\u")?;
+/// The code unit of the escape at `index`, such as `\ud800`.
+fn unit(text: &[u8], index: usize) -> Option<u32> {
+    let digits = text.get(index..index + HALF_LENGTH)?.strip_prefix(b"\\u")?;
     let digits = std::str::from_utf8(digits).ok()?;
     // `from_str_radix` would accept a sign.
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());

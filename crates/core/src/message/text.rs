@@ -10,46 +10,47 @@ use super::{
     surrogates,
 };
 
-/// Borrows where possible. serde always reads a plain `Cow` as owned.
+/// serde borrows for this attribute only. A plain `Cow` is always read as owned.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// One member of an object, as JSON text. If it occurs twice, the last one counts. `None` if it is
-/// absent or the text is no object.
+/// One member of an object, as JSON text. If the member occurs twice, the last one counts. `None`
+/// if the member is absent or the text is no object.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let mut found = None;
-    let read = Scanner::new(object).members(|scanner, key| {
+    let mut last_value = None;
+    let result = Scanner::new(object).members(|scanner, key| {
         let value = scanner.value()?;
         if key == name {
-            found = Some(value);
+            last_value = Some(value);
         }
         Ok::<(), Invalid>(())
     });
-    read.ok()?;
-    Some(found?.get(object))
+    result.ok()?;
+    Some(last_value?.get(object))
 }
 
-/// For each of these names, true if the object has such a member. `None` if the text is no object.
+/// For each of these names, true if the object has such a member. `None` for a text that is no
+/// object.
 pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bool; N]> {
-    let mut has = [false; N];
-    let read = Scanner::new(object).members(|scanner, key| {
+    let mut is_present = [false; N];
+    let result = Scanner::new(object).members(|scanner, key| {
         if let Some(index) = names.iter().position(|name| key == *name) {
-            has[index] = true;
+            is_present[index] = true;
         }
         scanner.value()?;
         Ok::<(), Invalid>(())
     });
-    read.ok()?;
-    Some(has)
+    result.ok()?;
+    Some(is_present)
 }
 
-/// Like [`member`], for a member that holds a string.
+/// Like [`member`], for a string member.
 pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     text(member(object, name)?)
 }
 
-/// Decodes a string (JSON text). `None` if it is no string.
+/// Decodes a string (JSON text). `None` if the text is no string.
 pub fn text(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     if let Some(inner) = inner
@@ -62,8 +63,8 @@ pub fn text(raw: &str) -> Option<Cow<'_, str>> {
         .map(|text| text.0)
 }
 
-/// Decodes a string (JSON text) for people, with U+FFFD for half a character. `None` if it is no
-/// string.
+/// Decodes a string (JSON text) for people, with U+FFFD for half a surrogate pair. `None` if the
+/// text is no string.
 pub fn shown_text(raw: &str) -> Option<Cow<'_, str>> {
     text(raw).or_else(|| surrogates::lossy(raw).map(Cow::Owned))
 }
@@ -76,7 +77,7 @@ pub fn shown_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
 /// The span of the member at `path` (`["_meta", "progressToken"]`) in the object at `within`.
 pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
     path.iter().try_fold(within, |span, name| {
-        member(span.get(text), name).map(|found| Span::of_part(text, found))
+        member(span.get(text), name).map(|value| Span::of_part(text, value))
     })
 }
 
@@ -84,15 +85,15 @@ pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
 /// frame by line. (A JSON string cannot contain a raw line break, so each one is between tokens.)
 pub fn splice(text: &str, edits: &mut [(Span, &str)]) -> String {
     edits.sort_unstable_by_key(|(span, _)| span.start());
-    let grown: usize = edits.iter().map(|(_, new)| new.len()).sum();
-    let mut out = String::with_capacity(text.len() + grown);
-    let mut at = 0;
+    let added_bytes: usize = edits.iter().map(|(_, new)| new.len()).sum();
+    let mut out = String::with_capacity(text.len() + added_bytes);
+    let mut position = 0;
     for (span, new) in edits.iter() {
-        push_one_line(&mut out, &text[at..span.start()]);
+        push_one_line(&mut out, &text[position..span.start()]);
         out.push_str(new);
-        at = span.end();
+        position = span.end();
     }
-    push_one_line(&mut out, &text[at..]);
+    push_one_line(&mut out, &text[position..]);
     out
 }
 
@@ -107,19 +108,19 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 }
 
 fn push_one_line(out: &mut String, text: &str) {
-    let mut at = 0;
+    let mut position = 0;
     for line_break in memchr::memchr2_iter(b'\n', b'\r', text.as_bytes()) {
-        out.push_str(&text[at..line_break]);
-        at = line_break + 1;
+        out.push_str(&text[position..line_break]);
+        position = line_break + 1;
     }
-    out.push_str(&text[at..]);
+    out.push_str(&text[position..]);
 }
 
-/// At most `bytes` bytes of a text, with `…` at the end if it was longer.
+/// Shortens a text to at most `bytes` bytes, with `…` at the end of a shortened text.
 pub fn shortened(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
         text.truncate(text.floor_char_boundary(bytes));
-        // The rest may be most of the text.
+        // The removed part may be most of the text.
         text.shrink_to_fit();
         text.push('…');
     }
@@ -133,11 +134,11 @@ pub fn quote(text: &str) -> String {
         .bytes()
         .all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'))
     {
-        let mut quoted = String::with_capacity(text.len() + 2);
-        quoted.push('"');
-        quoted.push_str(text);
-        quoted.push('"');
-        return quoted;
+        let mut literal = String::with_capacity(text.len() + 2);
+        literal.push('"');
+        literal.push_str(text);
+        literal.push('"');
+        return literal;
     }
     serde_json::Value::from(text).to_string()
 }
@@ -147,8 +148,7 @@ pub fn response(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// An error response. `id` is JSON text; `None` writes `null`, for a request whose id could not be
-/// read.
+/// An error response. `id` is JSON text. `None` writes `null`, for a request without a readable id.
 pub fn error_response(
     id: Option<&str>,
     code: i64,
@@ -169,7 +169,7 @@ pub fn error_response(
     }
 }
 
-/// A request or, without an id, a notification; `params` is JSON text.
+/// A request or, without an id, a notification. `params` is JSON text.
 pub fn request(id: Option<u64>, method: &str, params: Option<&str>) -> String {
     let method = quote(method);
     let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();

@@ -22,17 +22,17 @@ use crate::{builtin, config::Naming, ids::ServerName};
 const HASH_LENGTH: usize = 8;
 
 /// Length of the hash in a name without room for its server, in characters. Only the hash
-/// distinguishes such names of several servers, so it must be too long for a server to find a tool
-/// with the hash of another's.
+/// distinguishes such names of several servers. It must be so long that no server can search for a
+/// tool with the hash of another server's tool.
 const LONG_HASH_LENGTH: usize = 16;
 
-/// Largest number of candidates that are listed for an ambiguous name. Nobody reads a thousand.
+/// Maximum number of listed candidates for an ambiguous name. Nobody reads a thousand.
 const MAX_CANDIDATES: usize = 16;
 
-/// Longest name that [`is_strict`] accepts.
+/// Maximum length of a name that [`is_strict`] accepts.
 const MAX_STRICT_LENGTH: usize = 64;
 
-/// True if a tool's original name is `^[a-zA-Z0-9_-]{1,64}$`, as many models demand.
+/// True if a tool's original name is `^[a-zA-Z0-9_-]{1,64}$`, as many models require.
 pub fn is_strict(name: &str) -> bool {
     (1..=MAX_STRICT_LENGTH).contains(&name.len()) && name.chars().all(is_legal)
 }
@@ -77,7 +77,7 @@ enum Meaning {
     Exposed(usize),
     /// `server/tool`, the name outside of MCP.
     Full(usize),
-    /// Another spelling. It is valid only if it is unique.
+    /// Another spelling. The alias is valid only if it is unique.
     Alias(usize),
     Several(Vec<Candidate>),
 }
@@ -90,15 +90,15 @@ enum Candidate {
 }
 
 impl Meaning {
-    /// Adds another meaning of the name. Exposed and full names stay as they are.
+    /// Adds another meaning of the name. Exposed and full names keep their meaning.
     fn contest(&mut self, candidate: Candidate) {
         match self {
             Self::Exposed(_) | Self::Full(_) => {}
             Self::Alias(index) if candidate == Candidate::Here(*index) => {}
             Self::Alias(index) => *self = Self::Several(vec![Candidate::Here(*index), candidate]),
-            Self::Several(several) => {
-                if several.len() < MAX_CANDIDATES && !several.contains(&candidate) {
-                    several.push(candidate);
+            Self::Several(candidates) => {
+                if candidates.len() < MAX_CANDIDATES && !candidates.contains(&candidate) {
+                    candidates.push(candidate);
                 }
             }
         }
@@ -106,7 +106,7 @@ impl Meaning {
 }
 
 /// Removes the server from a name of a tool or prompt: `server/tool`, `server__tool` or
-/// `mcp__server__tool`. Any other name is returned as it is.
+/// `mcp__server__tool`. Any other name is returned unchanged.
 pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
     let prefix = exposed_prefix(server);
     let strip = |name: &'n str| {
@@ -114,15 +114,15 @@ pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
         let rest = name.strip_prefix(server.as_str()).or_else(exposed)?;
         rest.strip_prefix("__").or_else(|| rest.strip_prefix('/'))
     };
-    let found = strip(name).or_else(|| strip(name.strip_prefix("mcp__")?));
-    found.filter(|rest| !rest.is_empty()).unwrap_or(name)
+    let original = strip(name).or_else(|| strip(name.strip_prefix("mcp__")?));
+    original.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
 /// The reason that a name cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
     Unknown,
-    /// The name has several meanings, which are listed.
+    /// The name has several meanings. Their exposed names are listed.
     Ambiguous(Vec<String>),
 }
 
@@ -132,7 +132,7 @@ impl NameTable {
         let mut refused_renames = Vec::new();
         for (index, origin) in origins.iter().enumerate() {
             if origin.renamed.is_none() {
-                exposed.offer(index, exposed.plain(origin));
+                exposed.offer(index, exposed.unaltered_name(origin));
             }
         }
         for (index, origin) in origins.iter().enumerate() {
@@ -159,8 +159,10 @@ impl NameTable {
             self.by_name.insert(name, Meaning::Exposed(index));
         }
         for (index, origin) in origins.iter().enumerate() {
-            let full = format!("{}/{}", origin.server, origin.original).into();
-            self.by_name.entry(full).or_insert(Meaning::Full(index));
+            let full_name = format!("{}/{}", origin.server, origin.original).into();
+            self.by_name
+                .entry(full_name)
+                .or_insert(Meaning::Full(index));
         }
         for (index, origin) in origins.iter().enumerate() {
             let NameOrigin {
@@ -181,8 +183,7 @@ impl NameTable {
                     }
                 }
             }
-            // If a client calls an own tool where it is not offered, the call must not reach a
-            // server.
+            // A call of an own tool that is not offered must not reach a server.
             if builtin::is_tool(original) || !rules.servers.may_lead(original, server) {
                 continue;
             }
@@ -198,8 +199,8 @@ impl NameTable {
                 let is_own =
                     matches!(meaning, Meaning::Alias(index) if origins[*index].server == *server);
                 if !is_own {
-                    let full = format!("{server}/{original}");
-                    meaning.contest(Candidate::Gone(full.into()));
+                    let full_name = format!("{server}/{original}");
+                    meaning.contest(Candidate::Gone(full_name.into()));
                 }
             }
         }
@@ -217,8 +218,8 @@ impl NameTable {
         &self.exposed[index]
     }
 
-    /// The origins that did not get the name from their profile, because it names another server or
-    /// belongs to another tool.
+    /// The origins that did not get their name from the profile, because the name contains another
+    /// server or belongs to another tool.
     pub fn refused_renames(&self) -> &[usize] {
         &self.refused_renames
     }
@@ -230,12 +231,12 @@ impl NameTable {
             Some(Meaning::Exposed(index) | Meaning::Full(index) | Meaning::Alias(index)) => {
                 Ok(*index)
             }
-            Some(Meaning::Several(several)) => Err(Unresolved::Ambiguous(
-                several
+            Some(Meaning::Several(candidates)) => Err(Unresolved::Ambiguous(
+                candidates
                     .iter()
                     .map(|candidate| match candidate {
                         Candidate::Here(index) => self.exposed[*index].clone(),
-                        Candidate::Gone(full) => full.to_string(),
+                        Candidate::Gone(full_name) => full_name.to_string(),
                     })
                     .collect(),
             )),
@@ -278,7 +279,7 @@ impl<'a> Exposed<'a> {
         }
     }
 
-    /// Assigns this name, if the origin may have it and it is free.
+    /// Assigns this name if it is free and the origin may use it.
     fn offer(&mut self, index: usize, name: String) -> bool {
         if !self.is_free(&self.origins[index], &name) {
             return false;
@@ -308,12 +309,15 @@ impl<'a> Exposed<'a> {
             Some(Claim::Sole(server)) => *server == origin.server,
             Some(Claim::Contested) => false,
         };
-        is_own && others(self.rules, origin.server, name).next().is_none()
+        is_own
+            && other_servers(self.rules, origin.server, name)
+                .next()
+                .is_none()
     }
 
     /// The name according to the naming. An original name that cannot be exposed unchanged gets a
     /// prefix.
-    fn plain(&self, origin: &NameOrigin<'_>) -> String {
+    fn unaltered_name(&self, origin: &NameOrigin<'_>) -> String {
         let bare = origin.original;
         if self.rules.naming == Naming::None && self.is_free(origin, bare) {
             bare.to_owned()
@@ -340,13 +344,16 @@ impl<'a> Exposed<'a> {
 }
 
 /// The other servers that offered an item with this original name and do not offer it now.
-fn others<'r>(
+fn other_servers<'r>(
     rules: &Rules<'r>,
     server: &'r ServerName,
     name: &str,
 ) -> impl Iterator<Item = &'r ServerName> + use<'r> {
-    let gone = rules.gone.get(name).map_or(&[][..], Vec::as_slice);
-    gone.iter().copied().filter(move |other| *other != server)
+    let former_owners = rules.gone.get(name).map_or(&[][..], Vec::as_slice);
+    former_owners
+        .iter()
+        .copied()
+        .filter(move |other| *other != server)
 }
 
 /// The name with the prefix of its server, according to the naming.
@@ -381,8 +388,8 @@ fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
     format!("{}{separator}{hash:08x}", parts.join("_")).into()
 }
 
-/// Names with as much of the server's name as fits, and a hash of the item at the end. The best
-/// name comes first. Each attempt returns different names.
+/// Names with a prefix of the server's name, and a hash of the item at the end. The best name comes
+/// first. Each attempt returns different names.
 fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
     let (server, original) = (origin.server, origin.original);
     let digest = match attempt {
@@ -396,31 +403,31 @@ fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [Strin
         .chars()
         .map(|c| if is_legal(c) { c } else { '_' })
         .collect();
-    // After a server that is called `mcp`, a separator would turn this into another server's name.
-    let flat: Vec<&str> = legal.split('_').filter(|part| !part.is_empty()).collect();
-    let flat = flat.join("_");
-    let room = rules.max_length.saturating_sub(HASH_LENGTH + 1);
-    let close = |rest: &str| {
-        let whole = format!("{prefix}{rest}");
-        if prefix.len() > room {
+    // After a server with the name `mcp`, a separator would make this the name of another server.
+    let flat_name: Vec<&str> = legal.split('_').filter(|part| !part.is_empty()).collect();
+    let flat_name = flat_name.join("_");
+    let max_characters = rules.max_length.saturating_sub(HASH_LENGTH + 1);
+    let fit = |rest: &str| {
+        let name = format!("{prefix}{rest}");
+        if prefix.len() > max_characters {
             return anonymous(server, &hash, rules.max_length);
         }
         format!(
             "{}_{}",
-            &whole[..whole.len().min(room)],
+            &name[..name.len().min(max_characters)],
             &hash[..HASH_LENGTH]
         )
     };
     let anonymous = anonymous(server, &hash, rules.max_length);
-    [close(&legal), close(&flat), anonymous]
+    [fit(&legal), fit(&flat_name), anonymous]
 }
 
-/// A name without a separator, so that it contains no server.
+/// A name without a separator, so that no server is read in it.
 fn anonymous(server: &ServerName, hash: &str, max_length: usize) -> String {
     // Leave room for at least one character of the server's name.
     let length = LONG_HASH_LENGTH.min(max_length.saturating_sub(2));
-    let room = max_length.saturating_sub(length + 1);
+    let max_characters = max_length.saturating_sub(length + 1);
     let server = exposed_prefix(server);
-    let beginning = server[..server.len().min(room)].trim_end_matches('_');
+    let beginning = server[..server.len().min(max_characters)].trim_end_matches('_');
     format!("{beginning}_{}", &hash[..length])
 }

@@ -1,18 +1,18 @@
 //! Finds the server in a name.
 //!
 //! `server__tool`, `server/tool` and `mcp__server__tool` contain a server, in any state of that
-//! server. A name that contains one server never leads to another.
+//! server. A name that contains one server never leads to another server.
 //!
-//! Some server names contain separators, such as `a__b`. Their exposed names have another prefix
-//! ([`exposed_prefix`]). Their own name is recognised before a slash, and before `__` if the name
-//! contains no other server.
+//! Some server names contain separators, such as `a__b`. The exposed names of their tools have
+//! another prefix ([`exposed_prefix`]). The server name itself is recognised before a slash, and
+//! before `__` if the name contains no other server.
 
 use foldhash::HashMap;
 
 use super::exposed_prefix;
 use crate::ids::ServerName;
 
-/// The word that `mcp_prefix`, and some clients, put before a server's name.
+/// The prefix that `mcp_prefix`, and some clients, put before a server's name.
 const MCP: &str = "mcp";
 
 /// All servers that a name can contain: the configured ones in any state, and former ones.
@@ -23,7 +23,7 @@ pub struct ServerNames {
     by_folded: ByName,
     /// Servers with separators in their names, by the folded name.
     inseparable: ByName,
-    /// Length of the longest of these names, in bytes.
+    /// Length of the longest name with separators, in bytes.
     longest_inseparable: usize,
 }
 
@@ -39,23 +39,24 @@ pub enum NamedServer<'a> {
 
 impl ServerNames {
     pub fn new<'a>(names: impl IntoIterator<Item = &'a ServerName>) -> Self {
-        let mut this = Self::default();
+        let mut server_names = Self::default();
         for name in names {
-            enter(&mut this.by_folded, &exposed_prefix(name), name);
+            enter(&mut server_names.by_folded, &exposed_prefix(name), name);
             if !name.is_separable() {
-                enter(&mut this.inseparable, name.as_str(), name);
-                this.longest_inseparable = this.longest_inseparable.max(name.as_str().len());
+                enter(&mut server_names.inseparable, name.as_str(), name);
+                server_names.longest_inseparable =
+                    server_names.longest_inseparable.max(name.as_str().len());
             }
         }
-        this
+        server_names
     }
 
     /// The server with exactly this name.
     pub fn server(&self, name: &str) -> Option<&ServerName> {
         let folded = fold(name);
-        let all = [&self.by_folded, &self.inseparable].into_iter();
-        let mut same = all.filter_map(|by_name| by_name.get(&*folded)).flatten();
-        same.find(|server| server.as_str() == name)
+        let tables = [&self.by_folded, &self.inseparable].into_iter();
+        let mut candidates = tables.filter_map(|by_name| by_name.get(&*folded)).flatten();
+        candidates.find(|server| server.as_str() == name)
     }
 
     /// The server in this name, in any spelling: with either or both separators, in any case, after
@@ -77,7 +78,7 @@ impl ServerNames {
         }
     }
 
-    /// The server whose full name, with its separators, stands before a separator.
+    /// The server whose full name, including its separators, precedes a separator.
     fn named_whole_by(&self, name: &str, folded: &str) -> (NamedServer<'_>, Separator) {
         let behind_mcp = ["mcp__", "mcp/"]
             .iter()
@@ -85,52 +86,51 @@ impl ServerNames {
         let starts = [0]
             .into_iter()
             .chain(behind_mcp.map(|rest| folded.len() - rest.len()));
-        let mut found = NamedServer::Nobody;
+        let mut named_server = NamedServer::Nobody;
         for start in starts {
             let rest = &folded[start..];
             let slash = rest.find('/');
             let head = &rest[..slash.unwrap_or(rest.len())];
             let find = |end: usize| {
                 let bytes = name.as_bytes().get(start..start + end);
-                let exact = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-                find(&self.inseparable, exact, &rest[..end])
+                let exact_name = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
+                find(&self.inseparable, exact_name, &rest[..end])
             };
             if slash.is_some() {
-                let whole = find(head.len());
-                if whole != NamedServer::Nobody {
-                    return (whole, Separator::Slash);
+                let whole_match = find(head.len());
+                if whole_match != NamedServer::Nobody {
+                    return (whole_match, Separator::Slash);
                 }
             }
             let underscores = head.match_indices('_').map(|(end, _)| end);
-            // A client's name may be much longer than any server's.
+            // A name from a client may be much longer than any server's name.
             let ends = underscores.take_while(|end| *end <= self.longest_inseparable);
             for end in ends.filter(|end| head[*end..].starts_with("__")) {
-                found = match (found, find(end)) {
-                    (found, NamedServer::Nobody) => found,
-                    (NamedServer::Nobody, whole) => whole,
-                    (found, whole) if found == whole => found,
+                named_server = match (named_server, find(end)) {
+                    (named_server, NamedServer::Nobody) => named_server,
+                    (NamedServer::Nobody, whole_match) => whole_match,
+                    (named_server, whole_match) if named_server == whole_match => named_server,
                     _ => NamedServer::Unclear,
                 };
             }
         }
-        (found, Separator::Underscores)
+        (named_server, Separator::Underscores)
     }
 
     fn plainly_named_by(&self, name: &str, folded: &str) -> NamedServer<'_> {
         let mut inner = NamedServer::Nobody;
         let (mut start, mut outer) = (0, NamedServer::Nobody);
         while let Some(prefix) = Prefix::read(folded, start) {
-            let found = find(&self.by_folded, prefix.exact(name), prefix.text);
+            let named_server = find(&self.by_folded, prefix.exact(name), prefix.text);
             if start == 0 {
-                outer = found;
+                outer = named_server;
             } else if inner == NamedServer::Nobody {
-                inner = found;
+                inner = named_server;
             }
             // `mcp/tool` is the full name of a tool of server `mcp`.
-            let is_full_name = prefix.has_slash && found != NamedServer::Nobody;
-            // `MCP__tool` names a server `MCP`, because the prefix of a spelling is written in
-            // lower case.
-            let is_exact = matches!(found, NamedServer::Server(server)
+            let is_full_name = prefix.has_slash && named_server != NamedServer::Nobody;
+            // `MCP__tool` names a server `MCP`, because the prefix of a spelling is in lower case.
+            let is_exact = matches!(named_server, NamedServer::Server(server)
                 if server.as_str() != MCP && prefix.exact(name) == Some(server.as_str()));
             let is_decided = is_full_name || is_exact || inner != NamedServer::Nobody;
             if prefix.text != MCP || is_decided {
@@ -138,7 +138,7 @@ impl ServerNames {
             }
             start = prefix.end;
         }
-        // The prefix of a spelling comes before a server that is called `mcp`.
+        // The prefix of a spelling may precede a server with the name `mcp`.
         if inner == NamedServer::Nobody {
             outer
         } else {
@@ -153,7 +153,7 @@ impl ServerNames {
         }
         match self.named_by(name) {
             NamedServer::Nobody => true,
-            NamedServer::Server(named) => named == server,
+            NamedServer::Server(named_server) => named_server == server,
             NamedServer::Unclear => false,
         }
     }
@@ -169,22 +169,23 @@ enum Separator {
 type ByName = HashMap<Box<str>, Vec<ServerName>>;
 
 fn enter(by_name: &mut ByName, key: &str, server: &ServerName) {
-    let same = by_name.entry(fold(key).into()).or_default();
-    if !same.contains(server) {
-        same.push(server.clone());
+    let servers = by_name.entry(fold(key).into()).or_default();
+    if !servers.contains(server) {
+        servers.push(server.clone());
     }
 }
 
 fn find<'s>(by_name: &'s ByName, exact: Option<&str>, folded: &str) -> NamedServer<'s> {
-    let Some(same) = by_name.get(folded) else {
+    let Some(candidates) = by_name.get(folded) else {
         return NamedServer::Nobody;
     };
-    let named = same.iter().find(|name| Some(name.as_str()) == exact);
+    let exact_match = candidates.iter().find(|name| Some(name.as_str()) == exact);
     let prefixed = || {
-        same.iter()
+        candidates
+            .iter()
             .find(|name| Some(&*exposed_prefix(name)) == exact)
     };
-    match (named.or_else(prefixed), same.as_slice()) {
+    match (exact_match.or_else(prefixed), candidates.as_slice()) {
         (Some(name), _) | (None, [name]) => NamedServer::Server(name),
         (None, _) => NamedServer::Unclear,
     }
@@ -194,14 +195,14 @@ fn find<'s>(by_name: &'s ByName, exact: Option<&str>, folded: &str) -> NamedServ
 struct Prefix<'a> {
     text: &'a str,
     start: usize,
-    /// The position of the rest.
+    /// The position of the text after the separator.
     end: usize,
     /// True if the separator begins with a slash.
     has_slash: bool,
 }
 
 impl<'a> Prefix<'a> {
-    /// The prefix that begins at `start`, if a separator follows.
+    /// The prefix that begins at `start`. `None` if no separator follows.
     fn read(folded: &'a str, start: usize) -> Option<Self> {
         let start = start + leading_separators(&folded[start..]);
         let rest = &folded[start..];
@@ -229,8 +230,8 @@ fn leading_separators(text: &str) -> usize {
     text.len() - text.trim_start_matches(['_', '/']).len()
 }
 
-/// True if a name has the common form `server__tool` or `mcp__server__tool` and can only mean this
-/// server.
+/// True if a name has the common form `server__tool` or `mcp__server__tool`, and only this server
+/// matches.
 fn is_plainly(name: &str, server: &ServerName) -> bool {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let rest = rest.strip_prefix(server.as_str());
@@ -272,12 +273,12 @@ mod tests {
             .collect();
         let names = ServerNames::new(&servers);
         for (name, expected) in expected {
-            let found = match names.named_by(name) {
+            let result = match names.named_by(name) {
                 NamedServer::Nobody => "nobody",
                 NamedServer::Server(server) => server.as_str(),
                 NamedServer::Unclear => "unclear",
             };
-            assert_eq!(found, *expected, "{name} among {servers:?}");
+            assert_eq!(result, *expected, "{name} among {servers:?}");
         }
     }
 
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_look_alike_are_told_apart() {
+    fn similar_server_names_are_distinguished() {
         check(
             &["a", "a_b", "a-b", "ab"],
             &[
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_separators_is_named_where_no_other_server_is() {
+    fn a_name_with_separators_is_recognised_without_another_server() {
         check(
             &["a__b", "_x", "x_"],
             &[
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_called_mcp_is_behind_the_spelling() {
+    fn a_server_named_mcp_comes_after_the_spelling_prefix() {
         check(
             &["mcp", "git"],
             &[

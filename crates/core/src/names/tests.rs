@@ -1,4 +1,4 @@
-//! Names from servers, from profiles, and in other spellings.
+//! Tests of names from servers, from profiles, and in other spellings.
 
 use proptest::prelude::*;
 
@@ -75,9 +75,9 @@ fn other_spellings_lead_to_the_same_tool() {
     assert_eq!(table.resolve("nothing"), Err(Unresolved::Unknown));
 }
 
-/// If two servers claim an original name, it is exposed for neither.
+/// If two servers claim an original name, neither gets the name.
 #[test]
-fn without_prefix_a_contested_name_is_prefixed_for_both() {
+fn a_contested_name_is_prefixed_for_both_servers() {
     let (fs, git) = (server("fs"), server("git"));
     let table = table(
         Naming::None,
@@ -93,14 +93,13 @@ fn without_prefix_a_contested_name_is_prefixed_for_both() {
     ));
 }
 
-/// J12
 #[test]
-fn strict_names_are_those_of_the_seed() {
-    let longest = "x".repeat(MAX_STRICT_LENGTH);
-    for name in ["read-file", "read_file", "ReadFile123", &longest] {
+fn strict_names_follow_the_specified_pattern() {
+    let longest_name = "x".repeat(MAX_STRICT_LENGTH);
+    for name in ["read-file", "read_file", "ReadFile123", &longest_name] {
         assert!(is_strict(name), "{name}");
     }
-    let longer = "x".repeat(MAX_STRICT_LENGTH + 1);
+    let too_long_name = "x".repeat(MAX_STRICT_LENGTH + 1);
     for name in [
         "",
         "read file",
@@ -108,7 +107,7 @@ fn strict_names_are_those_of_the_seed() {
         "read@file",
         "größe",
         "a\n",
-        &longer,
+        &too_long_name,
     ] {
         assert!(!is_strict(name), "{name:?}");
     }
@@ -117,31 +116,35 @@ fn strict_names_are_those_of_the_seed() {
 /// J14: `breakpoint/tool` and `breakpoint_tool` are two tools.
 #[test]
 fn altered_names_never_clash() {
-    let one = server("breakpoint");
+    let breakpoint = server("breakpoint");
     let table = table(
         Naming::DoubleUnderscore,
-        &[(&one, "a.b"), (&one, "a b"), (&one, "a_b")],
+        &[
+            (&breakpoint, "a.b"),
+            (&breakpoint, "a b"),
+            (&breakpoint, "a_b"),
+        ],
     );
     let names: Vec<_> = (0..3).map(|index| table.exposed(index)).collect();
     assert_eq!(names[2], "breakpoint__a_b");
     assert!(names[0].starts_with("breakpoint__a_b_") && names[0] != names[1]);
 }
 
-/// A profile renames a tool, unless another one has the new name.
+/// A profile renames a tool, unless another tool has the new name.
 #[test]
-fn a_given_name_is_had_by_nobody_else() {
+fn a_name_from_a_profile_is_unique() {
     let (fs, git) = (server("fs"), server("git"));
-    let renamed = |name| NameOrigin {
+    let renamed_origin = |name| NameOrigin {
         renamed: Some(name),
         ..origin(&fs, "log")
     };
-    let origins = [origin(&git, "diff"), renamed("history")];
-    let named = build(&origins, Naming::DoubleUnderscore);
-    assert_eq!(named.exposed(1), "history");
+    let origins = [origin(&git, "diff"), renamed_origin("history")];
+    let table = build(&origins, Naming::DoubleUnderscore);
+    assert_eq!(table.exposed(1), "history");
     for spelling in ["history", "fs__log", "fs/log", "log"] {
-        assert_eq!(named.resolve(spelling), Ok(1), "{spelling}");
+        assert_eq!(table.resolve(spelling), Ok(1), "{spelling}");
     }
-    assert_eq!(named.refused_renames(), [0; 0]);
+    assert_eq!(table.refused_renames(), [0; 0]);
     for (name, naming, expected) in [
         ("git__log", Naming::DoubleUnderscore, "fs__log"),
         ("Git__x", Naming::McpPrefix, "mcp__fs__log"),
@@ -149,38 +152,43 @@ fn a_given_name_is_had_by_nobody_else() {
         ("diff", Naming::None, "fs__log"),
         ("list_servers", Naming::Slash, "fs/log"),
     ] {
-        let named = build(&[origin(&git, "diff"), renamed(name)], naming);
+        let table = build(&[origin(&git, "diff"), renamed_origin(name)], naming);
         assert_eq!(
-            (named.exposed(1), named.refused_renames()),
+            (table.exposed(1), table.refused_renames()),
             (expected, &[1][..]),
             "{name}"
         );
-        assert_ne!(named.resolve(name), Ok(1));
+        assert_ne!(table.resolve(name), Ok(1));
     }
     // A renamed tool does not claim its original name.
-    let origins = [origin(&git, "log"), renamed("history")];
+    let origins = [origin(&git, "log"), renamed_origin("history")];
     assert_eq!(build(&origins, Naming::None).exposed(0), "log");
 }
 
-/// A server's tool never gets the name of one of Mainstay's own tools. It gets another name
-/// instead.
+/// A server's tool never gets the name of one of Mainstay's own tools, but another name.
 #[test]
-fn a_reserved_name_is_nobodys() {
-    let one = server("one");
-    let table = table(Naming::None, &[(&one, "list_servers"), (&one, "log")]);
+fn a_reserved_name_is_exposed_for_no_server() {
+    let first_server = server("one");
+    let table = table(
+        Naming::None,
+        &[(&first_server, "list_servers"), (&first_server, "log")],
+    );
     assert_eq!(
         (table.exposed(0), table.exposed(1)),
         ("one__list_servers", "log")
     );
-    // This also holds where the own tool is not offered.
-    let elsewhere = build(&[origin(&one, "execute_tool")], Naming::DoubleUnderscore);
+    // The name is reserved even if the profile does not offer the own tool.
+    let elsewhere = build(
+        &[origin(&first_server, "execute_tool")],
+        Naming::DoubleUnderscore,
+    );
     assert_eq!(elsewhere.resolve("execute_tool"), Err(Unresolved::Unknown));
 }
 
 /// A name that contains a server leads to that server or nowhere, even if the server has no items
 /// in the table.
 #[test]
-fn a_name_with_anothers_prefix_leads_nowhere_else() {
+fn a_name_with_a_server_prefix_leads_to_no_other_server() {
     let (evil, victim) = (server("evil"), server("victim"));
     let servers = ServerNames::new([&evil, &victim]);
     let tools = [
@@ -206,12 +214,12 @@ fn a_name_with_anothers_prefix_leads_nowhere_else() {
             let exposed = table.exposed(index);
             assert_eq!(table.resolve(exposed), Ok(index), "{tool} as {exposed}");
             assert_eq!(table.resolve(&format!("evil/{tool}")), Ok(index), "{tool}");
-            let found = if index < 7 {
+            let owner = if index < 7 {
                 Err(Unresolved::Unknown)
             } else {
                 Ok(index)
             };
-            assert_eq!(table.resolve(tool), found, "{tool} with {naming:?}");
+            assert_eq!(table.resolve(tool), owner, "{tool} with {naming:?}");
             assert_ne!(
                 servers.named_by(exposed),
                 NamedServer::Server(&victim),
@@ -219,13 +227,13 @@ fn a_name_with_anothers_prefix_leads_nowhere_else() {
             );
         }
     }
-    let alone = build_among(&origins, Naming::None, &ServerNames::new([&evil]));
-    assert_eq!(alone.exposed(0), "victim__push", "nobody else's");
+    let single_table = build_among(&origins, Naming::None, &ServerNames::new([&evil]));
+    assert_eq!(single_table.exposed(0), "victim__push", "nobody else's");
 }
 
-/// The tool `git__log` of a server `mcp` would be exposed as another spelling of `git`'s `log`.
+/// The name `git__log` of a tool of the server `mcp` resembles a spelling of `git`'s `log`.
 #[test]
-fn a_server_called_mcp_takes_no_calls_of_others() {
+fn a_server_named_mcp_gets_no_calls_for_other_servers() {
     let (mcp, git) = (server("mcp"), server("git"));
     let servers = ServerNames::new([&mcp, &git]);
     let origins = [origin(&mcp, "git__log"), origin(&mcp, "status")];
@@ -240,10 +248,10 @@ fn a_server_called_mcp_takes_no_calls_of_others() {
     assert_eq!(table.resolve("mcp/git__log"), Ok(0));
 }
 
-/// A shortened name must not end where a separator would begin, and no server can search for its
-/// hash.
+/// A shortened name must not end with half a separator. No server can search for the hash of
+/// another server's tool.
 #[test]
-fn a_cut_name_names_no_server() {
+fn a_shortened_name_contains_no_server() {
     let (evil, victim) = (server("vic_evil-evil-evil"), server("vic"));
     let servers = ServerNames::new([&evil, &victim]);
     for max_length in 16..40 {
@@ -263,19 +271,19 @@ fn a_cut_name_names_no_server() {
     }
 }
 
-/// The original name of an item that a server no longer offers does not lead to another server.
+/// The original name of a removed item does not lead to another server.
 #[test]
 fn a_bare_name_outlives_its_tool() {
     let (evil, victim) = (server("evil"), server("victim"));
     let origins = [origin(&evil, "push"), origin(&evil, "pull")];
-    let gone = HashMap::from([("push", vec![&victim]), ("pull", vec![&evil])]);
+    let former_names = HashMap::from([("push", vec![&victim]), ("pull", vec![&evil])]);
     for (naming, exposed) in [(Naming::None, "evil__push"), (Naming::Slash, "evil/push")] {
         let rules = Rules {
             naming,
             max_length: 48,
             reserved: &|_| false,
             servers: &ServerNames::new([&evil, &victim]),
-            gone: &gone,
+            gone: &former_names,
         };
         let table = NameTable::build(&origins, &rules);
         assert_eq!(table.exposed(0), exposed);
@@ -288,7 +296,7 @@ fn a_bare_name_outlives_its_tool() {
     }
 }
 
-/// A server whose name contains separators keeps it, and the names of its tools are unambiguous.
+/// A server name with separators stays unchanged, and the names of its tools are unambiguous.
 #[test]
 fn names_with_separators_stay_unambiguous() {
     let names = ["a", "a__b", "_a", "a_", "a_b"].map(server);
@@ -315,19 +323,19 @@ fn names_with_separators_stay_unambiguous() {
             let exposed = table.exposed(index);
             assert_eq!(table.resolve(exposed), Ok(index), "{exposed}");
             assert!(servers.may_lead(exposed, server), "{exposed} of {server}");
-            let full = format!("{server}/{original}");
-            assert_eq!(table.resolve(&full), Ok(index), "{full}");
+            let full_name = format!("{server}/{original}");
+            assert_eq!(table.resolve(&full_name), Ok(index), "{full_name}");
         }
     }
-    let alone = table(
+    let single_table = table(
         Naming::DoubleUnderscore,
         &[(&names[1], "tool"), (&names[2], "tool")],
     );
-    assert_eq!(alone.exposed(0), "a_b-63e5c1c4__tool");
-    assert_eq!(alone.exposed(1), "a-34fb7160__tool");
-    assert_eq!(alone.resolve("a__b__tool"), Ok(0));
-    assert_eq!(alone.resolve("_a__tool"), Ok(1));
-    // While `a__b` lists nothing, its names do not lead to another server.
+    assert_eq!(single_table.exposed(0), "a_b-63e5c1c4__tool");
+    assert_eq!(single_table.exposed(1), "a-34fb7160__tool");
+    assert_eq!(single_table.resolve("a__b__tool"), Ok(0));
+    assert_eq!(single_table.resolve("_a__tool"), Ok(1));
+    // The names of `a__b` do not lead to another server while `a__b` lists no tools.
     let evil = server("evil");
     let origins = [origin(&evil, "a__b__tool"), origin(&evil, "a__b/tool")];
     let table = build_among(
@@ -347,10 +355,10 @@ proptest! {
         originals in prop::collection::hash_set("\\PC{1,80}", 1..20),
         naming in prop::sample::select(vec![Naming::DoubleUnderscore, Naming::None, Naming::McpPrefix]),
     ) {
-        let (one, two) = (server("one"), server("o__e_"));
+        let (first_server, second_server) = (server("one"), server("o__e_"));
         let origins: Vec<_> = originals
             .iter()
-            .flat_map(|original| [origin(&one, original), origin(&two, original)])
+            .flat_map(|original| [origin(&first_server, original), origin(&second_server, original)])
             .collect();
         let table = build(&origins, naming);
         for index in 0..origins.len() {

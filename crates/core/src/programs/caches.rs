@@ -3,7 +3,7 @@
 
 use super::program_name;
 
-/// Options of npx and similar programs that stand before the package and have a value in the next
+/// Options of npx and similar programs that precede the package and have a value in the next
 /// argument.
 const NPX_VALUES: [&str; 8] = [
     "-c",
@@ -70,27 +70,30 @@ impl CachedPackage {
     /// The package that this command fetches before it runs. `None` if the program fetches none.
     pub fn from_command(command: &str, args: &[String]) -> Option<Self> {
         let program = program_name(command).to_ascii_lowercase();
-        let after = |words: &[&str]| {
+        let args_after = |names: &[&str]| {
             let is_there = args
                 .iter()
                 .map(String::as_str)
-                .take(words.len())
-                .eq(words.iter().copied());
-            is_there.then(|| &args[words.len()..])
+                .take(names.len())
+                .eq(names.iter().copied());
+            is_there.then(|| &args[names.len()..])
         };
         let (runner, args) = match &*program {
-            // `cmd /c npx …`, the form that clients on Windows use.
+            // The form of clients on Windows: `cmd /c npx …`.
             "cmd" => {
-                let at = args.iter().position(|arg| !arg.starts_with('/'))?;
-                return Self::from_command(&args[at], &args[at + 1..]);
+                let index = args.iter().position(|arg| !arg.starts_with('/'))?;
+                return Self::from_command(&args[index], &args[index + 1..]);
             }
             "npx" | "bunx" | "pnpx" => (npx("npx"), args),
-            "npm" => (npx("npx"), after(&["exec"]).or_else(|| after(&["x"]))?),
-            "pnpm" | "yarn" => (npx("dlx"), after(&["dlx"])?),
-            "bun" => (npx("bunx"), after(&["x"])?),
+            "npm" => (
+                npx("npx"),
+                args_after(&["exec"]).or_else(|| args_after(&["x"]))?,
+            ),
+            "pnpm" | "yarn" => (npx("dlx"), args_after(&["dlx"])?),
+            "bun" => (npx("bunx"), args_after(&["x"])?),
             "uvx" => (uvx("uvx", &["--from"]), args),
-            "uv" => (uvx("uvx", &["--from"]), after(&["tool", "run"])?),
-            "pipx" => (uvx("pipx", &["--spec"]), after(&["run"])?),
+            "uv" => (uvx("uvx", &["--from"]), args_after(&["tool", "run"])?),
+            "pipx" => (uvx("pipx", &["--spec"]), args_after(&["run"])?),
             _ => return None,
         };
         let package = runner.package_in(args)?;
@@ -122,16 +125,16 @@ impl Runner {
     }
 }
 
-/// A broken cache, as a server's output shows, and the way to repair it.
+/// A broken cache in a server's output, and the repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenCache {
     /// The folder in the server's spelling.
     pub folder: String,
-    /// The command that empties it.
+    /// The command that empties the folder.
     pub mend: String,
 }
 
-/// Messages of npx and node about files of a package that are missing, or that another start is
+/// Messages of npx and node about missing files of a package, or about files that another start is
 /// replacing.
 const NPX_ERRORS: [&str; 7] = [
     "ENOTEMPTY",
@@ -156,16 +159,16 @@ const UV_ERRORS: [&str; 6] = [
 impl BrokenCache {
     /// Searches the last lines of a server's stderr.
     pub fn in_lines<L: AsRef<str>>(lines: &[L]) -> Option<Self> {
-        let contain = |words: &[&str]| {
-            let mut all = lines.iter();
-            all.any(|line| words.iter().any(|word| line.as_ref().contains(word)))
+        let contain = |phrases: &[&str]| {
+            let mut remaining_lines = lines.iter();
+            remaining_lines.any(|line| phrases.iter().any(|phrase| line.as_ref().contains(phrase)))
         };
         let find = |folder: fn(&str) -> Option<&str>| {
             lines.iter().find_map(|line| {
-                let words = line
+                let phrases = line
                     .as_ref()
                     .split(|c: char| c.is_whitespace() || "\"'`(),".contains(c));
-                words.into_iter().find_map(folder).map(str::to_owned)
+                phrases.into_iter().find_map(folder).map(str::to_owned)
             })
         };
         if contain(&NPX_ERRORS)
@@ -187,17 +190,17 @@ impl BrokenCache {
 /// The folder of a package in npx's cache: `/home/ada/.npm/_npx/5a9d879542beca3a`.
 fn npx_folder(path: &str) -> Option<&str> {
     let mut names = ["/_npx/", "\\_npx\\"].iter();
-    let at = names.find_map(|name| Some(path.find(name)? + name.len()))?;
+    let index = names.find_map(|name| Some(path.find(name)? + name.len()))?;
     let is_hash = |c: char| c.is_ascii_alphanumeric();
-    let length = path[at..].find(|c| !is_hash(c));
-    let folder = &path[..at + length.unwrap_or(path.len() - at)];
-    (folder.len() > at && is_plain(folder)).then_some(folder)
+    let length = path[index..].find(|c| !is_hash(c));
+    let folder = &path[..index + length.unwrap_or(path.len() - index)];
+    (folder.len() > index && is_plain(folder)).then_some(folder)
 }
 
 /// True if a path from a server's output is safe in a command that a person copies.
 fn is_plain(path: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/\\:._-@+~".contains(c);
-    path.chars().all(plain) && !path.contains("..")
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "/\\:._-@+~".contains(c);
+    path.chars().all(is_safe) && !path.contains("..")
 }
 
 /// The cache of uv: `/home/ada/.cache/uv`.
@@ -215,8 +218,8 @@ mod tests {
     use super::*;
 
     fn package(command: &str) -> Option<String> {
-        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
-        let package = CachedPackage::from_command(&words[0], &words[1..])?;
+        let arguments: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let package = CachedPackage::from_command(&arguments[0], &arguments[1..])?;
         Some(package.0)
     }
 
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_cache_is_named() {
+    fn a_broken_cache_is_recognised() {
         for (lines, folder) in [
             (
                 &[
@@ -290,8 +293,8 @@ mod tests {
             (&["ENOTEMPTY /home/ada/.npm/_npx/../x"], None),
             (&[], None),
         ] {
-            let found = BrokenCache::in_lines(lines).map(|cache| cache.folder);
-            assert_eq!(found.as_deref(), folder, "{lines:?}");
+            let broken_folder = BrokenCache::in_lines(lines).map(|cache| cache.folder);
+            assert_eq!(broken_folder.as_deref(), folder, "{lines:?}");
         }
     }
 }

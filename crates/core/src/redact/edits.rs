@@ -2,44 +2,44 @@
 
 use std::{borrow::Cow, cmp::Reverse};
 
-/// Parts to replace, in any order. A part inside another one is ignored. Of two edits for the same
+/// Parts to replace, in any order. A part inside another one is ignored. Of two edits of the same
 /// part, the later one counts.
 pub(super) struct Edits<'t> {
     text: &'t str,
-    replaced: Vec<(usize, usize, Cow<'static, str>)>,
+    replacements: Vec<(usize, usize, Cow<'static, str>)>,
 }
 
 impl<'t> Edits<'t> {
     pub fn new(text: &'t str) -> Self {
         Self {
             text,
-            replaced: Vec::new(),
+            replacements: Vec::new(),
         }
     }
 
-    pub fn replace(&mut self, from: usize, until: usize, with: Cow<'static, str>) {
-        self.replaced.push((from, until, with));
+    pub fn replace(&mut self, from: usize, until: usize, replacement: Cow<'static, str>) {
+        self.replacements.push((from, until, replacement));
     }
 
     /// The changed text. `None` if nothing was replaced.
     pub fn finish(mut self) -> Option<String> {
-        if self.replaced.is_empty() {
+        if self.replacements.is_empty() {
             return None;
         }
-        // The sort is stable, and fast for edits that came in order.
-        self.replaced.reverse();
-        self.replaced
+        // The sort is stable, and fast for edits in ascending order.
+        self.replacements.reverse();
+        self.replacements
             .sort_by_key(|(from, until, _)| (*from, Reverse(*until)));
-        let mut changed = String::with_capacity(self.text.len());
-        let mut copied = 0;
-        for (from, until, with) in self.replaced {
-            if from >= copied {
-                changed.push_str(&self.text[copied..from]);
-                changed.push_str(&with);
-                copied = until;
+        let mut output = String::with_capacity(self.text.len());
+        let mut copied_end = 0;
+        for (from, until, replacement) in self.replacements {
+            if from >= copied_end {
+                output.push_str(&self.text[copied_end..from]);
+                output.push_str(&replacement);
+                copied_end = until;
             }
         }
-        changed.push_str(&self.text[copied..]);
-        Some(changed)
+        output.push_str(&self.text[copied_end..]);
+        Some(output)
     }
 }

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::message::{self, shown_text};
 
-/// Largest depth of JSON inside strings inside strings, as tool results have it. Each level doubles
-/// the escapes of its members, so no message has room for more levels.
+/// Maximum depth of JSON in nested strings, as in tool results. Each level doubles the escapes of
+/// its members, so no message has room for more levels.
 const MAX_NESTED: usize = 32;
 
 /// The next token that is expected.
@@ -31,7 +31,7 @@ enum Next {
 /// An open object or array.
 struct Open {
     start: usize,
-    /// True if it contains a string that is not a number.
+    /// True if the container has a string that is not a number.
     has_strings: bool,
     kind: ContainerKind,
 }
@@ -41,10 +41,11 @@ enum ContainerKind {
     Array(Array),
 }
 
-/// The position of a value. `has_strings` is true if it contains a string that is not a number.
+/// The position of a value. `has_strings` is true if the value contains a string that is not a
+/// number.
 #[derive(Clone, Copy)]
 struct ValueSpan {
-    at: usize,
+    start: usize,
     end: usize,
     has_strings: bool,
 }
@@ -84,8 +85,8 @@ struct Array {
     /// The secrecy that the first element gives to the second one, if both are strings.
     secrecy: Secrecy,
     second: Option<ValueSpan>,
-    /// The secrecy that the latest element gives to the next one, if it is an option and both are
-    /// strings.
+    /// The secrecy that the latest element gives to the next one, if the latest is an option and
+    /// both are strings.
     option: Secrecy,
 }
 
@@ -114,7 +115,7 @@ impl Open {
 }
 
 impl Rules<'_> {
-    /// Redacts JSON or any other text. `nested` is the number of strings around it. `None` if
+    /// Redacts JSON or any other text. `nested` is the number of strings around the text. `None` if
     /// nothing changes.
     pub(super) fn text(&self, text: &str, nested: usize) -> Option<String> {
         // A nested text is only parsed if it may have members.
@@ -124,8 +125,8 @@ impl Rules<'_> {
             _ => false,
         };
         match is_json.then(|| self.json(text, nested)) {
-            Some(Ok(changed)) => changed,
-            Some(Err(NotJson)) | None => self.plain(text),
+            Some(Ok(new_text)) => new_text,
+            Some(Err(NotJson)) | None => self.redact_plain(text),
         }
     }
 
@@ -147,43 +148,43 @@ struct Reader<'r> {
     text: &'r str,
     edits: Edits<'r>,
     open: Vec<Open>,
-    /// Values up to this position were searched for strings, and have none.
+    /// End of the range without strings that was already searched.
     without_strings: usize,
 }
 
 impl Reader<'_> {
     fn read(&mut self, nested: usize) -> Result<(), NotJson> {
         let bytes = self.text.as_bytes();
-        let (mut at, mut next) = (0, Next::Value(Secrecy::Open));
-        while let Some(&byte) = bytes.get(at) {
+        let (mut position, mut next) = (0, Next::Value(Secrecy::Open));
+        while let Some(&byte) = bytes.get(position) {
             if byte.is_ascii_whitespace() {
-                at += 1;
+                position += 1;
                 continue;
             }
-            (at, next) = match (next, byte) {
+            (position, next) = match (next, byte) {
                 (Next::Value(secrecy), _) if byte != b']' => {
-                    self.value(at, byte, secrecy, nested)?
+                    self.value(position, byte, secrecy, nested)?
                 }
                 (Next::Value(_) | Next::Comma, b']')
                     if matches!(self.kind(), Some(ContainerKind::Array(_))) =>
                 {
-                    self.close(at + 1);
-                    (at + 1, Next::Comma)
+                    self.close(position + 1);
+                    (position + 1, Next::Comma)
                 }
                 (Next::Key | Next::Comma, b'}')
                     if matches!(self.kind(), Some(ContainerKind::Object(_))) =>
                 {
-                    self.close(at + 1);
-                    (at + 1, Next::Comma)
+                    self.close(position + 1);
+                    (position + 1, Next::Comma)
                 }
                 (Next::Key, b'"') => {
-                    let end = value_end(bytes, at)?;
-                    (end, Next::Colon(self.key(at, end)))
+                    let end = value_end(bytes, position)?;
+                    (end, Next::Colon(self.key(position, end)))
                 }
-                (Next::Colon(secrecy), b':') => (at + 1, Next::Value(secrecy)),
+                (Next::Colon(secrecy), b':') => (position + 1, Next::Value(secrecy)),
                 (Next::Comma, b',') => match self.kind() {
-                    Some(ContainerKind::Object(_)) => (at + 1, Next::Key),
-                    Some(ContainerKind::Array(_)) => (at + 1, Next::Value(Secrecy::Open)),
+                    Some(ContainerKind::Object(_)) => (position + 1, Next::Key),
+                    Some(ContainerKind::Array(_)) => (position + 1, Next::Value(Secrecy::Open)),
                     None => return Err(NotJson),
                 },
                 _ => return Err(NotJson),
@@ -199,13 +200,14 @@ impl Reader<'_> {
         self.open.last_mut().map(|open| &mut open.kind)
     }
 
-    /// Reads the key of a member. Returns the secrecy of the value.
-    fn key(&mut self, at: usize, end: usize) -> Secrecy {
-        let key = decoded(&self.text[at..end]);
+    /// Reads the key of a member. Returns the secrecy of its value.
+    fn key(&mut self, start: usize, end: usize) -> Secrecy {
+        let key = decoded(&self.text[start..end]);
         if let Some(secrets) = self.rules.secrets
-            && let Cow::Owned(changed) = secrets.hide(&key)
+            && let Cow::Owned(new_text) = secrets.hide(&key)
         {
-            self.edits.replace(at, end, message::quote(&changed).into());
+            self.edits
+                .replace(start, end, message::quote(&new_text).into());
         }
         let secrecy = self.rules.secrecy(&key);
         let Some(ContainerKind::Object(object)) = self.kind() else {
@@ -222,7 +224,7 @@ impl Reader<'_> {
     /// expected token.
     fn value(
         &mut self,
-        at: usize,
+        start: usize,
         byte: u8,
         secrecy: Secrecy,
         nested: usize,
@@ -233,71 +235,74 @@ impl Reader<'_> {
             let is_hidden = match secrecy {
                 Secrecy::Open => false,
                 Secrecy::Secret => true,
-                Secrecy::Secrets => at >= self.without_strings,
+                Secrecy::Secrets => start >= self.without_strings,
             };
             if is_hidden {
-                let end = value_end(bytes, at)?;
-                let has_strings = has_strings(bytes, at, end)?;
+                let end = value_end(bytes, start)?;
+                let has_strings = has_strings(bytes, start, end)?;
                 if has_strings || secrecy == Secrecy::Secret {
-                    self.hide(at, end);
-                    self.ended(at, end, None, has_strings);
+                    self.hide(start, end);
+                    self.ended(start, end, None, has_strings);
                     return Ok((end, Next::Comma));
                 }
                 self.without_strings = end;
             }
-            self.open.push(Open::at(at, byte == b'{'));
+            self.open.push(Open::at(start, byte == b'{'));
             let next = if byte == b'{' {
                 Next::Key
             } else {
                 Next::Value(Secrecy::Open)
             };
-            return Ok((at + 1, next));
+            return Ok((start + 1, next));
         }
-        let end = value_end(bytes, at)?;
+        let end = value_end(bytes, start)?;
         if byte == b'"' {
-            let string = decoded(&self.text[at..end]);
+            let string = decoded(&self.text[start..end]);
             if secrecy.hides(&string) {
-                self.hide(at, end);
-            } else if let Some(changed) = self.rules.text(&string, nested + 1) {
-                self.edits.replace(at, end, message::quote(&changed).into());
+                self.hide(start, end);
+            } else if let Some(new_text) = self.rules.text(&string, nested + 1) {
+                self.edits
+                    .replace(start, end, message::quote(&new_text).into());
             }
-            self.ended(at, end, Some(&string), !is_number(&string));
+            self.ended(start, end, Some(&string), !is_number(&string));
         } else {
             if secrecy == Secrecy::Secret {
-                self.hide(at, end);
+                self.hide(start, end);
             } else if let Some(secrets) = self.rules.secrets
-                && let Cow::Owned(changed) = secrets.hide(&self.text[at..end])
+                && let Cow::Owned(new_text) = secrets.hide(&self.text[start..end])
             {
-                self.edits.replace(at, end, message::quote(&changed).into());
+                self.edits
+                    .replace(start, end, message::quote(&new_text).into());
             }
-            self.ended(at, end, None, false);
+            self.ended(start, end, None, false);
         }
         Ok((end, Next::Comma))
     }
 
-    fn hide(&mut self, at: usize, end: usize) {
-        self.edits.replace(at, end, message::quote(HIDDEN).into());
+    fn hide(&mut self, start: usize, end: usize) {
+        self.edits
+            .replace(start, end, message::quote(HIDDEN).into());
     }
 
-    /// Notes a value that may belong to a pair or to a list of arguments.
-    fn ended(&mut self, at: usize, end: usize, string: Option<&str>, has_strings: bool) {
+    /// Records a value that may belong to a pair or to a list of arguments.
+    fn ended(&mut self, start: usize, end: usize, string: Option<&str>, has_strings: bool) {
         let rules = self.rules;
         let Some(open) = self.open.last_mut() else {
             return;
         };
         open.has_strings |= has_strings;
         let span = ValueSpan {
-            at,
+            start,
             end,
             has_strings,
         };
-        let hidden = match &mut open.kind {
+        let hidden_span = match &mut open.kind {
             ContainerKind::Object(object) => match object.member {
                 Member::Name => {
                     let name = string.filter(|name| may_be_name(name));
                     let secrecy = name.map_or(Secrecy::Open, |name| rules.secrecy(name));
                     object.secrecy = object.secrecy.max(secrecy);
-                    // The value may have come before the name.
+                    // The value may precede the name.
                     object.value.filter(|value| value.is_hidden_by(secrecy))
                 }
                 Member::Value => {
@@ -308,25 +313,25 @@ impl Reader<'_> {
             },
             ContainerKind::Array(array) => {
                 let word = string.filter(|word| is_word(word));
-                let named = |word: Option<&str>| {
+                let name_secrecy = |word: Option<&str>| {
                     let name = word.map(|word| word.trim_start_matches('-'));
                     name.map_or(Secrecy::Open, |name| rules.secrecy(name))
                 };
                 let option = word.filter(|word| word.starts_with('-'));
-                let before = std::mem::replace(&mut array.option, named(option));
+                let previous_option = std::mem::replace(&mut array.option, name_secrecy(option));
                 array.elements += 1;
                 match array.elements {
-                    1 if option.is_none() => array.secrecy = named(word),
+                    1 if option.is_none() => array.secrecy = name_secrecy(word),
                     2 => array.second = string.map(|_| span),
                     _ => {}
                 }
                 // After an option without a value, another option may follow.
                 let is_value = string.is_some_and(|value| !value.starts_with("--"));
-                Some(span).filter(|span| is_value && span.is_hidden_by(before))
+                Some(span).filter(|span| is_value && span.is_hidden_by(previous_option))
             }
         };
-        if let Some(ValueSpan { at, end, .. }) = hidden {
-            self.hide(at, end);
+        if let Some(ValueSpan { start, end, .. }) = hidden_span {
+            self.hide(start, end);
         }
     }
 
@@ -339,7 +344,7 @@ impl Reader<'_> {
             && let Some(second) = array.second
             && second.is_hidden_by(array.secrecy)
         {
-            self.hide(second.at, second.end);
+            self.hide(second.start, second.end);
         }
         self.ended(open.start, end, None, open.has_strings);
     }
@@ -361,11 +366,11 @@ struct NotJson;
 
 /// The text in a string literal.
 fn decoded(literal: &str) -> Cow<'_, str> {
-    let inner = &literal[1..literal.len() - 1];
-    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
-        return inner.into();
+    let content = &literal[1..literal.len() - 1];
+    if memchr::memchr(b'\\', content.as_bytes()).is_none() {
+        return content.into();
     }
-    shown_text(literal).unwrap_or(inner.into())
+    shown_text(literal).unwrap_or(content.into())
 }
 
 /// The end of the value that begins at `from`.
@@ -373,23 +378,23 @@ fn value_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
     match bytes[from] {
         b'"' => string_end(bytes, from),
         b'{' | b'[' => {
-            let (mut depth, mut at) = (0_usize, from);
+            let (mut depth, mut position) = (0_usize, from);
             loop {
-                match bytes.get(at).ok_or(NotJson)? {
+                match bytes.get(position).ok_or(NotJson)? {
                     b'"' => {
-                        at = string_end(bytes, at)?;
+                        position = string_end(bytes, position)?;
                         continue;
                     }
                     b'{' | b'[' => depth += 1,
                     b'}' | b']' => {
                         depth -= 1;
                         if depth == 0 {
-                            return Ok(at + 1);
+                            return Ok(position + 1);
                         }
                     }
                     _ => {}
                 }
-                at += 1;
+                position += 1;
             }
         }
         _ => {
@@ -408,28 +413,28 @@ fn value_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
 }
 
 fn string_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
-    let mut at = from + 1;
+    let mut position = from + 1;
     loop {
-        let rest = bytes.get(at..).ok_or(NotJson)?;
-        at += memchr::memchr2(b'"', b'\\', rest).ok_or(NotJson)?;
-        if bytes[at] == b'"' {
-            return Ok(at + 1);
+        let rest = bytes.get(position..).ok_or(NotJson)?;
+        position += memchr::memchr2(b'"', b'\\', rest).ok_or(NotJson)?;
+        if bytes[position] == b'"' {
+            return Ok(position + 1);
         }
         // An escaped character does not end the string.
-        at += 2;
+        position += 2;
     }
 }
 
 /// True if a value contains a string that is not a number. Keys of members do not count.
 fn has_strings(bytes: &[u8], from: usize, until: usize) -> Result<bool, NotJson> {
-    let mut at = from;
-    while let Some(quote) = memchr::memchr(b'"', &bytes[at..until]) {
-        let begin = at + quote;
-        at = string_end(bytes, begin)?;
-        let rest = bytes[at..until].iter();
-        let next = rest.copied().find(|byte| !byte.is_ascii_whitespace());
-        let inner = std::str::from_utf8(&bytes[begin + 1..at - 1]);
-        if next != Some(b':') && !inner.is_ok_and(is_number) {
+    let mut position = from;
+    while let Some(quote) = memchr::memchr(b'"', &bytes[position..until]) {
+        let string_start = position + quote;
+        position = string_end(bytes, string_start)?;
+        let rest = bytes[position..until].iter();
+        let next_byte = rest.copied().find(|byte| !byte.is_ascii_whitespace());
+        let inner = std::str::from_utf8(&bytes[string_start + 1..position - 1]);
+        if next_byte != Some(b':') && !inner.is_ok_and(is_number) {
             return Ok(true);
         }
     }

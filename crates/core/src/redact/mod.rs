@@ -1,7 +1,7 @@
 //! Removes secrets from stored texts: logs of servers, records of calls, and spans.
 //!
-//! A secret is found by its name, by its form, or because the configuration has it ([`Secrets`]).
-//! All other text keeps its bytes.
+//! A secret is recognised by its name, by its form, or because the configuration contains it
+//! ([`Secrets`]). All other text keeps its bytes.
 
 mod edits;
 mod json;
@@ -29,14 +29,14 @@ use crate::config;
 /// The replacement of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
-/// The replacement of the rest of a text for which the operator's patterns took too long.
+/// The replacement of the rest of a text if the operator's patterns exceed the time limit.
 const UNSEARCHED: &str = "[redacted: the patterns of `journal.redact` took too long]";
 
-/// Time limit for these patterns in one text. A server can write a text for which a pattern takes
-/// quadratic time.
+/// Time limit for the operator's patterns in one text. A server can write a text for which a
+/// pattern takes quadratic time.
 const MAX_SEARCHING: Duration = Duration::from_secs(1);
 
-/// Matches of such a pattern between two checks of the time limit.
+/// Matches of an operator's pattern between two checks of the time limit.
 const STEP: usize = 64;
 
 /// Secrets of a known form: keys and tokens of well-known services, Mainstay's own tokens, JSON Web
@@ -57,7 +57,7 @@ static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
 static USER_INFO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
 
-/// The path of a Slack webhook. It is enough to post messages.
+/// The path of a Slack webhook. The path alone is enough to post messages.
 static HOOK: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i-u)(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/)[0-9A-Za-z/_-]+")
 });
@@ -73,7 +73,7 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Compiles the patterns, which takes milliseconds, and makes their library count the processors,
-/// for which it reads files. Otherwise both happen at the first use.
+/// for which it reads files. Otherwise the first use would do both.
 pub fn prepare() {
     redact("bearer token=prepared://a:b@c");
     for pattern in [&KNOWN, &HOOK, &USER_INFO, &HINT] {
@@ -97,8 +97,8 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     ];
     steps
         .into_iter()
-        .fold(text::named(text), |text, (pattern, hidden)| {
-            replaced(text, |text| pattern.replace_all(text, hidden))
+        .fold(text::hide_named(text), |text, (pattern, replacement)| {
+            replace_text(text, |text| pattern.replace_all(text, replacement))
         })
 }
 
@@ -106,18 +106,21 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 pub fn redact_with<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     match secrets {
         Some(secrets) => {
-            let whole = replaced(secrets.hide(text), |text| secrets.without_halves(text));
-            replaced(whole, |text| secrets.beside_findings(text, redact))
+            let without_secrets =
+                replace_text(secrets.hide(text), |text| secrets.without_halves(text));
+            replace_text(without_secrets, |text| {
+                secrets.beside_findings(text, redact)
+            })
         }
         None => redact(text),
     }
 }
 
 /// Applies `replace`. A borrowed text stays borrowed if nothing changes.
-fn replaced(text: Cow<'_, str>, replace: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
+fn replace_text(text: Cow<'_, str>, replace: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     match replace(&text) {
         Cow::Borrowed(_) => text,
-        Cow::Owned(changed) => Cow::Owned(changed),
+        Cow::Owned(new_text) => Cow::Owned(new_text),
     }
 }
 
@@ -138,10 +141,10 @@ impl Redactor {
     pub fn new(rules: &config::Redact, clock: fn() -> Instant) -> Result<Self, regex::Error> {
         let keys: Vec<String> = rules.keys.iter().map(|key| key.to_lowercase()).collect();
         // A key may contain escapes. Texts with escapes are examined in full.
-        let words = keys.iter().map(|key| regex::escape(key));
-        let words: Vec<String> = words.chain([r"\\".to_owned()]).collect();
-        let any_key = format!("(?i){}", words.join("|"));
-        let compiled = rules
+        let key_patterns = keys.iter().map(|key| regex::escape(key));
+        let key_patterns: Vec<String> = key_patterns.chain([r"\\".to_owned()]).collect();
+        let any_key = format!("(?i){}", key_patterns.join("|"));
+        let compiled_patterns = rules
             .patterns
             .iter()
             .map(|pattern| config::redact_pattern(pattern));
@@ -151,7 +154,7 @@ impl Redactor {
                 .then(|| Regex::new(&any_key))
                 .transpose()?,
             keys,
-            patterns: compiled.collect::<Result<_, _>>()?,
+            patterns: compiled_patterns.collect::<Result<_, _>>()?,
             clock,
         })
     }
@@ -168,18 +171,18 @@ impl Redactor {
             return Cow::Borrowed(text);
         }
         match rules.text(text, 0) {
-            Some(changed) => Cow::Owned(changed),
+            Some(new_text) => Cow::Owned(new_text),
             None => Cow::Borrowed(text),
         }
     }
 }
 
-/// The rules for one text.
+/// The rules and the time limit for one text.
 #[derive(Clone, Copy)]
 struct Rules<'r> {
     redactor: &'r Redactor,
     secrets: Option<&'r Secrets>,
-    /// Time limit for the operator's patterns. `None` if there are none.
+    /// Time at which the search for the operator's patterns ends. `None` without patterns.
     until: Option<Instant>,
 }
 
@@ -194,11 +197,13 @@ impl Rules<'_> {
         } = self.redactor;
         self.secrets.is_some()
             || !patterns.is_empty()
-            || any_key.as_ref().is_some_and(|any| any.is_match(text))
+            || any_key
+                .as_ref()
+                .is_some_and(|pattern| pattern.is_match(text))
             || *defaults && HINT.is_match(text)
     }
 
-    /// The secrecy of a value with this name, which is that of a member, a header or a variable.
+    /// The secrecy of the value of a member, header or variable with this name.
     fn secrecy(&self, name: &str) -> Secrecy {
         let Redactor { defaults, keys, .. } = self.redactor;
         if !keys.is_empty() && keys.contains(&name.to_lowercase()) {
@@ -211,39 +216,40 @@ impl Rules<'_> {
     }
 
     /// Redacts a text that is no JSON. `None` if nothing changes.
-    fn plain(&self, text: &str) -> Option<String> {
-        let mut hidden = Cow::Borrowed(text);
+    fn redact_plain(&self, text: &str) -> Option<String> {
+        let mut redacted_text = Cow::Borrowed(text);
         if let Some(secrets) = self.secrets {
-            hidden = replaced(hidden, |text| secrets.hide(text));
+            redacted_text = replace_text(redacted_text, |text| secrets.hide(text));
         }
         if self.redactor.defaults {
-            hidden = replaced(hidden, |text| match self.secrets {
+            redacted_text = replace_text(redacted_text, |text| match self.secrets {
                 Some(secrets) => secrets.beside_findings(text, redact),
                 None => redact(text),
             });
         }
         for pattern in &self.redactor.patterns {
-            hidden = replaced(hidden, |text| self.without(pattern, text));
+            redacted_text = replace_text(redacted_text, |text| self.without(pattern, text));
         }
-        match hidden {
+        match redacted_text {
             Cow::Borrowed(_) => None,
-            Cow::Owned(changed) => Some(changed),
+            Cow::Owned(new_text) => Some(new_text),
         }
     }
 
-    /// Removes the matches of the operator's pattern, and the rest of the text if the time is over.
+    /// Removes the matches of the operator's pattern. Also removes the rest of the text after the
+    /// time limit.
     fn without<'t>(&self, pattern: &Regex, text: &'t str) -> Cow<'t, str> {
         let mut edits = Edits::new(text);
-        for (at, found) in pattern.find_iter(text).enumerate() {
-            if at % STEP == 0
+        for (index, secret_match) in pattern.find_iter(text).enumerate() {
+            if index % STEP == 0
                 && self
                     .until
                     .is_some_and(|until| (self.redactor.clock)() >= until)
             {
-                edits.replace(found.start(), text.len(), UNSEARCHED.into());
+                edits.replace(secret_match.start(), text.len(), UNSEARCHED.into());
                 break;
             }
-            edits.replace(found.start(), found.end(), HIDDEN.into());
+            edits.replace(secret_match.start(), secret_match.end(), HIDDEN.into());
         }
         edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
     }

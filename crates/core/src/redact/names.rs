@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::pattern;
 
-/// The ends of such names, in any case. If two begin alike, the longer one comes first.
+/// The ends of secret names, in any case. If two begin alike, the longer one comes first.
 macro_rules! words {
     () => {
         concat!(
@@ -17,12 +17,12 @@ macro_rules! words {
 }
 pub(super) use words;
 
-/// Largest length of a name. Longer texts are not names.
+/// Maximum length of a name. Longer texts are not names.
 const MAX_NAME: usize = 128;
 
 static SECRET: LazyLock<Regex> = LazyLock::new(|| pattern(concat!(r"(?i-u)", words!(), "$")));
 
-/// Tokens that are no secrets, such as the cursor of a list.
+/// Tokens that are not secret, such as the cursor of a list.
 static PAGE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i-u)(?:page|next|continuation|progress|sync|change)[_-]?token$"));
 
@@ -39,7 +39,7 @@ static COUNT: LazyLock<Regex> = LazyLock::new(|| {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Secrecy {
     Open,
-    /// Secret unless it is a number, because the name is a plural and the value may be a count.
+    /// Secret unless the value is a number, because a plural may be the name of a count.
     Secrets,
     Secret,
 }

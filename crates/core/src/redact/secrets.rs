@@ -1,5 +1,5 @@
-//! The secrets of a server's own configuration. A server may repeat them: in an error that quotes
-//! the headers of a request, or in a dump of its environment.
+//! The secrets of a server's own configuration. A server may repeat a secret in an error that
+//! quotes the headers of a request, or in a dump of its environment.
 
 use std::{
     borrow::Cow, cmp::Reverse, collections::BTreeSet, fmt, fmt::Write as _, ops::Range,
@@ -12,18 +12,19 @@ use regex::{Regex, RegexBuilder};
 use super::{HIDDEN, Secrecy, edits::Edits};
 use crate::config::{HttpLaunch, Launch, ServerConfig, SignIn, StdioLaunch};
 
-/// Smallest length of a value with a secret name, and of any other value. Shorter values would
-/// match unrelated text.
+/// Minimum length of a value with a secret name, and of any other value. Shorter values would match
+/// unrelated text.
 const LEAST_NAMED: usize = 4;
 const LEAST: usize = 8;
 
-/// Longer secrets, such as private keys, are searched in pieces of this size (in bytes), so that a
-/// part of one is found as well.
+/// Longer secrets, such as private keys, are searched in pieces of this size (in bytes), so that
+/// parts of a secret are found as well.
 const PIECE: usize = 64;
-/// Largest number of pieces for one server. A configuration with more holds data, not secrets.
+/// Maximum number of pieces for one server. A configuration with more pieces holds data, not
+/// secrets.
 const MAX_PIECES: usize = 512;
 
-/// Options after which package runners have the name of a package. Error messages must show that
+/// Options of package runners whose value is the name of a package. Error messages must show that
 /// name.
 const BEFORE_PACKAGES: [&str; 13] = [
     "-y",
@@ -41,14 +42,14 @@ const BEFORE_PACKAGES: [&str; 13] = [
     "-m",
 ];
 
-/// Smallest number of base64 characters to search for. Fewer characters would match unrelated text.
+/// Minimum number of base64 characters to search for. Fewer characters would match unrelated text.
 const LEAST_ENCODED: usize = 8;
 
-/// Smallest length of a text that may have been cut, in bytes. Error texts are cut at a few hundred
+/// Minimum length of a text that may have been cut, in bytes. Error texts are cut at a few hundred
 /// characters.
 const SHORTEST_CUT: usize = 256;
 
-/// Marks the gap in the middle of a line that was too long.
+/// Replaces the middle of a line that is too long.
 pub const CUT: &str = " … ";
 
 /// Size limit of the compiled pattern, in bytes.
@@ -58,10 +59,10 @@ const MAX_PATTERN: usize = 64 << 20;
 /// HTML, in percent-encoding, in base64, and as hexadecimal digits.
 pub struct Secrets {
     pieces: BTreeSet<Vec<u8>>,
-    /// The errors of the entry, in Mainstay's words, which contain no secret. They name keys such
-    /// as `bearerToken` before a colon, which a pattern would take for the name of a secret.
+    /// The errors of the entry, in Mainstay's words. They contain no secret. A key before a colon,
+    /// such as `bearerToken`, would match the pattern of a secret's name.
     findings: Vec<String>,
-    /// Compiled at the first use. `None` if that failed, which a test rules out.
+    /// Compiled at the first use. `None` if the compilation failed, which a test rules out.
     pattern: OnceLock<Option<Regex>>,
 }
 
@@ -107,46 +108,46 @@ impl Secrets {
 
     /// The range of one of Mainstay's findings in the text.
     fn finding_in(&self, text: &str) -> Option<Range<usize>> {
-        let found = self.findings.iter().filter_map(|finding| {
-            let at = text.find(finding.as_str())?;
-            Some(at..at + finding.len())
+        let ranges = self.findings.iter().filter_map(|finding| {
+            let start = text.find(finding.as_str())?;
+            Some(start..start + finding.len())
         });
-        // If two begin at the same place, take the longer one.
-        found.min_by_key(|found| (found.start, Reverse(found.len())))
+        // Of two findings at the same position, take the longer one.
+        ranges.min_by_key(|ranges| (ranges.start, Reverse(ranges.len())))
     }
 
-    /// Applies `redact` to all of the text except Mainstay's own findings.
+    /// Applies `redact` to the text around Mainstay's own findings.
     pub(super) fn beside_findings<'t>(
         &self,
         text: &'t str,
         redact: impl Fn(&str) -> Cow<'_, str>,
     ) -> Cow<'t, str> {
-        let Some(mut found) = self.finding_in(text) else {
+        let Some(mut finding_range) = self.finding_in(text) else {
             return match redact(text) {
                 Cow::Borrowed(_) => Cow::Borrowed(text),
-                Cow::Owned(changed) => Cow::Owned(changed),
+                Cow::Owned(new_text) => Cow::Owned(new_text),
             };
         };
-        let (mut changed, mut rest) = (String::with_capacity(text.len()), text);
+        let (mut new_text, mut rest) = (String::with_capacity(text.len()), text);
         loop {
-            changed.push_str(&redact(&rest[..found.start]));
-            changed.push_str(&rest[found.clone()]);
-            rest = &rest[found.end..];
+            new_text.push_str(&redact(&rest[..finding_range.start]));
+            new_text.push_str(&rest[finding_range.clone()]);
+            rest = &rest[finding_range.end..];
             match self.finding_in(rest) {
-                Some(next) => found = next,
+                Some(next) => finding_range = next,
                 None => break,
             }
         }
-        changed.push_str(&redact(rest));
-        if changed == text {
+        new_text.push_str(&redact(rest));
+        if new_text == text {
             Cow::Borrowed(text)
         } else {
-            Cow::Owned(changed)
+            Cow::Owned(new_text)
         }
     }
 
     fn pattern(&self) -> Option<&Regex> {
-        let make = || {
+        let compile = || {
             let mut forms: Vec<String> =
                 self.pieces.iter().flat_map(|piece| forms(piece)).collect();
             // If two begin alike, the longer one must come first.
@@ -157,7 +158,7 @@ impl Secrets {
                 .build();
             pattern.ok()
         };
-        self.pattern.get_or_init(make).as_ref()
+        self.pattern.get_or_init(compile).as_ref()
     }
 
     pub(super) fn may_be_in(&self, text: &str) -> bool {
@@ -177,31 +178,31 @@ impl Secrets {
         let Some(pattern) = self.pattern() else {
             return HIDDEN.into();
         };
-        let hidden = pattern.replace_all(text, HIDDEN);
-        match self.cut_off(&hidden) {
-            Some(at) => format!("{}{HIDDEN}", &hidden[..at]).into(),
-            None => hidden,
+        let redacted_text = pattern.replace_all(text, HIDDEN);
+        match self.cut_off(&redacted_text) {
+            Some(cut_index) => format!("{}{HIDDEN}", &redacted_text[..cut_index]).into(),
+            None => redacted_text,
         }
     }
 
-    /// Removes the halves of secrets next to the [`CUT`] of a long line in a log.
+    /// Removes the halves of secrets on both sides of the [`CUT`] of a long log line.
     pub(super) fn without_halves<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut edits = Edits::new(text);
-        for (at, _) in text.match_indices(CUT) {
-            let behind = at + CUT.len();
-            let (before, after) = (&text.as_bytes()[..at], &text.as_bytes()[behind..]);
-            let longest = |half: &dyn Fn(&[u8]) -> Option<usize>| {
+        for (cut_start, _) in text.match_indices(CUT) {
+            let cut_end = cut_start + CUT.len();
+            let (before, after) = (&text.as_bytes()[..cut_start], &text.as_bytes()[cut_end..]);
+            let max_length = |half: &dyn Fn(&[u8]) -> Option<usize>| {
                 self.pieces.iter().filter_map(|piece| half(piece)).max()
             };
-            if let Some(length) = longest(&|piece| first_half(piece, before))
-                && text.is_char_boundary(at - length)
+            if let Some(length) = max_length(&|piece| first_half(piece, before))
+                && text.is_char_boundary(cut_start - length)
             {
-                edits.replace(at - length, at, HIDDEN.into());
+                edits.replace(cut_start - length, cut_start, HIDDEN.into());
             }
-            if let Some(length) = longest(&|piece| second_half(piece, after))
-                && text.is_char_boundary(behind + length)
+            if let Some(length) = max_length(&|piece| second_half(piece, after))
+                && text.is_char_boundary(cut_end + length)
             {
-                edits.replace(behind, behind + length, HIDDEN.into());
+                edits.replace(cut_end, cut_end + length, HIDDEN.into());
             }
         }
         edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
@@ -219,13 +220,13 @@ impl Secrets {
                 .filter(|length| body.ends_with(&piece[..*length]))
                 .max()
         };
-        let longest = self.pieces.iter().filter_map(cut_length).max()?;
-        let at = body.len() - longest;
-        text.is_char_boundary(at).then_some(at)
+        let max_cut = self.pieces.iter().filter_map(cut_length).max()?;
+        let start = body.len() - max_cut;
+        text.is_char_boundary(start).then_some(start)
     }
 }
 
-/// Length of the beginning of `piece` with which `text` ends. `None` if it is too short to be
+/// Length of the prefix of `piece` at the end of `text`. `None` if the prefix is too short to be
 /// distinctive.
 fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let ends = memchr::memrchr_iter(*text.last()?, &piece[..piece.len() - 1]);
@@ -235,8 +236,8 @@ fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     lengths.find(|length| text.ends_with(&piece[..*length]))
 }
 
-/// Length of the end of `piece` with which `text` begins. `None` if it is too short to be
-/// distinctive.
+/// Length of the suffix of `piece` at the beginning of `text`. `None` if the suffix is too short to
+/// be distinctive.
 fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let starts = memchr::memchr_iter(*text.first()?, piece).filter(|start| *start > 0);
     let mut lengths = starts.map(|start| piece.len() - start);
@@ -277,8 +278,8 @@ impl SecretPieces {
 
     /// Adds the password of basic authentication, because the server decodes it.
     fn basic(&mut self, credentials: &str) {
-        let decoded = STANDARD.decode(credentials).ok();
-        let Some(text) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+        let decoded_credentials = STANDARD.decode(credentials).ok();
+        let Some(text) = decoded_credentials.and_then(|bytes| String::from_utf8(bytes).ok()) else {
             return;
         };
         if let Some((_, password)) = text.split_once(':') {
@@ -288,26 +289,32 @@ impl SecretPieces {
 
     fn stdio(&mut self, launch: &StdioLaunch) {
         for (name, value) in &launch.env {
-            self.named(name, value.expose());
+            self.add_named(name, value.expose());
         }
-        let mut before = "";
+        let mut previous_argument = "";
         for argument in &launch.args {
             match argument.split_once('=') {
-                Some((option, value)) => self.named(option, value),
-                None if before.starts_with('-') && !BEFORE_PACKAGES.contains(&before) => {
-                    self.value(Secrecy::from_name(before).hides(argument), argument)
+                Some((option, value)) => self.add_named(option, value),
+                None if previous_argument.starts_with('-')
+                    && !BEFORE_PACKAGES.contains(&previous_argument) =>
+                {
+                    self.value(
+                        Secrecy::from_name(previous_argument).hides(argument),
+                        argument,
+                    )
                 }
                 None => {}
             }
             self.url(argument);
-            before = argument;
+            previous_argument = argument;
         }
     }
 
-    fn named(&mut self, name: &str, value: &str) {
-        let word = name.to_ascii_lowercase();
-        let is_named =
-            Secrecy::from_name(name).hides(value) || word.ends_with("key") || word.contains("auth");
+    fn add_named(&mut self, name: &str, value: &str) {
+        let lower_name = name.to_ascii_lowercase();
+        let is_named = Secrecy::from_name(name).hides(value)
+            || lower_name.ends_with("key")
+            || lower_name.contains("auth");
         self.value(is_named, value);
         self.url(value);
     }
@@ -339,7 +346,7 @@ impl SecretPieces {
             return;
         }
         for piece in secret.as_bytes().chunks(PIECE) {
-            // The last piece of a long secret may be too short to search for.
+            // The last piece of a long secret may be too short for a search.
             if piece.len() >= LEAST_NAMED && self.0.len() < MAX_PIECES {
                 self.0.insert(piece.to_vec());
             }
@@ -350,11 +357,11 @@ impl SecretPieces {
 /// True if a value under any name looks like a secret: one word with letters and digits that is no
 /// number, path or URL.
 fn looks_secret(value: &str) -> bool {
-    let has = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
+    let has_byte = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
     value.len() >= LEAST
-        && has(u8::is_ascii_digit)
-        && has(u8::is_ascii_alphabetic)
-        && !has(u8::is_ascii_whitespace)
+        && has_byte(u8::is_ascii_digit)
+        && has_byte(u8::is_ascii_alphabetic)
+        && !has_byte(u8::is_ascii_whitespace)
         && !value.starts_with(['/', '.', '~', '$'])
         && !value.contains("://")
         && !value.contains('\\')
@@ -369,15 +376,16 @@ fn forms(secret: &[u8]) -> Vec<String> {
     if let Ok(text) = std::str::from_utf8(secret) {
         forms.push(text.chars().map(character).collect());
     }
-    // In base64 a secret may begin at three places of a group. Its first and last characters then
-    // mix with its neighbours.
-    for before in 0..3 {
-        let whole = STANDARD.encode([&[0; 2][..before], secret].concat());
-        let whole = whole.trim_end_matches('=');
-        let first = [0, 2, 3][before];
-        let last = whole.len() - usize::from(!(before + secret.len()).is_multiple_of(3));
-        let Some(middle) = whole
-            .get(first..last)
+    // In base64 a secret may begin at three positions of a group. Its first and last characters
+    // then mix with adjacent text.
+    for offset in 0..3 {
+        let encoded_text = STANDARD.encode([&[0; 2][..offset], secret].concat());
+        let encoded_text = encoded_text.trim_end_matches('=');
+        let first_index = [0, 2, 3][offset];
+        let last_index =
+            encoded_text.len() - usize::from(!(offset + secret.len()).is_multiple_of(3));
+        let Some(middle) = encoded_text
+            .get(first_index..last_index)
             .filter(|middle| middle.len() >= LEAST_ENCODED)
         else {
             continue;

@@ -25,8 +25,8 @@ fn redactor(defaults: bool, keys: &[&str], patterns: &[&str]) -> Redactor {
 
 /// A text for which a pattern takes quadratic time does not block the records.
 #[test]
-fn what_takes_too_long_to_search_is_hidden() {
-    fn later() -> Instant {
+fn a_text_is_hidden_after_the_time_limit() {
+    fn late_clock() -> Instant {
         static CALLS: AtomicU32 = AtomicU32::new(0);
         Instant::now() + MAX_SEARCHING * CALLS.fetch_add(1, Ordering::Relaxed)
     }
@@ -35,7 +35,7 @@ fn what_takes_too_long_to_search_is_hidden() {
         keys: Vec::new(),
         patterns: vec!["key=[^;]*;|key=".to_owned()],
     };
-    let redactor = Redactor::new(&rules, later).expect("valid");
+    let redactor = Redactor::new(&rules, late_clock).expect("valid");
     let text = format!("first {} secret", "key=".repeat(1000));
     assert_eq!(redactor.redact(&text, None), format!("first {UNSEARCHED}"));
     let redactor = Redactor::new(&rules, Instant::now).expect("valid");
@@ -45,7 +45,7 @@ fn what_takes_too_long_to_search_is_hidden() {
 }
 
 #[test]
-fn what_is_named_goes_and_the_rest_keeps_its_bytes() {
+fn configured_secrets_are_removed_and_other_bytes_stay() {
     let redactor = redactor(
         false,
         &["password", "apiKey"],
@@ -96,7 +96,7 @@ fn what_is_named_goes_and_the_rest_keeps_its_bytes() {
 }
 
 #[test]
-fn secrets_in_plain_texts_go_and_the_rest_stays() {
+fn secrets_in_plain_texts_are_removed_and_other_bytes_stay() {
     for (text, expected) in [
         ("Bearer xyz", "Bearer [redacted]"),
         ("got bearer  a.b-c_d/e=, ok", "got bearer  [redacted], ok"),
@@ -234,7 +234,7 @@ fn secrets_in_plain_texts_go_and_the_rest_stays() {
     }
 }
 
-/// These are found without any configuration.
+/// The default rules find these secrets without any configuration.
 #[test]
 fn secrets_are_recognised_by_name_and_form() {
     let redactor = redactor(true, &[], &[]);
@@ -335,28 +335,28 @@ fn secrets_are_recognised_by_name_and_form() {
             "{secret}"
         );
     }
-    let off = super::tests::redactor(false, &[], &[]);
+    let redactor_off = super::tests::redactor(false, &[], &[]);
     assert!(matches!(
-        off.redact(r#"{"password":"x"}"#, None),
+        redactor_off.redact(r#"{"password":"x"}"#, None),
         Cow::Borrowed(_)
     ));
 }
 
-/// At any depth, nothing recurses, and nothing is read once for each level.
+/// Deep nesting causes no recursion, and the text is not read once for each level.
 #[test]
 fn depth_hides_nothing() {
     let redactor = redactor(true, &["k"], &[]);
     let levels = 100_000;
-    let deep = |inside: &str| {
+    let nested = |inner: &str| {
         format!(
-            "{}{inside}{}",
+            "{}{inner}{}",
             r#"{"a":["#.repeat(levels),
             "]}".repeat(levels)
         )
     };
     let (text, expected) = (
-        deep(r#"{"k":1,"token":"x"}"#),
-        deep(r#"{"k":"[redacted]","token":"[redacted]"}"#),
+        nested(r#"{"k":1,"token":"x"}"#),
+        nested(r#"{"k":"[redacted]","token":"[redacted]"}"#),
     );
     assert!(redactor.redact(&text, None) == expected);
     // A string in a string in a string. The innermost one is treated as plain text.
@@ -416,7 +416,7 @@ fn stdio(args: &[&str], env: &[(&str, &str)]) -> Option<Secrets> {
 }
 
 #[test]
-fn the_configurations_own_secrets_are_found_in_every_form() {
+fn configured_secrets_are_found_in_every_form() {
     let secrets = http(
         "https://me:p4ssw@h/mcp?api_key=querykey",
         &[
@@ -437,14 +437,16 @@ fn the_configurations_own_secrets_are_found_in_every_form() {
         "no dG9wL3NlY3JldCt0b2tlbj8x here",
         "no 746f702f7365637265742b746f6b656e3f31 here",
     ] {
-        let hidden = secrets.hide(text);
+        let redacted_text = secrets.hide(text);
         assert!(
-            hidden.contains(HIDDEN) && hidden.starts_with("no ") && hidden.ends_with(" here"),
-            "{text}: {hidden}"
+            redacted_text.contains(HIDDEN)
+                && redacted_text.starts_with("no ")
+                && redacted_text.ends_with(" here"),
+            "{text}: {redacted_text}"
         );
         assert!(
-            !hidden.contains("c2VjcmV0") && !hidden.contains("secret"),
-            "{text}: {hidden}"
+            !redacted_text.contains("c2VjcmV0") && !redacted_text.contains("secret"),
+            "{text}: {redacted_text}"
         );
     }
     assert!(matches!(
@@ -464,18 +466,18 @@ fn escapes_hide_no_secret() {
     let password = "Tr0ub4dor&3/x\"é\\<𝄞>'z";
     let secrets = stdio(&[], &[("DB_PASSWORD", password)]).expect("a secret");
     let json = json!(password).to_string();
-    let unquoted = &json[1..json.len() - 1];
-    let twice = json!(unquoted).to_string();
-    for written in [
+    let escaped_text = &json[1..json.len() - 1];
+    let doubly_escaped = json!(escaped_text).to_string();
+    for notation in [
         password,
-        unquoted,
-        &twice[1..twice.len() - 1],
-        &unquoted.replace('/', r"\/"),
-        &unquoted
+        escaped_text,
+        &doubly_escaped[1..doubly_escaped.len() - 1],
+        &escaped_text.replace('/', r"\/"),
+        &escaped_text
             .replace('&', r"\u0026")
             .replace('<', r"\u003c")
             .replace('>', r"\u003E"),
-        &unquoted
+        &escaped_text
             .replace('é', r"\u00e9")
             .replace('𝄞', r"\ud834\udd1e"),
         r#"Tr0ub4dor\\u00263/x\\\"\\u00E9\\\\\\u003c\\uD834\\uDD1E\\u003e'z"#,
@@ -497,16 +499,19 @@ fn escapes_hide_no_secret() {
             .collect::<Vec<_>>()
             .concat(),
     ] {
-        let hidden = secrets
-            .hide(&format!("the password is {written}, it said"))
+        let redacted_text = secrets
+            .hide(&format!("the password is {notation}, it said"))
             .into_owned();
-        assert_eq!(hidden, "the password is [redacted], it said", "{written}");
+        assert_eq!(
+            redacted_text, "the password is [redacted], it said",
+            "{notation}"
+        );
     }
 }
 
 /// An error about a package must name the package.
 #[test]
-fn names_of_packages_are_no_secrets() {
+fn names_of_packages_are_not_secret() {
     for arguments in [
         ["-y", "no-such-pkg-zz9qq"],
         ["--from", "mcp-server-x2@1.0.3"],
@@ -520,21 +525,21 @@ fn names_of_packages_are_no_secrets() {
 
 /// A long line is cut in the middle, perhaps inside a secret.
 #[test]
-fn halves_of_a_secret_beside_a_cut_are_hidden() {
+fn halves_of_a_secret_at_a_cut_are_hidden() {
     let secrets = stdio(&[], &[("DB_PASSWORD", "Sup3rS3cr3tPassw0rd")]).expect("a secret");
-    let hidden = redact_with(
+    let redacted_text = redact_with(
         "one Sup3rS3c … aaa\ntwo xxx … tPassw0rd b\nthree Sup3rS … Passw0rd c",
         Some(&secrets),
     );
     assert_eq!(
-        hidden,
+        redacted_text,
         "one [redacted] … aaa\ntwo xxx … [redacted] b\nthree [redacted] … [redacted] c"
     );
     assert_eq!(redact_with("a … b", Some(&secrets)), "a … b");
 }
 
 #[test]
-fn what_is_no_secret_of_a_configuration_stays() {
+fn ordinary_values_of_a_configuration_stay() {
     let secrets = stdio(
         &[
             "--token=t0ken",
@@ -567,18 +572,22 @@ fn what_is_no_secret_of_a_configuration_stays() {
         assert_eq!(secrets.hide(text), expected);
     }
     assert!(stdio(&["-v"], &[("DEBUG", "true")]).is_none());
-    // A long secret is found by its parts.
-    let long: String = (0..400)
+    // A part of a long secret is redacted.
+    let long_secret: String = (0..400)
         .map(|n: u32| char::from_digit(n * 7 % 36, 36).expect("a digit"))
         .collect();
-    let secrets = stdio(&[], &[("PRIVATE_KEY", &long)]).expect("secrets");
-    assert!(!secrets.hide(&long[64..200]).contains(&long[64..80]));
+    let secrets = stdio(&[], &[("PRIVATE_KEY", &long_secret)]).expect("secrets");
+    assert!(
+        !secrets
+            .hide(&long_secret[64..200])
+            .contains(&long_secret[64..80])
+    );
 }
 
 /// In JSON, secrets are hidden at any place and under any name.
 #[test]
 fn secrets_are_hidden_in_json() {
-    let off = redactor(false, &[], &[]);
+    let redactor_off = redactor(false, &[], &[]);
     let secrets = http("http://h", &[("authorization", "Bearer topsecret/1")]);
     for (text, expected) in [
         (
@@ -592,7 +601,11 @@ fn secrets_are_hidden_in_json() {
         ),
         ("no topsecret/1 in words", "no [redacted] in words"),
     ] {
-        assert_eq!(off.redact(text, Some(&secrets)), expected, "{text}");
+        assert_eq!(
+            redactor_off.redact(text, Some(&secrets)),
+            expected,
+            "{text}"
+        );
     }
 }
 
@@ -653,7 +666,7 @@ fn is_hidden(name: &str, value: &Value) -> bool {
     }
 }
 
-/// The expected result, from a reader that builds the value.
+/// The expected result, computed from the parsed value.
 fn expected(value: &Value) -> Value {
     let or_hidden = |is_hidden: bool, value: &Value| {
         if is_hidden {
@@ -674,21 +687,23 @@ fn expected(value: &Value) -> Value {
         }
         Value::Array(elements) => {
             let texts: Vec<Option<&str>> = elements.iter().map(Value::as_str).collect();
-            let hides = |at: usize| match *texts {
-                [Some(name), Some(_)] if at == 1 && !name.starts_with('-') => {
-                    is_hidden(name, &elements[at])
+            let hides = |index: usize| match *texts {
+                [Some(name), Some(_)] if index == 1 && !name.starts_with('-') => {
+                    is_hidden(name, &elements[index])
                 }
                 _ => {
-                    let before = at.checked_sub(1).and_then(|before| texts[before]);
-                    before.is_some_and(|option| option.starts_with('-'))
-                        && texts[at].is_some_and(|text| !text.starts_with("--"))
-                        && is_hidden(before.unwrap_or_default(), &elements[at])
+                    let previous_text = index
+                        .checked_sub(1)
+                        .and_then(|previous_text| texts[previous_text]);
+                    previous_text.is_some_and(|option| option.starts_with('-'))
+                        && texts[index].is_some_and(|text| !text.starts_with("--"))
+                        && is_hidden(previous_text.unwrap_or_default(), &elements[index])
                 }
             };
             elements
                 .iter()
                 .enumerate()
-                .map(|(at, element)| or_hidden(hides(at), element))
+                .map(|(index, element)| or_hidden(hides(index), element))
                 .collect()
         }
         Value::String(text) if text == r#"{"password":"x"}"# => {
@@ -698,8 +713,8 @@ fn expected(value: &Value) -> Value {
     }
 }
 
-/// A name and its value in one of many notations. `S` stands for the secret.
-fn written() -> impl Strategy<Value = String> {
+/// A name and its value in one of many notations. `S` is the placeholder of the secret.
+fn notation() -> impl Strategy<Value = String> {
     let name = prop_oneof![
         Just("Authorization"),
         Just("cookie"),
@@ -707,7 +722,7 @@ fn written() -> impl Strategy<Value = String> {
         Just("api_keys"),
         Just("X-Access-Token")
     ];
-    let lead = prop::sample::select(vec![
+    let opening = prop::sample::select(vec![
         "N: \"S x\"",
         "N='x S'",
         "{\"a\":1,\"N\" : \"x, S\"} or so",
@@ -725,8 +740,8 @@ fn written() -> impl Strategy<Value = String> {
         "?N=S",
     ]);
     let junk = || "[ -MO-RT-~\n]{0,8}\n";
-    (name, lead, junk(), junk()).prop_map(|(name, lead, before, after)| {
-        format!("{before}{}{after}", lead.replace('N', name))
+    (name, opening, junk(), junk()).prop_map(|(name, opening, before, after)| {
+        format!("{before}{}{after}", opening.replace('N', name))
     })
 }
 
@@ -735,15 +750,15 @@ proptest! {
     fn redacted_json_is_json_with_other_values(value in json_value(), pretty in any::<bool>()) {
         let redactor = redactor(true, &[], &[]);
         let text = if pretty { format!("{value:#}") } else { value.to_string() };
-        let redacted = redactor.redact(&text, None);
-        let read: Value = serde_json::from_str(&redacted).expect("JSON");
-        prop_assert_eq!(read, expected(&value));
+        let redacted_text = redactor.redact(&text, None);
+        let actual: Value = serde_json::from_str(&redacted_text).expect("JSON");
+        prop_assert_eq!(actual, expected(&value));
     }
 
     /// A secret is found in plain text, in a string of JSON, and in a string of a string.
     #[test]
-    fn a_secret_is_found_in_every_way_to_write_it(
-        text in written(),
+    fn a_secret_is_found_in_every_notation(
+        text in notation(),
         secret in "[a-z][0-9a-z_/+.-]{8,20}",
         depth in 0_usize..3,
     ) {
@@ -753,13 +768,13 @@ proptest! {
         for _ in 0..depth {
             text = json!({"n": 1, "text": text}).to_string();
         }
-        let redacted = redactor(true, &[], &[]).redact(&text, None).into_owned();
-        prop_assert!(!redacted.contains(&secret), "{text}: {redacted}");
+        let redacted_text = redactor(true, &[], &[]).redact(&text, None).into_owned();
+        prop_assert!(!redacted_text.contains(&secret), "{text}: {redacted_text}");
     }
 
     /// The result is not much longer than the text, and no text causes a panic.
     #[test]
-    fn any_text_is_read(
+    fn any_text_is_redacted_without_a_panic(
         words in prop::collection::vec(prop::sample::select(vec![
             "token", "tokens", "Authorization", "cookie", "bearer ", "--", "-", ":", "=", ",", "\"", "'", "\\",
             "\\\"", "[", "]", "{", "}", "(", ")", "<", ">", "</", "value", "name", " ", "\n", "ä", "1", "x",
@@ -767,13 +782,13 @@ proptest! {
         ]), 0..40),
     ) {
         let text = words.concat();
-        let once = redact(&text).into_owned();
-        prop_assert!(once.len() <= text.len() + words.len() * HIDDEN.len());
+        let redacted_once = redact(&text).into_owned();
+        prop_assert!(redacted_once.len() <= text.len() + words.len() * HIDDEN.len());
         let _ = redactor(true, &["name"], &[]).redact(&text, None);
     }
 }
 
-/// Mainstay's findings name keys of secrets, and quote no secret.
+/// Mainstay's findings contain keys of secrets, but no secret.
 #[test]
 fn findings_about_the_configuration_stay_readable() {
     let finding = ConfigError {
@@ -784,11 +799,11 @@ fn findings_about_the_configuration_stay_readable() {
         awaits_file: false,
     };
     let message = finding.to_string();
-    let broken = Broken {
+    let broken_entry = Broken {
         problem: finding,
         transport: "http",
     };
-    let secrets = Secrets::from_config(&ServerConfig::new(name(), Launch::Broken(broken)));
+    let secrets = Secrets::from_config(&ServerConfig::new(name(), Launch::Broken(broken_entry)));
     let redactor = redactor(true, &[], &[]);
     for text in [
         message.clone(),
@@ -804,8 +819,8 @@ fn findings_about_the_configuration_stay_readable() {
         );
     }
     // The text around a finding is redacted as usual.
-    let quoted = format!("token=abcdef {message} password: hunter2");
+    let quoted_message = format!("token=abcdef {message} password: hunter2");
     let expected = format!("token=[redacted] {message} password: [redacted]");
-    assert_eq!(redact_with(&quoted, secrets.as_ref()), expected);
-    assert_eq!(redactor.redact(&quoted, secrets.as_ref()), expected);
+    assert_eq!(redact_with(&quoted_message, secrets.as_ref()), expected);
+    assert_eq!(redactor.redact(&quoted_message, secrets.as_ref()), expected);
 }

@@ -12,15 +12,15 @@ use super::{
     pattern,
 };
 
-/// The end of a secret name, or a word that credentials follow. It matches only ASCII, so that it
-/// needs no Unicode table.
+/// The end of a secret name, or a word before credentials. The pattern matches only ASCII, so that
+/// no Unicode table is needed.
 static NAME: LazyLock<Regex> =
     LazyLock::new(|| pattern(concat!(r"(?i-u)\bbearer[ \t]+|", words!())));
 
-/// Largest part of a name before its secret end that is read, in bytes.
+/// Maximum part of a name that is read before its secret end, in bytes.
 const MAX_PREFIX: usize = 64;
 
-/// Largest length of the attributes of an XML element, in bytes.
+/// Maximum length of the attributes of an XML element, in bytes.
 const MAX_ATTRIBUTES: usize = 256;
 
 /// Length of the longest scheme, in bytes.
@@ -30,7 +30,7 @@ const MAX_SCHEME: usize = 9;
 const SCHEMES: [&str; 6] = ["basic", "bearer", "digest", "token", "apikey", "negotiate"];
 
 /// Hides the values of secret names.
-pub(super) fn named(text: &str) -> Cow<'_, str> {
+pub(super) fn hide_named(text: &str) -> Cow<'_, str> {
     let mut reader = Reader {
         text,
         bytes: text.as_bytes(),
@@ -38,14 +38,14 @@ pub(super) fn named(text: &str) -> Cow<'_, str> {
         without_strings: 0,
     };
     let mut edits = Edits::new(text);
-    let mut at = 0;
-    while let Some(name) = NAME.find_at(text, at) {
-        at = name.end();
+    let mut position = 0;
+    while let Some(name) = NAME.find_at(text, position) {
+        position = name.end();
         if let Some((from, until)) = reader.value_of(name.start(), name.end())
             && from < until
         {
             edits.replace(from, until, HIDDEN.into());
-            at = until;
+            position = until;
         }
     }
     edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
@@ -63,7 +63,7 @@ struct Quote {
 /// The context of a value.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    /// True if the name is that of a header, whose value may have several words.
+    /// True if this is the name of a header, whose value may have several words.
     is_header: bool,
     /// True if the name is in quotes, as in JSON.
     is_member: bool,
@@ -74,10 +74,10 @@ struct Around {
 struct Reader<'t> {
     text: &'t str,
     bytes: &'t [u8],
-    /// True until a bracket was found that is never closed. Only the first such bracket costs a
-    /// search to the end.
+    /// True until a bracket without an end was found. Only the first such bracket costs a search to
+    /// the end.
     is_balanced: bool,
-    /// Brackets up to this position were searched for strings, and have none.
+    /// End of the range of brackets without strings that was already searched.
     without_strings: usize,
 }
 
@@ -87,30 +87,31 @@ impl Reader<'_> {
         if self.bytes[end - 1].is_ascii_whitespace() {
             return Some((end, self.word_end(end)));
         }
-        // Most such words stand inside a sentence or another name.
+        // Most such words belong to a sentence or another name.
         if !self.bytes.get(end).is_some_and(|byte| {
             byte.is_ascii_whitespace() || matches!(byte, b':' | b'=' | b'"' | b'\'' | b'\\' | b'>')
         }) {
             return None;
         }
-        let first = self.name_start(start);
-        let name = &self.text[first..end];
+        let start_of_name = self.name_start(start);
+        let name = &self.text[start_of_name..end];
         let is_plural = name.ends_with(['s', 'S']);
         if is_plural && is_count(name) {
             return None;
         }
-        let before = first.checked_sub(1).map(|at| self.bytes[at]);
-        let is_element = match before {
+        let previous_byte = start_of_name.checked_sub(1).map(|index| self.bytes[index]);
+        let is_element = match previous_byte {
             Some(b':') => {
-                let prefix = self.name_start(first - 1);
+                let prefix = self.name_start(start_of_name - 1);
                 prefix > 0 && self.bytes[prefix - 1] == b'<'
             }
-            _ => before == Some(b'<'),
+            _ => previous_byte == Some(b'<'),
         };
         if is_element && let Some(from) = self.content(end) {
             let rest = &self.bytes[from..];
-            let until = memchr(b'<', rest).map_or_else(|| self.line_end(from), |at| from + at);
-            return self.chosen(is_plural, from, until);
+            let until =
+                memchr(b'<', rest).map_or_else(|| self.line_end(from), |index| from + index);
+            return self.unless_count(is_plural, from, until);
         }
         let is_header = is_header(name);
         let is_option = name.starts_with('-');
@@ -119,16 +120,20 @@ impl Reader<'_> {
         let sign = self.skip_blanks(after);
         match (self.bytes.get(sign)?, closed) {
             (b':' | b'=', _) => {
-                let is_query = matches!(before, Some(b'?' | b'&'));
-                let is_quoted = closed.is_none() && matches!(before, Some(b'"' | b'\''));
+                let is_query = matches!(previous_byte, Some(b'?' | b'&'));
+                let is_quoted = closed.is_none() && matches!(previous_byte, Some(b'"' | b'\''));
                 let around = Around {
                     is_header: is_header && !is_query,
                     is_member: closed.is_some(),
-                    within: is_quoted.then(|| self.quote_before(first)).flatten(),
+                    within: is_quoted
+                        .then(|| self.quote_before(start_of_name))
+                        .flatten(),
                 };
                 self.value(is_plural, self.skip_sign(sign), around)
             }
-            (b',', Some(closed)) => self.second(is_plural, is_option, first, sign + 1, closed),
+            (b',', Some(closed)) => {
+                self.second(is_plural, is_option, start_of_name, sign + 1, closed)
+            }
             (byte, None) if is_option && sign > end && !matches!(byte, b'\n' | b'\r') => {
                 // After an option without a value, another option may follow.
                 if self.bytes[sign..].starts_with(b"--") {
@@ -146,18 +151,18 @@ impl Reader<'_> {
         &mut self,
         is_plural: bool,
         is_option: bool,
-        first: usize,
-        at: usize,
+        start_of_name: usize,
+        position: usize,
         closed: Quote,
     ) -> Option<(usize, usize)> {
-        let open = self.quote(self.skip_white(at))?;
-        let rest = &self.bytes[open.end..];
+        let open_quote = self.quote(self.skip_white(position))?;
+        let rest = &self.bytes[open_quote.end..];
         if rest
             .get(..5)
-            .is_some_and(|word| word.eq_ignore_ascii_case(b"value"))
+            .is_some_and(|key| key.eq_ignore_ascii_case(b"value"))
         {
             let sign = self
-                .quote(open.end + 5)
+                .quote(open_quote.end + 5)
                 .map(|quote| self.skip_blanks(quote.end));
             if let Some(sign) = sign
                 && self.bytes.get(sign) == Some(&b':')
@@ -168,17 +173,17 @@ impl Reader<'_> {
         if is_option && rest.starts_with(b"--") {
             return None;
         }
-        let until = self.closing(open);
-        let opening = first.saturating_sub(closed.backslashes + 1);
+        let until = self.closing(open_quote);
+        let opening = start_of_name.saturating_sub(closed.backslashes + 1);
         let opening = self.bytes[..opening].trim_ascii_end().last();
         let is_last = |quote: Quote| {
-            let next = self.bytes.get(self.skip_white(quote.end));
-            matches!(next, Some(b']' | b')'))
+            let next_byte = self.bytes.get(self.skip_white(quote.end));
+            matches!(next_byte, Some(b']' | b')'))
         };
         let is_pair =
             matches!(opening, Some(b'[' | b'(')) && self.quote(until).is_some_and(is_last);
         if is_option || is_pair {
-            self.chosen(is_plural, open.end, until)
+            self.unless_count(is_plural, open_quote.end, until)
         } else {
             None
         }
@@ -195,11 +200,11 @@ impl Reader<'_> {
             let until = self.closing(quote);
             if !is_header || is_member || self.is_end(until) {
                 let from = self.skip_scheme(quote.end, until, is_header);
-                return self.chosen(is_plural, from, until);
+                return self.unless_count(is_plural, from, until);
             }
         }
-        let opens = matches!(self.bytes.get(from), Some(b'{' | b'[' | b'('));
-        if opens && (!is_header || is_member) {
+        let is_bracket = matches!(self.bytes.get(from), Some(b'{' | b'[' | b'('));
+        if is_bracket && (!is_header || is_member) {
             return self.bracketed(is_plural, from);
         }
         if is_header {
@@ -209,23 +214,22 @@ impl Reader<'_> {
             };
             let from = self.skip_scheme(from, until, true);
             let line = self.text[from..until].trim_ascii_end();
-            return self.chosen(is_plural, from, from + line.len());
+            return self.unless_count(is_plural, from, from + line.len());
         }
         let from = self.skip_scheme(from, self.bytes.len(), false);
         let until = self.word_end(from);
-        self.chosen(is_plural, from, until)
+        self.unless_count(is_plural, from, until)
     }
 
-    /// True if a quoted value that ends here is complete, and not part of a longer one.
+    /// True if the quoted value that ends at `until` is complete.
     fn is_end(&self, until: usize) -> bool {
-        let after = self.quote(until).map_or(until, |quote| quote.end);
-        let next = self.bytes.get(after);
-        next.is_none_or(|byte| byte.is_ascii_whitespace() || b",)}]\"'".contains(byte))
+        let quote_end = self.quote(until).map_or(until, |quote| quote.end);
+        let next_byte = self.bytes.get(quote_end);
+        next_byte.is_none_or(|byte| byte.is_ascii_whitespace() || b",)}]\"'".contains(byte))
     }
 
-    /// The span of a value. `None` if it is a number and the name is a plural, because counts are
-    /// no secrets.
-    fn chosen(&self, is_plural: bool, from: usize, until: usize) -> Option<(usize, usize)> {
+    /// The span of a value. `None` for a number with a plural name, because counts are not secret.
+    fn unless_count(&self, is_plural: bool, from: usize, until: usize) -> Option<(usize, usize)> {
         (!is_plural || !is_number(&self.text[from..until])).then_some((from, until))
     }
 
@@ -239,40 +243,40 @@ impl Reader<'_> {
         } else {
             self.line_end(from)
         };
-        let (mut depth, mut at, mut has_letters) = (0_usize, from, false);
-        while at < limit {
-            match self.bytes[at] {
+        let (mut depth, mut position, mut has_letters) = (0_usize, from, false);
+        while position < limit {
+            match self.bytes[position] {
                 b'{' | b'[' | b'(' => depth += 1,
                 byte if byte.is_ascii_alphabetic() => has_letters |= self.bytes[from] == b'[',
                 b'}' | b']' | b')' => {
                     depth -= 1;
                     if depth == 0 {
                         if is_plural && !has_letters {
-                            self.without_strings = at;
+                            self.without_strings = position;
                             return None;
                         }
-                        return Some((from, at + 1));
+                        return Some((from, position + 1));
                     }
                 }
                 mark @ (b'"' | b'\'') => {
-                    let backslashes = self.backslashes_before(at, from);
-                    let before = self.bytes[at - backslashes - 1];
+                    let backslashes = self.backslashes_before(position, from);
+                    let previous_byte = self.bytes[position - backslashes - 1];
                     // An apostrophe is no quote.
-                    if mark == b'"' || !before.is_ascii_alphanumeric() {
-                        let end = at + 1;
-                        at = self.closing(Quote {
+                    if mark == b'"' || !previous_byte.is_ascii_alphanumeric() {
+                        let end = position + 1;
+                        position = self.closing(Quote {
                             mark,
                             backslashes,
                             end,
                         });
                         // The key of a member is no value.
                         let colon = self
-                            .quote(at)
+                            .quote(position)
                             .map(|quote| (self.skip_blanks(quote.end), quote.end));
                         if let Some((sign, after)) = colon {
                             has_letters |= self.bytes.get(sign) != Some(&b':')
-                                && !is_number(&self.text[end..at]);
-                            at = after;
+                                && !is_number(&self.text[end..position]);
+                            position = after;
                         } else {
                             has_letters = true;
                         }
@@ -281,7 +285,7 @@ impl Reader<'_> {
                 }
                 _ => {}
             }
-            at += 1;
+            position += 1;
         }
         self.is_balanced = false;
         Some((from, self.line_end(from)))
@@ -294,8 +298,8 @@ impl Reader<'_> {
             byte if byte.is_ascii_whitespace() => {
                 let rest = &self.bytes[end..];
                 let rest = &rest[..rest.len().min(MAX_ATTRIBUTES)];
-                let close = end + memchr(b'>', rest)?;
-                (self.bytes[close - 1] != b'/').then_some(close + 1)
+                let tag_end = end + memchr(b'>', rest)?;
+                (self.bytes[tag_end - 1] != b'/').then_some(tag_end + 1)
             }
             _ => None,
         }
@@ -303,49 +307,50 @@ impl Reader<'_> {
 
     /// The beginning of the name that ends at `from`.
     fn name_start(&self, from: usize) -> usize {
-        let least = from.saturating_sub(MAX_PREFIX);
+        let min_start = from.saturating_sub(MAX_PREFIX);
         let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-        let before = self.bytes[least..from].iter().rev();
-        from - before.take_while(is_part).count()
+        let preceding_bytes = self.bytes[min_start..from].iter().rev();
+        from - preceding_bytes.take_while(is_part).count()
     }
 
-    fn quote(&self, at: usize) -> Option<Quote> {
-        let rest = self.bytes.get(at..)?;
+    fn quote(&self, position: usize) -> Option<Quote> {
+        let rest = self.bytes.get(position..)?;
         let backslashes = rest.iter().take_while(|byte| **byte == b'\\').count();
         let mark = *rest.get(backslashes)?;
         matches!(mark, b'"' | b'\'').then_some(Quote {
             mark,
             backslashes,
-            end: at + backslashes + 1,
+            end: position + backslashes + 1,
         })
     }
 
     /// The quote that ends at `end`.
     fn quote_before(&self, end: usize) -> Option<Quote> {
-        let at = end.checked_sub(1)?;
+        let position = end.checked_sub(1)?;
         Some(Quote {
-            mark: self.bytes[at],
-            backslashes: self.backslashes_before(at, at.saturating_sub(MAX_PREFIX)),
+            mark: self.bytes[position],
+            backslashes: self.backslashes_before(position, position.saturating_sub(MAX_PREFIX)),
             end,
         })
     }
 
-    fn backslashes_before(&self, at: usize, least: usize) -> usize {
-        let before = self.bytes[least..at].iter().rev();
-        before.take_while(|byte| **byte == b'\\').count()
+    fn backslashes_before(&self, end: usize, min_start: usize) -> usize {
+        let preceding_bytes = self.bytes[min_start..end].iter().rev();
+        preceding_bytes.take_while(|byte| **byte == b'\\').count()
     }
 
     /// The end of a quoted text: before its closing quote, or at the end of the line.
     fn closing(&self, open: Quote) -> usize {
-        // A backslash in the text is written as this many backslashes. A quote in it has one less before it.
-        let doubled = 2 * (open.backslashes + 1);
+        // A backslash in the text is written as this many backslashes. A quote in the text has one
+        // less before it.
+        let escape_length = 2 * (open.backslashes + 1);
         let mut backslashes = 0;
-        for (at, byte) in (open.end..).zip(&self.bytes[open.end..]) {
+        for (position, byte) in (open.end..).zip(&self.bytes[open.end..]) {
             match *byte {
                 b'\\' => backslashes += 1,
-                b'\n' | b'\r' => return at,
-                byte if byte == open.mark && backslashes % doubled <= open.backslashes => {
-                    return at - backslashes % doubled;
+                b'\n' | b'\r' => return position,
+                byte if byte == open.mark && backslashes % escape_length <= open.backslashes => {
+                    return position - backslashes % escape_length;
                 }
                 _ => backslashes = 0,
             }
@@ -354,8 +359,8 @@ impl Reader<'_> {
     }
 
     fn word_end(&self, from: usize) -> usize {
-        let ends = |byte: &u8| byte.is_ascii_whitespace() || b"\"',;}".contains(byte);
-        let length = self.bytes[from..].iter().position(ends);
+        let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\"',;}".contains(byte);
+        let length = self.bytes[from..].iter().position(is_end);
         let end = length.map_or(self.bytes.len(), |length| from + length);
         // The backslashes belong to the quote.
         let is_quote = matches!(self.bytes.get(end), Some(b'"' | b'\''));
@@ -387,7 +392,7 @@ impl Reader<'_> {
         self.skip_blanks(sign + 1 + usize::from(is_double))
     }
 
-    /// Skips the scheme of credentials, if something follows it.
+    /// Skips the scheme of credentials, if a value follows.
     fn skip_scheme(&self, from: usize, until: usize, is_header: bool) -> usize {
         let text = &self.bytes[from..until];
         let letters = text.iter().take(MAX_SCHEME + 1);
@@ -413,9 +418,9 @@ impl Reader<'_> {
 
 /// True if the values of this header have several words.
 fn is_header(name: &str) -> bool {
-    let ends = |word: &str| {
-        let at = name.len().checked_sub(word.len());
-        at.is_some_and(|at| name.as_bytes()[at..].eq_ignore_ascii_case(word.as_bytes()))
+    let has_suffix = |suffix: &str| {
+        let start = name.len().checked_sub(suffix.len());
+        start.is_some_and(|start| name.as_bytes()[start..].eq_ignore_ascii_case(suffix.as_bytes()))
     };
-    ends("authorization") || ends("cookie")
+    has_suffix("authorization") || has_suffix("cookie")
 }

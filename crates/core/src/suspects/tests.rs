@@ -106,39 +106,39 @@ fn an_answer_acquits() {
     assert!(!court.refuses(ping));
 }
 
-/// Suspects that were not in flight at each crash, or were answered, go free.
+/// A suspect that missed a crash, or was answered, is acquitted.
 #[test]
-fn a_conviction_explains_the_crashes_of_the_others() {
+fn a_refused_call_explains_the_crashes_of_other_calls() {
     let mut court = Court::new();
-    let other = tool("other", "{}");
+    let other_call = tool("other", "{}");
     court.crash(&[poison()]);
-    court.crash(&[poison(), other]);
+    court.crash(&[poison(), other_call]);
     assert_eq!(
-        court.crash(&[poison(), other]),
+        court.crash(&[poison(), other_call]),
         (vec!["poison Same".to_owned()], 3)
     );
-    // It was in flight at three crashes. Two of them are explained by the other call.
-    assert_eq!(court.crash(&[other]), nobody());
-    assert!(!court.refuses(other));
+    // The call was in flight at three crashes. The other call explains two of them.
+    assert_eq!(court.crash(&[other_call]), nobody());
+    assert!(!court.refuses(other_call));
 }
 
 /// Crashes in a row are counted for each call, not for the server.
 #[test]
-fn two_calls_that_crash_by_turns_are_both_refused() {
+fn two_alternating_harmful_calls_are_both_refused() {
     let mut court = Court::new();
-    let other = tool("other", "{}");
-    for call in [poison(), other, poison(), other] {
+    let other_call = tool("other", "{}");
+    for call in [poison(), other_call, poison(), other_call] {
         assert_eq!(court.crash(&[call]), nobody());
     }
     assert_eq!(court.crash(&[poison()]).1, 3);
-    court.crash(&[other]);
-    court.crash(&[other]);
-    assert_eq!(court.crash(&[other]).1, 3);
-    assert!(court.refuses(poison()) && court.refuses(other));
+    court.crash(&[other_call]);
+    court.crash(&[other_call]);
+    assert_eq!(court.crash(&[other_call]).1, 3);
+    assert!(court.refuses(poison()) && court.refuses(other_call));
 }
 
 #[test]
-fn a_tool_that_crashes_with_different_arguments_is_refused_with_any() {
+fn a_tool_that_crashes_with_varying_arguments_is_refused_with_any() {
     let mut court = Court::new();
     assert_eq!(
         court.crash(&[tool("poison", "1"), tool("slow", "1")]),
@@ -155,7 +155,7 @@ fn a_tool_that_crashes_with_different_arguments_is_refused_with_any() {
 }
 
 #[test]
-fn no_tool_is_refused_where_two_may_have_been_it() {
+fn no_tool_is_refused_if_two_are_suspects() {
     let mut court = Court::new();
     for arguments in ["1", "2", "3", "4"] {
         assert_eq!(
@@ -195,7 +195,7 @@ fn a_call_is_allowed_again_after_ten_minutes_and_refused_after_one_more_crash() 
 }
 
 #[test]
-fn suspicion_passes() {
+fn a_suspicion_expires() {
     let mut court = Court::new();
     court.crash(&[poison()]);
     assert_eq!(court.suspects.due(), Some(court.now + REFUSED_FOR));
@@ -204,7 +204,7 @@ fn suspicion_passes() {
     assert_eq!(court.suspects.due(), None);
 }
 
-/// The call that is in flight each time is found among any number of calls.
+/// The call that is in flight at each crash is found among any number of calls.
 #[test]
 fn suspects_are_bounded() {
     let mut court = Court::new();
@@ -220,7 +220,7 @@ fn suspects_are_bounded() {
 
 proptest! {
     /// A call is refused only after [`CRASHES`] crashes in flight without an answer between them.
-    /// No more crashes are excused than there were.
+    /// The number of excused crashes never exceeds the number of crashes.
     #[test]
     fn an_answered_call_is_never_refused(history in prop::collection::vec(
         (prop::collection::vec((0..4usize, 0..3usize), 0..4), prop::option::of((0..4usize, 0..3usize))),
@@ -231,7 +231,7 @@ proptest! {
         let mut court = Court::new();
         // Crashes since the last answer, by the index of a call.
         let mut since = std::collections::HashMap::<(usize, usize), u32>::new();
-        let (mut crashes, mut excused) = (0, 0);
+        let (mut crashes, mut excused_crashes) = (0, 0);
         for (in_flight, answered) in history {
             // A refused call is not sent.
             let in_flight: Vec<_> = in_flight.into_iter().filter(|index| !court.refuses(call(index))).collect();
@@ -240,21 +240,22 @@ proptest! {
                 *since.entry(*index).or_default() += 1;
             }
             let calls: Vec<_> = in_flight.iter().map(call).collect();
-            let (refused, freed) = court.crash(&calls);
-            (crashes, excused) = (crashes + 1, excused + freed);
-            prop_assert!(excused <= crashes, "{excused} of {crashes}");
-            for refused in refused.iter().filter(|line| line.ends_with("Same")) {
-                let guilty = distinct.iter().filter(|(name, _)| refused.starts_with(names[*name]));
-                let most = guilty.map(|index| since[index]).max();
-                prop_assert!(most >= Some(CRASHES), "{refused}: {most:?}");
+            let (refused_lines, freed) = court.crash(&calls);
+            (crashes, excused_crashes) = (crashes + 1, excused_crashes + freed);
+            prop_assert!(excused_crashes <= crashes, "{excused_crashes} of {crashes}");
+            for line in refused_lines.iter().filter(|line| line.ends_with("Same")) {
+                let guilty = distinct.iter().filter(|(name, _)| line.starts_with(names[*name]));
+                let max_crashes = guilty.map(|index| since[index]).max();
+                prop_assert!(max_crashes >= Some(CRASHES), "{line}: {max_crashes:?}");
             }
             if let Some(answered) = answered && !court.refuses(call(&answered)) {
                 since.remove(&answered);
                 court.answer(call(&answered));
-                // It may be refused with any arguments later, but not because of its own crashes.
-                let (next, _) = court.suspects.crashed(&[call(&answered)], court.now);
-                let refusal = next.refusal(call(&answered), court.now);
-                prop_assert!(refusal.is_none_or(|refused| refused.arguments == Arguments::Any));
+                // The call may be refused with any arguments later, but not because of its own
+                // crashes.
+                let (next_suspects, _) = court.suspects.crashed(&[call(&answered)], court.now);
+                let refusal = next_suspects.refusal(call(&answered), court.now);
+                prop_assert!(refusal.is_none_or(|refusal| refusal.arguments == Arguments::Any));
             }
         }
     }

@@ -1,20 +1,20 @@
-//! Finds the line of a process's stderr that explains best why it exited.
+//! Finds the line of a process's stderr that best explains its exit.
 
 use crate::display::escapes;
 
-/// The longest line of stderr that is quoted, in bytes.
+/// Maximum length of a quoted line of stderr, in bytes.
 const LONGEST_LINE: usize = 240;
 
-/// Largest part of a long line that is quoted before the word that marks an error, in bytes.
+/// Maximum part of a long line that is quoted before the error mark, in bytes.
 const SHOWN_BEFORE: usize = 40;
 
-/// Smallest part after such a word that is quoted with it, in bytes.
+/// Minimum part of a long line that is quoted after the error mark, in bytes.
 const LEAST_BEHIND: usize = 60;
 
 /// Words at the beginning of an error, after the time and the name of the program.
 const ERROR_WORDS: [&str; 5] = ["error", "exception", "fatal", "critical", "panic"];
 
-/// Words anywhere in a line that mark an error.
+/// Error marks: words anywhere in a line.
 const MARKS: [&str; 17] = [
     "cannot",
     "can't",
@@ -35,7 +35,7 @@ const MARKS: [&str; 17] = [
     "unable to",
 ];
 
-/// Log levels of lines that are no errors.
+/// Log levels of lines without an error.
 const OTHER_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "WARN", "WARNING", "Warning"];
 
 /// Beginnings of final lines that do not explain the exit.
@@ -53,29 +53,30 @@ const ENDINGS: [&str; 9] = [
 
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
-/// The line of a process's last stderr that explains best why it exited. In this order: the error
-/// of an installer, the exception of the last traceback, the first line that begins as an error,
-/// the last line that is marked as one, or the last line with words before a usage text. A line
-/// that only announces the next one is joined with it.
+/// The line of a process's last stderr that best explains its exit. In this order: the error of an
+/// installer, the exception of the last traceback, the first line that begins as an error, the last
+/// line with an error mark, or the last line before a usage text. A line that only announces the
+/// next line is joined with it.
 pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     let stderr: Vec<_> = stderr
         .iter()
         .map(|line| escapes::without(line.as_ref()))
         .collect();
     let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
-    // The options of a program are no reason.
+    // The options of a program do not explain its exit.
     let usage = lines.iter().position(|line| is_usage(line));
     let before_usage = &lines[..usage.unwrap_or(lines.len())];
-    let at = installer_error(&lines)
+    let index = installer_error(&lines)
         .or_else(|| traceback_error(&lines))
         .or_else(|| lines.iter().position(|line| is_error(line)))
         .or_else(|| before_usage.iter().rposition(|line| is_marked(line)))
         .or_else(|| before_usage.iter().rposition(|line| says_something(line)))
         .or_else(|| lines.iter().rposition(|line| says_something(line)))?;
-    let (line, next) = (lines[at].trim(), lines.get(at + 1));
-    let next = next.filter(|next| line.ends_with([':', '{', '[']) && says_something(next));
-    Some(shortened(&match next {
-        Some(next) => format!("{line} {}", next.trim()),
+    let (line, next_line) = (lines[index].trim(), lines.get(index + 1));
+    let next_line =
+        next_line.filter(|next_line| line.ends_with([':', '{', '[']) && says_something(next_line));
+    Some(shortened(&match next_line {
+        Some(next_line) => format!("{line} {}", next_line.trim()),
         None => line.to_owned(),
     }))
 }
@@ -84,20 +85,20 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
 /// Both wrap their messages and add advice.
 fn installer_error(lines: &[&str]) -> Option<usize> {
     lines.iter().position(|line| {
-        let words = line.strip_prefix("npm error ");
-        let words = words.or_else(|| line.strip_prefix("npm ERR! "));
-        words.is_some_and(|words| !words.starts_with("code ") && words.trim().len() > 4)
+        let message = line.strip_prefix("npm error ");
+        let message = message.or_else(|| line.strip_prefix("npm ERR! "));
+        message.is_some_and(|message| !message.starts_with("code ") && message.trim().len() > 4)
             || line.trim_start().starts_with("╰─▶")
     })
 }
 
 /// The exception of the last traceback: the first line after its frames.
 fn traceback_error(lines: &[&str]) -> Option<usize> {
-    let begin = lines.iter().rposition(|line| line.contains(TRACEBACK))?;
-    let behind = lines[begin + 1..]
+    let start = lines.iter().rposition(|line| line.contains(TRACEBACK))?;
+    let lines_after = lines[start + 1..]
         .iter()
         .position(|line| !line.starts_with(char::is_whitespace) && says_something(line))?;
-    Some(begin + 1 + behind)
+    Some(start + 1 + lines_after)
 }
 
 fn says_something(line: &str) -> bool {
@@ -116,7 +117,7 @@ fn is_usage(line: &str) -> bool {
 }
 
 /// True if a line begins as an error: with an error word or an error type (`ModuleNotFoundError:`),
-/// possibly after the time and the name of a program. Indented lines belong to the line above them.
+/// possibly after the time and the name of a program. Indented lines belong to the line above.
 pub fn is_error(line: &str) -> bool {
     if line.starts_with(char::is_whitespace) || is_other_level(line) {
         return false;
@@ -126,11 +127,11 @@ pub fn is_error(line: &str) -> bool {
         let name = word.trim_matches(|c: char| !c.is_alphanumeric());
         let is_level = name.len() > 4 && name.chars().all(|c| c.is_ascii_uppercase());
         let is_ended = word.ends_with([':', ']']) || is_level;
-        let lower = name.to_lowercase();
-        is_ended && ERROR_WORDS.iter().any(|error| lower.ends_with(error))
+        let lower_name = name.to_lowercase();
+        is_ended && ERROR_WORDS.iter().any(|error| lower_name.ends_with(error))
     }) || ["Error ", "Exception in ", "thread '", "docker: Error "]
         .iter()
-        .any(|begin| line.starts_with(begin))
+        .any(|prefix| line.starts_with(prefix))
 }
 
 fn is_other_level(line: &str) -> bool {
@@ -138,34 +139,33 @@ fn is_other_level(line: &str) -> bool {
     words.any(|word| OTHER_LEVELS.contains(&word))
 }
 
-/// True if a line contains the mark of an error. Indented lines belong to the line above them.
+/// True if a line contains an error mark. Indented lines belong to the line above.
 fn is_marked(line: &str) -> bool {
-    let lower = line.to_lowercase();
+    let lower_line = line.to_lowercase();
     !line.starts_with(char::is_whitespace)
         && !is_other_level(line)
-        && MARKS.iter().any(|mark| lower.contains(mark))
+        && MARKS.iter().any(|mark| lower_line.contains(mark))
 }
 
-/// The part of a long line that is quoted: its beginning, or the part around the error mark if that
-/// comes later.
+/// The part of a long line that is quoted: its beginning, or the part around a later error mark.
 pub(super) fn shortened(line: &str) -> String {
     if line.len() <= LONGEST_LINE {
         return line.to_owned();
     }
-    let lower = line.to_ascii_lowercase();
-    let mark = MARKS.iter().filter_map(|mark| lower.rfind(mark)).min();
+    let lower_line = line.to_ascii_lowercase();
+    let mark = MARKS.iter().filter_map(|mark| lower_line.rfind(mark)).min();
     let is_behind = |mark: &usize| *mark + LEAST_BEHIND > LONGEST_LINE;
     let Some(mark) = mark.filter(is_behind) else {
         let end = line.floor_char_boundary(LONGEST_LINE);
         return format!("{}…", &line[..end]);
     };
     let start = line.floor_char_boundary(mark.saturating_sub(SHOWN_BEFORE));
-    // Start at a word, if there is one.
-    let word = line[start..mark].find(char::is_whitespace);
-    let start = word.map_or(mark, |space| start + space + 1);
+    // Start at the beginning of a word if possible.
+    let word_start = line[start..mark].find(char::is_whitespace);
+    let start = word_start.map_or(mark, |space| start + space + 1);
     let end = line.floor_char_boundary((start + LONGEST_LINE).min(line.len()));
-    let more = if end < line.len() { "…" } else { "" };
-    format!("…{}{more}", line[start..end].trim())
+    let ellipsis = if end < line.len() { "…" } else { "" };
+    format!("…{}{ellipsis}", line[start..end].trim())
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_tells_why_is_found() {
+    fn the_explaining_line_is_found() {
         let check = |stderr: &str, expected: Option<&str>| {
             let lines: Vec<&str> = stderr.lines().collect();
             assert_eq!(telling_line(&lines).as_deref(), expected, "{stderr}");
@@ -222,16 +222,16 @@ mod tests {
             "\u{1b}[31mError:\u{1b}[0m no licence\n",
             Some("Error: no licence"),
         );
-        let behind = format!("{} Error: no licence", ".".repeat(1000));
-        check(&behind, Some("…Error: no licence"));
-        let long = "e".repeat(1000);
-        let quoted = telling_line(&[&long]).expect("a line");
-        assert_eq!(quoted.chars().count(), LONGEST_LINE + 1);
+        let late_error = format!("{} Error: no licence", ".".repeat(1000));
+        check(&late_error, Some("…Error: no licence"));
+        let long_line = "e".repeat(1000);
+        let quoted_line = telling_line(&[&long_line]).expect("a line");
+        assert_eq!(quoted_line.chars().count(), LONGEST_LINE + 1);
     }
 
     /// Real messages of servers that do not start: missing keys, databases, packages, native parts.
     #[test]
-    fn the_reason_stands_before_usage_and_advice() {
+    fn the_reason_precedes_usage_and_advice() {
         let table = [
             // A Go program prints its usage after the error.
             (
@@ -306,7 +306,7 @@ mod tests {
                 "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017\n    at Topology.selectServer {\n  reason: TopologyDescription {\n",
                 "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017",
             ),
-            // A line that announces the reason is followed by it.
+            // The reason follows a line that announces it.
             (
                 "Invalid environment variables: {\n  API_KEY: [ 'Required' ]\n}\n",
                 "Invalid environment variables: { API_KEY: [ 'Required' ]",

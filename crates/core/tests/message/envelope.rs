@@ -1,5 +1,5 @@
-//! The envelope: the members that are read, the messages that are refused, and that all other bytes
-//! stay (invariant 5).
+//! Tests of the envelope: the members that are read, the messages that are refused, and the bytes
+//! that stay unchanged (invariant 5).
 
 use mainstay_core::message::{self, JsonObjectEditor, Malformed, MessageKind, Method, Reference};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn kind(text: &str) -> MessageKind {
 }
 
 #[test]
-fn requests_notifications_and_responses_are_told_apart() {
+fn requests_notifications_and_responses_are_distinguished() {
     let request = r#"{"id":"a","method":"tools/call","jsonrpc":"2.0"}"#;
     let MessageKind::Request { id, method } = kind(request) else {
         panic!("a request")
@@ -37,7 +37,7 @@ fn requests_notifications_and_responses_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_message_is_refused_with_its_code_and_its_id() {
+fn an_invalid_message_is_refused_with_its_code_and_id() {
     for (text, code, id) in [
         ("", -32700, None),
         ("{", -32700, None),
@@ -75,15 +75,15 @@ fn what_is_no_message_is_refused_with_its_code_and_its_id() {
     }
 }
 
-/// A reader that ignores case or takes similar letters as equal must not see another message.
+/// A parser that ignores case or folds similar letters must not read another message.
 #[test]
-fn a_member_that_looks_like_another_is_refused() {
-    let call = |extra: &str, inside: &str| {
+fn a_lookalike_member_is_refused() {
+    let call = |extra: &str, inner: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call"{extra},"params":{{"name":"a"{inside}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call"{extra},"params":{{"name":"a"{inner}}}}}"#
         )
     };
-    for like in [
+    for lookalike in [
         "ID",
         "Id",
         "id\\u0000",
@@ -93,11 +93,11 @@ fn a_member_that_looks_like_another_is_refused() {
         "Result",
         "\u{17f}Error",
     ] {
-        let is_like = like != "\u{17f}Error";
-        let text = call(&format!(r#","{like}":5"#), "");
+        let is_like = lookalike != "\u{17f}Error";
+        let text = call(&format!(r#","{lookalike}":5"#), "");
         assert_eq!(message::peek(&text).is_err(), is_like, "{text}");
     }
-    for like in [
+    for lookalike in [
         "Name",
         "nam\\u0045",
         "NAME\\u0000",
@@ -107,15 +107,15 @@ fn a_member_that_looks_like_another_is_refused() {
         "requeststate",
         "Tas\u{212a}",
     ] {
-        let text = call("", &format!(r#","{like}":5"#));
+        let text = call("", &format!(r#","{lookalike}":5"#));
         let error = message::peek(&text).expect_err(&text);
         assert_eq!((error.code(), error.id()), (-32600, Some("1")), "{text}");
         assert!(error.to_string().contains("ambiguous"), "{error}");
-        let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"{like}":5}},"x":5}}"#);
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"{lookalike}":5}},"x":5}}"#);
         message::peek(&answer).expect("results are the server's own");
     }
-    for like in ["ProgressToken", "io.modelcontextprotocol/ProtocolVersion"] {
-        let text = call("", &format!(r#","_meta":{{"{like}":1}}"#));
+    for lookalike in ["ProgressToken", "io.modelcontextprotocol/ProtocolVersion"] {
+        let text = call("", &format!(r#","_meta":{{"{lookalike}":1}}"#));
         message::peek(&text).expect_err(&text);
     }
     let text = call(
@@ -126,7 +126,7 @@ fn a_member_that_looks_like_another_is_refused() {
 }
 
 #[test]
-fn a_member_that_occurs_twice_is_set_and_removed_as_one() {
+fn a_repeated_member_is_set_and_removed_as_one() {
     let mut object = JsonObjectEditor::read(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
     assert_eq!((object.get("a"), object.count("a")), (Some("3"), 2));
     object.set("a", "4");
@@ -137,9 +137,10 @@ fn a_member_that_occurs_twice_is_set_and_removed_as_one() {
     assert!(JsonObjectEditor::read("[]").is_none() && JsonObjectEditor::read("{} x").is_none());
 }
 
-/// Only the four members of `_meta` make a message modern. Others with the same prefix are older.
+/// Only the four members of `_meta` make a message modern. Older revisions have other members with
+/// the same prefix.
 #[test]
-fn a_request_that_says_who_asks_is_seen_in_passing() {
+fn a_request_with_a_description_of_the_client_is_recognised() {
     for (key, expected) in [
         (r"io.modelcontextprotocol/protocolVersion", true),
         (r"io.modelcontextprotocol\/clientInfo", true),
@@ -179,7 +180,7 @@ fn every_method_is_found_by_its_name() {
 }
 
 #[test]
-fn an_address_is_found_wherever_it_stands() {
+fn an_address_is_found_at_any_position() {
     let text = r#"{"params":{"arguments":{"name":"no"},"_meta":{"x":1,"progressToken":7},"name":"t\u00e4g"},"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
     let address =
         message::address(text, &message::peek(text).expect("a message")).expect("an address");
@@ -193,7 +194,7 @@ fn an_address_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn an_address_that_could_be_read_two_ways_is_refused() {
+fn an_ambiguous_address_is_refused() {
     for params in [
         r#"{"name":"a","name":"b"}"#,
         r#"{"_meta":{"progressToken":1},"_meta":{"progressToken":2}}"#,
@@ -218,36 +219,36 @@ proptest! {
         let envelope = message::peek(&text).expect("a message");
         let MessageKind::Request { id: span, .. } = envelope.kind else { panic!("a request") };
         let name = message::address(&text, &envelope).expect("an address").name.expect("a name");
-        let spliced = message::splice(&text, &mut [(name.span, r#""b""#), (span, "17")]);
-        let flat = |text: &str| text.replace(['\n', '\r'], "");
+        let spliced_text = message::splice(&text, &mut [(name.span, r#""b""#), (span, "17")]);
+        let without_breaks = |text: &str| text.replace(['\n', '\r'], "");
         prop_assert_eq!(
-            spliced,
+            spliced_text,
             format!(
                 r#"{{"unknown":{},"jsonrpc":"2.0","id":17,"method":"tools/call","params":{{"arguments":{},"name":"b"}}}}"#,
-                flat(&unknown),
-                flat(&arguments),
+                without_breaks(&unknown),
+                without_breaks(&arguments),
             )
         );
     }
 
-    /// An object is written as it was read, and finds its members by their names.
+    /// An object is written unchanged, and its members are found by their names.
     #[test]
-    fn an_object_keeps_what_is_not_touched(
+    fn an_object_keeps_its_other_members(
         values in prop::collection::vec(json::value(), 0..5),
         space in prop::sample::select(vec!["", " ", "\n"]),
     ) {
         let member = |(index, value)| format!(r#""\u006b{index}"{space}:{space}{value}"#);
         let members: Vec<String> = values.iter().enumerate().map(member).collect();
         let text = format!("{{{space}{}{space}}}", members.join(&format!("{space},{space}")));
-        let flat = |text: &str| text.replace(['\n', '\r'], "");
+        let without_breaks = |text: &str| text.replace(['\n', '\r'], "");
         let mut object = JsonObjectEditor::read(&text).expect("an object");
-        prop_assert_eq!(object.to_string(), format!("{{{}}}", flat(&members.join(","))));
+        prop_assert_eq!(object.to_string(), format!("{{{}}}", without_breaks(&members.join(","))));
         for (index, value) in values.iter().enumerate() {
             prop_assert_eq!(object.get(&format!("k{index}")), Some(&**value));
         }
         object.set("k1", "1");
         object.remove("k0");
-        let mut expected: Vec<String> = members.iter().map(|member| flat(member)).collect();
+        let mut expected: Vec<String> = members.iter().map(|member| without_breaks(member)).collect();
         match expected.get_mut(1) {
             Some(second) => *second = r#""k1":1"#.to_owned(),
             None => expected.push(r#""k1":1"#.to_owned()),
@@ -258,16 +259,16 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,80}") {
-        // The result does not matter here.
+        // Only a panic would fail this part of the test.
         if let Ok(envelope) = message::peek(&text) {
             drop(message::address(&text, &envelope));
         }
     }
 }
 
-/// The envelope after a change of the body equals the one from reading the changed response.
+/// The envelope after a change of the body equals the envelope of the changed response.
 #[test]
-fn a_response_with_another_body_is_known_without_reading_it() {
+fn a_response_with_a_new_body_has_its_envelope() {
     for text in [
         r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#,
         r#"{"result": {"a":1} , "id" : "x", "jsonrpc":"2.0"}"#,
@@ -275,10 +276,13 @@ fn a_response_with_another_body_is_known_without_reading_it() {
     ] {
         let envelope = message::peek(text).expect(text);
         for body in ["{}", r#"{"code":1,"message":"a longer one than before"}"#] {
-            let (changed, changed_envelope) =
+            let (changed_text, changed_envelope) =
                 message::with_body(text, &envelope, body).expect(text);
-            assert_eq!(changed_envelope, message::peek(&changed).expect(&changed));
-            assert!(changed.contains(body));
+            assert_eq!(
+                changed_envelope,
+                message::peek(&changed_text).expect(&changed_text)
+            );
+            assert!(changed_text.contains(body));
         }
     }
     let request = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;

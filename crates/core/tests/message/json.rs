@@ -1,9 +1,9 @@
-//! JSON values in the spelling of people and machines.
+//! JSON values with numbers in the notations of people and programs.
 
 use mainstay_core::message;
 use proptest::prelude::*;
 
-/// Any JSON value, with numbers in the spelling of people.
+/// Any JSON value, with numbers in unusual notations.
 pub fn value() -> impl Strategy<Value = String> {
     let number = prop::sample::select(vec![
         "0",

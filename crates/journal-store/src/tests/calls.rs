@@ -1,10 +1,10 @@
-//! The record of a call, and the callers that wait for it.
+//! Tests of the record of a call, and of waiting callers.
 
 use super::*;
 
-/// A client's name and version are redacted each time they come.
+/// A client's name and version are redacted in each call.
 #[tokio::test]
-async fn a_secret_in_the_name_of_a_client_is_not_kept() {
+async fn a_secret_in_the_name_of_a_client_is_not_stored() {
     let (room, secret) = (Room::new(), "ghp_0123456789abcdefghijABCDEFGHIJ");
     let journal = room.open();
     for _ in 0..2 {
@@ -19,9 +19,12 @@ async fn a_secret_in_the_name_of_a_client_is_not_kept() {
             origin: Arc::new(origin),
             ..new_call("{}")
         });
-        entry.finish(answered("{}")).await.expect("nobody waits");
+        entry
+            .finish(answered_end("{}"))
+            .await
+            .expect("nobody waits");
     }
-    for record in all(&journal).await {
+    for record in all_records(&journal).await {
         let client = record.origin.client.expect("a client");
         assert_eq!(client.name, "client [redacted]");
         assert_eq!(client.version, "token=[redacted]");
@@ -33,10 +36,10 @@ async fn a_secret_in_the_name_of_a_client_is_not_kept() {
     }
 }
 
-/// L1–L3, L7: every field comes back, and the payload is found by its identifier.
+/// L1–L3, L7: every field is read back, and the payload is found by its identifier.
 #[tokio::test]
-async fn a_record_says_all_that_was_known_of_its_call() {
-    let (room, before) = (Room::new(), SystemTime::now());
+async fn a_record_has_every_field_of_its_call() {
+    let (room, start) = (Room::new(), SystemTime::now());
     let journal = room.open();
     let origin = CallOrigin {
         door: Door::McpHttp,
@@ -59,14 +62,14 @@ async fn a_record_says_all_that_was_known_of_its_call() {
         secrets: None,
     });
     entry.reached(State::Sent);
-    let earlier = vec![attempt()];
+    let earlier_attempts = vec![attempt()];
     let end = Finished {
         attempts: 2,
-        earlier: earlier.clone(),
-        ..answered(r#"{"content":[]}"#)
+        earlier: earlier_attempts.clone(),
+        ..answered_end(r#"{"content":[]}"#)
     };
     entry.finish(end).await.expect("nobody waits");
-    let [record] = &all(&journal).await[..] else {
+    let [record] = &all_records(&journal).await[..] else {
         panic!("one record")
     };
     assert_eq!(record.origin, origin);
@@ -74,11 +77,11 @@ async fn a_record_says_all_that_was_known_of_its_call() {
     assert_eq!(record.target.method, "tools/call");
     assert_eq!((record.state, record.status), (State::Answered, Status::Ok));
     assert_eq!((record.attempts, record.trace), (2, Some(trace)));
-    assert_eq!(record.earlier, earlier);
+    assert_eq!(record.earlier, earlier_attempts);
     assert_eq!(record.queue, Duration::from_micros(5));
     assert_eq!(record.upstream, Duration::from_micros(70));
     assert!(record.duration.is_some());
-    assert!(record.started_at >= before - Duration::from_micros(1));
+    assert!(record.started_at >= start - Duration::from_micros(1));
     assert_eq!(record.error, None);
     let arguments = record.arguments.expect("arguments");
     assert_eq!(
@@ -89,37 +92,37 @@ async fn a_record_says_all_that_was_known_of_its_call() {
     assert_eq!(text(&journal, arguments.cid).await, r#"{"path":"/a"}"#);
     let result = record.result.expect("a result").cid;
     assert_eq!(text(&journal, result).await, r#"{"content":[]}"#);
-    let same = journal.record(record.id).await.expect("read");
-    assert_eq!(same.as_ref(), Some(record));
+    let same_record = journal.record(record.id).await.expect("read");
+    assert_eq!(same_record.as_ref(), Some(record));
     assert_eq!(journal.record(RecordId(99)).await.expect("read"), None);
     journal.close().await;
 }
 
 /// K3, L7: the statuses of ended calls, and their states.
 #[tokio::test]
-async fn every_end_has_its_words() {
+async fn every_end_has_its_status() {
     let room = Room::new();
     let journal = room.open();
     call(
         &journal,
         new_call("1"),
-        failed(Status::Timeout, "call_timeout"),
+        failed_end(Status::Timeout, "call_timeout"),
     );
-    let refused = finished(CallOutcome::Answered {
+    let refused_end = call_end(CallOutcome::Answered {
         result: Some("{}".into()),
         error: Some(RecordError {
             kind: "tool_error".into(),
             text: "no such file".to_owned(),
         }),
     });
-    call(&journal, new_call("2"), refused);
+    call(&journal, new_call("2"), refused_end);
     drop(journal.begin(new_call("3")));
-    let sent = journal.begin(new_call("4"));
-    sent.reached(State::Sent);
-    drop(sent);
+    let sent_entry = journal.begin(new_call("4"));
+    sent_entry.reached(State::Sent);
+    drop(sent_entry);
     let unsent = journal.begin(new_call("5"));
-    drop(unsent.finish(failed(Status::Error, "server_not_connected")));
-    let records = all(&journal).await;
+    drop(unsent.finish(failed_end(Status::Error, "server_not_connected")));
+    let records = all_records(&journal).await;
     let rows: Vec<_> = records
         .iter()
         .rev()
@@ -141,114 +144,128 @@ async fn every_end_has_its_words() {
     journal.close().await;
 }
 
-/// A long call is recorded while it runs, and is one record.
+/// A long call is recorded while it runs, and has one record.
 #[tokio::test]
 async fn a_long_call_is_open_and_then_ends() {
     let room = Room::new();
     let journal = room.open();
     let entry = journal.begin(new_call("{}"));
-    let first = async || all(&journal).await.into_iter().next();
-    let open = until("a record of an open call", first).await;
-    assert_eq!((open.status, open.state), (Status::Open, State::NotSent));
-    assert_eq!(open.duration, None);
+    let first_record = async || all_records(&journal).await.into_iter().next();
+    let open_record = wait_until("a record of an open call", first_record).await;
+    assert_eq!(
+        (open_record.status, open_record.state),
+        (Status::Open, State::NotSent)
+    );
+    assert_eq!(open_record.duration, None);
     entry.reached(State::Sent);
-    let sent = async || first().await.filter(|record| record.state == State::Sent);
-    until("the record of a call that was sent", sent).await;
-    drop(entry.finish(answered("{}")));
-    let records = all(&journal).await;
+    let sent_record = async || {
+        first_record()
+            .await
+            .filter(|record| record.state == State::Sent)
+    };
+    wait_until("the record of a call that was sent", sent_record).await;
+    drop(entry.finish(answered_end("{}")));
+    let records = all_records(&journal).await;
     assert_eq!(records.len(), 1);
-    assert_eq!((records[0].id, records[0].status), (open.id, Status::Ok));
+    assert_eq!(
+        (records[0].id, records[0].status),
+        (open_record.id, Status::Ok)
+    );
     assert!(records[0].duration >= Some(Duration::from_millis(250)));
     assert_eq!(journal.counters().recorded, 1);
-    let ended = journal.records(
+    let ended_records = journal.records(
         RecordFilter {
             statuses: vec![Status::Ok],
             ..RecordFilter::default()
         },
         10,
     );
-    assert_eq!(ended.await.expect("read").total_count, 1);
+    assert_eq!(ended_records.await.expect("read").total_count, 1);
     journal.close().await;
 }
 
-/// Calls that a kill left open are closed. Their status says whether they may have run.
+/// A new run closes the calls that a kill left open. Their status shows if they may have run.
 #[tokio::test]
-async fn what_was_left_open_has_ended() {
+async fn open_calls_of_a_killed_run_are_closed() {
     let room = Room::new();
     let journal = room.open();
-    let (unsent, sent) = (journal.begin(new_call("1")), journal.begin(new_call("2")));
-    sent.reached(State::Sent);
-    // An ended call, so that the statistics are not only those of open calls.
-    call(&journal, new_call("3"), answered("{}"));
+    let (unsent_entry, sent_entry) = (journal.begin(new_call("1")), journal.begin(new_call("2")));
+    sent_entry.reached(State::Sent);
+    // The ended call gives the statistics more than open calls.
+    call(&journal, new_call("3"), answered_end("{}"));
     journal.close().await;
-    drop((unsent, sent));
+    drop((unsent_entry, sent_entry));
     let journal = room.open();
-    let records = all(&journal).await;
+    let records = all_records(&journal).await;
     let status = |arguments: &str| {
         let cid = Some(Cid::for_content(arguments.as_bytes()));
-        let found = records
+        let statuses = records
             .iter()
             .find(|record| record.arguments.is_some_and(|payload| payload.cid == cid));
-        found.expect("a record").status
+        statuses.expect("a record").status
     };
     assert_eq!(status("1"), Status::Cancelled);
     assert_eq!(status("2"), Status::Unknown);
     assert_eq!(status("3"), Status::Ok);
-    // The filters find them, too.
-    let unknown = RecordFilter {
+    // The filters also find the closed calls.
+    let unknown_filter = RecordFilter {
         statuses: vec![Status::Unknown],
         ..RecordFilter::default()
     };
-    let page = journal.records(unknown, 10).await.expect("read");
+    let page = journal.records(unknown_filter, 10).await.expect("read");
     assert_eq!(page.total_count, 1);
     journal.close().await;
 }
 
-/// In strict mode an acknowledged call is in the files at that moment. A call that was only begun is there
-/// after it has been open for a while, as not sent.
+/// In strict mode, an acknowledged call is in the files at that moment. An open call is in the
+/// files after a while, as not sent.
 #[tokio::test]
-async fn strict_answers_when_it_is_on_the_disk() {
+async fn strict_mode_acknowledges_records_on_the_disk() {
     let room = Room::strict();
     let journal = room.open();
     let without_intent = journal.begin(new_call("unasked"));
     let entry = journal.begin(new_call("intended"));
     entry.intent().await.expect("on the disk");
-    let killed = room.copy();
-    let then = killed.open();
-    let (intended, other) = of_two(all(&then).await);
+    let killed_room = room.copy();
+    let reopened_journal = killed_room.open();
+    let (intended, other_record) = split_records(all_records(&reopened_journal).await);
     // The call may have been sent before the kill.
     assert_eq!(
         (intended.status, intended.state),
         (Status::Unknown, State::Sent)
     );
     assert!(
-        other.is_none_or(
+        other_record.is_none_or(
             |record| (record.status, record.state) == (Status::Cancelled, State::NotSent)
         )
     );
     let kind = intended.error.as_ref().map(|error| &*error.kind);
     assert_eq!(kind, Some("outcome_unknown"));
-    then.close().await;
+    reopened_journal.close().await;
 
-    entry.finish(answered("done")).await.expect("on the disk");
-    let killed = room.copy();
-    let then = killed.open();
-    let (intended, _) = of_two(all(&then).await);
+    entry
+        .finish(answered_end("done"))
+        .await
+        .expect("on the disk");
+    let killed_room = room.copy();
+    let reopened_journal = killed_room.open();
+    let (intended, _) = split_records(all_records(&reopened_journal).await);
     assert_eq!(intended.status, Status::Ok);
-    then.close().await;
+    reopened_journal.close().await;
     drop(without_intent);
     journal.close().await;
 }
 
-/// The record of `"intended"`, and the other one if there is one.
-fn of_two(records: Vec<Record>) -> (Record, Option<Record>) {
+/// Returns the record of `"intended"`, and the other record if there is one.
+fn split_records(records: Vec<Record>) -> (Record, Option<Record>) {
     let is_intended = |record: &Record| record.arguments_text.as_deref() == Some("intended");
-    let (mut intended, mut others): (Vec<_>, Vec<_>) = records.into_iter().partition(is_intended);
+    let (mut intended, mut other_records): (Vec<_>, Vec<_>) =
+        records.into_iter().partition(is_intended);
     assert!(
-        intended.len() == 1 && others.len() < 2,
-        "{intended:?} {others:?}"
+        intended.len() == 1 && other_records.len() < 2,
+        "{intended:?} {other_records:?}"
     );
-    (intended.remove(0), others.pop())
+    (intended.remove(0), other_records.pop())
 }
 
 /// A caller that waits for the disk is answered, at any moment of the thread's turn.
@@ -265,7 +282,7 @@ async fn every_strict_call_is_acknowledged() {
                 let entry = journal.begin(new_call(&number.to_string()));
                 entry.intent().await.expect("on record");
                 entry.reached(State::Sent);
-                let finished = answered(&*number.to_string());
+                let finished = answered_end(&*number.to_string());
                 entry.finish(finished).await.expect("on record");
             }
         })
@@ -277,9 +294,9 @@ async fn every_strict_call_is_acknowledged() {
     journal.close().await;
 }
 
-/// No caller waits forever: neither for a closed journal nor for one that cannot write.
+/// A closed or unwritable journal answers every waiting caller.
 #[tokio::test]
-async fn nobody_waits_in_vain() {
+async fn every_waiting_caller_is_answered() {
     let room = Room::strict();
     let journal = room.open();
     let entry = journal.begin(new_call("1"));
@@ -290,8 +307,8 @@ async fn nobody_waits_in_vain() {
         .intent()
         .await
         .expect_err("closed");
-    let ended: Acknowledged = entry.finish(answered("{}"));
-    ended.await.expect_err("closed");
+    let acknowledgement: Acknowledged = entry.finish(answered_end("{}"));
+    acknowledgement.await.expect_err("closed");
     journal.flush().await.expect_err("closed");
     JournalEntry::none().intent().await.expect("not recorded");
 
@@ -304,9 +321,9 @@ async fn nobody_waits_in_vain() {
     room.database()
         .execute_batch("ALTER TABLE gone RENAME TO calls")
         .expect("renamed");
-    // The journal then continues normally.
+    // The journal continues normally after the failure.
     entry.intent().await.expect("written");
-    entry.finish(answered("{}")).await.expect("written");
+    entry.finish(answered_end("{}")).await.expect("written");
     journal.close().await;
 }
 
@@ -320,16 +337,16 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
         let mut new_call = new_call(&number.to_string());
         new_call.trace = (number % 7 == 0).then_some(TraceId([7; 16]));
         let end = match number % 3 {
-            0 => failed(Status::Timeout, "timeout"),
-            _ => answered(format!("result {number}")),
+            0 => failed_end(Status::Timeout, "timeout"),
+            _ => answered_end(format!("result {number}")),
         };
         call(&journal, new_call, end);
         if number % 100 == 0 {
             journal.flush().await.expect("written");
         }
     }
-    let before = all(&journal).await;
-    assert_eq!(before.len(), 700);
+    let records_before = all_records(&journal).await;
+    assert_eq!(records_before.len(), 700);
     journal.close().await;
     let database = room.database();
     let packs = || -> u32 {
@@ -338,10 +355,10 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
             .expect("counted")
     };
     assert!((2..100).contains(&packs()), "{}", packs());
-    let single: u32 = database
+    let single_calls: u32 = database
         .query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
         .expect("counted");
-    assert_eq!(single, 0);
+    assert_eq!(single_calls, 0);
     as_version_3(&database);
 
     let mut reader = Reader::open(room.folder.path())
@@ -350,33 +367,39 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     let page = reader
         .records(&RecordFilter::default(), 1000, &|| true)
         .expect("read");
-    assert_eq!(page.calls, before);
+    assert_eq!(page.calls, records_before);
     drop(reader);
 
     let journal = room.open();
-    let open = journal.begin(new_call("open"));
-    call(&journal, new_call("new"), answered("{}"));
-    let after = all(&journal).await;
-    assert_eq!(after.len(), 701, "an open call is not written at once");
-    assert_eq!(after[1..], before);
-    let is_written = async || Some(all(&journal).await).filter(|all| all.len() == 702);
-    until("a record of the open call", is_written).await;
-    drop(open);
-    let all = all(&journal).await;
-    assert_eq!(all[0].status, Status::Cancelled);
+    let open_entry = journal.begin(new_call("open"));
+    call(&journal, new_call("new"), answered_end("{}"));
+    let records_after = all_records(&journal).await;
+    assert_eq!(
+        records_after.len(),
+        701,
+        "an open call is not written at once"
+    );
+    assert_eq!(records_after[1..], records_before);
+    let is_written =
+        async || Some(all_records(&journal).await).filter(|records| records.len() == 702);
+    wait_until("a record of the open call", is_written).await;
+    drop(open_entry);
+    let records = all_records(&journal).await;
+    assert_eq!(records[0].status, Status::Cancelled);
     let span = journal.span().await.expect("read");
     assert_eq!(span.records, 702);
-    assert_eq!(span.oldest, Some(before[699].started_at));
+    assert_eq!(span.oldest, Some(records_before[699].started_at));
     journal.close().await;
 }
 
-/// Single calls stand between packed ones. Old calls of both forms are deleted, and younger ones stay.
+/// Single calls lie between packed ones. Old calls of both forms are deleted, and younger ones
+/// stay.
 #[tokio::test]
-async fn calls_that_are_too_old_go_packed_or_not() {
+async fn old_calls_are_deleted_in_packs_and_rows() {
     let room = Room::new();
     let journal = room.open();
     for number in 0..1200 {
-        call(&journal, new_call(&number.to_string()), answered("{}"));
+        call(&journal, new_call(&number.to_string()), answered_end("{}"));
     }
     journal.close().await;
     let database = room.database();
@@ -400,11 +423,17 @@ async fn calls_that_are_too_old_go_packed_or_not() {
     packer.write(&database).expect("written");
     database.execute_batch("COMMIT").expect("written");
     let journal = room.open();
-    let are_gone = async || Some(all(&journal).await).filter(|left| left.len() <= 500);
-    let left = until("the old calls to be gone", are_gone).await;
-    let ids: Vec<i64> = left.iter().rev().map(|record| record.id.0).collect();
+    let are_gone = async || {
+        Some(all_records(&journal).await).filter(|remaining_records| remaining_records.len() <= 500)
+    };
+    let remaining_records = wait_until("the old calls to be gone", are_gone).await;
+    let ids: Vec<i64> = remaining_records
+        .iter()
+        .rev()
+        .map(|record| record.id.0)
+        .collect();
     assert_eq!(ids, (701..=1200).collect::<Vec<_>>());
-    assert!(left.iter().all(|record| {
+    assert!(remaining_records.iter().all(|record| {
         record
             .arguments
             .is_some_and(|payload| payload.cid.is_some())

@@ -1,4 +1,4 @@
-//! Calls that are not recorded leave a gap, and changes of servers' statuses are written later.
+//! Tests of gaps: calls without a record leave a gap, and status changes are written later.
 
 use mainstay_journal::{Gap, Period, Transition};
 
@@ -25,7 +25,7 @@ async fn answered_history(
     journal.history(period).await
 }
 
-/// Refuses writes, as a full disk does.
+/// Refuses writes, like a full disk.
 fn refuse_writes(room: &Room) {
     for table in ["call_packs", "calls", "transitions", "gaps"] {
         let trigger = format!(
@@ -36,7 +36,7 @@ fn refuse_writes(room: &Room) {
     }
 }
 
-fn take_writes(room: &Room) {
+fn accept_writes(room: &Room) {
     for table in ["call_packs", "calls", "transitions", "gaps"] {
         let drop = format!("DROP TRIGGER full_{table}");
         room.database().execute_batch(&drop).expect("dropped");
@@ -44,24 +44,24 @@ fn take_writes(room: &Room) {
 }
 
 #[tokio::test]
-async fn what_a_full_disk_refused_is_a_gap_and_changes_come_later() {
+async fn a_full_disk_causes_a_gap_and_delays_status_changes() {
     let room = Room::new();
     let journal = room.open();
     let started_at = SystemTime::now();
-    call(&journal, new_call("1"), answered("{}"));
+    call(&journal, new_call("1"), answered_end("{}"));
     journal.flush().await.expect("written");
     refuse_writes(&room);
     for _ in 0..3 {
-        call(&journal, new_call("2"), answered("{}"));
+        call(&journal, new_call("2"), answered_end("{}"));
         journal.flush().await.expect_err("refused");
     }
     let server = ServerName::new("fs").expect("a name");
-    let crashed = Transition {
+    let crash = Transition {
         reason: Some("signal 9".to_owned()),
         ..Transition::now("crashed")
     };
-    journal.note(server, crashed.clone(), None);
-    // The outage lasts.
+    journal.note(server, crash.clone(), None);
+    // The outage continues.
     let answer = history(&journal, started_at).await;
     assert!(answer.servers.is_empty(), "{answer:?}");
     let [gap] = &answer.gaps[..] else {
@@ -70,18 +70,18 @@ async fn what_a_full_disk_refused_is_a_gap_and_changes_come_later() {
     assert_eq!((gap.calls, gap.until), (3, None));
     assert!(gap.reason.contains("disk is full"), "{gap:?}");
 
-    take_writes(&room);
-    call(&journal, new_call("3"), answered("{}"));
+    accept_writes(&room);
+    call(&journal, new_call("3"), answered_end("{}"));
     let gaps = async || {
         let answer = history(&journal, started_at).await;
         let is_over = answer.gaps.iter().any(|gap| gap.until.is_some());
         (is_over && !answer.servers.is_empty()).then_some(answer)
     };
-    let answer = until("the gap and the change", gaps).await;
+    let answer = wait_until("the gap and the change", gaps).await;
     assert_eq!(gap_calls(&answer.gaps), 3, "{answer:?}");
     let transitions = &answer.servers[0].transitions;
     assert_eq!(transitions.len(), 1);
-    assert_eq!(transitions[0].reason, crashed.reason);
+    assert_eq!(transitions[0].reason, crash.reason);
     assert_eq!(journal.counters().transitions_dropped, 0);
 
     let page = journal
@@ -90,18 +90,18 @@ async fn what_a_full_disk_refused_is_a_gap_and_changes_come_later() {
         .expect("read");
     assert_eq!((page.calls.len(), gap_calls(&page.gaps)), (2, 3));
     // Neither the page before the outage nor a later period has the gap.
-    let before = RecordFilter {
+    let filter_before = RecordFilter {
         before: Some(page.calls[0].id),
         ..RecordFilter::default()
     };
-    let older = journal.records(before, 10).await.expect("read");
-    assert_eq!((older.calls.len(), older.gaps.len()), (1, 0));
-    let after = RecordFilter {
+    let older_page = journal.records(filter_before, 10).await.expect("read");
+    assert_eq!((older_page.calls.len(), older_page.gaps.len()), (1, 0));
+    let filter_after = RecordFilter {
         since: Some(SystemTime::now()),
         ..RecordFilter::default()
     };
-    let newer = journal.records(after, 10).await.expect("read");
-    assert_eq!(newer.gaps, []);
+    let newer_page = journal.records(filter_after, 10).await.expect("read");
+    assert_eq!(newer_page.gaps, []);
     journal.close().await;
 
     let journal = room.open();
@@ -109,31 +109,31 @@ async fn what_a_full_disk_refused_is_a_gap_and_changes_come_later() {
     journal.close().await;
 }
 
-/// Mainstay may stop while the disk is full. The next run reports the calls that are not recorded.
+/// Mainstay may stop while the disk is full. The next run reports the unrecorded calls.
 #[tokio::test]
-async fn a_gap_that_lasts_at_the_end_is_told_by_the_next_run() {
+async fn the_next_run_reports_an_open_gap() {
     let room = Room::new();
     let started_at = SystemTime::now();
     for expected in [3, 6] {
         let journal = room.open();
-        call(&journal, new_call("1"), answered("{}"));
+        call(&journal, new_call("1"), answered_end("{}"));
         journal.flush().await.expect("written");
         refuse_writes(&room);
         for _ in 0..2 {
-            call(&journal, new_call("2"), answered("{}"));
+            call(&journal, new_call("2"), answered_end("{}"));
             journal.flush().await.expect_err("refused");
         }
-        call(&journal, new_call("3"), answered("{}"));
+        call(&journal, new_call("3"), answered_end("{}"));
         journal.close().await;
-        take_writes(&room);
+        accept_writes(&room);
         // The gap is reported once.
         for _ in 0..2 {
             let journal = room.open();
-            let reported = async || {
+            let reported_gap = async || {
                 let answer = history(&journal, started_at).await;
                 (gap_calls(&answer.gaps) > 0).then_some(answer)
             };
-            let answer = until("the gap", reported).await;
+            let answer = wait_until("the gap", reported_gap).await;
             assert_eq!(gap_calls(&answer.gaps), expected, "{answer:?}");
             assert!(
                 answer.gaps.iter().all(|gap| gap.until.is_some()),
@@ -145,54 +145,54 @@ async fn a_gap_that_lasts_at_the_end_is_told_by_the_next_run() {
     }
 }
 
-/// A journal that could not be opened at first reports the calls that it missed.
+/// A journal that could not be opened at first reports the missing calls.
 #[cfg(unix)]
 #[tokio::test]
-async fn what_came_before_the_journal_could_be_opened_is_a_gap() {
+async fn calls_before_the_opening_of_the_journal_are_a_gap() {
     use std::os::unix::fs::PermissionsExt as _;
     let room = Room::new();
     room.open().close().await;
     let mode = |mode| fs::set_permissions(room.path(), fs::Permissions::from_mode(mode));
     mode(0o777).expect("set");
     let started_at = SystemTime::now();
-    let opened = open_patiently(room.folder.path(), &room.settings, Duration::ZERO);
-    let journal = opened.expect("without");
-    call(&journal, new_call("1"), answered("{}"));
+    let journal = open_patiently(room.folder.path(), &room.settings, Duration::ZERO);
+    let journal = journal.expect("without");
+    call(&journal, new_call("1"), answered_end("{}"));
     journal.flush().await.expect_err("lost");
     let server = ServerName::new("fs").expect("a name");
     journal.note(server, Transition::now("connected"), None);
     mode(0o700).expect("set");
-    let reported = async || {
+    let reported_gap = async || {
         let answer = answered_history(&journal, started_at).await.ok()?;
         let is_over = answer.gaps.iter().any(|gap| gap.until.is_some());
         (is_over && !answer.servers.is_empty()).then_some(answer)
     };
-    let answer = until("the gap and the change", reported).await;
+    let answer = wait_until("the gap and the change", reported_gap).await;
     assert_eq!(gap_calls(&answer.gaps), 1, "{answer:?}");
     journal.close().await;
 }
 
-/// Calls that are dropped because too many wait are a gap, too.
+/// Calls that are dropped because the queue is full leave a gap.
 #[tokio::test]
-async fn calls_that_are_dropped_are_a_gap() {
+async fn dropped_calls_are_a_gap() {
     let room = Room::new();
     let journal = room.open();
     let started_at = SystemTime::now();
-    call(&journal, new_call("1"), answered("{}"));
+    call(&journal, new_call("1"), answered_end("{}"));
     journal.flush().await.expect("written");
     let lock = room.database();
     lock.execute_batch("BEGIN IMMEDIATE").expect("locked");
     while journal.counters().dropped < 10 {
-        call(&journal, new_call("2"), answered("{}"));
+        call(&journal, new_call("2"), answered_end("{}"));
     }
     lock.execute_batch("ROLLBACK").expect("unlocked");
-    let dropped = journal.counters().dropped;
-    let reported = async || {
+    let dropped_calls = journal.counters().dropped;
+    let reported_gap = async || {
         let answer = history(&journal, started_at).await;
-        (gap_calls(&answer.gaps) >= dropped).then_some(answer)
+        (gap_calls(&answer.gaps) >= dropped_calls).then_some(answer)
     };
-    let answer = until("the gap", reported).await;
-    assert_eq!(gap_calls(&answer.gaps), dropped, "{answer:?}");
+    let answer = wait_until("the gap", reported_gap).await;
+    assert_eq!(gap_calls(&answer.gaps), dropped_calls, "{answer:?}");
     assert!(answer.gaps[0].reason.contains("too many"), "{answer:?}");
     assert_eq!(journal.counters().lost, 0);
     journal.close().await;

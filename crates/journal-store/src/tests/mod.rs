@@ -1,4 +1,4 @@
-//! Tests of the whole journal: calls are written, and queries read them.
+//! Tests of the whole journal: they write calls and query them.
 
 mod calls;
 mod files;
@@ -78,7 +78,7 @@ impl Room {
         Connection::open(self.path().join("journal.db")).expect("a database")
     }
 
-    /// Copies the files as they are now, as a kill would leave them.
+    /// Copies the current files, which are those after a kill.
     fn copy(&self) -> Self {
         let copy = Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -112,7 +112,7 @@ fn new_call(arguments: &str) -> Begun {
     }
 }
 
-fn finished(outcome: CallOutcome) -> Finished {
+fn call_end(outcome: CallOutcome) -> Finished {
     Finished {
         outcome,
         attempts: 1,
@@ -134,15 +134,15 @@ fn attempt() -> CallAttempt {
     }
 }
 
-fn answered(result: impl Into<ByteString>) -> Finished {
-    finished(CallOutcome::Answered {
+fn answered_end(result: impl Into<ByteString>) -> Finished {
+    call_end(CallOutcome::Answered {
         result: Some(result.into()),
         error: None,
     })
 }
 
-fn failed(status: Status, kind: &'static str) -> Finished {
-    finished(CallOutcome::Failed {
+fn failed_end(status: Status, kind: &'static str) -> Finished {
+    call_end(CallOutcome::Failed {
         status,
         error: RecordError {
             kind: kind.into(),
@@ -154,18 +154,18 @@ fn failed(status: Status, kind: &'static str) -> Finished {
 /// Removes all calls from a database and returns them.
 fn take_calls(database: &Connection) -> Vec<CallRow<'static>> {
     let mut calls = Vec::new();
-    let read = calls_from(database, 0, |call| {
+    let result = calls_from(database, 0, |call| {
         calls.push(call);
         Ok(())
     });
-    read.expect("read");
+    result.expect("read");
     database
         .execute_batch("DELETE FROM calls; DELETE FROM call_packs;")
         .expect("taken");
     calls
 }
 
-/// Turns a database into that of version 3, from before packs of calls and gaps.
+/// Turns a database into one of version 3, without packs of calls and gaps.
 fn as_version_3(database: &Connection) {
     database.execute_batch("BEGIN").expect("begun");
     for call in take_calls(database) {
@@ -186,14 +186,14 @@ fn call(journal: &Journal, new_call: Begun, end: Finished) {
     drop(entry.finish(end));
 }
 
-async fn all(journal: &Journal) -> Vec<Record> {
+async fn all_records(journal: &Journal) -> Vec<Record> {
     journal.flush().await.expect("written");
     let page = journal.records(RecordFilter::default(), 1000).await;
     page.expect("read").calls
 }
 
-/// Waits until `look` finds something.
-async fn until<T>(goal: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+/// Waits until `look` returns a value.
+async fn wait_until<T>(goal: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
     mainstay_testkit::found(DISK, goal, look).await
 }
 

@@ -1,4 +1,4 @@
-//! Arguments and results by their content.
+//! Tests of arguments and results by their content.
 
 use super::*;
 
@@ -8,15 +8,15 @@ async fn content_is_stored_once() {
     let room = Room::new();
     let journal = room.open();
     for _ in 0..100 {
-        call(&journal, new_call("{}"), answered("the same"));
+        call(&journal, new_call("{}"), answered_end("the same"));
     }
     let large = "x".repeat(INLINE_BYTES + 1);
-    call(&journal, new_call("{}"), answered(large.clone()));
+    call(&journal, new_call("{}"), answered_end(large.clone()));
     journal.close().await;
     let journal = room.open();
-    call(&journal, new_call("{}"), answered("the same"));
-    call(&journal, new_call("{}"), answered(large.clone()));
-    let records = all(&journal).await;
+    call(&journal, new_call("{}"), answered_end("the same"));
+    call(&journal, new_call("{}"), answered_end(large.clone()));
+    let records = all_records(&journal).await;
     assert_eq!(records.len(), 103);
     let objects: i64 = room
         .database()
@@ -31,24 +31,24 @@ async fn content_is_stored_once() {
         .await
         .expect("read");
     assert_eq!(end, b"xx");
-    let (beyond, _) = journal.object_slice(cid, size + 5, 1).await.expect("read");
-    assert_eq!(beyond, b"");
+    let (empty_slice, _) = journal.object_slice(cid, size + 5, 1).await.expect("read");
+    assert_eq!(empty_slice, b"");
     journal.close().await;
 }
 
 /// L6: content that does not match its identifier is not returned.
 #[tokio::test]
-async fn damage_is_told() {
+async fn damaged_content_is_not_returned() {
     let room = Room::new();
     let journal = room.open();
     call(
         &journal,
         new_call("{}"),
-        answered("y".repeat(INLINE_BYTES + 1)),
+        answered_end("y".repeat(INLINE_BYTES + 1)),
     );
-    call(&journal, new_call("[1]"), answered("small"));
-    let records = all(&journal).await;
-    let small = records[0].result.expect("a result").cid.expect("kept");
+    call(&journal, new_call("[1]"), answered_end("small"));
+    let records = all_records(&journal).await;
+    let small_cid = records[0].result.expect("a result").cid.expect("kept");
     let large = records[1].result.expect("a result").cid.expect("kept");
     let database = room.database();
     let mut packs = database
@@ -58,20 +58,20 @@ async fn damage_is_told() {
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
         .and_then(Iterator::collect)
         .expect("read");
-    for (first, mut pack) in packs {
-        let Some(at) = memchr::memmem::find(&pack, b"small") else {
+    for (first_id, mut pack) in packs {
+        let Some(index) = memchr::memmem::find(&pack, b"small") else {
             continue;
         };
-        pack[at + 2] = b'e';
+        pack[index + 2] = b'e';
         database
             .execute(
                 "UPDATE packs SET objects = ? WHERE first = ?",
-                (pack, first),
+                (pack, first_id),
             )
             .expect("damaged");
     }
-    let error = journal.object(small).await.expect_err("damaged");
-    assert!(matches!(error, JournalError::Damaged(cid) if cid == small));
+    let error = journal.object(small_cid).await.expect_err("damaged");
+    assert!(matches!(error, JournalError::Damaged(cid) if cid == small_cid));
     let name = large.to_string();
     let file = room
         .path()
@@ -83,14 +83,14 @@ async fn damage_is_told() {
     fs::write(&file, bytes).expect("damaged");
     let error = journal.object_slice(large, 0, 10).await;
     assert!(matches!(error, Err(JournalError::Damaged(_))));
-    let unknown = Cid::for_content(b"never seen");
-    let error = journal.object(unknown).await.expect_err("unknown");
+    let unknown_cid = Cid::for_content(b"never seen");
+    let error = journal.object(unknown_cid).await.expect_err("unknown");
     assert!(matches!(error, JournalError::NoSuchObject(_)), "{error}");
     journal.close().await;
 }
 
 #[tokio::test]
-async fn payloads_are_kept_as_far_as_they_may_be() {
+async fn payloads_are_stored_as_configured() {
     for (payloads, is_stored) in [(Payloads::Digest, true), (Payloads::Off, false)] {
         let mut room = Room::new();
         room.settings.payloads = payloads;
@@ -98,9 +98,9 @@ async fn payloads_are_kept_as_far_as_they_may_be() {
         call(
             &journal,
             new_call("secret arguments"),
-            answered("secret result"),
+            answered_end("secret result"),
         );
-        let records = all(&journal).await;
+        let records = all_records(&journal).await;
         let arguments = records[0].arguments.expect("a size");
         assert_eq!(arguments.size, 16);
         assert_eq!(arguments.cid.is_some(), is_stored);
@@ -114,25 +114,26 @@ async fn payloads_are_kept_as_far_as_they_may_be() {
     }
 }
 
-/// A text beside the records is redacted like them, and is the same object.
+/// A text beside the records is redacted like a payload, and is the same object as an equal
+/// payload.
 #[tokio::test]
-async fn a_text_can_be_kept_for_more_than_a_record() {
+async fn a_text_can_be_stored_beside_records() {
     let mut room = Room::new();
     room.settings.redact.patterns = vec!["ghp_[a-z]+".to_owned()];
     let journal = room.open();
     let result = r#"{"token":"ghp_abc"}"#;
-    call(&journal, new_call("{}"), answered(result));
+    call(&journal, new_call("{}"), answered_end(result));
     let keep = async |text: &str| {
         let Begun { origin, target, .. } = new_call("{}");
         journal.keep(text.into(), origin, target, None).await
     };
     let cid = keep(result).await.expect("kept");
-    let hidden = r#"{"token":"[redacted]"}"#;
-    assert_eq!(text(&journal, Some(cid)).await, hidden);
-    let record = &all(&journal).await[0];
+    let redacted_text = r#"{"token":"[redacted]"}"#;
+    assert_eq!(text(&journal, Some(cid)).await, redacted_text);
+    let record = &all_records(&journal).await[0];
     assert_eq!(record.result.and_then(|payload| payload.cid), Some(cid));
-    let alone = keep("alone").await.expect("kept");
-    assert_eq!(text(&journal, Some(alone)).await, "alone");
+    let single_cid = keep("alone").await.expect("kept");
+    assert_eq!(text(&journal, Some(single_cid)).await, "alone");
     journal.close().await;
     let error = keep("too late").await;
     assert!(error.is_err(), "{error:?}");
@@ -140,7 +141,7 @@ async fn a_text_can_be_kept_for_more_than_a_record() {
 
 /// Secrets are neither in the database nor in the hash.
 #[tokio::test]
-async fn secrets_are_taken_out_before_they_are_hashed() {
+async fn secrets_are_removed_before_hashing() {
     let mut room = Room::new();
     room.settings.redact = Redact {
         defaults: false,
@@ -151,15 +152,15 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
     call(
         &journal,
         new_call(r#"{"n":1.10,"Password":"hush","x":["ghp_abc"]}"#),
-        answered("{}"),
+        answered_end("{}"),
     );
-    let records = all(&journal).await;
+    let records = all_records(&journal).await;
     let cid = records[0].arguments.expect("arguments").cid;
-    let hidden = r#"{"n":1.10,"Password":"[redacted]","x":["[redacted]"]}"#;
-    assert_eq!(text(&journal, cid).await, hidden);
-    assert_eq!(cid, Some(Cid::for_content(hidden.as_bytes())));
+    let redacted_text = r#"{"n":1.10,"Password":"[redacted]","x":["[redacted]"]}"#;
+    assert_eq!(text(&journal, cid).await, redacted_text);
+    assert_eq!(cid, Some(Cid::for_content(redacted_text.as_bytes())));
 
-    // An error and a name may hold secrets, too.
+    // An error and a name may also contain secrets.
     let uri = Begun {
         target: target("fs", "file:///ghp_abc"),
         ..new_call("{}")
@@ -171,14 +172,14 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
             text: error.to_owned(),
         }),
     };
-    call(&journal, uri, finished(tool_error("no ghp_abc here")));
-    let record = all(&journal).await.remove(0);
+    call(&journal, uri, call_end(tool_error("no ghp_abc here")));
+    let record = all_records(&journal).await.remove(0);
     assert_eq!(&*record.target.tool, "file:///[redacted]");
     assert_eq!(record.error.expect("an error").text, "no [redacted] here");
     journal.close().await;
 
-    // Where results are not stored, the text of their error is not stored either.
-    for (payloads, stored) in [
+    // The text of an error is stored only where results are stored.
+    for (payloads, stored_error) in [
         (Payloads::Full, "words"),
         (Payloads::Digest, ""),
         (Payloads::Off, ""),
@@ -186,29 +187,33 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
         let mut room = Room::new();
         room.settings.payloads = payloads;
         let journal = room.open();
-        call(&journal, new_call("{}"), finished(tool_error("words")));
-        let error = all(&journal).await.remove(0).error.expect("an error");
-        assert_eq!((&*error.kind, &*error.text), ("tool_error", stored));
+        call(&journal, new_call("{}"), call_end(tool_error("words")));
+        let error = all_records(&journal)
+            .await
+            .remove(0)
+            .error
+            .expect("an error");
+        assert_eq!((&*error.kind, &*error.text), ("tool_error", stored_error));
         journal.close().await;
     }
 }
 
-/// Objects are found by their content in complete runs and in the incomplete one, also after the journal was
-/// closed at the end of a run and of a chunk.
+/// Objects are found by their content in complete runs and in the incomplete one, also after a
+/// restart at the end of a run and of a chunk.
 #[tokio::test]
 async fn objects_are_found_in_every_run() {
     let room = Room::new();
     let mut journal = room.open();
     let content = |number: i64| format!("content {number}");
-    // The first id is 1, and the result is an object, too.
+    // The first id is 1, and the result is also an object.
     let run = RUN - 2;
     for number in 0..run + 2000 {
         if number == run {
-            call(&journal, new_call(&content(0)), answered("{}"));
+            call(&journal, new_call(&content(0)), answered_end("{}"));
             journal.close().await;
             journal = room.open();
         }
-        call(&journal, new_call(&content(number)), answered("{}"));
+        call(&journal, new_call(&content(number)), answered_end("{}"));
         // Flush, so that a run turns within a commit and no commit is large.
         if number % 5000 == 0 {
             journal.flush().await.expect("written");
@@ -225,11 +230,11 @@ async fn objects_are_found_in_every_run() {
         .expect("read");
     assert_eq!(i64::try_from(page.total_count), Ok(run + 2001));
     let runs = "SELECT sum(length(objects)) / 10 FROM digests WHERE id < 2048";
-    let in_run: i64 = room
+    let run_count: i64 = room
         .database()
         .query_row(runs, [], |row| row.get(0))
         .expect("counted");
-    assert_eq!(in_run, RUN - 1);
+    assert_eq!(run_count, RUN - 1);
     journal.close().await;
 }
 
@@ -247,9 +252,9 @@ fn call_of(principal: &str, arguments: &str) -> Begun {
 
 /// The principals that hold the object with this content.
 async fn holders<'p>(journal: &Journal, content: &str, principals: &[&'p str]) -> Vec<&'p str> {
-    let mut found = Vec::new();
+    let mut matching_principals = Vec::new();
     for principal in principals {
-        let may = {
+        let is_holder = {
             let principal = (*principal).to_owned();
             move |holder: &Holder| {
                 let tool = holder.tool.as_deref();
@@ -258,22 +263,22 @@ async fn holders<'p>(journal: &Journal, content: &str, principals: &[&'p str]) -
             }
         };
         let cid = Cid::for_content(content.as_bytes());
-        if journal.is_held(cid, may).await.expect("asked") {
-            found.push(*principal);
+        if journal.is_held(cid, is_holder).await.expect("asked") {
+            matching_principals.push(*principal);
         }
     }
-    found
+    matching_principals
 }
 
-/// The same content is held by each client whose call sent or received it, and by no other: in the incomplete
-/// run, in complete runs, and after a restart.
+/// The same content is held by each client whose call sent or received it, and by no other client:
+/// in the incomplete run, in complete runs, and after a restart.
 #[tokio::test]
 async fn objects_have_holders() {
     const ALL: [&str; 3] = ["ada", "alan", "grace"];
     let room = Room::new();
     let mut journal = room.open();
     for (principal, arguments) in [("ada", "hers"), ("ada", "both"), ("alan", "both")] {
-        call(&journal, call_of(principal, arguments), answered("{}"));
+        call(&journal, call_of(principal, arguments), answered_end("{}"));
     }
     for look in [
         "at once",
@@ -288,13 +293,13 @@ async fn objects_have_holders() {
                     call(
                         &journal,
                         call_of("grace", &format!("{number}")),
-                        answered("{}"),
+                        answered_end("{}"),
                     );
                     if number % 5000 == 0 {
                         journal.flush().await.expect("written");
                     }
                 }
-                call(&journal, call_of("grace", "both"), answered("{}"));
+                call(&journal, call_of("grace", "both"), answered_end("{}"));
             }
             _ => {
                 journal.close().await;
@@ -303,12 +308,16 @@ async fn objects_have_holders() {
         }
         journal.flush().await.expect("written");
         let is_later = look.contains("there") || look.contains("complete");
-        let both: &[&str] = if is_later { &ALL } else { &ALL[..2] };
+        let expected_holders: &[&str] = if is_later { &ALL } else { &ALL[..2] };
         assert_eq!(holders(&journal, "hers", &ALL).await, ["ada"], "{look}");
-        assert_eq!(holders(&journal, "both", &ALL).await, both, "{look}");
+        assert_eq!(
+            holders(&journal, "both", &ALL).await,
+            expected_holders,
+            "{look}"
+        );
         assert!(holders(&journal, "never", &ALL).await.is_empty());
     }
-    // One object for each holder, however often it came.
+    // Each holder has one object, however often the content recurs.
     let objects = "SELECT sum(count) FROM packs";
     let count = || -> i64 {
         let database = room.database();
@@ -316,17 +325,17 @@ async fn objects_have_holders() {
             .query_row(objects, [], |row| row.get(0))
             .expect("counted")
     };
-    let mut counted = None;
+    let mut object_count = None;
     for _ in 0..3 {
-        call(&journal, call_of("grace", "both"), answered("{}"));
+        call(&journal, call_of("grace", "both"), answered_end("{}"));
         journal.flush().await.expect("written");
-        assert_eq!(*counted.get_or_insert_with(count), count());
+        assert_eq!(*object_count.get_or_insert_with(count), count());
     }
     journal.close().await;
 }
 
-/// Objects from before there were holders belong to the operator only. Such a journal can be read without a
-/// migration.
+/// Objects of a version without holders belong to the operator only. Such a journal can be read
+/// without a migration.
 #[tokio::test]
 async fn objects_of_an_older_journal_have_no_holder() {
     let room = Room::new();
@@ -335,7 +344,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
         call(
             &journal,
             call_of("ada", &format!("{number}")),
-            answered("{}"),
+            answered_end("{}"),
         );
         if number % 5000 == 0 {
             journal.flush().await.expect("written");
@@ -351,11 +360,11 @@ async fn objects_of_an_older_journal_have_no_holder() {
         )
         .expect("as it was");
     let cid = |content: &str| Cid::for_content(content.as_bytes());
-    let last = (RUN + 5).to_string();
+    let last_text = (RUN + 5).to_string();
     let mut reader = Reader::open(room.folder.path())
         .expect("read")
         .expect("there");
-    for content in ["5", &last] {
+    for content in ["5", &last_text] {
         assert_eq!(
             reader.object(cid(content)).expect("read"),
             content.as_bytes()
@@ -363,38 +372,38 @@ async fn objects_of_an_older_journal_have_no_holder() {
     }
     drop(reader);
     let journal = room.open();
-    for content in ["5", &last] {
+    for content in ["5", &last_text] {
         assert_eq!(text(&journal, Some(cid(content))).await, content);
         let is_held = journal.is_held(cid(content), |_| true).await;
         assert!(!is_held.expect("asked"), "{content}");
     }
-    call(&journal, call_of("ada", &last), answered("{}"));
+    call(&journal, call_of("ada", &last_text), answered_end("{}"));
     journal.flush().await.expect("written");
-    assert_eq!(holders(&journal, &last, &["ada"]).await, ["ada"]);
+    assert_eq!(holders(&journal, &last_text, &["ada"]).await, ["ada"]);
     journal.close().await;
 }
 
-/// Files that no object names are removed at the start. Other files stay.
+/// Files without an object are removed at the start. Other files stay.
 #[tokio::test]
-async fn files_that_nobody_names_are_swept() {
+async fn files_without_an_object_are_removed() {
     let room = Room::new();
     let journal = room.open();
     call(
         &journal,
         new_call("{}"),
-        answered("k".repeat(INLINE_BYTES + 1)),
+        answered_end("k".repeat(INLINE_BYTES + 1)),
     );
     journal.close().await;
     let folder = room.path().join("objects").join("aa");
     fs::create_dir_all(&folder).expect("made");
-    let stray = folder.join(Cid::for_content(b"stray").to_string());
+    let stray_file = folder.join(Cid::for_content(b"stray").to_string());
     let foreign = folder.join("notes.txt");
-    fs::write(&stray, "stray").expect("written");
+    fs::write(&stray_file, "stray").expect("written");
     fs::write(&foreign, "mine").expect("written");
     let journal = room.open();
-    assert!(!stray.exists());
+    assert!(!stray_file.exists());
     assert!(foreign.exists());
-    let cid = all(&journal).await[0].result.expect("a result").cid;
+    let cid = all_records(&journal).await[0].result.expect("a result").cid;
     assert_eq!(text(&journal, cid).await.len(), INLINE_BYTES + 1);
     journal.close().await;
 }

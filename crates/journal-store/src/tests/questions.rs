@@ -1,4 +1,4 @@
-//! Queries: pages of records by their filters, and statistics.
+//! Tests of queries: pages of records by their filters, and statistics.
 
 use super::*;
 
@@ -9,10 +9,10 @@ fn trace(number: usize) -> TraceId {
     TraceId([1 + u8::try_from(number % 8).expect("small"); 16])
 }
 
-/// Many calls of many kinds, over several chunks. Each filter finds the same calls as a plain loop, in the
-/// complete chunk and in the incomplete one, and after a restart.
+/// Many calls of many kinds, over several chunks. Each filter finds the same calls as a plain loop,
+/// in the complete chunk and in the incomplete one, and after a restart.
 #[tokio::test]
-async fn filters_find_what_is_there() {
+async fn filters_find_the_matching_calls() {
     let room = Room::new();
     let journal = room.open();
     let count = usize::try_from(CHUNK * 2 + 100).expect("a number");
@@ -36,20 +36,21 @@ async fn filters_find_what_is_there() {
             ..new_call("{}")
         };
         let end = match number % 7 {
-            0 => failed(Status::Timeout, "call_timeout"),
-            _ => answered("{}"),
+            0 => failed_end(Status::Timeout, "call_timeout"),
+            _ => answered_end("{}"),
         };
         call(&journal, new_call, end);
-        // Flush often: one turn could write all calls, and no chunk would turn between commits.
+        // Flush often. Otherwise one turn could write all calls, and no chunk would turn between
+        // commits.
         if number % 1000 == 0 {
             journal.flush().await.expect("written");
         }
     }
-    let some = |text: &str| Some(text.to_owned());
-    let one = |text: &str| vec![text.to_owned()];
-    let any = RecordFilter::default;
-    for turn in ["running", "reopened"] {
-        let journal = match turn {
+    let some_text = |text: &str| Some(text.to_owned());
+    let one_text = |text: &str| vec![text.to_owned()];
+    let any_record = RecordFilter::default;
+    for journal_state in ["running", "reopened"] {
+        let journal = match journal_state {
             "running" => &journal,
             _ => {
                 journal.close().await;
@@ -57,50 +58,54 @@ async fn filters_find_what_is_there() {
             }
         };
         journal.flush().await.expect("written");
-        let everything = journal.records(any(), count).await.expect("read").calls;
-        assert_eq!(everything.len(), count);
-        let third = everything[count / 3].started_at;
+        let every_record = journal
+            .records(any_record(), count)
+            .await
+            .expect("read")
+            .calls;
+        assert_eq!(every_record.len(), count);
+        let third_start = every_record[count / 3].started_at;
         let cases: Vec<(RecordFilter, Fits)> = vec![
             (
                 RecordFilter {
-                    servers: one("fs"),
-                    ..any()
+                    servers: one_text("fs"),
+                    ..any_record()
                 },
                 Box::new(|r| r.target.name().starts_with("fs/")),
             ),
             (
                 RecordFilter {
-                    tools: one("read"),
-                    ..any()
+                    tools: one_text("read"),
+                    ..any_record()
                 },
                 Box::new(|r| &*r.target.tool == "read"),
             ),
             (
                 RecordFilter {
-                    tools: one("db/write"),
-                    ..any()
+                    tools: one_text("db/write"),
+                    ..any_record()
                 },
                 Box::new(|r| r.target.name() == "db/write"),
             ),
             (
                 RecordFilter {
                     statuses: vec![Status::Timeout],
-                    ..any()
+                    ..any_record()
                 },
                 Box::new(|r| r.status == Status::Timeout),
             ),
             (
                 RecordFilter {
                     door: Some(Door::McpStdio),
-                    ..any()
+                    ..any_record()
                 },
                 Box::new(|r| r.origin.door == Door::McpStdio),
             ),
             (
                 RecordFilter {
-                    clients: one("client-1"),
-                    session: some("s2"),
-                    ..any()
+                    clients: one_text("client-1"),
+                    session: some_text("s2"),
+                    ..any_record()
                 },
                 Box::new(|r| {
                     let client = r.origin.client.as_ref().expect("a client");
@@ -109,30 +114,32 @@ async fn filters_find_what_is_there() {
             ),
             (
                 RecordFilter {
-                    text: some("S/A_"),
-                    ..any()
+                    text: some_text("S/A_"),
+                    ..any_record()
                 },
                 Box::new(|r| r.target.name() == "fs/a_b"),
             ),
             (
                 RecordFilter {
-                    since: Some(third),
-                    ..any()
+                    since: Some(third_start),
+                    ..any_record()
                 },
-                Box::new(move |r| r.started_at >= third),
+                Box::new(move |r| r.started_at >= third_start),
             ),
             (
                 RecordFilter {
-                    until: Some(third),
-                    servers: one("db"),
-                    ..any()
+                    until: Some(third_start),
+                    servers: one_text("db"),
+                    ..any_record()
                 },
-                Box::new(move |r| r.started_at <= third && r.target.name().starts_with("db/")),
+                Box::new(move |r| {
+                    r.started_at <= third_start && r.target.name().starts_with("db/")
+                }),
             ),
             (
                 RecordFilter {
                     states: vec![State::Sent],
-                    ..any()
+                    ..any_record()
                 },
                 Box::new(|r| r.status == Status::Timeout),
             ),
@@ -143,7 +150,7 @@ async fn filters_find_what_is_there() {
                     tools: vec!["read".to_owned(), "fs/write".to_owned()],
                     clients: vec!["client-0".to_owned(), "client-2".to_owned()],
                     servers: vec!["fs".to_owned(), "db".to_owned()],
-                    ..any()
+                    ..any_record()
                 },
                 Box::new(|r| {
                     let client = r.origin.client.as_ref().expect("a client");
@@ -154,67 +161,70 @@ async fn filters_find_what_is_there() {
             (
                 RecordFilter {
                     trace: Some(trace(1)),
-                    ..any()
+                    ..any_record()
                 },
                 Box::new(|r| r.trace == Some(trace(1))),
             ),
             (
                 RecordFilter {
                     trace: Some(trace(2)),
-                    servers: one("fs"),
-                    until: Some(third),
-                    ..any()
+                    servers: one_text("fs"),
+                    until: Some(third_start),
+                    ..any_record()
                 },
                 Box::new(move |r| {
                     let is_fs = r.target.name().starts_with("fs/");
-                    r.trace == Some(trace(2)) && is_fs && r.started_at <= third
+                    r.trace == Some(trace(2)) && is_fs && r.started_at <= third_start
                 }),
             ),
             (
                 RecordFilter {
                     trace: Some(TraceId([9; 16])),
-                    ..any()
+                    ..any_record()
                 },
                 Box::new(|_| false),
             ),
             (
                 RecordFilter {
                     states: vec![State::NotSent],
-                    ..any()
+                    ..any_record()
                 },
                 Box::new(|_| false),
             ),
             (
                 RecordFilter {
-                    servers: one("none"),
-                    ..any()
+                    servers: one_text("none"),
+                    ..any_record()
                 },
                 Box::new(|_| false),
             ),
         ];
-        for (filter, fits) in cases {
-            let expected: Vec<&Record> = everything.iter().filter(|r| fits(r)).collect();
+        for (filter, is_match) in cases {
+            let expected: Vec<&Record> = every_record.iter().filter(|r| is_match(r)).collect();
             let page = journal.records(filter.clone(), 50).await.expect("read");
             // A filter that must read each call counts at most one call beyond the page.
-            let most = if filter.reads_calls() { 51 } else { count };
-            let counted = expected.len().min(most);
-            assert_eq!(page.total_count, counted as u64, "{turn} {filter:?}");
+            let max_count = if filter.reads_calls() { 51 } else { count };
+            let counted_records = expected.len().min(max_count);
+            assert_eq!(
+                page.total_count, counted_records as u64,
+                "{journal_state} {filter:?}"
+            );
             assert!(
                 page.calls.iter().eq(expected.iter().take(50).copied()),
-                "{turn} {filter:?}"
+                "{journal_state} {filter:?}"
             );
             assert_eq!(page.truncated, expected.len() > 50);
-            // The next page starts where this one ended, whether or not the calls are counted.
-            let Some(next) = page.next else { continue };
+            // The next page starts at the end of this one, with or without a count.
+            let Some(next_id) = page.next else { continue };
             for uncounted in [false, true] {
-                let next = RecordFilter {
-                    before: Some(next),
+                let next_filter = RecordFilter {
+                    before: Some(next_id),
                     uncounted,
                     ..filter.clone()
                 };
-                let page = journal.records(next, 50).await.expect("read");
-                let rest = expected.iter().skip(50).take(50).copied();
-                assert!(page.calls.iter().eq(rest), "{turn}");
+                let page = journal.records(next_filter, 50).await.expect("read");
+                let next_records = expected.iter().skip(50).take(50).copied();
+                assert!(page.calls.iter().eq(next_records), "{journal_state}");
                 assert_eq!(page.truncated, expected.len() > 100);
                 if !uncounted && !filter.reads_calls() {
                     assert_eq!(page.total_count, expected.len() as u64);
@@ -234,9 +244,9 @@ async fn calls_of_a_trace_are_found_while_one_runs() {
         trace: Some(trace(number)),
         ..new_call("{}")
     };
-    call(&journal, call_of_trace(1), answered("{}"));
-    call(&journal, call_of_trace(2), answered("{}"));
-    call(&journal, new_call("{}"), answered("{}"));
+    call(&journal, call_of_trace(1), answered_end("{}"));
+    call(&journal, call_of_trace(2), answered_end("{}"));
+    call(&journal, new_call("{}"), answered_end("{}"));
     let _runs = journal.begin(call_of_trace(1));
     let _other = journal.begin(call_of_trace(2));
     let of_trace_1 = || RecordFilter {
@@ -248,22 +258,23 @@ async fn calls_of_a_trace_are_found_while_one_runs() {
         let page = journal.records(of_trace_1(), 10).await.expect("read");
         (page.calls.len() == 2).then_some(page)
     };
-    let page = until("both calls of the trace", both).await;
+    let page = wait_until("both calls of the trace", both).await;
     let statuses: Vec<_> = page.calls.iter().map(|record| record.status).collect();
     assert_eq!(statuses, [Status::Open, Status::Ok]);
     assert_eq!(page.total_count, 2);
     journal.close().await;
 }
 
-/// Calls, errors, latencies and bytes are added up, also those that were not written before a kill.
+/// Calls, errors, latencies and bytes are added up, including those that were not written before a
+/// kill.
 #[tokio::test]
 async fn statistics_add_up() {
     let room = Room::new();
     let journal = room.open();
     for number in 0..100 {
         let end = match number % 10 {
-            0 => failed(Status::Timeout, "call_timeout"),
-            _ => answered("12345"),
+            0 => failed_end(Status::Timeout, "call_timeout"),
+            _ => answered_end("12345"),
         };
         call(&journal, new_call("{}"), end);
     }
@@ -274,9 +285,9 @@ async fn statistics_add_up() {
         },
         ..new_call("{}")
     };
-    call(&journal, uri, answered("x"));
+    call(&journal, uri, answered_end("x"));
     journal.flush().await.expect("written");
-    let killed = room.copy();
+    let killed_room = room.copy();
     let range = || Range {
         server: Some("fs".to_owned()),
         tool: None,
@@ -289,7 +300,7 @@ async fn statistics_add_up() {
     };
     journal.close().await;
     // Once after a close, and once after a kill.
-    for room in [room, killed] {
+    for room in [room, killed_room] {
         let journal = room.open();
         wait_for_statistics(&journal, range()).await;
         let series = journal.statistics(range()).await.expect("read");
@@ -302,11 +313,11 @@ async fn statistics_add_up() {
         assert_eq!(tools.total.argument_bytes, 200);
         assert_eq!(tools.total.result_bytes, 450);
         assert!(tools.total.p50 <= tools.total.p99);
-        let in_buckets: u64 = tools.buckets.iter().map(|bucket| bucket.calls).sum();
-        assert_eq!(in_buckets, 100);
-        let mut other = range();
-        other.tool = Some("write".to_owned());
-        assert_eq!(journal.statistics(other).await.expect("read"), []);
+        let bucket_calls: u64 = tools.buckets.iter().map(|bucket| bucket.calls).sum();
+        assert_eq!(bucket_calls, 100);
+        let mut other_range = range();
+        other_range.tool = Some("write".to_owned());
+        assert_eq!(journal.statistics(other_range).await.expect("read"), []);
         journal.close().await;
     }
 }
@@ -316,19 +327,25 @@ async fn wait_for_statistics(journal: &Journal, range: Range) {
         let series = journal.statistics(range.clone()).await.expect("read");
         (!series.is_empty()).then_some(())
     };
-    until("statistics", some).await;
+    wait_until("statistics", some).await;
 }
 
-/// Series of servers, and of everything, have the percentiles of all their calls. The largest come first.
+/// Series of servers, and of everything, have the percentiles of all their calls. The largest
+/// series are first.
 #[tokio::test]
 async fn series_are_merged_and_ordered() {
     let room = Room::new();
     let journal = room.open();
     for (server, tool, count, end) in [
-        ("fs", "read", 40, answered("{}")),
-        ("fs", "write", 2, failed(Status::Timeout, "call_timeout")),
-        ("db", "read", 3, failed(Status::Timeout, "call_timeout")),
-        ("db", "ask", 20, answered("{}")),
+        ("fs", "read", 40, answered_end("{}")),
+        (
+            "fs",
+            "write",
+            2,
+            failed_end(Status::Timeout, "call_timeout"),
+        ),
+        ("db", "read", 3, failed_end(Status::Timeout, "call_timeout")),
+        ("db", "ask", 20, answered_end("{}")),
     ] {
         for _ in 0..count {
             let new_call = Begun {
@@ -337,8 +354,10 @@ async fn series_are_merged_and_ordered() {
             };
             let end = Finished {
                 outcome: match &end.outcome {
-                    CallOutcome::Answered { .. } => answered("{}").outcome,
-                    CallOutcome::Failed { .. } => failed(Status::Timeout, "call_timeout").outcome,
+                    CallOutcome::Answered { .. } => answered_end("{}").outcome,
+                    CallOutcome::Failed { .. } => {
+                        failed_end(Status::Timeout, "call_timeout").outcome
+                    }
                 },
                 earlier: Vec::new(),
                 ..end
@@ -356,12 +375,12 @@ async fn series_are_merged_and_ordered() {
         order: None,
         limit: None,
     };
-    until("statistics", async || {
-        let all = Range {
+    wait_until("statistics", async || {
+        let whole_range = Range {
             by: By::All,
             ..range()
         };
-        let series = journal.statistics(all).await.expect("read");
+        let series = journal.statistics(whole_range).await.expect("read");
         (series.first()?.total.calls == 65).then_some(())
     })
     .await;
@@ -401,12 +420,19 @@ async fn series_are_merged_and_ordered() {
         let series = journal.statistics(range).await.expect("read");
         let rows: Vec<_> = series
             .iter()
-            .map(|one| (&*one.server, &*one.tool, one.total.calls, one.total.errors))
+            .map(|entry| {
+                (
+                    &*entry.server,
+                    &*entry.tool,
+                    entry.total.calls,
+                    entry.total.errors,
+                )
+            })
             .collect();
         assert_eq!(rows, expected, "{by:?} {order:?}");
-        for one in &series {
-            let in_buckets: u64 = one.buckets.iter().map(|bucket| bucket.calls).sum();
-            assert_eq!(in_buckets, one.total.calls);
+        for entry in &series {
+            let in_buckets: u64 = entry.buckets.iter().map(|bucket| bucket.calls).sum();
+            assert_eq!(in_buckets, entry.total.calls);
         }
     }
     let slowest = Range {
@@ -414,10 +440,10 @@ async fn series_are_merged_and_ordered() {
         ..range()
     };
     let series = journal.statistics(slowest).await.expect("read");
-    assert!(series.is_sorted_by(|one, next| one.total.p95 >= next.total.p95));
+    assert!(series.is_sorted_by(|entry, next| entry.total.p95 >= next.total.p95));
 }
 
-/// Calls of a journal from before states were in the facets are found by their states, too.
+/// A journal of a version without states in its facets also finds calls by their states.
 #[tokio::test]
 async fn states_of_an_older_journal_are_found() {
     let room = Room::new();
@@ -428,9 +454,9 @@ async fn states_of_an_older_journal_are_found() {
             entry.reached(State::Sent);
         }
         drop(match number % 4 {
-            0 => entry.finish(failed(Status::Refused, "server_not_connected")),
-            1 => entry.finish(failed(Status::Unknown, "outcome_unknown")),
-            _ => entry.finish(answered("{}")),
+            0 => entry.finish(failed_end(Status::Refused, "server_not_connected")),
+            1 => entry.finish(failed_end(Status::Unknown, "outcome_unknown")),
+            _ => entry.finish(answered_end("{}")),
         });
     }
     journal.close().await;
@@ -440,7 +466,7 @@ async fn states_of_an_older_journal_are_found() {
             row.get(0)
         })
         .expect("a chunk");
-    let before: Vec<u8> = rows
+    let old_bytes: Vec<u8> = rows
         .chunks(17)
         .flat_map(|row| {
             let (rest, standing) = row.split_at(16);
@@ -452,18 +478,18 @@ async fn states_of_an_older_journal_are_found() {
             [rest, &[standing]].concat()
         })
         .collect();
-    assert_ne!(rows, before);
+    assert_ne!(rows, old_bytes);
     database
-        .execute("UPDATE facets SET rows = ?", [before])
+        .execute("UPDATE facets SET rows = ?", [old_bytes])
         .expect("written");
     as_version_3(&database);
     database
         .execute_batch("DROP TABLE transitions; PRAGMA user_version = 2;")
         .expect("as it was");
     let journal = room.open();
-    let all = all_of(&journal, RecordFilter::default()).await;
+    let every_record = all_of(&journal, RecordFilter::default()).await;
     for state in State::ALL {
-        let found = all_of(
+        let matching_records = all_of(
             &journal,
             RecordFilter {
                 states: vec![*state],
@@ -471,9 +497,12 @@ async fn states_of_an_older_journal_are_found() {
             },
         )
         .await;
-        let expected: Vec<_> = all.iter().filter(|record| record.state == *state).collect();
-        assert!(found.iter().eq(expected), "{state}");
-        assert!(found.len() > 500, "{state}");
+        let expected: Vec<_> = every_record
+            .iter()
+            .filter(|record| record.state == *state)
+            .collect();
+        assert!(matching_records.iter().eq(expected), "{state}");
+        assert!(matching_records.len() > 500, "{state}");
     }
 }
 

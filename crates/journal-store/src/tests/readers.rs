@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A reader beside the writer sees the same as the writer's own readers, also where a run or a chunk ends
-/// that only the writer has in memory.
+/// A reader beside the writer returns the same as the writer's own readers, even at the end of a
+/// run or a chunk that only the writer has in memory.
 #[tokio::test]
 async fn a_journal_can_be_read_beside_its_writer() {
     let room = Room::new();
@@ -23,7 +23,7 @@ async fn a_journal_can_be_read_beside_its_writer() {
     // Up to the end of a chunk, and beyond.
     for calls in [1, CHUNK - 2, 1, 1, 3] {
         for number in 0..calls {
-            call(&journal, new_call(&number.to_string()), answered("{}"));
+            call(&journal, new_call(&number.to_string()), answered_end("{}"));
         }
         journal.flush().await.expect("written");
         let page = journal
@@ -33,7 +33,7 @@ async fn a_journal_can_be_read_beside_its_writer() {
         assert_eq!(first_page(&room), page, "{calls}");
     }
     let large = format!("{:?}", "x".repeat(INLINE_BYTES));
-    call(&journal, new_call("\"small\""), answered(large.clone()));
+    call(&journal, new_call("\"small\""), answered_end(large.clone()));
     journal.flush().await.expect("written");
     let mut reader = Reader::open(room.folder.path())
         .expect("read")
@@ -64,7 +64,7 @@ fn first_page(room: &Room) -> RecordPage {
 }
 
 #[tokio::test]
-async fn a_journal_that_a_newer_mainstay_wrote_is_not_read() {
+async fn a_journal_of_a_newer_mainstay_is_not_read() {
     let room = Room::new();
     room.open().close().await;
     room.database()

@@ -36,14 +36,14 @@ pub enum InvalidHeader {
 
 /// The annotated parameters of an `inputSchema` (JSON text), in its order.
 pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, InvalidHeader> {
-    // Nearly every schema has no annotation. An escape could hide one.
+    // Most schemas have no annotation. An escape could hide an annotation.
     if !input_schema.contains(ANNOTATION) && !input_schema.contains("\\u") {
         return Ok(Vec::new());
     }
     let schema: Value = message::foreign::read(input_schema).unwrap_or_default();
-    let mut found = FoundHeaders::default();
-    found.walk(&schema, true)?;
-    Ok(found.headers)
+    let mut search = FoundHeaders::default();
+    search.walk(&schema, true)?;
+    Ok(search.headers)
 }
 
 #[derive(Default)]
@@ -127,16 +127,17 @@ impl FoundHeaders {
     }
 }
 
-/// True for one of the three types. `null` may stand next to it: a parameter that is null has no
-/// header.
+/// True for one of the three types. `null` may stand next to the type: a parameter that is null has
+/// no header.
 fn is_mirrored(kind: Option<&Value>) -> bool {
-    let one = |kind: &Value| matches!(kind.as_str(), Some("integer" | "string" | "boolean"));
+    let is_mirrored_type =
+        |kind: &Value| matches!(kind.as_str(), Some("integer" | "string" | "boolean"));
     match kind {
         Some(Value::Array(kinds)) => {
-            let mut others = kinds.iter().filter(|kind| *kind != "null");
-            others.next().is_some_and(one) && others.next().is_none()
+            let mut other_types = kinds.iter().filter(|kind| *kind != "null");
+            other_types.next().is_some_and(is_mirrored_type) && other_types.next().is_none()
         }
-        kind => kind.is_some_and(one),
+        kind => kind.is_some_and(is_mirrored_type),
     }
 }
 
@@ -160,7 +161,7 @@ impl Primitive<'_> {
         match self {
             Self::Number(number) => decimal(number),
             Self::Text(text) => Cow::Borrowed(text),
-            Self::Boolean(word) => Cow::Borrowed(word),
+            Self::Boolean(text) => Cow::Borrowed(text),
         }
     }
 
@@ -187,23 +188,23 @@ fn decimal(number: &str) -> Cow<'_, str> {
 impl ParamHeader {
     /// The value in these arguments (JSON text). `None` if it is absent, null, or not primitive.
     pub(super) fn value<'a>(&self, arguments: &'a str) -> Option<Primitive<'a>> {
-        let found = self
+        let value = self
             .path
             .iter()
-            .try_fold(arguments, |within, name| message::member(within, name))?;
-        match found.as_bytes().first()? {
-            b'"' => serde_json::from_str(found)
+            .try_fold(arguments, |object, name| message::member(object, name))?;
+        match value.as_bytes().first()? {
+            b'"' => serde_json::from_str(value)
                 .ok()
                 .map(|text: String| Primitive::Text(text.into())),
             b't' => Some(Primitive::Boolean("true")),
             b'f' => Some(Primitive::Boolean("false")),
-            b'-' | b'0'..=b'9' => Some(Primitive::Number(found)),
+            b'-' | b'0'..=b'9' => Some(Primitive::Number(value)),
             _ => None,
         }
     }
 }
 
-/// The headers of a call with these `arguments` (JSON text), encoded.
+/// The encoded headers of a call with these `arguments` (JSON text).
 pub fn values(params: &[ParamHeader], arguments: &str) -> Vec<(String, String)> {
     params
         .iter()

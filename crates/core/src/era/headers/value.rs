@@ -27,10 +27,10 @@ pub(super) fn is_plain(value: &str) -> bool {
 
 /// Encodes a header value: unchanged if that is safe, else as base64 between markers.
 pub fn encode(value: &str) -> Cow<'_, str> {
-    let safe = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    let is_safe = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.trim_ascii().len() == value.len()
         && !(value.starts_with(PREFIX) && value.ends_with(SUFFIX));
-    if safe {
+    if is_safe {
         return Cow::Borrowed(value);
     }
     Cow::Owned(format!("{PREFIX}{}{SUFFIX}", BASE64_STANDARD.encode(value)))
@@ -42,12 +42,12 @@ pub fn decode(value: &str) -> Result<Cow<'_, str>, BadEncoding> {
     if !is_plain(value) {
         return Err(BadEncoding::Characters);
     }
-    let marked = value.strip_prefix(PREFIX);
-    let Some(encoded) = marked.and_then(|rest| rest.strip_suffix(SUFFIX)) else {
+    let without_prefix = value.strip_prefix(PREFIX);
+    let Some(base64_text) = without_prefix.and_then(|rest| rest.strip_suffix(SUFFIX)) else {
         return Ok(Cow::Borrowed(value));
     };
     let bytes = BASE64_STANDARD
-        .decode(encoded)
+        .decode(base64_text)
         .map_err(|_| BadEncoding::Base64)?;
     String::from_utf8(bytes)
         .map(Cow::Owned)

@@ -7,8 +7,8 @@ use crate::{
     message::{self, JsonObjectEditor, array, items},
 };
 
-/// Replaces newer blocks in the array of content blocks at `member`. Returns true if there were
-/// any.
+/// Replaces newer blocks in the array of content blocks at `member`. Returns true if a block was
+/// replaced.
 pub(super) fn downgrade(
     result: &mut JsonObjectEditor<'_>,
     member: &str,
@@ -20,26 +20,26 @@ pub(super) fn downgrade(
     let Some(blocks) = result.get(member).and_then(items) else {
         return false;
     };
-    let mut any = false;
+    let mut has_changed = false;
     let blocks: Vec<Cow<'_, str>> = blocks
         .into_iter()
-        .map(|block| match older(block, revision) {
-            Some(older) => {
-                any = true;
-                Cow::Owned(older)
+        .map(|block| match older_block(block, revision) {
+            Some(replacement) => {
+                has_changed = true;
+                Cow::Owned(replacement)
             }
             None => Cow::Borrowed(block),
         })
         .collect();
-    let blocks = any.then(|| array(&blocks));
+    let blocks = has_changed.then(|| array(&blocks));
     if let Some(blocks) = &blocks {
         result.set(member, blocks);
     }
-    any
+    has_changed
 }
 
 /// The replacement of a block. `None` if the revision defines the block.
-pub(super) fn older(block: &str, revision: Revision) -> Option<String> {
+pub(super) fn older_block(block: &str, revision: Revision) -> Option<String> {
     match &*message::text_member(block, "type")? {
         "audio" if !revision.has_audio() => audio(block),
         "resource_link" if !revision.has_resource_link() => Some(link(block)),
@@ -49,39 +49,39 @@ pub(super) fn older(block: &str, revision: Revision) -> Option<String> {
 
 /// Turns audio into an embedded resource, which keeps the bytes.
 fn audio(block: &str) -> Option<String> {
-    let mut changed = JsonObjectEditor::read(block)?;
+    let mut editor = JsonObjectEditor::read(block)?;
     let mut resource = JsonObjectEditor::default();
     resource.set_text("uri", "audio:embedded");
     for (from, to) in [("mimeType", "mimeType"), ("data", "blob")] {
-        if let Some(value) = changed.get(from) {
+        if let Some(value) = editor.get(from) {
             resource.set(to, value);
         }
-        changed.remove(from);
+        editor.remove(from);
     }
-    changed.set_text("type", "resource");
-    changed.set("resource", &resource.to_string());
-    Some(changed.to_string())
+    editor.set_text("type", "resource");
+    editor.set("resource", &resource.to_string());
+    Some(editor.to_string())
 }
 
 /// Turns a link into a text with the same content. Annotations and `_meta` stay.
 fn link(block: &str) -> String {
-    let word = |name| message::shown_member(block, name);
-    let uri = word("uri").unwrap_or_default();
-    let mut words = match word("title").or_else(|| word("name")) {
+    let shown_text = |name| message::shown_member(block, name);
+    let uri = shown_text("uri").unwrap_or_default();
+    let mut label = match shown_text("title").or_else(|| shown_text("name")) {
         Some(name) => format!("{name}: {uri}"),
         None => uri.into_owned(),
     };
-    if let Some(description) = word("description") {
-        words.push('\n');
-        words.push_str(&description);
+    if let Some(description) = shown_text("description") {
+        label.push('\n');
+        label.push_str(&description);
     }
-    let mut text = JsonObjectEditor::default();
-    text.set_text("type", "text");
-    text.set_text("text", &words);
+    let mut editor = JsonObjectEditor::default();
+    editor.set_text("type", "text");
+    editor.set_text("text", &label);
     for member in ["annotations", "_meta"] {
         if let Some(value) = message::member(block, member) {
-            text.set(member, value);
+            editor.set(member, value);
         }
     }
-    text.to_string()
+    editor.to_string()
 }

@@ -17,59 +17,66 @@ pub struct Whole<'a> {
     pub bytes: usize,
 }
 
-/// Cuts a tool's result (JSON text) so that its blocks hold at most `most` bytes. A text block is
-/// cut at the limit. Another block at the limit is left out, and so are all later blocks.
-/// `structuredContent` stays if it fits as well. The link to the whole result comes last.
-pub fn head(result: &str, most: usize, whole: Whole<'_>, revision: Revision) -> Option<String> {
-    let mut changed = JsonObjectEditor::read(result)?;
-    let mut room = most;
+/// Cuts a tool's result (JSON text) so that its blocks hold at most `max_bytes` bytes. A text block is
+/// cut at the limit. A block of another type at the limit is left out, and so are all later blocks.
+/// `structuredContent` stays if it also fits. The last block is a link to the whole result.
+pub fn head(
+    result: &str,
+    max_bytes: usize,
+    whole: Whole<'_>,
+    revision: Revision,
+) -> Option<String> {
+    let mut editor = JsonObjectEditor::read(result)?;
+    let mut remaining = max_bytes;
     let mut blocks = Vec::new();
-    for block in changed.get("content").and_then(items).unwrap_or_default() {
-        if block.len() <= room {
-            room -= block.len();
+    for block in editor.get("content").and_then(items).unwrap_or_default() {
+        if block.len() <= remaining {
+            remaining -= block.len();
             blocks.push(Cow::Borrowed(block));
             continue;
         }
-        blocks.extend(cut(block, room).map(Cow::Owned));
-        room = 0;
+        blocks.extend(cut_text_block(block, remaining).map(Cow::Owned));
+        remaining = 0;
         break;
     }
     let link = link(whole);
-    blocks.push(Cow::Owned(content::older(&link, revision).unwrap_or(link)));
+    blocks.push(Cow::Owned(
+        content::older_block(&link, revision).unwrap_or(link),
+    ));
     let blocks = array(&blocks);
-    let structure = changed.get("structuredContent").map(str::len);
-    let is_in_the_way = structure.is_some_and(|length| length > room);
-    changed.set("content", &blocks);
+    let structure = editor.get("structuredContent").map(str::len);
+    let is_in_the_way = structure.is_some_and(|length| length > remaining);
+    editor.set("content", &blocks);
     if is_in_the_way {
-        changed.remove("structuredContent");
+        editor.remove("structuredContent");
     }
-    Some(changed.to_string())
+    Some(editor.to_string())
 }
 
-/// A block of text, cut so that it has at most `room` bytes as JSON text.
-fn cut(block: &str, room: usize) -> Option<String> {
+/// Cuts a text block to at most `max_bytes` bytes of JSON text.
+fn cut_text_block(block: &str, max_bytes: usize) -> Option<String> {
     let text = message::shown_member(block, "text")?;
     if message::text_member(block, "type").as_deref() != Some("text") {
         return None;
     }
-    let mut changed = JsonObjectEditor::read(block)?;
-    changed.set_text("text", "");
-    let room = room.checked_sub(changed.to_string().len())?;
-    changed.set_text("text", beginning(&text, room));
-    Some(changed.to_string())
+    let mut editor = JsonObjectEditor::read(block)?;
+    editor.set_text("text", "");
+    let max_bytes = max_bytes.checked_sub(editor.to_string().len())?;
+    editor.set_text("text", beginning(&text, max_bytes));
+    Some(editor.to_string())
 }
 
-/// The longest beginning of the text that has at most `room` bytes when it is quoted.
-fn beginning(text: &str, room: usize) -> &str {
+/// The longest prefix of the text whose quoted form has at most `max_bytes` bytes.
+fn beginning(text: &str, max_bytes: usize) -> &str {
     let mut length = 0;
-    for (at, character) in text.char_indices() {
+    for (index, character) in text.char_indices() {
         length += match character {
             '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
             '\0'..='\x1f' => 6,
-            other => other.len_utf8(),
+            character => character.len_utf8(),
         };
-        if length > room {
-            return &text[..at];
+        if length > max_bytes {
+            return &text[..index];
         }
     }
     text
@@ -102,60 +109,60 @@ mod tests {
 
     const LINK: &str = "mainstay://objects/b";
 
-    fn headed(result: &Value, most: usize, revision: Revision) -> Value {
+    fn cut_to_head(result: &Value, max_bytes: usize, revision: Revision) -> Value {
         let result = result.to_string();
         let whole = Whole {
             uri: LINK,
             tool: "t",
             bytes: result.len(),
         };
-        let headed = head(&result, most, whole, revision).expect("an object");
-        serde_json::from_str(&headed).expect("JSON")
+        let head_result = head(&result, max_bytes, whole, revision).expect("an object");
+        serde_json::from_str(&head_result).expect("JSON")
     }
 
     #[test]
-    fn a_text_is_cut_where_it_passes_the_room() {
-        let long = "é\n\"".repeat(1000);
-        let result = json!({"content": [{"type": "text", "text": "first"}, {"type": "text", "text": long, "annotations": {"priority": 1}}], "isError": true});
-        let headed = headed(&result, 1024, Revision::LATEST);
-        let blocks = headed["content"].as_array().expect("blocks");
+    fn a_text_is_cut_at_the_limit() {
+        let long_text = "é\n\"".repeat(1000);
+        let result = json!({"content": [{"type": "text", "text": "first"}, {"type": "text", "text": long_text, "annotations": {"priority": 1}}], "isError": true});
+        let head_result = cut_to_head(&result, 1024, Revision::LATEST);
+        let blocks = head_result["content"].as_array().expect("blocks");
         assert_eq!(blocks.len(), 3);
         assert_eq!(blocks[0], result["content"][0]);
-        let cut = blocks[1]["text"].as_str().expect("a text");
-        assert!(long.starts_with(cut));
+        let cut_text = blocks[1]["text"].as_str().expect("a text");
+        assert!(long_text.starts_with(cut_text));
         let length = blocks[0].to_string().len() + blocks[1].to_string().len();
         assert!((1014..=1024).contains(&length), "{length}");
         assert_eq!(blocks[1]["annotations"], json!({"priority": 1}));
         assert_eq!(blocks[2]["uri"], LINK);
         assert_eq!(blocks[2]["mimeType"], "text/plain");
         assert!(blocks[2].get("size").is_none());
-        assert_eq!(headed["isError"], true);
+        assert_eq!(head_result["isError"], true);
     }
 
     #[test]
-    fn what_cannot_be_cut_is_left_out_with_what_follows() {
+    fn an_uncuttable_block_is_left_out_with_later_blocks() {
         let image = json!({"type": "image", "data": "A".repeat(2000), "mimeType": "image/png"});
         let structure = json!({"rows": [1, 2]});
         let result = json!({"content": [image, {"type": "text", "text": "after"}], "structuredContent": structure});
-        let blocks = &headed(&result, 1024, Revision::LATEST)["content"];
+        let blocks = &cut_to_head(&result, 1024, Revision::LATEST)["content"];
         assert_eq!(blocks.as_array().map(Vec::len), Some(1));
         assert_eq!(blocks[0]["type"], "resource_link");
     }
 
     #[test]
-    fn structure_stays_where_it_fits() {
+    fn structured_content_stays_if_it_fits() {
         let rows = |count: usize| json!({"content": [{"type": "text", "text": "x"}], "structuredContent": {"rows": vec![7; count]}});
         assert_eq!(
-            headed(&rows(2), 1024, Revision::LATEST)["structuredContent"],
+            cut_to_head(&rows(2), 1024, Revision::LATEST)["structuredContent"],
             rows(2)["structuredContent"]
         );
-        assert!(headed(&rows(1000), 1024, Revision::LATEST)["structuredContent"].is_null());
+        assert!(cut_to_head(&rows(1000), 1024, Revision::LATEST)["structuredContent"].is_null());
     }
 
     #[test]
     fn older_clients_read_the_link_as_text() {
         let result = json!({"content": [{"type": "text", "text": "x".repeat(5000)}]});
-        let blocks = &headed(&result, 1024, Revision::V2025_03_26)["content"];
+        let blocks = &cut_to_head(&result, 1024, Revision::V2025_03_26)["content"];
         assert_eq!(blocks[1]["type"], "text");
         let text = blocks[1]["text"].as_str().expect("a text");
         assert!(text.contains(LINK), "{text}");

@@ -1,5 +1,5 @@
-//! Finds the ids of tasks in messages, so that a gateway can replace them: those of the extension
-//! (SEP-2663) and those of 2025-11-25 ("Tasks").
+//! Finds the ids of tasks in messages, so that a gateway can replace them. Covers the tasks of the
+//! extension (SEP-2663) and of 2025-11-25 ("Tasks").
 
 use super::{ID, is_task};
 use crate::{
@@ -12,95 +12,99 @@ pub const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 const UNKNOWN: InvalidParams = InvalidParams("unknown task");
 
-/// Renames a task. `None` means that there is no such task; the caller leaves the name or removes
-/// the task.
+/// Renames a task. `None` if there is no such task. The caller then keeps the name or removes the
+/// task.
 pub type Rename<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Renames the tasks in a server's result (JSON text) for this method. `None` if there are none.
-/// `as_task` is true if the request asked for a task as in 2025-11-25. A task that `rename` does
-/// not know is removed from a list.
+/// `as_task` is true if the request asked for a task as in 2025-11-25. A task without a new name is
+/// removed from a list.
 pub fn in_result(
     method: Method,
     as_task: bool,
     result: &str,
     rename: Rename<'_>,
 ) -> Option<String> {
-    let mut changed = JsonObjectEditor::read(result)?;
-    let any = match method {
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => named(&mut changed, rename),
-        Method::TasksResult => related(&mut changed, rename),
-        Method::TasksList => listed(&mut changed, rename),
-        _ if as_task => within(&mut changed, "task", |task| named(task, rename)),
-        Method::ToolsCall if is_task(result) => named(&mut changed, rename),
+    let mut editor = JsonObjectEditor::read(result)?;
+    let has_renamed = match method {
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+            rename_task(&mut editor, rename)
+        }
+        Method::TasksResult => rename_related_task(&mut editor, rename),
+        Method::TasksList => rename_listed_tasks(&mut editor, rename),
+        _ if as_task => edit_member(&mut editor, "task", |task| rename_task(task, rename)),
+        Method::ToolsCall if is_task(result) => rename_task(&mut editor, rename),
         _ => false,
     };
-    any.then(|| changed.to_string())
+    has_renamed.then(|| editor.to_string())
 }
 
-/// Renames the server's own tasks in its notification or request (JSON text). `None` if it names
+/// Renames the server's own tasks in its notification or request (JSON text). `None` if there are
 /// none. A request such as `tasks/get` names a task of the client, which stays.
 pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<String> {
-    let mut changed = JsonObjectEditor::read(message)?;
-    let any = within(&mut changed, "params", |params| {
+    let mut editor = JsonObjectEditor::read(message)?;
+    let has_renamed = edit_member(&mut editor, "params", |params| {
         let stated = match method {
-            Method::TaskStatus | Method::TaskChanged => named(params, rename),
-            Method::Acknowledged => within(params, "notifications", |filter| {
-                strings(filter, listen::TASKS, rename).unwrap_or(false)
+            Method::TaskStatus | Method::TaskChanged => rename_task(params, rename),
+            Method::Acknowledged => edit_member(params, "notifications", |filter| {
+                rename_strings(filter, listen::TASKS, rename).unwrap_or(false)
             }),
             _ => false,
         };
-        related(params, rename) | stated
+        rename_related_task(params, rename) | stated
     });
-    any.then(|| changed.to_string())
+    has_renamed.then(|| editor.to_string())
 }
 
-/// Renames the server's task that a client's response (JSON text) belongs to. `None` if `rename`
-/// does not know the task. Then it is one of the client's own.
+/// Renames the server's task that a client's response (JSON text) belongs to. `None` if the task
+/// has no new name, because the task is the client's own.
 pub fn in_response(response: &str, rename: Rename<'_>) -> Option<String> {
-    let mut changed = JsonObjectEditor::read(response)?;
-    let any = within(&mut changed, "result", |result| related(result, rename));
-    any.then(|| changed.to_string())
+    let mut editor = JsonObjectEditor::read(response)?;
+    let has_renamed = edit_member(&mut editor, "result", |result| {
+        rename_related_task(result, rename)
+    });
+    has_renamed.then(|| editor.to_string())
 }
 
-/// Renames tasks in the `params` (JSON text) of a client's request: those that it listens to, and
-/// the one that it belongs to. `None` if it names none. Tasks to listen to that `rename` does not
-/// know are left out, as a server leaves out tasks that it does not have.
+/// Renames tasks in the `params` (JSON text) of a client's request: the tasks of its subscription,
+/// and the task that the request belongs to. `None` if there are none. Tasks of the subscription
+/// without a new name are removed, as a server ignores unknown tasks.
 pub fn in_request(
     method: Method,
     params: &str,
     rename: Rename<'_>,
 ) -> Result<Option<String>, InvalidParams> {
-    let Some(mut changed) = JsonObjectEditor::read(params) else {
+    let Some(mut editor) = JsonObjectEditor::read(params) else {
         return Ok(None);
     };
-    let mut any = false;
-    // Each member may occur once, because two readers of one message must not see different tasks.
-    let once = |object: &JsonObjectEditor<'_>, member| match object.count(member) {
+    let mut has_renamed = false;
+    // Each member may occur once. Otherwise two readers of one message could see different tasks.
+    let check_once = |object: &JsonObjectEditor<'_>, member| match object.count(member) {
         0 | 1 => Ok(()),
         _ => Err(InvalidParams("a member occurs twice")),
     };
     if method == Method::Listen {
-        once(&changed, "notifications")?;
+        check_once(&editor, "notifications")?;
         let mut outcome = Ok(());
-        any |= within(&mut changed, "notifications", |filter| {
-            outcome = once(filter, listen::TASKS);
-            strings(filter, listen::TASKS, rename).unwrap_or_else(|error| {
+        has_renamed |= edit_member(&mut editor, "notifications", |filter| {
+            outcome = check_once(filter, listen::TASKS);
+            rename_strings(filter, listen::TASKS, rename).unwrap_or_else(|error| {
                 outcome = Err(error);
                 false
             })
         });
         outcome?;
     }
-    once(&changed, "_meta")?;
+    check_once(&editor, "_meta")?;
     let mut outcome = Ok(());
-    any |= within(&mut changed, "_meta", |meta| {
-        outcome = once(meta, RELATED);
+    has_renamed |= edit_member(&mut editor, "_meta", |meta| {
+        outcome = check_once(meta, RELATED);
         if !meta.has(RELATED) || outcome.is_err() {
             return false;
         }
-        let is_renamed = within(meta, RELATED, |task| {
-            outcome = once(task, ID);
-            named(task, rename)
+        let is_renamed = edit_member(meta, RELATED, |task| {
+            outcome = check_once(task, ID);
+            rename_task(task, rename)
         });
         if !is_renamed && outcome.is_ok() {
             outcome = Err(UNKNOWN);
@@ -108,12 +112,12 @@ pub fn in_request(
         is_renamed
     });
     outcome?;
-    Ok(any.then(|| changed.to_string()))
+    Ok(has_renamed.then(|| editor.to_string()))
 }
 
-/// Renames the task that an object names. Returns false if it names none, or `rename` does not know
-/// it.
-fn named(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
+/// Renames the task that an object names. Returns false if the object names no task, or the task
+/// has no new name.
+fn rename_task(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     let id = object.get(ID).and_then(|id| serde_json::from_str(id).ok());
     let name = id.and_then(|id: String| rename(&id));
     let Some(name) = name else { return false };
@@ -121,44 +125,44 @@ fn named(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     true
 }
 
-fn related(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
-    within(object, "_meta", |meta| {
-        within(meta, RELATED, |task| named(task, rename))
+fn rename_related_task(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
+    edit_member(object, "_meta", |meta| {
+        edit_member(meta, RELATED, |task| rename_task(task, rename))
     })
 }
 
-/// Changes an object inside another. `change` returns true if it changed something.
-fn within(
+/// Changes an object inside another. `change` returns true after a change.
+fn edit_member(
     object: &mut JsonObjectEditor<'_>,
     member: &str,
     change: impl FnOnce(&mut JsonObjectEditor<'_>) -> bool,
 ) -> bool {
     let text = object.get(member).map(str::to_owned);
-    let Some(mut inner) = text.as_deref().and_then(JsonObjectEditor::read) else {
+    let Some(mut inner_editor) = text.as_deref().and_then(JsonObjectEditor::read) else {
         return false;
     };
-    let any = change(&mut inner);
-    if any {
-        object.set(member, &inner.to_string());
+    let has_changed = change(&mut inner_editor);
+    if has_changed {
+        object.set(member, &inner_editor.to_string());
     }
-    any
+    has_changed
 }
 
-fn listed(result: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
+fn rename_listed_tasks(result: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     let Some(tasks) = result.get("tasks").and_then(crate::message::items) else {
         return false;
     };
-    let renamed = tasks.into_iter().filter_map(|task| {
+    let renamed_tasks = tasks.into_iter().filter_map(|task| {
         let mut task = JsonObjectEditor::read(task)?;
-        named(&mut task, rename).then(|| task.to_string())
+        rename_task(&mut task, rename).then(|| task.to_string())
     });
-    let renamed = array(&renamed.collect::<Vec<_>>());
-    result.set("tasks", &renamed);
+    let renamed_tasks = array(&renamed_tasks.collect::<Vec<_>>());
+    result.set("tasks", &renamed_tasks);
     true
 }
 
-/// Renames the tasks in a list of strings, and removes those that `rename` does not know.
-fn strings(
+/// Renames the tasks in a list of strings, and removes tasks without a new name.
+fn rename_strings(
     object: &mut JsonObjectEditor<'_>,
     member: &str,
     rename: Rename<'_>,
@@ -168,9 +172,9 @@ fn strings(
     };
     let names: Vec<String> = serde_json::from_str(list)
         .map_err(|_| InvalidParams("\"taskIds\" must be an array of strings"))?;
-    let renamed = names.iter().filter_map(|name| rename(name));
-    let renamed = array(&renamed.map(|name| quote(&name)).collect::<Vec<_>>());
-    object.set(member, &renamed);
+    let renamed_names = names.iter().filter_map(|name| rename(name));
+    let renamed_names = array(&renamed_names.map(|name| quote(&name)).collect::<Vec<_>>());
+    object.set(member, &renamed_names);
     Ok(true)
 }
 
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn results_name_tasks_where_their_method_says() {
+    fn tasks_in_results_are_renamed() {
         let related = r#"{"content":[],"_meta":{"x":1,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}"#;
         for (method, as_task, result, expected) in [
             (
@@ -225,13 +229,13 @@ mod tests {
                 Some(related.replace("t1", "s-t1")),
             ),
         ] {
-            let renamed = in_result(method, as_task, result, &sealed);
-            assert_eq!(renamed, expected, "{result}");
+            let renamed_result = in_result(method, as_task, result, &sealed);
+            assert_eq!(renamed_result, expected, "{result}");
         }
     }
 
     #[test]
-    fn what_a_server_says_names_its_own_tasks() {
+    fn tasks_in_messages_of_a_server_are_renamed() {
         for (text, expected) in [
             (
                 r#"{"method":"notifications/tasks/status","params":{"taskId":"t1"}}"#,
@@ -256,35 +260,35 @@ mod tests {
             ),
         ] {
             let name = crate::message::text_member(text, "method").expect("a method");
-            let renamed = in_message(Method::from_name(&name), text, &sealed);
-            assert_eq!(renamed.as_deref(), expected, "{text}");
+            let renamed_message = in_message(Method::from_name(&name), text, &sealed);
+            assert_eq!(renamed_message.as_deref(), expected, "{text}");
         }
     }
 
     #[test]
-    fn a_request_names_each_task_once_and_none_that_is_unknown() {
-        let related =
+    fn a_request_with_a_repeated_or_unknown_task_is_refused() {
+        let related_params =
             |inner: &str| format!(r#"{{"name":"t","_meta":{{"a":1,"{RELATED}":{inner}}}}}"#);
-        let valid = related(r#"{"taskId":"t1"}"#);
+        let valid = related_params(r#"{"taskId":"t1"}"#);
         assert_eq!(
             in_request(Method::ToolsCall, &valid, &sealed),
             Ok(Some(valid.replace("t1", "s-t1")))
         );
         let escaped = valid.replace("related-task", r"related\u002dtask");
         assert_ne!(in_request(Method::ToolsCall, &escaped, &sealed), Ok(None));
-        for bad in [
-            related(r#"{"taskId":"x"}"#),
-            related("{}"),
-            related(r#""x""#),
-            related(r#"{"taskId":"t1","taskId":"x"}"#),
+        for invalid_member in [
+            related_params(r#"{"taskId":"x"}"#),
+            related_params("{}"),
+            related_params(r#""x""#),
+            related_params(r#"{"taskId":"t1","taskId":"x"}"#),
             format!(
                 r#"{{"_meta":{{"{RELATED}":{{"taskId":"t1"}},"{RELATED}":{{"taskId":"x"}}}}}}"#
             ),
             format!(r#"{{"_meta":{{"{RELATED}":{{"taskId":"x"}}}},"_meta":{{}}}}"#),
         ] {
             assert!(
-                in_request(Method::ToolsCall, &bad, &sealed).is_err(),
-                "{bad}"
+                in_request(Method::ToolsCall, &invalid_member, &sealed).is_err(),
+                "{invalid_member}"
             );
         }
         assert_eq!(
@@ -297,12 +301,15 @@ mod tests {
                 r#"{"notifications":{"taskIds":["s-t1"],"toolsListChanged":true}}"#.to_owned()
             ))
         );
-        for bad in [
+        for invalid_member in [
             r#"{"notifications":{"taskIds":["t1"]},"notifications":{"taskIds":["x"]}}"#,
             r#"{"notifications":{"taskIds":["t1"],"taskIds":["x"]}}"#,
             r#"{"notifications":{"taskIds":"x"}}"#,
         ] {
-            assert!(in_request(Method::Listen, bad, &sealed).is_err(), "{bad}");
+            assert!(
+                in_request(Method::Listen, invalid_member, &sealed).is_err(),
+                "{invalid_member}"
+            );
         }
     }
 }

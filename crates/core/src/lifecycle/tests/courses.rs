@@ -5,12 +5,12 @@ use crate::health::{Excuse, HealthAction};
 
 /// Y1: a local crash loop stops after five restarts and waits for one click.
 #[test]
-fn y1_a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
-    let mut course = Course::losing(steady(Preset::Default), crash());
+fn y1_a_crash_loop_ends_in_failed_and_a_start_resets_it() {
+    let mut course = Course::after_loss(steady(Preset::Default), crash());
     for epoch in 2..=6 {
-        assert_eq!(course.tick(), open(epoch));
-        course.opens();
-        course.ends(crash());
+        assert_eq!(course.tick(), open_effect(epoch));
+        course.open_session();
+        course.end_session(crash());
     }
     assert_eq!(course.state(), SessionState::Failed);
     let reason = course.status().reason;
@@ -20,29 +20,33 @@ fn y1_a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
     );
     assert_eq!(course.step(Event::CallWaiting), None);
     assert_eq!(course.due(), None);
-    assert_eq!(course.step(Event::Start), open(7));
-    course.opens();
-    course.ends(crash());
+    assert_eq!(course.step(Event::Start), open_effect(7));
+    course.open_session();
+    course.end_session(crash());
     assert_eq!(
         (course.state(), course.due()),
         (SessionState::Reconnecting, Some(SECOND))
     );
 }
 
-/// Y1: one policy retries remote servers forever and restarts a crash loop five times, so the two
-/// are counted apart. They have the same waits.
+/// Y1: the budgets of lost connections and of crashes are separate. Both have the same waits.
 #[test]
-fn y1_crashes_and_losses_have_budgets_of_their_own() {
+fn y1_crashes_and_losses_have_separate_budgets() {
     let mut policy = steady(Preset::Default);
     policy.reconnect.max_attempts = Some(2);
     policy.restart.max_attempts = Some(2);
-    let mut course = Course::losing(policy, crash());
+    let mut course = Course::after_loss(policy, crash());
     let mut waits = Vec::new();
-    for loss in [refused(), crash(), refused(), refused()] {
+    for loss in [
+        connect_failure(),
+        crash(),
+        connect_failure(),
+        connect_failure(),
+    ] {
         waits.push(course.due());
         course.tick();
         course.report(SessionReport::Begun);
-        course.ends(loss);
+        course.end_session(loss);
     }
     assert_eq!(waits, [1000, 2000, 4000, 8000].map(Some));
     assert_eq!(course.state(), SessionState::Failed);
@@ -51,41 +55,47 @@ fn y1_crashes_and_losses_have_budgets_of_their_own() {
 
 #[test]
 fn as_reconnect_counts_a_crash_among_the_losses() {
-    let mut course = Course::losing(steady(Preset::Router), crash());
-    for loss in [refused(), crash(), refused(), crash(), refused()] {
+    let mut course = Course::after_loss(steady(Preset::Router), crash());
+    for loss in [
+        connect_failure(),
+        crash(),
+        connect_failure(),
+        crash(),
+        connect_failure(),
+    ] {
         course.tick();
         course.report(SessionReport::Begun);
-        course.ends(loss);
+        course.end_session(loss);
     }
     assert_eq!(course.state(), SessionState::Failed);
 }
 
-/// A server that dies after each handshake backs off. One that was up for a minute begins anew.
+/// A server that dies after each handshake backs off. An uptime of a minute resets the backoff.
 #[test]
 fn losses_are_forgiven_after_stable_uptime_not_on_connect() {
-    let mut course = Course::losing(steady(Preset::Default), gone());
+    let mut course = Course::after_loss(steady(Preset::Default), connection_loss());
     let mut waits = Vec::new();
     for uptime in [0, 59_999, 60_000, 0] {
         waits.push(course.due());
         course.tick();
-        course.opens();
+        course.open_session();
         course.wait(uptime);
-        course.ends(gone());
+        course.end_session(connection_loss());
     }
     waits.push(course.due());
     assert_eq!(waits, [1000, 2000, 4000, 1000, 2000].map(Some));
 }
 
-/// G2, G10: documents 000 and 001 forgive on connect.
+/// G2, G10: documents 000 and 001 forgive losses on connect.
 #[test]
-fn forgiveness_on_connect_where_the_preset_has_it() {
+fn losses_are_forgiven_on_connect_by_some_presets() {
     for preset in [Preset::Router, Preset::Persistent] {
-        let mut course = Course::losing(steady(preset), gone());
+        let mut course = Course::after_loss(steady(preset), connection_loss());
         for _ in 0..7 {
             assert_eq!(course.due(), Some(SECOND), "{preset:?}");
             course.tick();
-            course.opens();
-            course.ends(gone());
+            course.open_session();
+            course.end_session(connection_loss());
         }
     }
 }
@@ -94,12 +104,12 @@ fn forgiveness_on_connect_where_the_preset_has_it() {
 fn crashes_are_forgiven_after_their_own_time() {
     let mut policy = steady(Preset::Default);
     policy.restart.reset_after = Duration::from_secs(10);
-    let mut course = Course::losing(policy, crash());
+    let mut course = Course::after_loss(policy, crash());
     for _ in 0..10 {
         course.tick();
-        course.opens();
+        course.open_session();
         course.wait(10 * SECOND);
-        course.ends(crash());
+        course.end_session(crash());
         assert_eq!(
             (course.state(), course.due()),
             (SessionState::Reconnecting, Some(SECOND))
@@ -107,20 +117,20 @@ fn crashes_are_forgiven_after_their_own_time() {
     }
 }
 
-/// Invariant 8: an attempt that can never succeed is not repeated, not even for a call.
+/// Invariant 8: an attempt that can never succeed is not repeated, even for a call.
 #[test]
 fn a_wrong_configuration_is_not_retried() {
     let mut course = Course::new(Policy::default());
     course.step(Event::Start);
-    course.ends(Loss::Misconfigured("`command` is missing".to_owned()));
+    course.end_session(Loss::Misconfigured("`command` is missing".to_owned()));
     assert_eq!((course.state(), course.due()), (SessionState::Error, None));
     assert_eq!(course.step(Event::CallWaiting), None);
     assert_eq!(course.step(Event::Resumed), None);
 }
 
-/// An error that may pass is retried at the policy's intervals, and for a call.
+/// A temporary error is retried at the policy's intervals, and for a call.
 #[test]
-fn a_start_that_fails_for_want_of_something_is_retried() {
+fn a_start_without_a_resource_is_retried() {
     for loss in [
         Loss::CannotSpawn("command not found: x".to_owned()),
         Loss::Rejected("the server answered an error".to_owned()),
@@ -128,26 +138,26 @@ fn a_start_that_fails_for_want_of_something_is_retried() {
         let mut course = Course::new(steady(Preset::Default));
         course.step(Event::Start);
         for wait in [SECOND, 2 * SECOND, 4 * SECOND] {
-            course.ends(loss.clone());
-            let found = (course.state(), course.due());
-            assert_eq!(found, (SessionState::Reconnecting, Some(wait)), "{loss:?}");
+            course.end_session(loss.clone());
+            let actual = (course.state(), course.due());
+            assert_eq!(actual, (SessionState::Reconnecting, Some(wait)), "{loss:?}");
             assert_eq!(course.status().reason, Some(loss.to_string()));
             course.tick();
         }
-        course.ends(loss.clone());
+        course.end_session(loss.clone());
         course.wait(SECOND);
-        assert_eq!(course.step(Event::CallWaiting), open(5), "{loss:?}");
-        course.opens();
-        // If the first failure is final, this one is final as well.
+        assert_eq!(course.step(Event::CallWaiting), open_effect(5), "{loss:?}");
+        course.open_session();
+        // The policy treats every failed first attempt as final.
         let mut course = Course::new(steady(Preset::Bounded));
         course.step(Event::Start);
-        course.ends(loss.clone());
+        course.end_session(loss.clone());
         assert_eq!((course.state(), course.due()), (SessionState::Error, None));
     }
 }
 
-/// 401 and 403: the status is an error with this reason. It is retried every ten minutes, and for a
-/// call at most once a minute.
+/// 401 and 403: the status is an error with this reason. The server is retried every ten minutes,
+/// and for a call at most once a minute.
 #[test]
 fn an_unauthorized_server_is_tried_rarely() {
     const MINUTE: u64 = 60 * SECOND;
@@ -160,18 +170,18 @@ fn an_unauthorized_server_is_tried_rarely() {
     };
     let mut at_first = Course::new(steady(Preset::Default));
     at_first.step(Event::Start);
-    at_first.ends(unauthorized());
+    at_first.end_session(unauthorized());
     for mut course in [
         at_first,
-        Course::losing(steady(Preset::Default), unauthorized()),
+        Course::after_loss(steady(Preset::Default), unauthorized()),
     ] {
-        // Without a person or a call. The status does not change meanwhile.
+        // Without a person or a call, the status does not change.
         for _ in 0..3 {
             assert_status(&course, Some(10 * MINUTE));
             let epoch = course.life.epoch.0;
-            assert_eq!(course.tick(), open(epoch + 1));
+            assert_eq!(course.tick(), open_effect(epoch + 1));
             assert_status(&course, None);
-            course.ends(unauthorized());
+            course.end_session(unauthorized());
         }
         // For calls.
         for _ in 0..3 {
@@ -182,30 +192,30 @@ fn an_unauthorized_server_is_tried_rarely() {
             assert_status(&course, Some(9 * MINUTE + 1));
             course.wait(1);
             let epoch = course.life.epoch.0;
-            assert_eq!(course.step(Event::CallWaiting), open(epoch + 1));
-            course.ends(unauthorized());
+            assert_eq!(course.step(Event::CallWaiting), open_effect(epoch + 1));
+            course.end_session(unauthorized());
         }
         // A person retries at once.
         let epoch = course.life.epoch.0;
-        assert_eq!(course.step(Event::Reconnect), open(epoch + 1));
+        assert_eq!(course.step(Event::Reconnect), open_effect(epoch + 1));
         assert_eq!(course.state(), SessionState::Connecting);
-        course.opens();
+        course.open_session();
     }
 }
 
 /// Y: `initialFailure` applies to the first attempt after a start. A server that was up is
 /// reconnected.
 #[test]
-fn an_initial_failure_is_an_error_until_it_has_been_up() {
+fn an_initial_failure_is_an_error_until_the_first_connect() {
     let mut course = Course::new(steady(Preset::Bounded));
     course.step(Event::Start);
-    course.ends(refused());
+    course.end_session(connect_failure());
     assert_eq!(course.state(), SessionState::Error);
-    assert_eq!(course.step(Event::Start), open(2));
-    course.opens();
-    course.ends(gone());
-    assert_eq!(course.tick(), open(3));
-    course.ends(refused());
+    assert_eq!(course.step(Event::Start), open_effect(2));
+    course.open_session();
+    course.end_session(connection_loss());
+    assert_eq!(course.tick(), open_effect(3));
+    course.end_session(connect_failure());
     assert_eq!(
         (course.state(), course.due()),
         (SessionState::Reconnecting, Some(2 * SECOND))
@@ -216,22 +226,25 @@ fn an_initial_failure_is_an_error_until_it_has_been_up() {
 #[test]
 fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     let mut course = Course::new(steady(Preset::Default));
-    assert_eq!(course.step(Event::Start), open(1));
+    assert_eq!(course.step(Event::Start), open_effect(1));
     assert_eq!(course.due(), None, "an attempt that waits for its turn");
     course.wait(HOUR);
     course.report(SessionReport::Begun);
     assert_eq!(course.due(), Some(30 * SECOND));
-    assert_eq!(course.tick(), close(1));
+    assert_eq!(course.tick(), close_effect(1));
     assert_eq!(course.due(), Some(10 * SECOND));
     assert_eq!(course.tick(), kill(1));
     assert_eq!(course.due(), None, "nothing helps but its end");
-    assert_eq!(course.ends(Loss::Disconnected("killed".to_owned())), None);
+    assert_eq!(
+        course.end_session(Loss::Disconnected("killed".to_owned())),
+        None
+    );
     let reason = course.status().reason;
     assert_eq!(reason.as_deref(), Some("no handshake within 30000 ms"));
     assert_eq!(course.due(), Some(SECOND));
 }
 
-/// The limit of a start counts silence, not work. Work has a limit as well.
+/// Silence exhausts the time limit of a start, and work does not. Work has a separate limit.
 #[test]
 fn a_start_at_work_has_ten_minutes() {
     let mut course = Course::new(steady(Preset::Default));
@@ -248,16 +261,16 @@ fn a_start_at_work_has_ten_minutes() {
         assert_eq!(course.step(Event::Tick), None);
         assert_eq!(course.report(SessionReport::AtWork(course.now)), None);
     }
-    let words = course.status().start_words(course.now);
+    let text = course.status().start_words(course.now);
     assert_eq!(
-        words.as_deref(),
+        text.as_deref(),
         Some("at work for 580 s, given up after 600 s")
     );
-    let words = course
+    let text = course
         .status()
         .start_words(course.now + Duration::from_secs(15));
     assert_eq!(
-        words.as_deref(),
+        text.as_deref(),
         Some("silent for 15 s, given up after 20 s"),
         "the ten minutes end before thirty seconds of silence"
     );
@@ -266,22 +279,22 @@ fn a_start_at_work_has_ten_minutes() {
         Some(20 * SECOND),
         "the end of the ten minutes"
     );
-    assert_eq!(course.tick(), close(1));
-    course.ends(gone());
+    assert_eq!(course.tick(), close_effect(1));
+    course.end_session(connection_loss());
     let reason = course.status().reason;
     assert_eq!(reason.as_deref(), Some("no handshake within 600000 ms"));
 }
 
 #[test]
-fn a_start_that_falls_silent_is_ended() {
+fn a_silent_start_is_ended() {
     let mut course = Course::new(steady(Preset::Default));
     course.step(Event::Start);
     course.report(SessionReport::Begun);
     let begun_at = course.now;
     course.wait(2 * SECOND);
-    let words = course.status().start_words(course.now);
+    let text = course.status().start_words(course.now);
     assert_eq!(
-        words.as_deref(),
+        text.as_deref(),
         Some("no sign of work for 2 s, given up after 30 s")
     );
     course.wait(48 * SECOND);
@@ -290,22 +303,22 @@ fn a_start_that_falls_silent_is_ended() {
     course.report(SessionReport::AtWork(begun_at));
     assert_eq!(course.due(), Some(30 * SECOND));
     course.wait(20 * SECOND);
-    let words = course.status().start_words(course.now);
+    let text = course.status().start_words(course.now);
     assert_eq!(
-        words.as_deref(),
+        text.as_deref(),
         Some("silent for 20 s, given up after 30 s")
     );
-    assert_eq!(course.tick(), close(1));
-    course.ends(gone());
+    assert_eq!(course.tick(), close_effect(1));
+    course.end_session(connection_loss());
     let reason = course.status().reason;
     let expected = "no handshake within 30000 ms of its last sign of work";
     assert_eq!(reason.as_deref(), Some(expected));
     assert_eq!(course.status().start_words(course.now), None);
 }
 
-/// A start with a limit of one hour of silence gets the hour.
+/// A start with a silence limit of one hour may be silent for an hour.
 #[test]
-fn a_longer_connect_timeout_holds() {
+fn a_longer_connect_timeout_applies() {
     let mut policy = steady(Preset::Default);
     policy.connect_timeout = Duration::from_mins(60);
     let mut course = Course::new(policy);
@@ -317,83 +330,90 @@ fn a_longer_connect_timeout_holds() {
     assert_eq!(course.due(), Some(HOUR / 2));
 }
 
-/// E11: after 404 with a session id, initialize again at once, but not forever.
+/// E11: a 404 with a session id causes an immediate `initialize`, but only once in a row.
 #[test]
 fn e11_an_expired_session_is_reopened_once_without_a_wait() {
     for preset in [Preset::Default, Preset::Persistent, Preset::Router] {
-        let mut course = Course::up(steady(preset));
-        assert_eq!(course.ends(Loss::SessionExpired), open(2), "{preset:?}");
-        course.opens();
-        assert_eq!(course.ends(Loss::SessionExpired), None, "{preset:?}");
+        let mut course = Course::connected(steady(preset));
+        assert_eq!(
+            course.end_session(Loss::SessionExpired),
+            open_effect(2),
+            "{preset:?}"
+        );
+        course.open_session();
+        assert_eq!(course.end_session(Loss::SessionExpired), None, "{preset:?}");
         assert_eq!(course.state(), SessionState::Reconnecting);
         course.tick();
-        course.opens();
-        assert_eq!(course.ends(Loss::SessionExpired), None, "{preset:?}");
+        course.open_session();
+        assert_eq!(course.end_session(Loss::SessionExpired), None, "{preset:?}");
         course.tick();
-        course.opens();
+        course.open_session();
         course.wait(HOUR);
-        assert_eq!(course.ends(Loss::SessionExpired), open(5), "{preset:?}");
+        assert_eq!(
+            course.end_session(Loss::SessionExpired),
+            open_effect(5),
+            "{preset:?}"
+        );
     }
 }
 
-/// G8: a waiting call brings the attempt forward: at once if the last one is long ago, else to a
-/// second after its begin.
+/// G8: a waiting call brings the attempt forward, but not closer than a second to the last attempt.
 #[test]
 fn g8_a_call_brings_the_attempt_forward() {
     let mut policy = steady(Preset::Default);
     policy.reconnect.initial_delay = Duration::from_secs(20);
-    let mut course = Course::losing(policy, gone());
+    let mut course = Course::after_loss(policy, connection_loss());
     assert_eq!(course.due(), Some(20 * SECOND));
-    assert_eq!(course.step(Event::CallWaiting), open(2));
+    assert_eq!(course.step(Event::CallWaiting), open_effect(2));
     // All callers share the attempt.
     assert_eq!(course.step(Event::CallWaiting), None);
     course.wait(100);
     course.report(SessionReport::Begun);
     course.wait(300);
-    course.ends(refused());
+    course.end_session(connect_failure());
     assert_eq!(course.due(), Some(20 * SECOND));
     assert_eq!(course.step(Event::CallWaiting), None);
     assert_eq!(course.due(), Some(700));
-    assert_eq!(course.tick(), open(3));
+    assert_eq!(course.tick(), open_effect(3));
 }
 
 /// Attempts for calls do not count against the budget, neither for losses nor for crashes.
 #[test]
 fn calls_spend_no_budget() {
-    for loss in [refused(), crash()] {
+    for loss in [connect_failure(), crash()] {
         let mut policy = steady(Preset::Default);
         policy.reconnect.max_attempts = Some(3);
         policy.restart.max_attempts = Some(3);
         policy.reconnect.initial_delay = Duration::from_secs(20);
-        let mut course = Course::losing(policy, loss.clone());
-        assert_eq!(course.step(Event::CallWaiting), open(2));
+        let mut course = Course::after_loss(policy, loss.clone());
+        assert_eq!(course.step(Event::CallWaiting), open_effect(2));
         for epoch in 3..20 {
             course.report(SessionReport::Begun);
-            course.ends(loss.clone());
+            course.end_session(loss.clone());
             assert_eq!(course.status().attempt, 1);
             // The attempt is brought forward to a time in the future.
             assert_eq!(course.step(Event::CallWaiting), None);
-            assert_eq!(course.tick(), open(epoch));
+            assert_eq!(course.tick(), open_effect(epoch));
         }
-        course.ends(loss.clone());
+        course.end_session(loss.clone());
         for _ in 0..3 {
             assert_eq!(course.state(), SessionState::Reconnecting);
             course.tick();
-            course.ends(loss.clone());
+            course.end_session(loss.clone());
         }
         assert_eq!(course.state(), SessionState::Failed, "{loss:?}");
     }
 }
 
 #[test]
-fn calls_bring_nothing_about_where_the_policy_says_so() {
+fn calls_start_no_attempt_if_the_policy_forbids_it() {
     for preset in [
         Preset::Router,
         Preset::Bounded,
         Preset::Desktop,
         Preset::Manual,
     ] {
-        let mut course = Course::losing(steady(preset), gone());
+        let mut course = Course::after_loss(steady(preset), connection_loss());
         let due = course.due();
         assert!(!course.status().on_call, "{preset:?}");
         assert_eq!(course.step(Event::CallWaiting), None, "{preset:?}");
@@ -403,23 +423,23 @@ fn calls_bring_nothing_about_where_the_policy_says_so() {
 
 /// `manual` with `onCall`: a call reconnects a lost server, but not a stopped one.
 #[test]
-fn a_call_may_reconnect_what_is_reconnected_by_hand() {
+fn a_call_may_reconnect_a_manual_server() {
     let mut policy = steady(Preset::Manual);
     policy.reconnect.on_call = true;
-    let mut course = Course::losing(policy, gone());
-    assert_eq!(course.step(Event::CallWaiting), open(2));
-    course.opens();
+    let mut course = Course::after_loss(policy, connection_loss());
+    assert_eq!(course.step(Event::CallWaiting), open_effect(2));
+    course.open_session();
     course.step(Event::Stop);
-    course.ends(gone());
+    course.end_session(connection_loss());
     assert_eq!(course.step(Event::CallWaiting), None);
 }
 
-/// HTTP `Retry-After`: it applies if it is longer than the backoff. No call comes before it, and no
-/// pause is longer than five minutes.
+/// HTTP `Retry-After` applies if it is longer than the backoff. It also applies to calls. No pause
+/// is longer than five minutes.
 #[test]
 fn retry_after_is_honoured_within_reason() {
     let check = |seconds: u64, expected: u64, by_call: u64| {
-        let mut course = Course::losing(steady(Preset::Default), unavailable(seconds));
+        let mut course = Course::after_loss(steady(Preset::Default), unavailable(seconds));
         assert_eq!(course.due(), Some(expected), "{seconds}");
         course.step(Event::CallWaiting);
         assert_eq!(course.due(), Some(by_call), "{seconds}");
@@ -429,21 +449,21 @@ fn retry_after_is_honoured_within_reason() {
     check(86_400, 300 * SECOND, 300 * SECOND);
 }
 
-/// H14: a server that sends messages is not probed, nor is one with a probe in flight.
+/// H14: no probe is due while the server sends messages, or while another probe is in flight.
 #[test]
 fn h14_only_silence_is_probed() {
-    let mut course = Course::up(steady(Preset::Default));
+    let mut course = Course::connected(steady(Preset::Default));
     for _ in 0..10 {
         course.wait(29 * SECOND);
         assert_eq!(course.step(Event::Tick), None);
         course.report(SessionReport::MessageReceived(course.now));
         assert_eq!(course.due(), Some(30 * SECOND));
     }
-    let before = course.now;
+    let start = course.now;
     assert_eq!(course.tick(), probe(1));
     assert_eq!(course.due(), None);
-    // An old report changes no time.
-    course.report(SessionReport::MessageReceived(before));
+    // A report that is older than the last one changes no time.
+    course.report(SessionReport::MessageReceived(start));
     assert_eq!(course.due(), None);
     course.wait(12);
     course.report(SessionReport::Probe(ProbeOutcome::Answered(
@@ -456,8 +476,8 @@ fn h14_only_silence_is_probed() {
 
 /// A change of the policy affects the live session.
 #[test]
-fn a_new_interval_holds_at_once() {
-    let mut course = Course::up(steady(Preset::Manual));
+fn a_new_interval_applies_at_once() {
+    let mut course = Course::connected(steady(Preset::Manual));
     assert_eq!(course.due(), None);
     course.policy.health.interval = Some(Duration::from_secs(5));
     assert_eq!(course.due(), Some(5 * SECOND));
@@ -465,10 +485,10 @@ fn a_new_interval_holds_at_once() {
     assert_eq!(course.due(), None);
 }
 
-/// Half-open connections are replaced. The hang counts as a loss when it ends.
+/// A half-open connection is replaced. The hang counts as a loss once the session has ended.
 #[test]
 fn a_hang_is_closed_and_reconnected() {
-    let mut course = Course::up(steady(Preset::Default));
+    let mut course = Course::connected(steady(Preset::Default));
     let mut probes = 0;
     loop {
         assert_eq!(course.tick(), probe(1));
@@ -477,7 +497,7 @@ fn a_hang_is_closed_and_reconnected() {
         match course.report(SessionReport::Probe(ProbeOutcome::Unanswered(None))) {
             None => assert_eq!(course.state(), SessionState::Connected),
             effect => {
-                assert_eq!(effect, close(1));
+                assert_eq!(effect, close_effect(1));
                 break;
             }
         }
@@ -489,18 +509,18 @@ fn a_hang_is_closed_and_reconnected() {
     let reason = "the server hangs: ping timed out after 10s";
     assert_eq!(status.reason.as_deref(), Some(reason));
     assert_eq!(course.tick(), kill(1));
-    course.ends(Loss::Disconnected("killed".to_owned()));
+    course.end_session(Loss::Disconnected("killed".to_owned()));
     assert_eq!(course.status().reason.as_deref(), Some(reason));
-    assert_eq!(course.tick(), open(2));
+    assert_eq!(course.tick(), open_effect(2));
 }
 
-/// "A ping on a busy single-flight stdio server kills the running call" does not happen.
+/// A busy single-flight stdio server keeps its running call when a ping gets no answer.
 #[test]
 fn a_busy_server_is_never_closed_for_a_late_ping() {
     for action in [HealthAction::Verify, HealthAction::Reconnect] {
         let mut policy = steady(Preset::Default);
         policy.health.action = action;
-        let mut course = Course::up(policy);
+        let mut course = Course::connected(policy);
         for outcome in [
             ProbeOutcome::Busy,
             ProbeOutcome::Unanswered(Some(Excuse::Call)),
@@ -519,9 +539,9 @@ fn a_busy_server_is_never_closed_for_a_late_ping() {
 /// W14: reports of a closing session have no effect.
 #[test]
 fn a_late_probe_of_a_closing_session_does_nothing() {
-    let mut course = Course::up(steady(Preset::Bounded));
+    let mut course = Course::connected(steady(Preset::Bounded));
     course.tick();
-    assert_eq!(course.step(Event::Stop), close(1));
+    assert_eq!(course.step(Event::Stop), close_effect(1));
     course.wait(HOUR);
     assert_eq!(
         course.report(SessionReport::Probe(ProbeOutcome::Unanswered(None))),
@@ -533,7 +553,7 @@ fn a_late_probe_of_a_closing_session_does_nothing() {
     );
     assert_eq!(course.report(SessionReport::Opened), None);
     assert_eq!(course.state(), SessionState::Stopping);
-    course.ends(gone());
+    course.end_session(connection_loss());
     assert_eq!(
         (course.state(), course.due()),
         (SessionState::Disconnected, None)

@@ -1,4 +1,4 @@
-//! Invariants of all legal histories, for every preset.
+//! Checks the invariants of all legal histories, for every preset.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::health::{Excuse, FailingCalls, Fault, FaultKind};
 #[derive(Clone, Debug)]
 enum Act {
     Event(Event),
-    /// A report of the live session, if it can send it.
+    /// A report of the live session, if the report is possible now.
     Report(SessionReport),
     /// The current attempt succeeds.
     Opens,
@@ -21,8 +21,8 @@ enum Act {
 fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         1 => Just(crash()),
-        1 => Just(gone()),
-        1 => Just(refused()),
+        1 => Just(connection_loss()),
+        1 => Just(connect_failure()),
         4 => Just(Loss::SessionExpired),
         1 => Just(Loss::Unauthorized("HTTP 401".to_owned())),
         1 => (0..1000u64).prop_map(unavailable),
@@ -96,15 +96,15 @@ fn preset() -> impl Strategy<Value = Preset> {
     prop::sample::select(Preset::ALL.to_vec())
 }
 
-/// The driver's knowledge of the session that it opened.
+/// The driver's view of the session that it opened.
 #[derive(Clone, Debug)]
 struct Live {
     epoch: Epoch,
     has_begun: bool,
     is_open: bool,
-    /// A probe is in flight.
+    /// True while a probe is in flight.
     is_probed: bool,
-    /// A probe is due, although the policy sends none.
+    /// Time since when a probe is due, even if the policy sends none.
     doubted_at: Option<Instant>,
     closing: bool,
     killed: bool,
@@ -122,9 +122,9 @@ impl Live {
 struct World {
     course: Course,
     live: Option<Live>,
-    /// The operator's last event was a stop.
+    /// True if the operator's last event was a stop.
     stopped: bool,
-    /// A person or a resume asked for a session since the last one was opened.
+    /// True if a person or a resume requested a session after the last one opened.
     is_requested: bool,
     opened_at: Option<Instant>,
     /// Time at which an expired session was reopened without a wait.
@@ -156,7 +156,7 @@ impl World {
                 let live = self.live.as_mut()?;
                 let (epoch, now) = (live.epoch, self.course.now);
                 let report = match report {
-                    // Both are steps towards a session.
+                    // Both reports are steps towards a session.
                     SessionReport::Begun | SessionReport::Opened if !live.has_begun => {
                         live.has_begun = true;
                         SessionReport::Begun
@@ -169,7 +169,7 @@ impl World {
                         SessionReport::AtWork(now)
                     }
                     SessionReport::MessageReceived(_) if live.is_open => {
-                        live.doubted_at = live.doubted_at.filter(|at| *at == now);
+                        live.doubted_at = live.doubted_at.filter(|time| *time == now);
                         SessionReport::MessageReceived(now)
                     }
                     SessionReport::Doubted if live.is_open => {
@@ -229,14 +229,14 @@ impl World {
             Event::Stop => self.stopped = true,
             Event::CallWaiting | Event::Tick | Event::Io(..) => {}
         }
-        let before = self.course.life.clone();
+        let previous_life = self.course.life.clone();
         let effect = self.course.step(event.clone());
-        let after = &self.course.life;
-        prop_assert!(after.epoch >= before.epoch, "epochs only grow");
-        if matches!(&event, Event::Io(epoch, _) if *epoch != before.epoch) {
+        let life = &self.course.life;
+        prop_assert!(life.epoch >= previous_life.epoch, "epochs only grow");
+        if matches!(&event, Event::Io(epoch, _) if *epoch != previous_life.epoch) {
             prop_assert_eq!(
-                (after, effect),
-                (&before, None),
+                (life, effect),
+                (&previous_life, None),
                 "a late report did something"
             );
         }
@@ -254,7 +254,7 @@ impl World {
         {
             live.doubt(self.course.now);
         }
-        self.perform(effect, &event, before.epoch)?;
+        self.perform(effect, &event, previous_life.epoch)?;
         self.check_deadline()?;
         self.check_reason()
     }
@@ -263,14 +263,17 @@ impl World {
         &mut self,
         effect: Option<Effect>,
         event: &Event,
-        before: Epoch,
+        previous_epoch: Epoch,
     ) -> Result<(), TestCaseError> {
         let live = self.live.as_mut();
         match effect {
             None => {}
             Some(Effect::Open(epoch)) => {
                 prop_assert!(live.is_none(), "a second session beside a live one");
-                prop_assert!(epoch > before && !self.stopped, "opened after a stop");
+                prop_assert!(
+                    epoch > previous_epoch && !self.stopped,
+                    "opened after a stop"
+                );
                 self.check_pause(event)?;
                 self.live = Some(Live {
                     epoch,
@@ -307,9 +310,10 @@ impl World {
         Ok(())
     }
 
-    /// Checks that there is no hot retry. An attempt that nobody asked for comes at least a second
-    /// after the last one, within the jitter. A call's attempt comes exactly after that. An expired
-    /// session is reopened at once only if the one before was not.
+    /// Checks that there is no hot retry. An attempt that nobody requested begins at least a second
+    /// after the last one, within the jitter. An attempt for a call begins exactly a second after
+    /// the last one. An expired session is reopened at once only if the session before had not
+    /// expired.
     fn check_pause(&mut self, event: &Event) -> Result<(), TestCaseError> {
         let now = self.course.now;
         if self.is_requested {
@@ -317,11 +321,12 @@ impl World {
             return Ok(());
         }
         let reconnect = &self.course.policy.reconnect;
-        let least = match event {
+        let min_pause = match event {
             Event::Io(_, SessionReport::Ended(Loss::SessionExpired)) => {
-                let last = self.free_at.replace(now);
-                let apart = last.is_none_or(|last| now - last >= ATTEMPT_SPACING);
-                prop_assert!(apart, "an expired session is reopened for free, again");
+                let last_reopening = self.free_at.replace(now);
+                let is_spaced = last_reopening
+                    .is_none_or(|last_reopening| now - last_reopening >= ATTEMPT_SPACING);
+                prop_assert!(is_spaced, "an expired session is reopened for free, again");
                 return Ok(());
             }
             Event::CallWaiting => ATTEMPT_SPACING,
@@ -329,12 +334,12 @@ impl World {
         };
         let opened_at = self.opened_at.expect("the first attempt is asked for");
         let pause = now - opened_at;
-        prop_assert!(pause >= least, "a hot retry after {pause:?}");
+        prop_assert!(pause >= min_pause, "a hot retry after {pause:?}");
         Ok(())
     }
 
-    /// Checks that the status shows the reason of a loss until there is another session, or the
-    /// operator wants one.
+    /// Checks that the status shows the reason of a loss until another session is up, or until the
+    /// operator requests one.
     fn check_reason(&self) -> Result<(), TestCaseError> {
         let status = self.course.status();
         let is_explained = match status.state {
@@ -377,8 +382,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// There are never two live sessions. No session opens after a stop. Epochs only grow. Late
-    /// reports have no effect. There is a deadline exactly when something is timed. There is no hot
-    /// retry.
+    /// reports have no effect. A deadline exists exactly while the driver must wait for a time.
+    /// There is no hot retry.
     #[test]
     fn histories_keep_the_invariants(
         preset in preset(),
@@ -392,9 +397,9 @@ proptest! {
         }
     }
 
-    /// From every phase, a willing operator and a working server reach `connected`.
+    /// From every phase, a start by the operator and a working server lead to `connected`.
     #[test]
-    fn willingness_leads_to_connected(
+    fn a_start_leads_to_connected_from_every_phase(
         preset in preset(),
         acts in prop::collection::vec(act(), 0..60),
     ) {
@@ -409,7 +414,7 @@ proptest! {
                 }
                 Phase::Connecting { since: None, .. } => Act::Report(SessionReport::Begun),
                 Phase::Connecting { .. } => Act::Report(SessionReport::Opened),
-                Phase::Closing { .. } => Act::Report(SessionReport::Ended(gone())),
+                Phase::Closing { .. } => Act::Report(SessionReport::Ended(connection_loss())),
                 Phase::Up { .. } => break,
             };
             world.act(act)?;

@@ -1,4 +1,5 @@
-//! The effect of an operator, and of a machine that wakes from sleep, on a session in each phase.
+//! Tests the effect of an operator, and of a machine that wakes from sleep, on a session in each
+//! phase.
 
 use super::*;
 
@@ -10,61 +11,65 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
         course.step(Event::Start);
         course
     };
-    let connecting = || {
+    let connecting_course = || {
         let mut course = queued();
         course.report(SessionReport::Begun);
         course
     };
     let closing = |event| {
-        let mut course = Course::up(policy());
+        let mut course = Course::connected(policy());
         course.step(event);
         course
     };
-    let failed = || {
-        let mut course = Course::losing(policy(), gone());
-        course.life.phase = Phase::Down(DownReason::Failed(gone()));
+    let failed_course = || {
+        let mut course = Course::after_loss(policy(), connection_loss());
+        course.life.phase = Phase::Down(DownReason::Failed(connection_loss()));
         course
     };
-    let mut timed_out = connecting();
+    let mut timed_out = connecting_course();
     timed_out.tick();
-    let mut refused_at_first = connecting();
-    refused_at_first.ends(Loss::Misconfigured("not found".to_owned()));
+    let mut refused_course = connecting_course();
+    refused_course.end_session(Loss::Misconfigured("not found".to_owned()));
     vec![
         ("stopped", Course::new(policy())),
         ("queued", queued()),
-        ("connecting", connecting()),
-        ("up", Course::up(policy())),
+        ("connecting", connecting_course()),
+        ("up", Course::connected(policy())),
         ("stopping", closing(Event::Stop)),
         ("reopening", closing(Event::Reconnect)),
         ("timed out", timed_out),
-        ("waiting", Course::losing(policy(), gone())),
-        ("error", refused_at_first),
-        ("failed", failed()),
+        ("waiting", Course::after_loss(policy(), connection_loss())),
+        ("error", refused_course),
+        ("failed", failed_course()),
     ]
 }
 
-/// O2: a forced reconnect leads to a new session from every phase and resets the backoff. There are
-/// never two sessions.
+/// O2: a forced reconnect leads from every phase to a new session, and resets the backoff. There
+/// are never two sessions.
 #[test]
-fn o2_a_forced_reconnect_from_every_phase() {
+fn o2_a_forced_reconnect_opens_a_session_from_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
         let effect = course.step(Event::Reconnect);
         let expected = match phase {
-            "stopped" => open(1),
-            "up" => close(1),
-            "waiting" | "failed" | "error" => open(2),
+            "stopped" => open_effect(1),
+            "up" => close_effect(1),
+            "waiting" | "failed" | "error" => open_effect(2),
             _ => None,
         };
         assert_eq!(effect, expected, "{phase}");
-        let opened = match phase {
+        let epoch = match phase {
             "queued" | "connecting" => 1,
             "up" | "stopping" | "reopening" | "timed out" => {
-                assert_eq!(course.ends(gone()), open(2), "{phase}");
+                assert_eq!(
+                    course.end_session(connection_loss()),
+                    open_effect(2),
+                    "{phase}"
+                );
                 2
             }
             _ => course.life.epoch.0,
         };
-        assert_eq!(course.life.epoch, Epoch(opened), "{phase}");
+        assert_eq!(course.life.epoch, Epoch(epoch), "{phase}");
         assert_eq!(course.status().attempt, 0, "{phase}");
         course.report(SessionReport::Begun);
         course.report(SessionReport::Opened);
@@ -72,59 +77,59 @@ fn o2_a_forced_reconnect_from_every_phase() {
     }
 }
 
-/// After a reconnect by hand, a server that is down is retried further, even if a first failure is
-/// an error.
+/// After a failed reconnect by hand, a server that is down is retried, even if the policy does not
+/// retry a first failure.
 #[test]
-fn o2_a_reconnect_that_fails_is_no_first_attempt() {
+fn o2_a_failed_reconnect_is_no_first_attempt() {
     for event in [Event::Reconnect, Event::Start] {
-        let mut course = Course::losing(steady(Preset::Router), gone());
-        assert_eq!(course.step(event.clone()), open(2));
-        course.ends(refused());
+        let mut course = Course::after_loss(steady(Preset::Router), connection_loss());
+        assert_eq!(course.step(event.clone()), open_effect(2));
+        course.end_session(connect_failure());
         assert_eq!(course.state(), SessionState::Reconnecting, "{event:?}");
     }
-    let mut course = Course::up(steady(Preset::Router));
+    let mut course = Course::connected(steady(Preset::Router));
     course.step(Event::Reconnect);
-    assert_eq!(course.ends(gone()), open(2));
-    course.ends(refused());
+    assert_eq!(course.end_session(connection_loss()), open_effect(2));
+    course.end_session(connect_failure());
     assert_eq!(course.state(), SessionState::Reconnecting);
 
-    // A server that the operator stopped meanwhile is started for the first time.
-    let mut course = Course::up(steady(Preset::Router));
+    // A start after a stop counts as the first attempt.
+    let mut course = Course::connected(steady(Preset::Router));
     course.step(Event::Stop);
     course.step(Event::Start);
-    assert_eq!(course.ends(gone()), open(2));
-    course.ends(refused());
+    assert_eq!(course.end_session(connection_loss()), open_effect(2));
+    course.end_session(connect_failure());
     assert_eq!(course.state(), SessionState::Error);
 }
 
 /// F10, G14: after `failed`, a reconnect by hand resets the counter.
 #[test]
 fn f10_a_reconnect_from_failed_has_the_whole_budget() {
-    let mut course = Course::losing(steady(Preset::Router), gone());
+    let mut course = Course::after_loss(steady(Preset::Router), connection_loss());
     for _ in 0..5 {
         course.tick();
-        course.ends(refused());
+        course.end_session(connect_failure());
     }
     assert_eq!(course.state(), SessionState::Failed);
     course.step(Event::Reconnect);
-    course.opens();
-    course.ends(gone());
+    course.open_session();
+    course.end_session(connection_loss());
     assert_eq!(
         (course.state(), course.due()),
         (SessionState::Reconnecting, Some(SECOND))
     );
 }
 
-/// G11: a waiting attempt begins at once, a session that is up is doubted and probed, and other
-/// phases do not change.
+/// G11: a resume begins a waiting attempt at once, and probes a session that is up. Other phases do
+/// not change.
 #[test]
-fn g11_resumed_from_every_phase() {
+fn g11_a_resume_affects_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
         course.wait(SECOND);
-        let (before, due) = (course.life.clone(), course.due());
+        let (previous_life, due) = (course.life.clone(), course.due());
         let effect = course.step(Event::Resumed);
         match phase {
-            "waiting" => assert_eq!(effect, open(2)),
+            "waiting" => assert_eq!(effect, open_effect(2)),
             "up" => {
                 assert_eq!((effect, course.due()), (None, Some(0)));
                 assert_eq!(course.step(Event::Tick), probe(1));
@@ -133,7 +138,7 @@ fn g11_resumed_from_every_phase() {
                 assert_eq!(effect, None, "{phase}");
                 assert_eq!(
                     (course.life.clone(), course.due()),
-                    (before, due),
+                    (previous_life, due),
                     "{phase}"
                 );
             }
@@ -141,10 +146,10 @@ fn g11_resumed_from_every_phase() {
     }
 }
 
-/// After a sleep a server is probed once, even if the policy sends no probes.
+/// After a sleep, one probe is sent, even if the policy sends no probes.
 #[test]
-fn g11_without_health_checks_it_is_asked_once() {
-    let mut course = Course::up(steady(Preset::Manual));
+fn g11_a_resume_probes_once_without_health_checks() {
+    let mut course = Course::connected(steady(Preset::Manual));
     assert_eq!(course.due(), None);
     course.step(Event::Resumed);
     assert_eq!(course.tick(), probe(1));
@@ -155,10 +160,10 @@ fn g11_without_health_checks_it_is_asked_once() {
     assert_eq!(course.due(), None);
 }
 
-/// H9: a failed call puts the server in doubt. One probe at a time decides.
+/// H9: a failed call makes a probe due. One probe at a time decides.
 #[test]
 fn h9_a_doubt_is_settled_by_one_probe() {
-    let mut course = Course::up(steady(Preset::Default));
+    let mut course = Course::connected(steady(Preset::Default));
     course.wait(SECOND);
     course.report(SessionReport::Doubted);
     course.wait(1);
@@ -173,15 +178,15 @@ fn h9_a_doubt_is_settled_by_one_probe() {
     );
 }
 
-/// Messages of a resumed server count as evidence only if they came after the sleep.
+/// After a resume, only messages that came after the sleep count as evidence.
 #[test]
-fn g11_a_doubt_ends_with_news() {
-    let mut course = Course::up(steady(Preset::Default));
+fn g11_a_doubt_ends_with_a_new_message() {
+    let mut course = Course::connected(steady(Preset::Default));
     course.wait(5 * SECOND);
-    let before = course.now;
+    let start = course.now;
     course.wait(5 * SECOND);
     course.step(Event::Resumed);
-    course.report(SessionReport::MessageReceived(before));
+    course.report(SessionReport::MessageReceived(start));
     assert_eq!(course.due(), Some(0));
     course.wait(1);
     course.report(SessionReport::MessageReceived(course.now));
@@ -190,18 +195,18 @@ fn g11_a_doubt_ends_with_news() {
 
 /// F9, T1: a stop ends any session or attempt, and later events open nothing.
 #[test]
-fn a_stop_from_every_phase() {
+fn a_stop_ends_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
         let effect = course.step(Event::Stop);
         let expected = match phase {
-            "queued" | "connecting" | "up" => close(1),
+            "queued" | "connecting" | "up" => close_effect(1),
             _ => None,
         };
         assert_eq!(effect, expected, "{phase}");
         for event in [Event::CallWaiting, Event::Resumed, Event::Tick] {
             assert_eq!(course.step(event), None, "{phase}");
         }
-        course.ends(gone());
+        course.end_session(connection_loss());
         assert_eq!(course.state(), SessionState::Disconnected, "{phase}");
         assert_eq!(course.status().reason, None, "{phase}");
     }

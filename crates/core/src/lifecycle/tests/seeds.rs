@@ -1,5 +1,5 @@
-//! Checks of a connection from the documents that Mainstay unites, with the presets that keep their
-//! behaviour (X1–X3; `tests/seeds` lists the checks).
+//! Checks of a connection from the documents that Mainstay unites, with the presets that reproduce
+//! their behaviour (X1–X3; `tests/seeds` lists the checks).
 
 use super::*;
 use crate::health::ProbeOutcome;
@@ -13,12 +13,12 @@ fn monitor() -> Policy {
     policy
 }
 
-/// Lets the attempt that is due begin and fail.
-fn fails(course: &mut Course) {
+/// Begins the attempt that is due, and lets the attempt fail.
+fn fail_attempt(course: &mut Course) {
     let epoch = course.life.epoch.0 + 1;
-    assert_eq!(course.tick(), open(epoch));
+    assert_eq!(course.tick(), open_effect(epoch));
     course.report(SessionReport::Begun);
-    course.ends(refused());
+    course.end_session(connect_failure());
 }
 
 #[test]
@@ -30,11 +30,11 @@ fn router_begins_disconnected() {
     );
 }
 
-/// F4: the words of document 000's page change only with the state.
+/// F4: the texts of document 000's page change only with the state.
 #[test]
-fn router_says_running_once_connected() {
+fn router_shows_running_once_connected() {
     let mut course = Course::new(monitor());
-    let mut words = vec![course.state().words().page];
+    let mut page_words = vec![course.state().words().page];
     for event in [
         Event::Start,
         Event::Io(Epoch(1), SessionReport::Begun),
@@ -42,53 +42,50 @@ fn router_says_running_once_connected() {
         Event::Start,
     ] {
         course.step(event);
-        words.push(course.state().words().page);
+        page_words.push(course.state().words().page);
     }
     assert_eq!(
-        words,
+        page_words,
         ["stopped", "starting", "starting", "running", "running"]
     );
 }
 
 #[test]
 fn router_tries_again_after_a_loss() {
-    let mut course = Course::losing(monitor(), gone());
+    let mut course = Course::after_loss(monitor(), connection_loss());
     assert_eq!(course.state(), SessionState::Reconnecting);
     assert_eq!(course.state().words().page_message, Some("Reconnecting..."));
     assert_eq!(course.due(), Some(100));
-    assert_eq!(course.tick(), open(2));
+    assert_eq!(course.tick(), open_effect(2));
     assert_eq!(course.status().attempt, 1);
 }
 
-/// G1, F3
 #[test]
 fn router_doubles_its_waits_then_fails() {
-    let mut course = Course::losing(monitor(), gone());
+    let mut course = Course::after_loss(monitor(), connection_loss());
     let mut waits = Vec::new();
     while course.state() == SessionState::Reconnecting {
         waits.push(course.due());
-        fails(&mut course);
+        fail_attempt(&mut course);
     }
     assert_eq!(waits, [100, 200, 400].map(Some));
     assert_eq!((course.state(), course.due()), (SessionState::Failed, None));
 }
 
-/// G2
 #[test]
 fn router_forgets_failed_attempts_once_one_succeeds() {
-    let mut course = Course::losing(monitor(), gone());
-    fails(&mut course);
-    assert_eq!((course.due(), course.tick()), (Some(200), open(3)));
-    course.opens();
-    // The next loss counts as the first again.
-    course.ends(gone());
+    let mut course = Course::after_loss(monitor(), connection_loss());
+    fail_attempt(&mut course);
+    assert_eq!((course.due(), course.tick()), (Some(200), open_effect(3)));
+    course.open_session();
+    // The next loss counts as the first loss again.
+    course.end_session(connection_loss());
     assert_eq!((course.due(), course.status().attempt), (Some(100), 1));
 }
 
-/// G4
 #[test]
-fn router_stopped_while_it_waits_tries_no_more() {
-    let mut course = Course::losing(monitor(), gone());
+fn router_makes_no_attempt_after_a_stop() {
+    let mut course = Course::after_loss(monitor(), connection_loss());
     assert_eq!(course.step(Event::Stop), None);
     assert_eq!(
         (course.state(), course.due()),
@@ -106,8 +103,8 @@ fn checker() -> Policy {
     policy
 }
 
-/// Sends the probe that is due a second later, which has this outcome.
-fn probed(course: &mut Course, outcome: ProbeOutcome) -> Option<Effect> {
+/// Sends the probe that is due after a second, with this outcome.
+fn send_probe(course: &mut Course, outcome: ProbeOutcome) -> Option<Effect> {
     let epoch = course.life.epoch.0;
     assert_eq!((course.due(), course.tick()), (Some(SECOND), probe(epoch)));
     course.report(SessionReport::Probe(outcome))
@@ -117,12 +114,12 @@ fn answered() -> ProbeOutcome {
     ProbeOutcome::Answered(Duration::from_millis(1))
 }
 
-fn ill() -> ProbeOutcome {
+fn failed_probe() -> ProbeOutcome {
     ProbeOutcome::Failed("HTTP 500".to_owned())
 }
 
 #[test]
-fn router_asks_nobody_before_the_handshake() {
+fn router_sends_no_probe_before_the_handshake() {
     let mut course = Course::new(checker());
     assert_eq!(course.due(), None);
     course.step(Event::Start);
@@ -132,89 +129,95 @@ fn router_asks_nobody_before_the_handshake() {
 
 /// H1, H14: the handshake counts as an answer, so the first probe comes an interval later.
 #[test]
-fn router_asks_at_its_interval() {
-    let mut course = Course::up(checker());
+fn router_probes_at_its_interval() {
+    let mut course = Course::connected(checker());
     for _ in 0..3 {
-        assert_eq!(probed(&mut course, answered()), None);
+        assert_eq!(send_probe(&mut course, answered()), None);
     }
 }
 
-/// H2, H3: only the third failure in a row leads to a reconnect. Failures before a success do not
-/// count.
+/// H2, H3: the third failure in a row leads to a reconnect. A success resets the count.
 #[test]
 fn router_reconnects_after_three_failures_in_a_row() {
-    let mut course = Course::up(checker());
-    for outcome in [ill(), ill(), answered(), ill(), ill()] {
-        assert_eq!(probed(&mut course, outcome), None);
+    let mut course = Course::connected(checker());
+    for outcome in [
+        failed_probe(),
+        failed_probe(),
+        answered(),
+        failed_probe(),
+        failed_probe(),
+    ] {
+        assert_eq!(send_probe(&mut course, outcome), None);
         assert_eq!(course.state(), SessionState::Connected);
     }
-    assert_eq!(probed(&mut course, ill()), close(1));
+    assert_eq!(send_probe(&mut course, failed_probe()), close_effect(1));
     assert_eq!(course.state(), SessionState::Reconnecting);
 }
 
-/// H2: the server is healthy again when it has been reached.
+/// H2: a successful probe restores the health of the server.
 #[test]
-fn router_is_healthy_again_once_it_has_recovered() {
-    let mut course = Course::up(checker());
+fn router_is_healthy_after_a_successful_probe() {
+    let mut course = Course::connected(checker());
     for _ in 0..2 {
-        probed(&mut course, ill());
+        send_probe(&mut course, failed_probe());
     }
-    assert_eq!(probed(&mut course, ill()), close(1));
-    course.ends(gone());
-    assert_eq!((course.due(), course.tick()), (Some(100), open(2)));
-    course.opens();
-    assert_eq!(probed(&mut course, answered()), None);
+    assert_eq!(send_probe(&mut course, failed_probe()), close_effect(1));
+    course.end_session(connection_loss());
+    assert_eq!((course.due(), course.tick()), (Some(100), open_effect(2)));
+    course.open_session();
+    assert_eq!(send_probe(&mut course, answered()), None);
     let health = course.status().health.expect("it is up");
     assert_eq!((health.degraded, health.failures), (false, 0));
 }
 
 #[test]
-fn router_stopped_asks_no_more() {
-    let mut course = Course::up(checker());
-    assert_eq!(probed(&mut course, answered()), None);
-    assert_eq!(course.step(Event::Stop), close(1));
-    course.ends(gone());
+fn router_sends_no_probe_after_a_stop() {
+    let mut course = Course::connected(checker());
+    assert_eq!(send_probe(&mut course, answered()), None);
+    assert_eq!(course.step(Event::Stop), close_effect(1));
+    course.end_session(connection_loss());
     course.wait(5 * SECOND);
     assert_eq!((course.due(), course.step(Event::Tick)), (None, None));
 }
 
 /// Document 000's second scenario, W27: the stop of an HTTP server is noticed after 90 s.
 #[test]
-fn router_notices_within_90_s_that_a_server_has_stopped() {
-    let mut course = Course::up(Preset::Router.policy());
-    let since = course.now;
+fn router_notices_a_stopped_server_within_90_s() {
+    let mut course = Course::connected(Preset::Router.policy());
+    let start = course.now;
     loop {
         assert_eq!(course.tick(), probe(1));
-        if course.report(SessionReport::Probe(ill())) == close(1) {
+        if course.report(SessionReport::Probe(failed_probe())) == close_effect(1) {
             break;
         }
     }
-    assert_eq!(course.now - since, Duration::from_secs(90));
+    assert_eq!(course.now - start, Duration::from_secs(90));
 }
 
-/// F6: every transition between two states in the diagram of document 001.
+/// F6: tests every transition in the diagram of document 001.
 #[test]
-fn persistent_goes_every_way_that_its_document_draws() {
+fn persistent_makes_every_transition_of_its_document() {
     let mut course = Course::new(steady(Preset::Persistent));
     let mut states = Vec::new();
     let mut step = |course: &mut Course, event: Event| {
         course.step(event);
         states.push(course.state().words().tools);
     };
-    let ended = |course: &Course, loss| Event::Io(course.life.epoch, SessionReport::Ended(loss));
-    let opened = |course: &Course| Event::Io(course.life.epoch, SessionReport::Opened);
+    let end_event =
+        |course: &Course, loss| Event::Io(course.life.epoch, SessionReport::Ended(loss));
+    let open_event = |course: &Course| Event::Io(course.life.epoch, SessionReport::Opened);
     step(&mut course, Event::Start);
-    let event = ended(&course, refused());
+    let event = end_event(&course, connect_failure());
     step(&mut course, event);
     course.wait(SECOND);
     step(&mut course, Event::Tick);
-    let event = ended(&course, refused());
+    let event = end_event(&course, connect_failure());
     step(&mut course, event);
     course.wait(2 * SECOND);
     step(&mut course, Event::Tick);
-    let event = opened(&course);
+    let event = open_event(&course);
     step(&mut course, event);
-    let event = ended(&course, gone());
+    let event = end_event(&course, connection_loss());
     step(&mut course, event);
     step(&mut course, Event::Stop);
     assert_eq!(
@@ -232,35 +235,38 @@ fn persistent_goes_every_way_that_its_document_draws() {
     );
     let mut course = Course::new(steady(Preset::Persistent));
     course.step(Event::Start);
-    course.opens();
+    course.open_session();
     course.step(Event::Stop);
-    course.ends(gone());
+    course.end_session(connection_loss());
     assert_eq!(course.state().words().tools, "disconnected");
 }
 
-/// H5, G9, G10: while it reconnects, no probe is sent and only one attempt is under way. A success
-/// resets the counters.
+/// H5, G9, G10: while a session reconnects, no probe is sent and only one attempt is under way. A
+/// success resets the counters.
 #[test]
-fn persistent_asks_again_once_it_is_back() {
-    let mut course = Course::losing(steady(Preset::Persistent), gone());
+fn persistent_probes_again_after_a_reconnect() {
+    let mut course = Course::after_loss(steady(Preset::Persistent), connection_loss());
     assert_eq!(course.due(), Some(SECOND), "the attempt, and no probe");
-    fails(&mut course);
-    assert_eq!((course.due(), course.tick()), (Some(2 * SECOND), open(3)));
+    fail_attempt(&mut course);
+    assert_eq!(
+        (course.due(), course.tick()),
+        (Some(2 * SECOND), open_effect(3))
+    );
     assert_eq!(course.step(Event::CallWaiting), None);
-    course.opens();
+    course.open_session();
     assert_eq!(
         (course.due(), course.tick()),
         (Some(120 * SECOND), probe(3))
     );
     course.report(SessionReport::Probe(answered()));
-    course.ends(gone());
+    course.end_session(connection_loss());
     assert_eq!(course.due(), Some(SECOND));
 }
 
-/// H6: degraded is only an early warning.
+/// H6: a degraded server keeps its session.
 #[test]
 fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
-    let mut course = Course::up(steady(Preset::Persistent));
+    let mut course = Course::connected(steady(Preset::Persistent));
     for failures in 1..=20 {
         assert_eq!(
             (course.due(), course.tick()),
@@ -284,28 +290,27 @@ fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
 /// G14, F10: there are five attempts, and five more after a reconnect by hand.
 #[test]
 fn bounded_has_five_attempts_and_five_more_by_hand() {
-    let mut course = Course::losing(steady(Preset::Bounded), gone());
+    let mut course = Course::after_loss(steady(Preset::Bounded), connection_loss());
     for _ in 0..2 {
         let mut waits = Vec::new();
         while course.state() == SessionState::Reconnecting {
             waits.push(course.due());
-            fails(&mut course);
+            fail_attempt(&mut course);
         }
         assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000].map(Some));
         assert_eq!(course.state().words().rest, "failed");
         course.step(Event::Reconnect);
-        course.opens();
-        course.ends(gone());
+        course.open_session();
+        course.end_session(connection_loss());
     }
 }
 
-/// A18
 #[test]
 fn bounded_without_auto_reconnect_stays_disconnected() {
-    for loss in [gone(), crash()] {
+    for loss in [connection_loss(), crash()] {
         let mut policy = steady(Preset::Bounded);
         policy.reconnect.mode = ReconnectMode::Off;
-        let course = Course::losing(policy, loss);
+        let course = Course::after_loss(policy, loss);
         assert_eq!(course.state().words().rest, "disconnected");
         assert_eq!(course.due(), None);
         assert!(course.status().reason.is_some());
@@ -315,37 +320,37 @@ fn bounded_without_auto_reconnect_stays_disconnected() {
 /// C7, C10: a crashed server stays down until a person starts it.
 #[test]
 fn desktop_starts_nothing_again() {
-    let mut course = Course::losing(steady(Preset::Desktop), crash());
+    let mut course = Course::after_loss(steady(Preset::Desktop), crash());
     assert_eq!(course.state().words().desktop, "crashed");
     assert_eq!(
         (course.due(), course.step(Event::CallWaiting)),
         (None, None)
     );
-    assert_eq!(course.step(Event::Start), open(2));
-    course.opens();
+    assert_eq!(course.step(Event::Start), open_effect(2));
+    course.open_session();
     assert_eq!(course.state().words().desktop, "running");
 }
 
 /// Document 004: only a person reconnects.
 #[test]
 fn manual_waits_for_a_person() {
-    let mut course = Course::losing(steady(Preset::Manual), gone());
+    let mut course = Course::after_loss(steady(Preset::Manual), connection_loss());
     assert_eq!(
         (course.due(), course.step(Event::CallWaiting)),
         (None, None)
     );
-    assert_eq!(course.step(Event::Reconnect), open(2));
-    course.opens();
+    assert_eq!(course.step(Event::Reconnect), open_effect(2));
+    course.open_session();
     assert_eq!(course.due(), None, "nobody is asked in the background");
-    // The status does not promise a reconnect either.
+    // The status does not promise a reconnect.
     assert_eq!(course.status().if_lost, SessionState::Disconnected);
 }
 
-/// Five failures in a row make a server degraded. The time of its last message stays.
+/// Five failures in a row make a server degraded. The time of its last message does not change.
 #[test]
 fn manual_is_unwell_after_five_failures() {
-    let mut course = Course::up(steady(Preset::Manual));
-    let last = course.now;
+    let mut course = Course::connected(steady(Preset::Manual));
+    let last_message_at = course.now;
     for failures in 1..=6 {
         course.wait(SECOND);
         course.report(SessionReport::Doubted);
@@ -356,7 +361,7 @@ fn manual_is_unwell_after_five_failures() {
             (health.degraded, health.failures),
             (failures >= 5, failures)
         );
-        assert_eq!(health.last_message_at, last);
+        assert_eq!(health.last_message_at, last_message_at);
     }
     course.report(SessionReport::MessageReceived(course.now));
     assert!(!course.status().is_degraded());

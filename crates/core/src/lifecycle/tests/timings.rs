@@ -4,18 +4,18 @@
 use super::*;
 use crate::health::{HealthAction, ProbeMethod};
 
-/// The waits of an outage in which every attempt fails, up to eight of them, and the final state.
+/// The waits of an outage in which every attempt fails, at most eight, and the final state.
 fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, SessionState) {
-    let mut course = Course::losing(policy, loss.clone());
+    let mut course = Course::after_loss(policy, loss.clone());
     let mut waits = Vec::new();
     while waits.len() < 8
         && let Some(wait) = course.due()
     {
         waits.push(wait);
         let epoch = course.life.epoch.0 + 1;
-        assert_eq!(course.tick(), open(epoch));
+        assert_eq!(course.tick(), open_effect(epoch));
         course.report(SessionReport::Begun);
-        course.ends(loss.clone());
+        course.end_session(loss.clone());
     }
     (waits, course.state())
 }
@@ -108,14 +108,14 @@ const ROWS: [Row; 6] = [
 ];
 
 #[test]
-fn y_every_presets_timings() {
+fn y_every_preset_has_its_timings() {
     assert_eq!(ROWS.each_ref().map(|row| row.preset), Preset::ALL);
     for row in ROWS {
         let preset = row.preset;
         let owned = |(waits, state): (&[u64], SessionState)| (waits.to_vec(), state);
         let policy = preset.policy();
         assert_eq!(
-            outage(policy.clone(), &gone()),
+            outage(policy.clone(), &connection_loss()),
             owned(row.lost),
             "{preset:?}"
         );
@@ -130,13 +130,13 @@ fn y_every_presets_timings() {
         course.report(SessionReport::Begun);
         assert_eq!(course.due(), Some(30_000), "{preset:?} connects"); // E7
         assert_eq!(policy.start_timeout, Duration::from_mins(10), "{preset:?}");
-        course.ends(refused());
+        course.end_session(connect_failure());
         assert_eq!(course.state(), row.first_refused, "{preset:?} at first");
 
-        let course = Course::up(policy.clone());
+        let course = Course::connected(policy.clone());
         assert_eq!(
             course.due(),
-            row.probe.map(|(after, _)| after),
+            row.probe.map(|(silence, _)| silence),
             "{preset:?}"
         );
         let health = policy.health;
@@ -151,17 +151,17 @@ fn y_every_presets_timings() {
     }
 }
 
-/// Two presets refuse calls to a server that does not answer them. The others keep the behaviour of
-/// their documents.
+/// Two presets refuse calls to a server that does not answer. The other presets never refuse calls.
 #[test]
-fn the_presets_that_refuse_calls() {
-    let found = Preset::ALL.map(|preset| preset.policy().health.unanswered_calls);
-    assert_eq!(found, [Some(2), Some(2), None, None, None, None]);
+fn two_presets_refuse_calls() {
+    let limits = Preset::ALL.map(|preset| preset.policy().health.unanswered_calls);
+    assert_eq!(limits, [Some(2), Some(2), None, None, None, None]);
 }
 
-/// A server that refuses Mainstay is retried every ten minutes, as often as the preset allows.
+/// A server that refuses the credentials is retried every ten minutes, as often as the preset
+/// allows.
 #[test]
-fn the_waits_after_a_refusal() {
+fn a_refused_server_is_retried_every_ten_minutes() {
     const REFUSED: u64 = 600_000;
     let unauthorized = Loss::Unauthorized("HTTP 401".to_owned());
     for preset in Preset::ALL {
@@ -170,8 +170,8 @@ fn the_waits_after_a_refusal() {
             Preset::Router | Preset::Bounded => (5, SessionState::Failed),
             Preset::Desktop | Preset::Manual => (0, SessionState::Error),
         };
-        let found = outage(steady(preset), &unauthorized);
-        assert_eq!(found, (vec![REFUSED; count], state), "{preset:?}");
+        let result = outage(steady(preset), &unauthorized);
+        assert_eq!(result, (vec![REFUSED; count], state), "{preset:?}");
     }
 }
 
@@ -179,7 +179,7 @@ fn the_waits_after_a_refusal() {
 #[test]
 fn g1_five_attempts_then_failed() {
     for preset in [Preset::Router, Preset::Bounded] {
-        let (waits, state) = outage(preset.policy(), &refused());
+        let (waits, state) = outage(preset.policy(), &connect_failure());
         assert_eq!((&waits[..], state), (FIVE, SessionState::Failed));
         let words = state.words();
         assert_eq!(
@@ -190,17 +190,20 @@ fn g1_five_attempts_then_failed() {
 }
 
 #[test]
-fn g5_the_cap() {
+fn g5_waits_stay_below_the_cap() {
     let mut policy = Preset::Router.policy();
     policy.reconnect.initial_delay = Duration::from_millis(500);
     policy.reconnect.max_delay = Duration::from_millis(1000);
-    assert_eq!(outage(policy, &gone()).0, [500, 1000, 1000, 1000, 1000]);
+    assert_eq!(
+        outage(policy, &connection_loss()).0,
+        [500, 1000, 1000, 1000, 1000]
+    );
 }
 
 /// Y, row `default`: 1, 2, 4, 8, 16, 30, 30 s.
 #[test]
 fn y_default_doubles_up_to_its_cap() {
-    let (waits, _) = outage(steady(Preset::Default), &gone());
+    let (waits, _) = outage(steady(Preset::Default), &connection_loss());
     assert_eq!(
         waits,
         [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn y3_every_state_on_every_surface() {
+fn y3_every_state_has_its_words_on_every_surface() {
     // canonical | 000 page | its message | 001 tools | 002 REST | 003 desktop
     let table = "
         disconnected | stopped  |                                     | disconnected | disconnected | stopped
@@ -21,7 +21,7 @@ fn y3_every_state_on_every_surface() {
     assert_eq!(rows.len(), SessionState::ALL.len());
     for (row, state) in rows.iter().zip(SessionState::ALL) {
         let words = state.words();
-        let found = [
+        let actual = [
             words.canonical,
             words.page,
             words.page_message.unwrap_or_default(),
@@ -29,7 +29,7 @@ fn y3_every_state_on_every_surface() {
             words.rest,
             words.desktop,
         ];
-        assert_eq!(found, row[..], "{state:?}");
+        assert_eq!(actual, row[..], "{state:?}");
         assert_eq!(state.to_string(), words.canonical);
         assert_eq!(
             serde_json::to_value(state).expect("a word"),
@@ -41,15 +41,23 @@ fn y3_every_state_on_every_surface() {
 /// 002 t67: after a loss without a reconnect the state is `disconnected`, or `crashed` if a process
 /// exited.
 #[test]
-fn y3_f8_what_a_loss_is_called() {
+fn y3_f8_a_loss_has_its_state() {
     let check = |preset: Preset, loss: Loss, expected| {
-        let course = Course::losing(steady(preset), loss.clone());
+        let course = Course::after_loss(steady(preset), loss.clone());
         assert_eq!(course.state(), expected, "{preset:?} {loss:?}");
         assert_eq!(course.status().reason, Some(loss.to_string()));
     };
-    check(Preset::Manual, gone(), SessionState::Disconnected);
+    check(
+        Preset::Manual,
+        connection_loss(),
+        SessionState::Disconnected,
+    );
     check(Preset::Manual, crash(), SessionState::Crashed);
-    check(Preset::Default, gone(), SessionState::Reconnecting);
+    check(
+        Preset::Default,
+        connection_loss(),
+        SessionState::Reconnecting,
+    );
     check(Preset::Default, crash(), SessionState::Reconnecting);
     let unauthorized = Loss::Unauthorized("HTTP 401".to_owned());
     check(Preset::Default, unauthorized, SessionState::Error);

@@ -15,7 +15,7 @@ use mainstay_core::{
 type Row = (&'static str, Method, &'static str, Option<Revision>);
 
 #[test]
-fn a_question_takes_a_revision_and_a_capability() {
+fn a_question_requires_a_revision_and_a_capability() {
     use Method::{CreateMessage, Elicit, Other, RootsList};
     use Revision::{V2024_11_05, V2025_06_18, V2025_11_25};
     const TOOLS: &str = r#"{"messages":[],"tools":[]}"#;
@@ -76,7 +76,7 @@ fn a_question_takes_a_revision_and_a_capability() {
         // The client decides about a question of an extension.
         ("{}", Other, "{}", Some(V2024_11_05)),
     ];
-    for (capabilities, question, params, since) in rows {
+    for (capabilities, question, params, first_revision) in rows {
         for revision in Revision::ALL {
             let caller = Caller {
                 revision,
@@ -84,7 +84,7 @@ fn a_question_takes_a_revision_and_a_capability() {
                 client_info: None,
                 log_level: None,
             };
-            let expected = since.is_some_and(|since| revision >= since);
+            let expected = first_revision.is_some_and(|first_revision| revision >= first_revision);
             let row = format!("{capabilities} {} {params} {revision}", question.name());
             assert_eq!(caller.accepts(question, params), expected, "{row}");
         }
@@ -92,22 +92,25 @@ fn a_question_takes_a_revision_and_a_capability() {
 }
 
 #[test]
-fn capabilities_cross_the_eras_without_what_only_one_of_them_means() {
-    let declared = ClientCapabilities::read(
+fn capabilities_lose_members_of_one_era_in_translation() {
+    let declared_capabilities = ClientCapabilities::read(
         r#"{"x":1.0,"roots":{"listChanged":true},"tasks":{"list":{}},
             "extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}"#,
     );
-    assert!(declared.tasks && declared.roots);
+    assert!(declared_capabilities.tasks && declared_capabilities.roots);
     assert_eq!(
-        declared.for_era(Era::Modern),
+        declared_capabilities.for_era(Era::Modern),
         r#"{"x":1.0,"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}"#
     );
     assert_eq!(
-        declared.for_era(Era::Legacy),
+        declared_capabilities.for_era(Era::Legacy),
         r#"{"x":1.0,"roots":{},"tasks":{"list":{}},"extensions":{"a/b":{}}}"#
     );
-    let plain = ClientCapabilities::read(r#"{"elicitation": {"url": {}}}"#);
-    assert_eq!(plain.for_era(Era::Modern), plain.raw());
+    let url_capabilities = ClientCapabilities::read(r#"{"elicitation": {"url": {}}}"#);
+    assert_eq!(
+        url_capabilities.for_era(Era::Modern),
+        url_capabilities.raw()
+    );
     assert_eq!(ClientCapabilities::read("7"), ClientCapabilities::none());
 }
 
@@ -121,7 +124,7 @@ fn meta_of(text: &str) -> Result<RequestMeta<'_>, BadMeta> {
 }
 
 #[test]
-fn a_caller_is_introduced_to_a_legacy_server_as_it_introduced_itself() {
+fn a_legacy_server_gets_the_client_info_of_the_caller() {
     let params = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
         "io.modelcontextprotocol/clientInfo":{"name":"x","version":"1","icons":[]},
         "io.modelcontextprotocol/clientCapabilities":{"sampling":{}},
@@ -135,17 +138,17 @@ fn a_caller_is_introduced_to_a_legacy_server_as_it_introduced_itself() {
         initialize,
         r#"{"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"x","version":"1","icons":[]}}"#
     );
-    let again = Caller::initialized(&initialize, Revision::V2025_06_18);
+    let same_caller = Caller::initialized(&initialize, Revision::V2025_06_18);
     assert_eq!(
-        (again.capabilities, again.client_info),
+        (same_caller.capabilities, same_caller.client_info),
         (caller.capabilities, caller.client_info)
     );
 }
 
 /// An incomplete `_meta` is −32602 with HTTP 400. An unknown version is −32022 with the supported
-/// ones.
+/// versions.
 #[test]
-fn what_is_wrong_with_a_meta_has_its_code() {
+fn an_invalid_meta_has_its_code() {
     const VERSION: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
     const CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
     let params_with = |meta: &str| format!(r#"{{"_meta":{meta}}}"#);
@@ -170,9 +173,9 @@ fn what_is_wrong_with_a_meta_has_its_code() {
         )),
         format!(r#"{{"_meta":{{{VERSION},{CAPABILITIES}}},"_meta":{{}}}}"#),
     ] {
-        let bad = meta_of(&request(&params)).expect_err(&params);
+        let error = meta_of(&request(&params)).expect_err(&params);
         assert_eq!(
-            (bad.code(), bad.http_status(), bad.data()),
+            (error.code(), error.http_status(), error.data()),
             (-32602, 400, None),
             "{params}"
         );
@@ -191,9 +194,9 @@ fn what_is_wrong_with_a_meta_has_its_code() {
         };
         match meta.revision() {
             Ok(revision) => assert!(is_supported && revision.as_str() == requested),
-            Err(bad) => {
-                assert!(!is_supported && bad.code() == -32022 && bad.http_status() == 400);
-                let data = bad.data().expect("data").to_string();
+            Err(error) => {
+                assert!(!is_supported && error.code() == -32022 && error.http_status() == 400);
+                let data = error.data().expect("data").to_string();
                 let expected = r#"{"supported":["2026-07-28"],"requested":"#;
                 assert_eq!(data, format!(r#"{expected}"{requested}"}}"#));
             }
@@ -206,17 +209,17 @@ fn a_message_is_modern_by_meta_or_version() {
     let message_with = |meta: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"_meta":{meta}}}}}"#)
     };
-    let (bare, full) = (
+    let (bare_meta, full_meta) = (
         message_with("{}"),
         message_with(r#"{"io.modelcontextprotocol/logLevel":"info"}"#),
     );
     for (text, version, expected) in [
-        (&bare, None, false),
-        (&bare, Some("2025-11-25"), false),
-        (&bare, Some("2026-07-28"), true),
-        (&bare, Some("1999-01-01"), true),
-        (&full, None, true),
-        (&full, Some("2025-11-25"), true),
+        (&bare_meta, None, false),
+        (&bare_meta, Some("2025-11-25"), false),
+        (&bare_meta, Some("2026-07-28"), true),
+        (&bare_meta, Some("1999-01-01"), true),
+        (&full_meta, None, true),
+        (&full_meta, Some("2025-11-25"), true),
     ] {
         let envelope = message::peek(text).expect("a message");
         assert_eq!(
@@ -228,7 +231,7 @@ fn a_message_is_modern_by_meta_or_version() {
 }
 
 #[test]
-fn a_modern_error_is_evidence_and_any_other_is_none() {
+fn only_a_modern_error_proves_a_modern_server() {
     for (code, expected) in [
         ("-32020", true),
         ("-32021", true),
@@ -250,7 +253,7 @@ fn a_modern_error_is_evidence_and_any_other_is_none() {
 }
 
 #[test]
-fn a_refused_question_names_the_capability_that_is_missing() {
+fn a_refused_question_names_the_missing_capability() {
     let (message, data) = modern::missing_capability(Method::Elicit, r#"{"mode":"url"}"#);
     assert!(message.contains("elicitation/create"));
     assert_eq!(

@@ -15,8 +15,8 @@ use mainstay_core::{
 };
 use proptest::prelude::*;
 
-/// Finds a string member of these params.
-fn named<'a>(params: &'a str) -> impl Fn(&'static str) -> Option<Cow<'a, str>> {
+/// Returns a lookup of string members in these params.
+fn string_param<'a>(params: &'a str) -> impl Fn(&'static str) -> Option<Cow<'a, str>> {
     move |member| message::text_member(params, member)
 }
 
@@ -59,7 +59,7 @@ fn base64_is_read_strictly() {
     assert_eq!(decode("a\tb").as_deref(), Ok("a\tb"));
 }
 
-/// Safe and unsafe header values, and values that look encoded.
+/// Safe and unsafe header values, and values that resemble encoded ones.
 fn any_value() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -79,9 +79,9 @@ proptest! {
         prop_assert_eq!(decode(&header), Ok(value.as_str().into()));
     }
 
-    /// One text has one spelling between the markers.
+    /// Each text has one encoded form.
     #[test]
-    fn what_is_read_of_base64_is_written_the_same(header in any_value()) {
+    fn decoded_base64_is_encoded_the_same(header in any_value()) {
         if let Ok(text) = decode(&header) && text != header {
             prop_assert_eq!(format!("=?base64?{}?=", BASE64_STANDARD.encode(&*text)), header);
         }
@@ -99,14 +99,14 @@ proptest! {
         let params = serde_json::json!({"name": name, "arguments": arguments}).to_string();
         let arguments = arguments.to_string();
         let annotated = headers::param_headers(SCHEMA).expect("a valid schema");
-        let mut sent: Vec<(String, String)> = headers::standard("tools/call", named(&params), "2026-07-28")
+        let mut sent_headers: Vec<(String, String)> = headers::standard("tools/call", string_param(&params), "2026-07-28")
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
-        sent.extend(headers::values(&annotated, &arguments));
-        prop_assert_eq!(sent.len(), 6);
-        let inbound = inbound(&sent);
-        prop_assert_eq!(inbound.check("tools/call", named(&params), "2026-07-28"), Ok(()));
+        sent_headers.extend(headers::values(&annotated, &arguments));
+        prop_assert_eq!(sent_headers.len(), 6);
+        let inbound = inbound(&sent_headers);
+        prop_assert_eq!(inbound.check("tools/call", string_param(&params), "2026-07-28"), Ok(()));
         prop_assert_eq!(inbound.check_params(&annotated, Some(&arguments)), Ok(()));
     }
 }
@@ -129,8 +129,8 @@ const SCHEMA: &str = r#"{"type":"object","properties":{
 
 #[test]
 fn annotated_parameters_are_found_by_their_paths() {
-    let found = headers::param_headers(SCHEMA).expect("a valid schema");
-    let paths: Vec<(&str, String)> = found
+    let param_headers = headers::param_headers(SCHEMA).expect("a valid schema");
+    let paths: Vec<(&str, String)> = param_headers
         .iter()
         .map(|ParamHeader { header, path }| (header.as_str(), path.join(".")))
         .collect();
@@ -185,9 +185,9 @@ fn a_schema_with_a_bad_annotation_is_invalid() {
             "{kind}"
         );
     }
-    let twice = r#"{"properties":{"a":{"type":"string","x-mcp-header":"MyField"},"b":{"type":"string","x-mcp-header":"myfield"}}}"#;
+    let duplicate_schema = r#"{"properties":{"a":{"type":"string","x-mcp-header":"MyField"},"b":{"type":"string","x-mcp-header":"myfield"}}}"#;
     assert_eq!(
-        headers::param_headers(twice),
+        headers::param_headers(duplicate_schema),
         Err(InvalidHeader::Twice("myfield".to_owned()))
     );
     let a = r#"{"type":"string","x-mcp-header":"A"}"#;
@@ -266,7 +266,7 @@ fn standard_headers_must_equal_the_body() {
                 .iter()
                 .map(|(name, value)| (*name, value.as_bytes())),
         );
-        refusal(inbound.check(method, named(params), "2026-07-28"))
+        refusal(inbound.check(method, string_param(params), "2026-07-28"))
     };
     for (headers, expected) in [
         (vec![VERSION, CALL, NAME], None),
@@ -303,30 +303,30 @@ fn standard_headers_must_equal_the_body() {
             "{headers:?}"
         );
     }
-    let at = |method, name| vec![VERSION, ("mcp-method", method), ("mcp-name", name)];
+    let headers_for = |method, name| vec![VERSION, ("mcp-method", method), ("mcp-name", name)];
     for (method, params, headers, expected) in [
         (
             "resources/read",
             r#"{"uri":"x://a"}"#,
-            at("resources/read", "x://a"),
+            headers_for("resources/read", "x://a"),
             None,
         ),
         (
             "resources/read",
             r#"{"name":"x://a"}"#,
-            at("resources/read", "x://a"),
+            headers_for("resources/read", "x://a"),
             Some("differs mcp-name"),
         ),
         (
             "prompts/get",
             r#"{"name":"p"}"#,
-            at("prompts/get", "p"),
+            headers_for("prompts/get", "p"),
             None,
         ),
         (
             "tasks/get",
             r#"{"taskId":"7"}"#,
-            at("tasks/get", "8"),
+            headers_for("tasks/get", "8"),
             Some("differs mcp-name"),
         ),
         (
@@ -335,7 +335,12 @@ fn standard_headers_must_equal_the_body() {
             vec![VERSION, ("mcp-method", "tasks/get")],
             None,
         ),
-        ("tools/list", "{}", at("tools/list", "whatever"), None),
+        (
+            "tools/list",
+            "{}",
+            headers_for("tools/list", "whatever"),
+            None,
+        ),
         ("tools/call", "{}", vec![VERSION, CALL], None),
     ] {
         assert_eq!(
@@ -435,33 +440,48 @@ fn headers_of_parameters_must_equal_the_arguments() {
 
 /// `_meta`, then headers, then the version: the answer reports the first error.
 #[test]
-fn a_request_is_judged_in_the_order_of_the_specification() {
+fn a_request_is_checked_in_the_order_of_the_specification() {
     let params = |version: &str, capabilities: &str| {
         format!(
             r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}"{capabilities}}}}}"#
         )
     };
-    let full = r#","io.modelcontextprotocol/clientCapabilities":{}"#;
+    let capabilities_member = r#","io.modelcontextprotocol/clientCapabilities":{}"#;
     let code = |params: &str, version: Option<&str>| {
-        let sent = version.map(|version| {
+        let sent_headers = version.map(|version| {
             [
                 ("mcp-protocol-version", version.as_bytes()),
                 ("mcp-method", b"ping".as_slice()),
             ]
         });
-        let headers = sent.map(InboundHeaders::from_headers);
+        let headers = sent_headers.map(InboundHeaders::from_headers);
         let text = message::request(Some(1), "ping", Some(params));
         let envelope = message::peek(&text).expect("a message");
         let outcome = modern::admit(&text, &envelope, "ping", headers.as_ref());
-        outcome.err().map(|refused: RequestRefusal| {
-            assert_eq!(refused.http_status(), 400);
-            refused.code()
+        outcome.err().map(|refusal: RequestRefusal| {
+            assert_eq!(refusal.http_status(), 400);
+            refusal.code()
         })
     };
     assert_eq!(code(&params("1.0", ""), Some("2026-07-28")), Some(-32602));
-    assert_eq!(code(&params("1.0", full), Some("2026-07-28")), Some(-32020));
-    assert_eq!(code(&params("1.0", full), Some("1.0")), Some(-32022));
-    assert_eq!(code(&params("1.0", full), None), Some(-32022));
-    assert_eq!(code(&params("2026-07-28", full), Some("2026-07-28")), None);
-    assert_eq!(code(&params("2026-07-28", full), None), None);
+    assert_eq!(
+        code(&params("1.0", capabilities_member), Some("2026-07-28")),
+        Some(-32020)
+    );
+    assert_eq!(
+        code(&params("1.0", capabilities_member), Some("1.0")),
+        Some(-32022)
+    );
+    assert_eq!(
+        code(&params("1.0", capabilities_member), None),
+        Some(-32022)
+    );
+    assert_eq!(
+        code(
+            &params("2026-07-28", capabilities_member),
+            Some("2026-07-28")
+        ),
+        None
+    );
+    assert_eq!(code(&params("2026-07-28", capabilities_member), None), None);
 }

@@ -1,5 +1,5 @@
-//! The differences between protocol revisions: their features, and the translation of messages for
-//! the other era. Expected texts come from the specification where it has any.
+//! Tests of the differences between protocol revisions: their features, and the translation of
+//! messages for the other era. Expected texts are from the specification where it has examples.
 
 mod callers;
 mod headers;

@@ -14,7 +14,7 @@ use crate::json;
 
 #[test]
 fn a_request_becomes_an_entry_and_a_request_again() {
-    for (legacy, params, revision, again) in [
+    for (legacy_request, params, revision, round_trip) in [
         (
             r#"{"jsonrpc":"2.0","id":3,"method":"elicitation/create","params":{"mode":"url","elicitationId":"e","url":"https://x","message":"m"}}"#,
             r#"{"mode":"url","url":"https://x","message":"m"}"#,
@@ -40,9 +40,9 @@ fn a_request_becomes_an_entry_and_a_request_again() {
             r#"{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{}}"#,
         ),
     ] {
-        let question = InputRequest::from_request(legacy).expect("a question");
+        let question = InputRequest::from_request(legacy_request).expect("a question");
         assert_eq!(&*question.params, params);
-        assert_eq!(question.to_request("\"q\"", revision, "minted"), again);
+        assert_eq!(question.to_request("\"q\"", revision, "minted"), round_trip);
     }
     for text in [
         "{}",
@@ -55,7 +55,7 @@ fn a_request_becomes_an_entry_and_a_request_again() {
 }
 
 #[test]
-fn a_client_that_fails_cancels_an_elicitation_and_nothing_else() {
+fn a_client_error_cancels_only_an_elicitation() {
     let question = |method| InputRequest {
         method,
         params: "{}".into(),
@@ -69,14 +69,18 @@ fn a_client_that_fails_cancels_an_elicitation_and_nothing_else() {
 }
 
 #[test]
-fn a_result_that_asks_is_told_from_one_that_answers() {
-    for complete in [
+fn a_result_with_questions_is_recognised() {
+    for complete_result in [
         r#"{"resultType":"complete"}"#,
         "{}",
         "7",
         r#"{"inputRequests":{}}"#,
     ] {
-        assert_eq!(InputRequired::read(complete), Ok(None), "{complete}");
+        assert_eq!(
+            InputRequired::read(complete_result),
+            Ok(None),
+            "{complete_result}"
+        );
     }
     let required =
         |rest: &str| InputRequired::read(&format!(r#"{{"resultType":"input_required"{rest}}}"#));
@@ -96,20 +100,20 @@ fn a_result_that_asks_is_told_from_one_that_answers() {
         required(r#","requestState":7"#),
         Err(BadInputRequired::State)
     );
-    // The result asks no question, but wants the call repeated.
-    let later = required(r#","requestState":"s\u002f""#)
+    // A result without questions that requires a repetition of the call.
+    let retry_result = required(r#","requestState":"s\u002f""#)
         .expect("well-formed")
         .expect("input required");
-    assert!(later.requests.is_empty());
-    assert_eq!(later.state.as_deref(), Some(r#""s\u002f""#));
+    assert!(retry_result.requests.is_empty());
+    assert_eq!(retry_result.state.as_deref(), Some(r#""s\u002f""#));
     assert_eq!(
-        later.result(),
+        retry_result.result(),
         r#"{"resultType":"input_required","requestState":"s\u002f"}"#
     );
 }
 
 #[test]
-fn an_error_that_wants_urls_opened_is_a_question_in_other_words() {
+fn an_error_with_urls_becomes_a_question() {
     let error = r#"{"code":-32042,"message":"m","data":{"elicitations":[
         {"mode":"url","elicitationId":"e-1","url":"https://a","message":"A"},{"url":"https://b","x":1.0}]}}"#;
     let required = InputRequired::from_error(error).expect("input required");
@@ -117,13 +121,13 @@ fn an_error_that_wants_urls_opened_is_a_question_in_other_words() {
         required.result(),
         r#"{"resultType":"input_required","inputRequests":{"e-1":{"method":"elicitation/create","params":{"mode":"url","url":"https://a","message":"A"}},"elicitation-1":{"method":"elicitation/create","params":{"url":"https://b","x":1.0,"mode":"url"}}}}"#
     );
-    let mut minted = 0;
-    let back = required.to_error(|| {
-        minted += 1;
-        format!("m-{minted}")
+    let mut minted_ids = 0;
+    let legacy_error = required.to_error(|| {
+        minted_ids += 1;
+        format!("m-{minted_ids}")
     });
     assert_eq!(
-        back.expect("an error"),
+        legacy_error.expect("an error"),
         r#"{"code":-32042,"message":"this request needs a URL to be opened","data":{"elicitations":[{"mode":"url","url":"https://a","message":"A","elicitationId":"m-1"},{"url":"https://b","x":1.0,"mode":"url","elicitationId":"m-2"}]}}"#
     );
 
@@ -136,22 +140,22 @@ fn an_error_that_wants_urls_opened_is_a_question_in_other_words() {
     ] {
         assert_eq!(InputRequired::from_error(error), None, "{error}");
     }
-    // A client that repeats the bare call would lose the state, or never see the other question.
+    // A client that repeats the bare call would lose the state, or never get the other question.
     let mint = || "m".to_owned();
     let with_state = InputRequired {
         state: Some("\"s\"".into()),
         ..required.clone()
     };
     assert_eq!(with_state.to_error(mint), None);
-    let mut mixed = required;
-    mixed.requests.push((
+    let mut mixed_requests = required;
+    mixed_requests.requests.push((
         "r".to_owned(),
         InputRequest {
             method: Method::RootsList,
             params: "{}".into(),
         },
     ));
-    assert_eq!(mixed.to_error(mint), None);
+    assert_eq!(mixed_requests.to_error(mint), None);
     assert_eq!(InputRequired::default().to_error(mint), None);
 }
 
@@ -166,7 +170,7 @@ fn the_next_attempt_is_the_same_request_with_the_answers() {
         questions::answer(request, &answers, Some(r#""s\u002f""#)),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0},"inputResponses":{"k\"1":{"action":"accept","content":{"n":1.0}}},"requestState":"s\u002f"}}"#
     );
-    // Neither member is required, and none is added.
+    // Neither member is required or added.
     assert_eq!(
         questions::answer(request, &[], None),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0}}}"#
@@ -176,24 +180,32 @@ fn the_next_attempt_is_the_same_request_with_the_answers() {
 #[test]
 fn answers_are_read_from_an_attempt() {
     assert_eq!(questions::answers(r#"{"name":"a"}"#), Ok(None));
-    for bad in [
+    for invalid_params in [
         r#"{"inputResponses":[]}"#,
         r#"{"requestState":7}"#,
         r#"{"requestState":null}"#,
     ] {
-        assert!(questions::answers(bad).is_err(), "{bad}");
+        assert!(
+            questions::answers(invalid_params).is_err(),
+            "{invalid_params}"
+        );
     }
-    let read = questions::answers(r#"{"inputResponses":{"k":{"n":1.0}},"requestState":"s\u002f"}"#);
-    let read = read.expect("well-formed").expect("answers");
-    assert_eq!(read.get("k"), Some(r#"{"n":1.0}"#));
-    assert_eq!((read.get("x"), read.state.as_deref()), (None, Some("s/")));
-    let stateless = questions::answers(r#"{"inputResponses":{}}"#).expect("well-formed");
-    assert_eq!(stateless.expect("answers").state, None);
+    let answers =
+        questions::answers(r#"{"inputResponses":{"k":{"n":1.0}},"requestState":"s\u002f"}"#);
+    let answers = answers.expect("well-formed").expect("answers");
+    assert_eq!(answers.get("k"), Some(r#"{"n":1.0}"#));
+    assert_eq!(
+        (answers.get("x"), answers.state.as_deref()),
+        (None, Some("s/"))
+    );
+    let answers_without_state =
+        questions::answers(r#"{"inputResponses":{}}"#).expect("well-formed");
+    assert_eq!(answers_without_state.expect("answers").state, None);
 }
 
 #[test]
 fn three_methods_may_be_answered_with_questions() {
-    let may = ["tools/call", "prompts/get", "resources/read"];
+    let askable_methods = ["tools/call", "prompts/get", "resources/read"];
     for name in [
         "tools/list",
         "completion/complete",
@@ -202,11 +214,11 @@ fn three_methods_may_be_answered_with_questions() {
         "x",
     ]
     .iter()
-    .chain(&may)
+    .chain(&askable_methods)
     {
         assert_eq!(
             questions::may_ask(Method::from_name(name)),
-            may.contains(name),
+            askable_methods.contains(name),
             "{name}"
         );
     }
@@ -220,24 +232,24 @@ proptest! {
         state in "\\PC{0,12}",
         keys in any::<u64>(),
     ) {
-        let flat = |text: &str| text.replace(['\n', '\r'], "");
+        let without_breaks = |text: &str| text.replace(['\n', '\r'], "");
         let state = mainstay_core::message::quote(&state);
         let entries: Vec<String> = params
             .iter()
             .enumerate()
-            .map(|(index, value)| format!(r#""{keys}-{index}":{{"method":"sampling/createMessage","params":{{"x":{}}}}}"#, flat(value)))
+            .map(|(index, value)| format!(r#""{keys}-{index}":{{"method":"sampling/createMessage","params":{{"x":{}}}}}"#, without_breaks(value)))
             .collect();
         let text = format!(r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":{state}}}"#, entries.join(","));
-        let read = InputRequired::read(&text).expect("well-formed").expect("input required");
-        prop_assert_eq!(read.result(), text);
+        let required = InputRequired::read(&text).expect("well-formed").expect("input required");
+        prop_assert_eq!(required.result(), text);
 
-        let answers: Vec<(String, Box<str>)> = read.requests.iter().zip(&params)
-            .map(|((key, _), value)| (key.clone(), flat(value).into()))
+        let answers: Vec<(String, Box<str>)> = required.requests.iter().zip(&params)
+            .map(|((key, _), value)| (key.clone(), without_breaks(value).into()))
             .collect();
-        let next = questions::answer(r#"{"id":1}"#, &answers, read.state.as_deref());
-        let sent = mainstay_core::message::member(&next, "params").expect("params");
-        prop_assert_eq!(mainstay_core::message::member(sent, "requestState"), Some(&*state));
-        let received = questions::answers(sent).expect("well-formed").expect("answers");
+        let next_request = questions::answer(r#"{"id":1}"#, &answers, required.state.as_deref());
+        let sent_params = mainstay_core::message::member(&next_request, "params").expect("params");
+        prop_assert_eq!(mainstay_core::message::member(sent_params, "requestState"), Some(&*state));
+        let received = questions::answers(sent_params).expect("well-formed").expect("answers");
         prop_assert_eq!(received.responses, answers);
     }
 }

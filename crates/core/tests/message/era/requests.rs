@@ -29,7 +29,7 @@ const META: &str = concat!(
 );
 
 #[test]
-fn a_request_says_who_asks_and_keeps_what_it_said() {
+fn a_modern_request_describes_the_client_and_keeps_its_members() {
     for (before, after) in [
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.to_owned(),
@@ -47,19 +47,22 @@ fn a_request_says_who_asks_and_keeps_what_it_said() {
     ] {
         assert_eq!(request::to_modern(&before, &caller()), after);
     }
-    let silent = Caller {
+    let silent_client = Caller {
         client_info: None,
         log_level: None,
         ..caller()
     };
-    let text = request::to_modern(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &silent);
+    let text = request::to_modern(
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#,
+        &silent_client,
+    );
     let envelope = message::peek(&text).expect("a message");
     let meta = modern::request_meta(&text, &envelope).expect("a complete _meta");
     assert_eq!((meta.client_info, meta.log_level), (None, None));
 }
 
 #[test]
-fn a_session_has_said_already_who_asks() {
+fn a_legacy_request_omits_the_description_of_the_client() {
     for (before, after) in [
         (
             format!(r#"{{"id":1,"params":{{"_meta":{{{META}}},"name":"a"}},"method":"tools/call","jsonrpc":"2.0"}}"#),
@@ -69,8 +72,8 @@ fn a_session_has_said_already_who_asks() {
             format!(r#"{{"id":1,"params":{{"_meta":{{"traceparent":"00-x",{META},"progressToken":"t"}}}},"method":"x"}}"#),
             r#"{"id":1,"params":{"_meta":{"traceparent":"00-x","progressToken":"t"}},"method":"x"}"#,
         ),
-        // Answers belong to the server that asked. In other methods these members may have any
-        // meaning.
+        // Answers belong to the server that asked the questions. In other methods, these members
+        // may have any meaning.
         (
             r#"{"id":1,"method":"tools/call","params":{"inputResponses":{},"name":"a","requestState":"x"}}"#.to_owned(),
             r#"{"id":1,"method":"tools/call","params":{"name":"a"}}"#,
@@ -85,33 +88,34 @@ fn a_session_has_said_already_who_asks() {
 }
 
 proptest! {
-    /// A legacy request that is translated and back is unchanged: unknown members, order, numbers.
+    /// A legacy request stays unchanged after a translation in both directions: unknown members,
+    /// order, numbers.
     #[test]
-    fn what_both_eras_know_survives_the_way_there_and_back(
+    fn members_of_both_eras_survive_translation_in_both_directions(
         arguments in json::value(),
         unknown in json::value(),
         token in json::value(),
         with_meta in any::<bool>(),
     ) {
-        let flat = |text: &str| text.replace(['\n', '\r'], "");
+        let without_breaks = |text: &str| text.replace(['\n', '\r'], "");
         let meta = if with_meta { format!(r#""_meta":{{"progressToken":{token},"a/b":{unknown}}},"#) } else { String::new() };
-        let text = flat(&format!(
+        let text = without_breaks(&format!(
             r#"{{"unknown":{unknown},"jsonrpc":"2.0","id":12345678901234567890123,"method":"tools/call","params":{{"arguments":{arguments},{meta}"name":"a"}}}}"#
         ));
-        let there = request::to_modern(&text, &caller());
-        prop_assert!(there.contains(META));
-        prop_assert_eq!(request::to_legacy(&there), text);
+        let modern_request = request::to_modern(&text, &caller());
+        prop_assert!(modern_request.contains(META));
+        prop_assert_eq!(request::to_legacy(&modern_request), text);
     }
 }
 
 /// The edit of a request and its full translation give the same result.
 #[test]
-fn an_edit_says_the_same_as_a_whole_change() {
-    let edited = |text: &str, edit: Option<(Span, String)>| {
+fn an_edit_equals_a_full_translation() {
+    let apply_edit = |text: &str, edit: Option<(Span, String)>| {
         edit.map(|(span, new)| message::splice(text, &mut [(span, &new)]))
     };
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect(text);
-    let mut short = 0;
+    let mut edit_count = 0;
     for params in [
         "{}".to_owned(),
         " { } ".to_owned(),
@@ -131,21 +135,21 @@ fn an_edit_says_the_same_as_a_whole_change() {
         let envelope = message::peek(&text).expect("a message");
         let token = params.contains("progressToken").then_some("\"mine\"");
         let edit = request::edit_to_legacy(&text, &envelope, token);
-        if let Some(legacy) = edited(&text, edit) {
+        if let Some(legacy_request) = apply_edit(&text, edit) {
             assert_eq!(
-                value(&legacy),
+                value(&legacy_request),
                 value(&request::to_legacy(&text)),
                 "{params}"
             );
-            short += 1;
+            edit_count += 1;
         }
         let edit = request::edit_to_modern(&text, &envelope, &caller(), token);
-        if let Some(modern) = edited(&text, edit) {
-            let whole = request::to_modern(&text, &caller());
-            assert_eq!(value(&modern), value(&whole), "{params}");
-            short += 1;
+        if let Some(modern_request) = apply_edit(&text, edit) {
+            let full_translation = request::to_modern(&text, &caller());
+            assert_eq!(value(&modern_request), value(&full_translation), "{params}");
+            edit_count += 1;
         }
     }
     // The removal of a legacy client's `requestState` needs more than one edit.
-    assert_eq!(short, 6 + 11, "the usual requests go the short way");
+    assert_eq!(edit_count, 6 + 11, "the usual requests go the short way");
 }

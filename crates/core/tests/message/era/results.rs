@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::json;
 
 #[test]
-fn results_lose_what_says_how_to_read_and_keep_them() {
+fn legacy_results_lose_their_type_and_cache_hints() {
     use Method::{Complete, PromptsGet, ResourcesRead, ToolsCall, ToolsList};
     for (method, before, after) in [
         (
@@ -74,7 +74,7 @@ fn results_lose_what_says_how_to_read_and_keep_them() {
 }
 
 #[test]
-fn older_revisions_get_content_that_they_know() {
+fn older_revisions_get_content_of_their_revision() {
     use Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25};
     const AUDIO: &str =
         r#"{"type":"audio","data":"AAAA","mimeType":"audio/wav","annotations":{"priority":1.0}}"#;
@@ -105,7 +105,7 @@ fn older_revisions_get_content_that_they_know() {
 }
 
 #[test]
-fn results_say_that_they_are_complete_and_not_to_be_kept() {
+fn modern_results_are_complete_and_forbid_caching() {
     use Method::{Complete, Discover, ResourcesRead, ToolsCall, ToolsList};
     for (method, before, after) in [
         (ToolsCall, "{}", r#"{"resultType":"complete"}"#),
@@ -147,9 +147,9 @@ fn results_say_that_they_are_complete_and_not_to_be_kept() {
 
 #[test]
 fn errors_keep_to_the_codes_of_the_era() {
-    let read = Some("x://a");
+    let requested_uri = Some("x://a");
     let to_legacy = [
-        // The legacy code for a missing resource, only if the error surely means that resource.
+        // The legacy code for a missing resource, only for errors about the requested resource.
         (
             Method::ResourcesRead,
             r#"{"code":-32602,"data":{"uri":"x://a"},"message":"m"}"#,
@@ -182,7 +182,10 @@ fn errors_keep_to_the_codes_of_the_era() {
         ),
     ];
     for (method, before, after) in to_legacy {
-        assert_eq!(result::error_to_legacy(method, read, before), after);
+        assert_eq!(
+            result::error_to_legacy(method, requested_uri, before),
+            after
+        );
     }
     assert_eq!(
         result::error_to_legacy(Method::ResourcesRead, None, r#"{"code":-32602}"#),
@@ -210,7 +213,7 @@ fn errors_keep_to_the_codes_of_the_era() {
             r#"{"code":-32042,"data":{}}"#,
             r#"{"code":-32021,"data":{"requiredCapabilities":{"elicitation":{"url":{}}}}}"#,
         ),
-        // A legacy server's own codes must not be read as those of the protocol.
+        // A legacy server's own codes must not become codes of the protocol.
         (
             Method::ToolsCall,
             r#"{"code":-32022}"#,
@@ -234,26 +237,29 @@ fn errors_keep_to_the_codes_of_the_era() {
         (Method::ToolsCall, "null", "null"),
     ];
     for (method, before, after) in to_modern {
-        assert_eq!(result::error_to_modern(method, read, before), after);
+        assert_eq!(
+            result::error_to_modern(method, requested_uri, before),
+            after
+        );
     }
 }
 
 proptest! {
-    /// A legacy result that is translated and back is unchanged.
+    /// A legacy result stays unchanged after a translation in both directions.
     #[test]
-    fn what_both_eras_know_survives_the_way_there_and_back(
+    fn members_of_both_eras_survive_translation_in_both_directions(
         unknown in json::value(),
         structured in json::value(),
         item in json::value(),
     ) {
-        let flat = |text: &str| text.replace(['\n', '\r'], "");
+        let without_breaks = |text: &str| text.replace(['\n', '\r'], "");
         for method in [Method::ToolsCall, Method::ToolsList, Method::PromptsGet, Method::ResourcesRead] {
-            let text = flat(&format!(
+            let text = without_breaks(&format!(
                 r#"{{"x":{unknown},"content":[{item}],"structuredContent":{{"a":{structured}}},"tools":[{{"outputSchema":{{"type":"object","x":{item}}}}}],"messages":[{{"content":{item}}}]}}"#
             ));
-            let there = result::to_modern(method, &text);
-            prop_assert_ne!(&*there, &text);
-            prop_assert_eq!(result::to_legacy(method, &there, Revision::LATEST_LEGACY), text.as_str());
+            let modern_result = result::to_modern(method, &text);
+            prop_assert_ne!(&*modern_result, &text);
+            prop_assert_eq!(result::to_legacy(method, &modern_result, Revision::LATEST_LEGACY), text.as_str());
         }
     }
 
@@ -262,9 +268,9 @@ proptest! {
         for method in [Method::ToolsCall, Method::ToolsList, Method::PromptsGet] {
             let member = format!(r#"{{"content":{text},"tools":{text},"messages":[{text}],"structuredContent":{text}}}"#);
             for revision in Revision::LEGACY {
-                // A translation of JSON is JSON.
-                let after = result::to_legacy(method, &member, revision).into_owned();
-                prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&after).is_ok(), "{}", after);
+                // The translation of a JSON text is a JSON text.
+                let translated = result::to_legacy(method, &member, revision).into_owned();
+                prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&translated).is_ok(), "{}", translated);
             }
         }
     }

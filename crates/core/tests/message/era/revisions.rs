@@ -7,7 +7,7 @@ use mainstay_core::era::{Capabilities, Era, Greeting, InvalidGreeting, Revision}
 type Ability = (&'static str, fn(Revision) -> bool, &'static [Revision]);
 
 #[test]
-fn every_revision_can_what_its_row_says() {
+fn every_revision_has_its_features() {
     use Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28};
     const SINCE_MARCH: &[Revision] = &[V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28];
     const SINCE_JUNE: &[Revision] = &[V2025_06_18, V2025_11_25, V2026_07_28];
@@ -48,10 +48,10 @@ fn every_revision_can_what_its_row_says() {
             assert_eq!(Revision::parse(revision.as_str()), Some(revision));
         }
     }
-    let legacy = Revision::ALL
+    let legacy_revisions = Revision::ALL
         .into_iter()
         .filter(|revision| revision.era() == Era::Legacy);
-    assert!(legacy.eq(Revision::LEGACY));
+    assert!(legacy_revisions.eq(Revision::LEGACY));
     assert_eq!(Revision::LEGACY.last(), Some(&Revision::LATEST_LEGACY));
     assert_eq!(Revision::ALL.last(), Some(&Revision::LATEST));
 }
@@ -65,7 +65,7 @@ fn initialize_opens_nothing_modern() {
 }
 
 #[test]
-fn a_discovery_says_what_is_spoken_and_who_speaks() {
+fn a_discovery_contains_revisions_and_server_info() {
     let greeting = Greeting::discovered(
         r#"{"resultType":"complete","supportedVersions":["2025-11-25","2026-07-28","2027-01-01"],
             "capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},
@@ -96,7 +96,7 @@ fn a_discovery_says_what_is_spoken_and_who_speaks() {
 }
 
 #[test]
-fn what_is_no_discovery_is_told_from_one_of_a_stranger() {
+fn an_invalid_discovery_differs_from_an_unsupported_one() {
     for answer in ["{}", "[]", "", r#"{"supportedVersions":"2026-07-28"}"#] {
         assert_eq!(
             Greeting::discovered(answer),
@@ -108,14 +108,17 @@ fn what_is_no_discovery_is_told_from_one_of_a_stranger() {
         Greeting::discovered(r#"{"supportedVersions":["1.0",7]}"#),
         Err(InvalidGreeting::Revision("1.0".to_owned()))
     );
-    let legacy = Greeting::discovered(r#"{"supportedVersions":["2025-06-18"]}"#);
-    assert_eq!(legacy.expect("a greeting").revision.era(), Era::Legacy);
+    let legacy_greeting = Greeting::discovered(r#"{"supportedVersions":["2025-06-18"]}"#);
+    assert_eq!(
+        legacy_greeting.expect("a greeting").revision.era(),
+        Era::Legacy
+    );
 }
 
-/// A stored catalog of an earlier release is sufficient.
+/// The catalog that an earlier release stored still loads.
 #[test]
 fn capabilities_without_the_later_flags_are_read() {
-    let stored = r#"{"tools":true,"prompts":false,"resources":false,"subscribe":false,"logging":false,"completions":false}"#;
-    let capabilities: Capabilities = serde_json::from_str(stored).expect("capabilities");
+    let stored_text = r#"{"tools":true,"prompts":false,"resources":false,"subscribe":false,"logging":false,"completions":false}"#;
+    let capabilities: Capabilities = serde_json::from_str(stored_text).expect("capabilities");
     assert!(capabilities.tools && !capabilities.tools_changed);
 }
